@@ -1,17 +1,17 @@
-//! What an ordinary custom resource costs: the schema of an application in memory, and an object of about 2 KiB that is
-//! read, defaulted and judged by it.
+//! Measures an ordinary custom resource: the memory size of its schema, and the time to decode, default and validate an
+//! object of about 2 KiB.
 
 use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
 
-use pintle_extensions::schema::{Schema, to_types};
+use pintle_extensions::schema::{StructuralSchema, to_types};
 use pintle_value::{Value, print};
 
 fn main() -> std::io::Result<()> {
     let tree: Value = serde_json::from_str(include_str!("../tests/data/application-schema.json"))?;
     let object: Value = serde_json::from_str(include_str!("../tests/data/application.json"))?;
-    let schema = Schema::parse(&tree).map_err(std::io::Error::other)?;
+    let schema = StructuralSchema::parse(&tree).map_err(std::io::Error::other)?;
     let mut out = std::io::stdout().lock();
     let (text, size, nodes) = (print::json(&tree).len(), schema.size(), schema.len());
     writeln!(out, "schema: {text} bytes of JSON, {nodes} nodes, {size} bytes, {} per node", size / nodes.max(1))?;
@@ -28,18 +28,18 @@ fn main() -> std::io::Result<()> {
         Ok(micros)
     };
     let copy = time("copy", &|| drop(black_box(object.clone())))?;
-    let all = time("copy, prune, default, judge", &|| {
+    let all = time("copy, prune, default, validate", &|| {
         let mut object = object.clone();
         black_box(schema.prune(&mut object));
         schema.default(&mut object);
         black_box((schema.validate(&object), schema.validate_embedded(&object), schema.validate_lists(&object)));
     })?;
-    time("judge", &|| drop(black_box(schema.validate(&object))))?;
-    time("judge an update", &|| drop(black_box(schema.validate_update(&object, &object))))?;
-    time("judge embedded resources", &|| drop(black_box(schema.validate_embedded(&object))))?;
-    time("judge lists", &|| drop(black_box(schema.validate_lists(&object))))?;
+    time("validate", &|| drop(black_box(schema.validate(&object))))?;
+    time("validate an update", &|| drop(black_box(schema.validate_update(&object, &object))))?;
+    time("validate embedded resources", &|| drop(black_box(schema.validate_embedded(&object))))?;
+    time("validate lists", &|| drop(black_box(schema.validate_lists(&object))))?;
     time("copy, conform", &|| drop(black_box(schema.conform(&mut object.clone()))))?;
-    time("parse the schema", &|| drop(black_box(Schema::parse(&tree))))?;
+    time("parse the schema", &|| drop(black_box(StructuralSchema::parse(&tree))))?;
     time("types for apply", &|| drop(black_box(to_types(&schema))))?;
-    writeln!(out, "prune, default, judge: {:.1} µs", all - copy)
+    writeln!(out, "prune, default, validate: {:.1} µs", all - copy)
 }

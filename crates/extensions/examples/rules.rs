@@ -1,16 +1,16 @@
-//! What rules in CEL cost: twenty ordinary ones over an object of about 2 KiB, as a create and as an update, and what a
-//! compiled rule takes in memory. `cargo run --release -p pintle-extensions --example rules`.
+//! Measures CEL validation rules: twenty ordinary rules over an object of about 2 KiB on create and on update, and the
+//! memory size of a compiled rule. `cargo run --release -p pintle-extensions --example rules`.
 
 use std::hint::black_box;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pintle_extensions::records;
+use pintle_extensions::build_resources;
 use pintle_registry::{CostBudget, DefinitionSource, Resource};
 use pintle_value::{Errors, Value, object};
 
-/// Twenty rules: the path of the node, and the rule.
+/// Twenty rules: the path of the schema node and the rule.
 const RULES: [(&str, &str); 20] = [
     ("spec", "self.replicas >= 0 && self.replicas <= 100"),
     ("spec", "!has(self.paused) || !self.paused || self.replicas == 0"),
@@ -37,7 +37,7 @@ const RULES: [(&str, &str); 20] = [
     ("", "self.metadata.name.size() <= 40"),
 ];
 
-/// Where the schema of the definition is read.
+/// The source of the definition's schema.
 struct Source(Value);
 
 impl DefinitionSource for Source {
@@ -61,7 +61,7 @@ fn kind(schema: &Value) -> Option<Arc<Resource>> {
         "spec": object! { "group": "example.com", "names": names.clone(), "versions": vec![version] },
         "status": object! { "acceptedNames": names, "conditions": vec![accepted] },
     };
-    records(&definition, &(Arc::new(Source(schema.clone())) as Arc<dyn DefinitionSource>)).into_iter().next()
+    build_resources(&definition, &(Arc::new(Source(schema.clone())) as Arc<dyn DefinitionSource>)).into_iter().next()
 }
 
 fn add(schema: &mut Value, path: &str, rule: &str) {
@@ -83,14 +83,14 @@ fn main() -> std::io::Result<()> {
     RULES.iter().for_each(|(path, rule)| add(&mut schema, path, rule));
     let no_kind = || std::io::Error::other("the definition cannot be served");
     let ruled = kind(&schema).ok_or_else(no_kind)?;
-    let judge = |kind: &Resource, old| {
+    let validate = |kind: &Resource, old| {
         let mut errors = Errors::new();
         kind.strategy.validate_expensive(&object, old, &mut errors, CostBudget::Limited);
         errors
     };
     let mut out = std::io::stdout().lock();
     let start = Instant::now();
-    let errors = judge(&ruled, None);
+    let errors = validate(&ruled, None);
     writeln!(out, "compiling {} rules: {:.0} µs", RULES.len(), start.elapsed().as_secs_f64() * 1e6)?;
     writeln!(out, "errors: {:?}", errors.message())?;
     let mut time = |what: &str, work: &dyn Fn()| -> std::io::Result<()> {
@@ -100,19 +100,19 @@ fn main() -> std::io::Result<()> {
         (0..ROUNDS).for_each(|_| work());
         writeln!(out, "{what}: {:.2} µs", start.elapsed().as_secs_f64() * 1e6 / f64::from(ROUNDS))
     };
-    time("rules of a create", &|| drop(black_box(judge(&ruled, None))))?;
-    time("rules of an update", &|| drop(black_box(judge(&ruled, Some(&object)))))?;
+    time("rules of a create", &|| drop(black_box(validate(&ruled, None))))?;
+    time("rules of an update", &|| drop(black_box(validate(&ruled, Some(&object)))))?;
 
-    // What many kinds take once their rules are compiled.
+    // Measures the memory of many kinds with compiled rules.
     const KINDS: usize = 200;
     let kinds: Vec<_> = (0..KINDS).filter_map(|_| kind(&schema)).collect();
     let before = resident()?;
-    kinds.iter().for_each(|kind| drop(judge(kind, None)));
+    kinds.iter().for_each(|kind| drop(validate(kind, None)));
     let rules = KINDS * RULES.len();
     writeln!(out, "memory: {} bytes per compiled rule, with how values are read", (resident()? - before) / rules)
 }
 
-/// The bytes of memory that the process has.
+/// The resident memory of the process, in bytes.
 fn resident() -> std::io::Result<usize> {
     const PAGE: usize = 4096;
     let statm = std::fs::read_to_string("/proc/self/statm")?;

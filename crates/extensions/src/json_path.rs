@@ -1,30 +1,30 @@
-//! JSONPath as definitions use it to say where a column or a selectable field is (upstream: client-go's
-//! `util/jsonpath`): fields, items, slices, unions, wildcards, filters and recursive descent.
+//! JSONPath for printer columns and selectable fields (upstream: client-go's `util/jsonpath`): fields, items, slices,
+//! unions, wildcards, filters and recursive descent.
 
 use pintle_value::{Str, Value};
 
-/// A path into a tree.
+/// A parsed JSONPath.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct JsonPath(Vec<Step>);
+pub(crate) struct JsonPath(Vec<PathStep>);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum PathStep {
     /// The values of these fields, in this order.
     Fields(Vec<Str>),
-    /// The items from a place on to another one, every so many; negative places count from the end.
+    /// The items of a slice. Negative indexes count from the end.
     Slice { from: Option<i64>, to: Option<i64>, by: i64 },
     /// One item.
     Item(i64),
-    /// All values of an object, or all items of an array.
+    /// All values of an object or all items of an array.
     All,
-    /// All values at any depth, the value itself first.
+    /// All values at any depth, starting with the value itself.
     Descend,
-    /// The items for which a comparison holds.
-    Filter(Operand, Option<(Compare, Operand)>),
+    /// The items that satisfy a comparison, or for which the path exists.
+    Filter(Operand, Option<(Operator, Operand)>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compare {
+enum Operator {
     Equal,
     NotEqual,
     Less,
@@ -35,20 +35,20 @@ enum Compare {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Operand {
-    /// A path from the item.
+    /// A path relative to the item.
     Path(JsonPath),
     Literal(Value),
 }
 
 impl JsonPath {
-    /// Reads a path (`.status.conditions[?(@.type=="Ready")].status`); `None` if it is malformed.
+    /// Parses a path (`.status.conditions[?(@.type=="Ready")].status`). Returns `None` if it is malformed.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parser = Parser { rest: text };
         let path = parser.path()?;
         parser.rest.is_empty().then_some(path)
     }
 
-    /// What is at the path, in order.
+    /// Returns the values at the path, in order.
     pub(crate) fn find<'v>(&self, root: &'v Value) -> Vec<&'v Value> {
         let mut found = vec![root];
         for step in &self.0 {
@@ -58,12 +58,12 @@ impl JsonPath {
     }
 }
 
-impl Step {
+impl PathStep {
     fn from<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
         match self {
-            Step::Fields(names) => names.iter().filter_map(|name| value.as_object()?.get(name)).collect(),
-            Step::All => children(value),
-            Step::Descend => {
+            PathStep::Fields(names) => names.iter().filter_map(|name| value.as_object()?.get(name)).collect(),
+            PathStep::All => children(value),
+            PathStep::Descend => {
                 let mut found = vec![value];
                 let mut next = 0;
                 while let Some(value) = found.get(next).copied() {
@@ -72,23 +72,23 @@ impl Step {
                 }
                 found
             }
-            Step::Item(place) => {
+            PathStep::Item(index) => {
                 let items = items(value);
-                position(*place, items.len()).and_then(|place| items.get(place)).into_iter().collect()
+                position(*index, items.len()).and_then(|index| items.get(index)).into_iter().collect()
             }
-            Step::Slice { from, to, by } => {
+            PathStep::Slice { from, to, by } => {
                 let items = items(value);
-                let end = |place: Option<i64>, other: usize| match place {
+                let end = |index: Option<i64>, other: usize| match index {
                     None => other,
-                    Some(place) if place < 0 => items.len().saturating_sub(usize::try_from(-place).unwrap_or(0)),
-                    Some(place) => usize::try_from(place).unwrap_or(0).min(items.len()),
+                    Some(index) if index < 0 => items.len().saturating_sub(usize::try_from(-index).unwrap_or(0)),
+                    Some(index) => usize::try_from(index).unwrap_or(0).min(items.len()),
                 };
                 let (from, to) = (end(*from, 0), end(*to, items.len()));
                 let by = usize::try_from(*by).unwrap_or(1).max(1);
                 items.get(from..to).unwrap_or_default().iter().step_by(by).collect()
             }
-            Step::Filter(left, compare) => {
-                items(value).iter().filter(|item| holds(left, compare.as_ref(), item)).collect()
+            PathStep::Filter(left, operator) => {
+                items(value).iter().filter(|item| is_match(left, operator.as_ref(), item)).collect()
             }
         }
     }
@@ -106,28 +106,28 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-fn position(place: i64, length: usize) -> Option<usize> {
-    if place >= 0 {
-        return usize::try_from(place).ok();
+fn position(index: i64, length: usize) -> Option<usize> {
+    if index >= 0 {
+        return usize::try_from(index).ok();
     }
-    length.checked_sub(usize::try_from(place.unsigned_abs()).ok()?)
+    length.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)
 }
 
-fn holds(left: &Operand, compare: Option<&(Compare, Operand)>, item: &Value) -> bool {
-    let Some((compare, right)) = compare else { return left.of(item).is_some() };
+fn is_match(left: &Operand, operator: Option<&(Operator, Operand)>, item: &Value) -> bool {
+    let Some((operator, right)) = operator else { return left.of(item).is_some() };
     let (Some(left), Some(right)) = (left.of(item), right.of(item)) else { return false };
     let order = match (left, right) {
         (Value::String(a), Value::String(b)) => a.as_str().partial_cmp(b.as_str()),
         (Value::Bool(a), Value::Bool(b)) => a.partial_cmp(b),
         (a, b) => a.as_float().zip(b.as_float()).and_then(|(a, b)| a.partial_cmp(&b)),
     };
-    match compare {
-        Compare::Equal => order.is_some_and(std::cmp::Ordering::is_eq),
-        Compare::NotEqual => order.is_some_and(std::cmp::Ordering::is_ne),
-        Compare::Less => order.is_some_and(std::cmp::Ordering::is_lt),
-        Compare::LessOrEqual => order.is_some_and(std::cmp::Ordering::is_le),
-        Compare::Greater => order.is_some_and(std::cmp::Ordering::is_gt),
-        Compare::GreaterOrEqual => order.is_some_and(std::cmp::Ordering::is_ge),
+    match operator {
+        Operator::Equal => order.is_some_and(std::cmp::Ordering::is_eq),
+        Operator::NotEqual => order.is_some_and(std::cmp::Ordering::is_ne),
+        Operator::Less => order.is_some_and(std::cmp::Ordering::is_lt),
+        Operator::LessOrEqual => order.is_some_and(std::cmp::Ordering::is_le),
+        Operator::Greater => order.is_some_and(std::cmp::Ordering::is_gt),
+        Operator::GreaterOrEqual => order.is_some_and(std::cmp::Ordering::is_ge),
     }
 }
 
@@ -140,8 +140,8 @@ impl Operand {
     }
 }
 
-/// How deep filters may stand in filters.
-const DEEPEST: usize = 8;
+/// The maximum number of filters in the rest of a path, which limits their nesting.
+const MAX_FILTERS: usize = 8;
 
 struct Parser<'t> {
     rest: &'t str,
@@ -162,8 +162,8 @@ impl<'t> Parser<'t> {
         self.rest = self.rest.trim_start_matches(' ');
     }
 
-    /// What comes before the first character for which `ends` says so.
-    fn until(&mut self, ends: impl Fn(char) -> bool) -> &'t str {
+    /// Takes the text before the first character that satisfies `ends`.
+    fn take_until(&mut self, ends: impl Fn(char) -> bool) -> &'t str {
         let end = self.rest.find(ends).unwrap_or(self.rest.len());
         let (text, rest) = self.rest.split_at(end);
         self.rest = rest;
@@ -174,7 +174,7 @@ impl<'t> Parser<'t> {
         let mut steps = Vec::new();
         loop {
             if self.eat("..") {
-                steps.push(Step::Descend);
+                steps.push(PathStep::Descend);
                 if !self.rest.starts_with('[') {
                     steps.push(self.field()?);
                 }
@@ -192,13 +192,13 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn field(&mut self) -> Option<Step> {
+    fn field(&mut self) -> Option<PathStep> {
         if self.eat("*") {
-            return Some(Step::All);
+            return Some(PathStep::All);
         }
         let mut name = String::new();
         loop {
-            name.push_str(self.until(|c| matches!(c, '.' | '[' | ']' | ' ' | '=' | '!' | '<' | '>' | ')' | '\\')));
+            name.push_str(self.take_until(|c| matches!(c, '.' | '[' | ']' | ' ' | '=' | '!' | '<' | '>' | ')' | '\\')));
             if !self.eat("\\") {
                 break;
             }
@@ -206,13 +206,13 @@ impl<'t> Parser<'t> {
             name.push(escaped);
             self.rest = &self.rest[escaped.len_utf8()..];
         }
-        (!name.is_empty()).then(|| Step::Fields(vec![name.into()]))
+        (!name.is_empty()).then(|| PathStep::Fields(vec![name.into()]))
     }
 
-    fn brackets(&mut self) -> Option<Step> {
+    fn brackets(&mut self) -> Option<PathStep> {
         self.space();
         let step = if self.eat("*") {
-            Step::All
+            PathStep::All
         } else if self.eat("?(") {
             let filter = self.filter()?;
             self.eat(")").then_some(filter)?
@@ -222,9 +222,9 @@ impl<'t> Parser<'t> {
                 self.space();
                 names.push(self.quoted()?);
             }
-            Step::Fields(names)
+            PathStep::Fields(names)
         } else {
-            self.places()?
+            self.index_or_slice()?
         };
         self.space();
         self.eat("]").then_some(step)
@@ -233,42 +233,42 @@ impl<'t> Parser<'t> {
     fn quoted(&mut self) -> Option<Str> {
         let quote = self.rest.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
         self.rest = &self.rest[1..];
-        let text = self.until(|c| c == quote);
+        let text = self.take_until(|c| c == quote);
         self.eat(if quote == '"' { "\"" } else { "'" }).then(|| text.into())
     }
 
-    fn places(&mut self) -> Option<Step> {
-        let text = self.until(|c| c == ']').trim();
-        let place = |text: &str| if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) };
+    fn index_or_slice(&mut self) -> Option<PathStep> {
+        let text = self.take_until(|c| c == ']').trim();
+        let index = |text: &str| if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) };
         let parts: Vec<&str> = text.split(':').collect();
         match parts.as_slice() {
-            [only] => only.parse().ok().map(Step::Item),
-            [from, to] => Some(Step::Slice { from: place(from)?, to: place(to)?, by: 1 }),
-            [from, to, by] => Some(Step::Slice { from: place(from)?, to: place(to)?, by: place(by)?.unwrap_or(1) }),
+            [only] => only.parse().ok().map(PathStep::Item),
+            [from, to] => Some(PathStep::Slice { from: index(from)?, to: index(to)?, by: 1 }),
+            [from, to, by] => Some(PathStep::Slice { from: index(from)?, to: index(to)?, by: index(by)?.unwrap_or(1) }),
             _ => None,
         }
     }
 
-    fn filter(&mut self) -> Option<Step> {
-        if self.rest.matches("?(").count() > DEEPEST {
+    fn filter(&mut self) -> Option<PathStep> {
+        if self.rest.matches("?(").count() > MAX_FILTERS {
             return None;
         }
         let left = self.operand()?;
         self.space();
-        let compares = [
-            ("==", Compare::Equal),
-            ("!=", Compare::NotEqual),
-            ("<=", Compare::LessOrEqual),
-            (">=", Compare::GreaterOrEqual),
-            ("<", Compare::Less),
-            (">", Compare::Greater),
+        let operators = [
+            ("==", Operator::Equal),
+            ("!=", Operator::NotEqual),
+            ("<=", Operator::LessOrEqual),
+            (">=", Operator::GreaterOrEqual),
+            ("<", Operator::Less),
+            (">", Operator::Greater),
         ];
-        let Some((_, compare)) = compares.into_iter().find(|(text, _)| self.eat(text)) else {
-            return Some(Step::Filter(left, None));
+        let Some((_, operator)) = operators.into_iter().find(|(text, _)| self.eat(text)) else {
+            return Some(PathStep::Filter(left, None));
         };
         let right = self.operand()?;
         self.space();
-        Some(Step::Filter(left, Some((compare, right))))
+        Some(PathStep::Filter(left, Some((operator, right))))
     }
 
     fn operand(&mut self) -> Option<Operand> {
@@ -279,7 +279,7 @@ impl<'t> Parser<'t> {
         if self.rest.starts_with(['\'', '"']) {
             return self.quoted().map(|text| Operand::Literal(Value::String(text)));
         }
-        let text = self.until(|c| matches!(c, ')' | ' ' | '=' | '!' | '<' | '>'));
+        let text = self.take_until(|c| matches!(c, ')' | ' ' | '=' | '!' | '<' | '>'));
         let literal = match text {
             "true" => Value::Bool(true),
             "false" => Value::Bool(false),
@@ -298,7 +298,7 @@ mod tests {
 
     use super::*;
 
-    fn tree() -> Value {
+    fn sample() -> Value {
         object! {
             "metadata": object! { "annotations": object! { "a.b/c": "x" } },
             "spec": object! { "n": 3, "list": vec![1, 2, 3, 4] },
@@ -310,8 +310,8 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
-        let tree = tree();
+    fn paths_select_values() {
+        let sample = sample();
         for (path, expect) in [
             (".spec.n", "[3]"),
             (".spec.nosuch", "[]"),
@@ -332,13 +332,13 @@ mod tests {
             ("..type", "[\"Ready\",\"Synced\"]"),
             (".status.conditions[*].type", "[\"Ready\",\"Synced\"]"),
         ] {
-            let found = JsonPath::parse(path).map(|path| path.find(&tree).into_iter().cloned().collect::<Vec<_>>());
+            let found = JsonPath::parse(path).map(|path| path.find(&sample).into_iter().cloned().collect::<Vec<_>>());
             assert_eq!(found.map(|found| print::json(&Value::Array(found))).as_deref(), Some(expect), "{path}");
         }
     }
 
     #[test]
-    fn malformed() {
+    fn malformed_paths_are_rejected() {
         for path in
             [".a[", ".a[x]", ".a[?(@.b==)]", ".a[?(@.b=='x']", ".a]", ".a['b'", ".a[1:2:3:4]", "..", ".a..", "a b"]
         {

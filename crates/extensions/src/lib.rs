@@ -1,25 +1,25 @@
-//! Kinds that users define (CustomResourceDefinitions): which names a definition gets, what its status says, and the
-//! registry records that serve its objects. Pure: the server asks, and stores what comes out. Knows no HTTP, no storage.
+//! CustomResourceDefinitions: name acceptance, status conditions, and the registry resources that serve custom
+//! resources. Pure: the server calls it and stores the results. This crate does not know about HTTP or storage.
 
-mod columns;
 mod conditions;
 pub mod conversion;
-mod defined;
+mod definition_versions;
 mod json_path;
-mod judge;
-mod kind;
-mod lazy;
+mod lazy_schema;
 mod names;
-mod records;
+mod printer_columns;
+mod resources;
 mod rules;
 mod scale;
 pub mod schema;
-mod selectable;
-mod versions;
+mod schema_validator;
+mod selectable_fields;
+mod strategy;
+mod version_priority;
 
-pub use conditions::{Condition, condition_is_true, set_condition};
-pub use judge::judge_definitions;
+pub use conditions::{Condition, is_condition_true, set_condition};
 pub use names::{accept_names, establish};
 pub use pintle_kinds::CLEANUP_FINALIZER;
-pub use records::{prefix, records, stored_record};
-pub use versions::discovery_order;
+pub use resources::{build_resources, build_storage_resource, key_prefix};
+pub use schema_validator::install_definition_validation;
+pub use version_priority::discovery_order;

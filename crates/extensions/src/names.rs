@@ -1,4 +1,4 @@
-//! Which of the names that it asks for a definition gets: those that no other of its group has (upstream:
+//! Name acceptance: a definition gets the names that no other definition of its group uses (upstream:
 //! `controller/status/naming_controller.go`, `controller/establish`).
 
 use std::collections::HashSet;
@@ -7,35 +7,35 @@ use std::sync::Arc;
 use pintle_value::time::Time;
 use pintle_value::{Value, print};
 
-use crate::conditions::is_said;
-use crate::{Condition, condition_is_true, set_condition};
+use crate::conditions::is_current_condition;
+use crate::{Condition, is_condition_true, set_condition};
 
-const ASKED: [&str; 2] = ["spec", "names"];
-const ACCEPTED: [&str; 2] = ["status", "acceptedNames"];
+const REQUESTED_NAMES: [&str; 2] = ["spec", "names"];
+const ACCEPTED_NAMES: [&str; 2] = ["status", "acceptedNames"];
 
-/// The names that the definitions of a group have.
-struct Taken<'v> {
+/// The accepted names of the definitions of a group.
+struct NamesInUse<'v> {
     resources: HashSet<&'v str>,
     kinds: HashSet<&'v str>,
 }
 
-impl<'v> Taken<'v> {
+impl<'v> NamesInUse<'v> {
     fn of(group: &str, definitions: &'v [Arc<Value>]) -> Self {
-        let mut taken = Self { resources: HashSet::new(), kinds: HashSet::new() };
+        let mut in_use = Self { resources: HashSet::new(), kinds: HashSet::new() };
         for definition in definitions.iter().filter(|definition| definition.str_at(&["spec", "group"]) == group) {
-            let Some(names) = definition.at(&ACCEPTED) else { continue };
-            taken.resources.extend(["plural", "singular"].map(|key| names.str_at(&[key])));
-            taken.resources.extend(short_names(names));
-            taken.kinds.extend(["kind", "listKind"].map(|key| names.str_at(&[key])));
+            let Some(names) = definition.at(&ACCEPTED_NAMES) else { continue };
+            in_use.resources.extend(["plural", "singular"].map(|key| names.str_at(&[key])));
+            in_use.resources.extend(short_names(names));
+            in_use.kinds.extend(["kind", "listKind"].map(|key| names.str_at(&[key])));
         }
-        taken
+        in_use
     }
 
-    /// Why a name, or all short names, cannot be had; `accepted` are those that the definition has already.
-    fn conflict(&self, key: &str, asked: &Value, accepted: &Value) -> Option<(&'static str, String)> {
-        let one = |taken: &HashSet<&str>| {
-            let wanted = asked.str_at(&[key]);
-            (wanted != accepted.str_at(&[key]) && taken.contains(wanted)).then(|| in_use(wanted))
+    /// Returns the conflict of a name, or of all short names. `accepted` are the names that the definition already has.
+    fn conflict(&self, key: &str, requested: &Value, accepted: &Value) -> Option<(&'static str, String)> {
+        let one = |in_use: &HashSet<&str>| {
+            let wanted = requested.str_at(&[key]);
+            (wanted != accepted.str_at(&[key]) && in_use.contains(wanted)).then(|| in_use_message(wanted))
         };
         match key {
             "plural" => Some(("PluralConflict", one(&self.resources)?)),
@@ -44,8 +44,8 @@ impl<'v> Taken<'v> {
             "listKind" => Some(("ListKindConflict", one(&self.kinds)?)),
             _ => {
                 let own: Vec<&str> = short_names(accepted).collect();
-                let lost = short_names(asked).filter(|name| !own.contains(name) && self.resources.contains(name));
-                let lost: Vec<String> = lost.map(in_use).collect();
+                let lost = short_names(requested).filter(|name| !own.contains(name) && self.resources.contains(name));
+                let lost: Vec<String> = lost.map(in_use_message).collect();
                 let message = match lost.as_slice() {
                     [] => return None,
                     [only] => only.clone(),
@@ -61,51 +61,51 @@ fn short_names(names: &Value) -> impl Iterator<Item = &str> {
     names.items_at(&["shortNames"]).iter().filter_map(Value::as_str)
 }
 
-fn in_use(name: &str) -> String {
+fn in_use_message(name: &str) -> String {
     format!("{} is already in use", print::quote(name))
 }
 
-/// Accepts the names that a definition asks for, as far as no other of `definitions` has them. Returns the definition
-/// with its new status, or `None` if there is nothing new to say.
+/// Accepts the requested names of a definition unless another of `definitions` uses them. Returns the definition with
+/// its new status, or `None` if the status does not change.
 #[must_use]
 pub fn accept_names(definition: &Value, definitions: &[Arc<Value>], now: Time) -> Option<Value> {
-    let asked = definition.at(&ASKED)?;
+    let requested = definition.at(&REQUESTED_NAMES)?;
     let none = Value::object();
-    let accepted = definition.at(&ACCEPTED).unwrap_or(&none);
-    if pintle_value::same(Some(asked), Some(accepted)) {
+    let accepted = definition.at(&ACCEPTED_NAMES).unwrap_or(&none);
+    if pintle_value::same(Some(requested), Some(accepted)) {
         return None;
     }
-    let taken = Taken::of(definition.str_at(&["spec", "group"]), definitions);
+    let in_use = NamesInUse::of(definition.str_at(&["spec", "group"]), definitions);
     let mut names = accepted.clone();
-    let mut judged = Condition::new("NamesAccepted", true, "NoConflicts", "no conflicts found");
+    let mut names_accepted = Condition::new("NamesAccepted", true, "NoConflicts", "no conflicts found");
     for key in ["plural", "singular", "shortNames", "kind", "listKind", "categories"] {
-        match taken.conflict(key, asked, accepted).filter(|_| key != "categories") {
-            // The last conflict is the one that is told.
-            Some((reason, message)) => judged = Condition::new("NamesAccepted", false, reason, message),
-            None => match asked.get(key) {
+        match in_use.conflict(key, requested, accepted).filter(|_| key != "categories") {
+            // The condition reports the last conflict.
+            Some((reason, message)) => names_accepted = Condition::new("NamesAccepted", false, reason, message),
+            None => match requested.get(key) {
                 Some(name) => names.set(key, name.clone()),
                 None => drop(names.remove(key)),
             },
         }
     }
-    if names == *accepted && is_said(definition, &judged) {
+    if names == *accepted && is_current_condition(definition, &names_accepted) {
         return None;
     }
     let mut definition = definition.clone();
-    definition.set_at(&ACCEPTED, names);
-    set_condition(&mut definition, &judged, now);
-    if !judged.status && !condition_is_true(&definition, "Established") {
+    definition.set_at(&ACCEPTED_NAMES, names);
+    set_condition(&mut definition, &names_accepted, now);
+    if !names_accepted.status && !is_condition_true(&definition, "Established") {
         let refused = Condition::new("Established", false, "NotAccepted", "not all names are accepted");
         set_condition(&mut definition, &refused, now);
     }
     Some(definition)
 }
 
-/// Says that a definition is served, once its names are accepted. Returns it with its new status, or `None` if it is
-/// said already or not so.
+/// Sets the `Established` condition once the names are accepted. Returns the definition with its new status, or `None`
+/// if the status does not change.
 #[must_use]
 pub fn establish(definition: &Value, now: Time) -> Option<Value> {
-    if !condition_is_true(definition, "NamesAccepted") || condition_is_true(definition, "Established") {
+    if !is_condition_true(definition, "NamesAccepted") || is_condition_true(definition, "Established") {
         return None;
     }
     let mut definition = definition.clone();
@@ -139,10 +139,10 @@ mod tests {
     }
 
     #[test]
-    fn free_names_are_accepted_once() {
-        let asked = definition("widgets", "Widget", "w");
-        let accepted = accept_names(&asked, &[], NOW).expect("a new status");
-        assert_eq!(accepted["status"]["acceptedNames"], asked["spec"]["names"]);
+    fn free_names_are_accepted_and_reported_once() {
+        let requested = definition("widgets", "Widget", "w");
+        let accepted = accept_names(&requested, &[], NOW).expect("a new status");
+        assert_eq!(accepted["status"]["acceptedNames"], requested["spec"]["names"]);
         assert_eq!(condition(&accepted, "NamesAccepted"), "True NoConflicts no conflicts found");
         assert_eq!(accept_names(&accepted, &[Arc::new(accepted.clone())], NOW), None);
         let established = establish(&accepted, NOW).expect("a new status");
@@ -152,15 +152,15 @@ mod tests {
     }
 
     #[test]
-    fn names_that_others_have_are_not() {
+    fn names_in_use_are_not_accepted() {
         let first = accept_names(&definition("widgets", "Widget", "w"), &[], NOW).expect("a new status");
         let first = [Arc::new(first)];
-        let check = |asked: Value, expect: &str| {
-            let refused = accept_names(&asked, &first, NOW).expect("a new status");
+        let check = |requested: Value, expect: &str| {
+            let refused = accept_names(&requested, &first, NOW).expect("a new status");
             assert_eq!(condition(&refused, "NamesAccepted"), expect);
             assert_eq!(condition(&refused, "Established"), "False NotAccepted not all names are accepted");
             assert_eq!(establish(&refused, NOW), None);
-            assert_eq!(accept_names(&refused, &first, NOW), None, "it is said once");
+            assert_eq!(accept_names(&refused, &first, NOW), None, "an unchanged status is reported once");
         };
         check(definition("gadgets", "Widget", "g"), "False KindConflict \"Widget\" is already in use");
         check(definition("gadgets", "Gadget", "w"), "False ShortNamesConflict \"w\" is already in use");

@@ -1,20 +1,19 @@
-//! What the scale of a custom kind asks of its objects: replicas that are numbers of replicas, and a selector that is a
-//! text, where the definition says they are (upstream: `ValidateScaleSpec` and `ValidateScaleStatus` of
-//! `registry/customresource`).
+//! Validation of the scale subresource's fields in custom resources: replicas must be valid counts and the selector
+//! must be a string (upstream: `ValidateScaleSpec` and `ValidateScaleStatus` of `registry/customresource`).
 
 use pintle_value::print::{self, go_type};
 use pintle_value::{Errors, FieldPath, Str, Value};
 
-/// Where the scale of a kind is in its objects, as the definition writes it (`.spec.replicas`).
+/// The paths of the scale's fields, as in the definition (`.spec.replicas`).
 #[derive(Debug)]
-pub(crate) struct Scaled {
+pub(crate) struct ScaleValidator {
     replicas: Str,
     status_replicas: Str,
     selector: Option<Str>,
 }
 
-impl Scaled {
-    /// The scale of a version; `None` if it has none.
+impl ScaleValidator {
+    /// Returns the validator of a version, or `None` if the version has no scale subresource.
     pub(crate) fn of(version: &Value) -> Option<Self> {
         let scale = version.at(&["subresources", "scale"])?;
         Some(Self {
@@ -24,18 +23,18 @@ impl Scaled {
         })
     }
 
-    /// Judges how many replicas there should be.
+    /// Validates the desired number of replicas.
     pub(crate) fn validate_spec(&self, object: &Value, errors: &mut Errors) {
         validate_replicas(object, &self.replicas, errors);
     }
 
-    /// Judges how many replicas there are, and what selects them.
+    /// Validates the actual number of replicas and the selector.
     pub(crate) fn validate_status(&self, object: &Value, errors: &mut Errors) {
         validate_replicas(object, &self.status_replicas, errors);
         let Some(path) = &self.selector else { return };
         match find(object, path) {
             Ok(None | Some(Value::String(_))) => {}
-            Ok(Some(other)) => errors.invalid(&FieldPath::new(path), "", wrong_type(path, other, "string")),
+            Ok(Some(other)) => errors.invalid(&FieldPath::new(path), "", accessor_error(path, other, "string")),
             Err(why) => errors.invalid(&FieldPath::new(path), "", why),
         }
     }
@@ -50,12 +49,12 @@ fn validate_replicas(object: &Value, path: &str, errors: &mut Errors) {
             errors.invalid(&at, *count, format!("should be less than or equal to {}", i32::MAX));
         }
         Ok(Some(Value::Int(_))) => {}
-        Ok(Some(other)) => errors.invalid(&at, 0, wrong_type(path, other, "int64")),
+        Ok(Some(other)) => errors.invalid(&at, 0, accessor_error(path, other, "int64")),
         Err(why) => errors.invalid(&at, 0, why),
     }
 }
 
-/// What is at a path. The error says that it leads through something that is no object.
+/// Returns the value at a path, or an error if the path leads through a value that is not an object.
 fn find<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
     let mut found = object;
     let steps = path.strip_prefix('.').unwrap_or(path);
@@ -68,15 +67,15 @@ fn find<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> 
                 Some(below) => found = below,
                 None => return Ok(None),
             },
-            other => return Err(wrong_type(&steps[..end], other, "map[string]interface{}")),
+            other => return Err(accessor_error(&steps[..end], other, "map[string]interface{}")),
         }
         end += 1;
     }
     Ok(Some(found))
 }
 
-/// What apimachinery's `unstructured` says of a value of another type than asked for.
-fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
+/// The accessor error of apimachinery's `unstructured` helpers.
+fn accessor_error(path: &str, value: &Value, expected: &str) -> String {
     let path = path.strip_prefix('.').unwrap_or(path);
     format!(".{path} accessor error: {} is of the type {}, expected {expected}", print::plain(value), go_type(value))
 }

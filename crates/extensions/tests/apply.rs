@@ -1,8 +1,9 @@
-//! Server-side apply of custom resources: what several managers do to an object, one line each, and then the object and who
-//! owns what. The scenarios are in `apply.txt` and read top to bottom; `UPDATE_EXPECT=1` writes what is found into them.
+//! Server-side apply of custom resources: operations of several managers on an object, one per line, followed by the
+//! object and its managed fields. The scenarios are in `apply.txt` and read top to bottom. `UPDATE_EXPECT=1` updates
+//! the file.
 //!
-//! `schema {…}` is followed by scenarios, each of which begins with `==`. `apply`, `force` and `update` are done by a manager.
-//! What an operation was refused for follows it after a `!`.
+//! `schema {...}` is followed by scenarios, each of which begins with `==`. A manager runs `apply`, `force` or
+//! `update`. A line with `!` shows the error of the operation before it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +11,7 @@ use std::path::Path;
 
 use pintle_apply::merge::{ConvertError, ManagedFields, UpdateError, Updater, VersionConverter};
 use pintle_apply::typed::{Duplicates, TypeRef};
-use pintle_extensions::schema::{Schema, to_types};
+use pintle_extensions::schema::{StructuralSchema, to_types};
 use pintle_schema::Schema as Types;
 use pintle_value::{Value, print};
 
@@ -33,7 +34,7 @@ struct State {
 }
 
 impl State {
-    /// The one place that calls the code under test. Says what an operation was refused for.
+    /// Runs one operation. Returns its error message. All calls to the code under test are here.
     fn run(&mut self, kind: &Kind, line: &str) -> Result<(), String> {
         let mut words = line.splitn(3, ' ');
         let (verb, manager, object) =
@@ -73,7 +74,7 @@ impl State {
     }
 }
 
-fn found(table: &str) -> String {
+fn run_scenarios(table: &str) -> String {
     let mut out = String::new();
     let mut kind = None;
     let mut state: Option<State> = None;
@@ -89,7 +90,7 @@ fn found(table: &str) -> String {
             ("==", _) => state = Some(State { live: Value::object(), ..State::default() }),
             ("schema", _) => {
                 let tree: Value = serde_json::from_str(&line[7..]).expect(line);
-                kind = Some(Kind(to_types(&Schema::parse(&tree).expect(line))));
+                kind = Some(Kind(to_types(&StructuralSchema::parse(&tree).expect(line))));
             }
             ("", Some(ended)) => {
                 ended.write(&mut out);
@@ -104,10 +105,10 @@ fn found(table: &str) -> String {
 }
 
 #[test]
-fn custom_resources_are_applied_as_their_schema_says() {
+fn custom_resources_are_merged_by_their_schema() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/apply.txt");
     let table = fs::read_to_string(&path).expect("the table");
-    let found = found(&table);
+    let found = run_scenarios(&table);
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         fs::write(&path, found).expect("the table");
     } else {

@@ -1,15 +1,16 @@
-//! What holds for whatever a conversion webhook answers: nothing panics, and what is taken is the same object. The words of
-//! refusals are tried with a server (`crates/testkit/tests/conversion`).
+//! Properties of the handling of conversion webhook responses: nothing panics, and an accepted object has the identity
+//! of the original. The error messages are tested with a server (`crates/testkit/tests/conversion`).
 
 use pintle_codec::json;
-use pintle_extensions::conversion::{Review, ReviewVersion, accept, answered};
+use pintle_extensions::conversion::{ConversionReview, ReviewVersion, accept_converted, parse_response};
 use pintle_value::{Object, Value, object};
 use proptest::prelude::*;
 
-const REVIEW: Review<'_> = Review { version: ReviewVersion::V1, uid: "q", desired: "example.com/v2" };
+const REVIEW: ConversionReview<'_> =
+    ConversionReview { version: ReviewVersion::V1, uid: "q", desired: "example.com/v2" };
 
-/// An answer that is well but for what is in it.
-fn answer(objects: Vec<Value>) -> Value {
+/// A valid response with these objects.
+fn response(objects: Vec<Value>) -> Value {
     object! {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "ConversionReview",
@@ -23,7 +24,7 @@ fn widget(version: &str, metadata: Value) -> Value {
     widget
 }
 
-/// Any value, with names that mean something.
+/// Arbitrary values, with meaningful names.
 fn values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -44,35 +45,35 @@ fn values() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn nothing_panics(body in proptest::collection::vec(any::<u8>(), 0..200), tree in values(), original in values()) {
-        let _ = answered(&REVIEW, std::slice::from_ref(&original), &body);
-        let mut reply = answer(vec![tree.clone()]);
-        let text = json::encode(&reply);
-        let _ = answered(&REVIEW, std::slice::from_ref(&original), &text);
-        let _ = accept(&original, tree.clone(), REVIEW.desired);
-        reply.set("response", tree);
-        let _ = answered(&REVIEW, &[original], &json::encode(&reply));
+        let _ = parse_response(&REVIEW, std::slice::from_ref(&original), &body);
+        let mut body = response(vec![tree.clone()]);
+        let text = json::encode(&body);
+        let _ = parse_response(&REVIEW, std::slice::from_ref(&original), &text);
+        let _ = accept_converted(&original, tree.clone(), REVIEW.desired);
+        body.set("response", tree);
+        let _ = parse_response(&REVIEW, &[original], &json::encode(&body));
     }
 
     #[test]
-    fn what_is_taken_is_the_same_object(labels in values(), extra in values(), more in values()) {
+    fn accepted_objects_keep_their_identity_and_metadata(labels in values(), extra in values(), more in values()) {
         let own = object! { "name": "a", "uid": "u", "generation": 7 };
         let original = widget("v1", own.clone());
         let mut returned = object! { "name": "a", "uid": "u", "generation": 9, "finalizers": extra };
         returned.set("labels", labels);
         let mut converted = widget("v2", returned);
         converted.set("spec", more.clone());
-        if let Ok(mut taken) = accept(&original, converted, REVIEW.desired) {
-            let mut metadata = taken.remove("metadata").unwrap_or_default();
+        if let Ok(mut accepted) = accept_converted(&original, converted, REVIEW.desired) {
+            let mut metadata = accepted.remove("metadata").unwrap_or_default();
             metadata.remove("labels");
             prop_assert_eq!(metadata, own);
-            prop_assert_eq!(taken.api_version(), "example.com/v2");
-            prop_assert_eq!(taken.remove("spec").unwrap_or_default(), more);
+            prop_assert_eq!(accepted.api_version(), "example.com/v2");
+            prop_assert_eq!(accepted.remove("spec").unwrap_or_default(), more);
         }
     }
 }
 
 #[test]
-fn questions_hold_what_is_asked_about() {
+fn requests_contain_the_objects() {
     let objects = [json::encode(&widget("v1", object! { "name": "a" })), json::encode(&widget("v1", object! {}))];
     for count in 0..=2 {
         let body = json::decode(&REVIEW.body(&objects[..count]), json::DecodeOptions::default()).expect("JSON").value;

@@ -1,9 +1,9 @@
-//! What kube-apiserver 1.36 says of the defaults in definitions. A row of `definition_defaults.txt` is what it is about,
-//! the schema before (`was`), if there was one, the schema, and the errors (`!`), sorted.
+//! The errors of kube-apiserver 1.36 for defaults in definitions. A row of `definition_defaults.txt` has a title, the
+//! old schema (`was`) if any, the schema, and the sorted errors (`!`).
 
 use std::sync::Arc;
 
-use pintle_extensions::judge_definitions;
+use pintle_extensions::install_definition_validation;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
@@ -12,9 +12,9 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-fn rules() -> Arc<dyn Strategy> {
+fn strategy() -> Arc<dyn Strategy> {
     let mut resources = pintle_kinds::resources(pintle_catalog::shared());
-    judge_definitions(&mut resources);
+    install_definition_validation(&mut resources);
     let mut resources = resources.into_iter();
     let found = resources.find(|resource| resource.plural == "customresourcedefinitions");
     found.expect("definitions are built in").strategy.clone()
@@ -24,8 +24,8 @@ fn context() -> StrategyContext {
     StrategyContext::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
 }
 
-/// A definition with this schema.
-fn definition(rules: &dyn Strategy, schema: &str) -> Value {
+/// Creates a definition with this schema.
+fn definition(strategy: &dyn Strategy, schema: &str) -> Value {
     let version = object! {
         "name": "v1", "served": true, "storage": true, "schema": object! { "openAPIV3Schema": json(schema) },
     };
@@ -36,23 +36,23 @@ fn definition(rules: &dyn Strategy, schema: &str) -> Value {
             "versions": vec![version],
         },
     };
-    rules.defaults(&mut definition);
-    rules.prepare_for_create(&context(), &mut definition);
+    strategy.defaults(&mut definition);
+    strategy.prepare_for_create(&context(), &mut definition);
     definition
 }
 
 #[test]
-fn defaults_are_judged() {
-    let rules = rules();
+fn defaults_are_validated_like_upstream() {
+    let strategy = strategy();
     let mut wrong = String::new();
     for row in include_str!("definition_defaults.txt").split("\n\n") {
         let (errors, rest): (Vec<&str>, Vec<&str>) = row.lines().partition(|line| line.starts_with('!'));
         let (title, schemas) = rest.split_first().expect("a row has a title");
         let definitions: Vec<Value> =
-            schemas.iter().map(|line| definition(&*rules, line.strip_prefix("was ").unwrap_or(line))).collect();
+            schemas.iter().map(|line| definition(&*strategy, line.strip_prefix("was ").unwrap_or(line))).collect();
         let found = match definitions.as_slice() {
-            [new] => rules.validate(&context(), new),
-            [old, new] => rules.validate_update(&context(), new, old),
+            [new] => strategy.validate(&context(), new),
+            [old, new] => strategy.validate_update(&context(), new, old),
             _ => panic!("{title} has a schema, or two"),
         };
         let mut found: Vec<String> = found.0.iter().map(|error| format!("! {error}")).collect();

@@ -1,18 +1,18 @@
-//! Rules in CEL: what definitions may say, and what becomes of objects. The tables are in `rules/*.txt` and read top to
-//! bottom; what they expect is what kube-apiserver 1.36 answers (`tools/rules`). `UPDATE_EXPECT=1` writes what is found into them.
+//! CEL validation rules: the validation of definitions and of objects. The tables are in `rules/*.txt` and read top to
+//! bottom; they contain the answers of kube-apiserver 1.36 (`tools/rules`). `UPDATE_EXPECT=1` updates the files.
 //!
-//! `schema {…}` is the schema of an object; or `field {…}` is that of its only field `a`, and `rule …` is one rule of the
-//! object (`rules […]` several). `was {…}` before it is the schema that it replaces, `scale {…}`
-//! the scale that the definition has. `new {…}` is an object, `val …` a value
-//! of the field; `from {…}` or `before …` is the object that it replaces; `status {…}` replaces it through its status. What
-//! follows is indented and sorted: the errors of the definition or the object, and warnings.
+//! `schema {...}` is the schema of an object. Alternatively, `field {...}` is the schema of its only field `a`, and
+//! `rule ...` is one rule of the object (`rules [...]` several). A preceding `was {...}` is the schema that it
+//! replaces, `scale {...}` the definition's scale subresource. `new {...}` is an object, `val ...` a value of the
+//! field; `from {...}` or `before ...` is the object that it replaces; `status {...}` updates it through the status
+//! subresource. The indented lines that follow are the sorted errors of the definition or object, and warnings.
 
 mod served;
 mod tables;
 
 use std::sync::Arc;
 
-use pintle_extensions::judge_definitions;
+use pintle_extensions::install_definition_validation;
 use pintle_registry::{CostBudget, Resource, Strategy, StrategyContext};
 use pintle_value::time::Time;
 use pintle_value::{Errors, Object, Value, object};
@@ -37,8 +37,8 @@ fn widget(mut object: Value) -> Value {
     object
 }
 
-/// Where a table is.
-struct State {
+/// The state of a table.
+struct TableState {
     definitions: Arc<dyn Strategy>,
     field: Value,
     was: Option<Value>,
@@ -47,8 +47,8 @@ struct State {
     kind: Option<Arc<Resource>>,
 }
 
-impl State {
-    /// What is found wrong with a definition.
+impl TableState {
+    /// Validates a definition. Returns its errors.
     fn define(&mut self, schema: &Value) -> Vec<String> {
         let scale = self.scale.take();
         let new = definition(schema.clone(), scale.as_ref());
@@ -57,11 +57,11 @@ impl State {
             Some(was) => self.definitions.validate_update(&context(), &new, &definition(was, None)),
         };
         self.kind = served::kind(&new);
-        said(errors, Vec::new())
+        result_lines(errors, Vec::new())
     }
 
-    /// What is found wrong with an object.
-    fn judge(&mut self, new: Value, through_status: bool) -> Vec<String> {
+    /// Validates an object. Returns its errors and warnings.
+    fn validate(&mut self, new: Value, through_status: bool) -> Vec<String> {
         let Some(kind) = &self.kind else { return vec!["unusable".to_owned()] };
         let (rules, mut new, old) = (&kind.strategy, widget(new), self.from.take().map(widget));
         let (mut errors, warnings);
@@ -82,31 +82,31 @@ impl State {
                 warnings = rules.validate_expensive(&new, None, &mut errors, CostBudget::Unlimited).unwrap_or_default();
             }
         }
-        said(errors, warnings)
+        result_lines(errors, warnings)
     }
 
-    fn ruled(&self, rules: Value) -> Value {
+    fn schema_with_rules(&self, rules: Value) -> Value {
         object! { "type": "object", "properties": in_field(self.field.clone()), "x-kubernetes-validations": rules }
     }
 }
 
-fn said(errors: Errors, warnings: Vec<String>) -> Vec<String> {
+fn result_lines(errors: Errors, warnings: Vec<String>) -> Vec<String> {
     let errors = errors.0.iter().map(|error| format!("error {error}"));
-    let mut said: Vec<String> =
+    let mut result_lines: Vec<String> =
         errors.chain(warnings.into_iter().map(|warning| format!("warning {warning}"))).collect();
-    said.sort_unstable();
-    // The number in the name of a type means nothing.
+    result_lines.sort_unstable();
+    // The number in the name of a type varies.
     let line = |line: &String| line.replace('\n', "\\n").replace('\r', "\\r").replace("selfType0", "selfType");
-    said.iter().map(line).collect()
+    result_lines.iter().map(line).collect()
 }
 
-/// Runs a table and returns it with what was found.
+/// Runs a table. Returns it with the actual results.
 fn run(table: &str, rows: &mut usize) -> String {
     let mut resources = pintle_kinds::resources(pintle_catalog::shared());
-    judge_definitions(&mut resources);
+    install_definition_validation(&mut resources);
     let definitions = resources.iter().find(|resource| resource.plural == "customresourcedefinitions");
     let definitions = definitions.expect("definitions are built in").strategy.clone();
-    let mut state = State { definitions, field: Value::Null, was: None, scale: None, from: None, kind: None };
+    let mut state = TableState { definitions, field: Value::Null, was: None, scale: None, from: None, kind: None };
     let mut out = String::new();
     for line in table.lines().filter(|line| !line.starts_with("    ")) {
         out.push_str(line);
@@ -115,15 +115,15 @@ fn run(table: &str, rows: &mut usize) -> String {
         let found = match word {
             "schema" => state.define(&read(rest)),
             "rule" => {
-                let schema = state.ruled(vec![object! { "rule": rest }].into());
+                let schema = state.schema_with_rules(vec![object! { "rule": rest }].into());
                 state.define(&schema)
             }
             "rules" => {
-                let schema = state.ruled(read(rest));
+                let schema = state.schema_with_rules(read(rest));
                 state.define(&schema)
             }
-            "new" | "status" => state.judge(read(rest), word == "status"),
-            "val" => state.judge(in_field(read(rest)), false),
+            "new" | "status" => state.validate(read(rest), word == "status"),
+            "val" => state.validate(in_field(read(rest)), false),
             "field" => {
                 state.field = read(rest);
                 continue;
@@ -156,6 +156,6 @@ fn run(table: &str, rows: &mut usize) -> String {
 }
 
 #[test]
-fn rules_are_kept_as_upstream_keeps_them() {
+fn rules_are_evaluated_like_upstream() {
     tables::check_tables("rules", run);
 }

@@ -1,21 +1,21 @@
-//! What a schema says of itself, what it refuses to be read from, and how small it is.
+//! Parsing and accessors of structural schemas, and their size in memory.
 
-use pintle_extensions::schema::{Additional, Format, ListType, Part, Schema, Type};
+use pintle_extensions::schema::{Additional, Format, ListType, SchemaNode, StructuralSchema, Type};
 use pintle_value::Value;
 
 fn read(text: &str) -> Value {
     serde_json::from_str(text).expect(text)
 }
 
-fn schema(text: &str) -> Schema {
-    Schema::parse(&read(text)).expect(text)
+fn schema(text: &str) -> StructuralSchema {
+    StructuralSchema::parse(&read(text)).expect(text)
 }
 
 #[test]
-fn what_is_not_structural_is_refused() {
+fn schemas_that_are_not_structural_are_rejected() {
     #[track_caller]
     fn check(text: &str, expect: &str) {
-        let found = Schema::parse(&read(text)).err().map_or_else(String::new, |error| error.to_string());
+        let found = StructuralSchema::parse(&read(text)).err().map_or_else(String::new, |error| error.to_string());
         assert_eq!(found, expect, "{text}");
     }
     check(r#"{"type":"object"}"#, "");
@@ -35,7 +35,7 @@ fn what_is_not_structural_is_refused() {
 }
 
 #[test]
-fn parts_say_what_is_declared() {
+fn nodes_return_what_is_declared() {
     let schema = schema(
         r#"{"type":"object","required":["l"],"properties":{
             "l":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["b","a"],"maxItems":5,
@@ -48,31 +48,31 @@ fn parts_say_what_is_declared() {
             "x-kubernetes-validations":[{"rule":"true"},{"rule":"false"}]}"#,
     );
     let root = schema.root();
-    let part = |name: &str| root.property(name).expect(name);
+    let node = |name: &str| root.property(name).expect(name);
     assert_eq!(root.properties().map(|(name, _)| name).collect::<Vec<_>>(), ["e", "l", "m", "q", "s", "t"]);
     assert_eq!(root.required().collect::<Vec<_>>(), ["l"]);
     assert_eq!(root.rules().iter().map(|rule| rule.str_at(&["rule"])).collect::<Vec<_>>(), ["true", "false"]);
-    let list = part("l");
+    let list = node("l");
     assert_eq!((list.ty(), list.list_type(), list.max_items()), (Some(Type::Array), Some(ListType::Map), Some(5)));
     assert_eq!(list.map_keys().collect::<Vec<_>>(), ["b", "a"]);
-    assert!(list.items().is_some_and(Part::is_atomic_map));
-    let text = part("s");
+    assert!(list.items().is_some_and(SchemaNode::is_atomic_map));
+    let text = node("s");
     assert_eq!(text.format(), Some(("date-time", Some(Format::DateTime))));
-    assert_eq!((text.max_length(), text.default(), text.nullable()), (Some(9), Some(&Value::from("x")), true));
+    assert_eq!((text.max_length(), text.default(), text.is_nullable()), (Some(9), Some(&Value::from("x")), true));
     assert_eq!(text.enumeration(), Some([Value::from("x")].as_slice()));
-    let map = part("m");
+    let map = node("m");
     assert!(matches!(map.additional(), Additional::Values(values) if values.ty() == Some(Type::Integer)));
-    assert_eq!((map.max_properties(), map.entry("k").and_then(Part::ty)), (Some(3), Some(Type::Integer)));
-    assert!(matches!(part("t").additional(), Additional::Any));
+    assert_eq!((map.max_properties(), map.entry("k").and_then(SchemaNode::ty)), (Some(3), Some(Type::Integer)));
+    assert!(matches!(node("t").additional(), Additional::Any));
     assert!(matches!(root.additional(), Additional::Undeclared));
-    assert!(part("q").is_int_or_string() && part("q").ty().is_none());
-    assert_eq!(part("q").junctors().filter_map(Part::ty).collect::<Vec<_>>(), [Type::Integer, Type::String]);
-    assert!(part("e").is_embedded_resource() && part("e").preserves_unknown());
+    assert!(node("q").is_int_or_string() && node("q").ty().is_none());
+    assert_eq!(node("q").junctors().filter_map(SchemaNode::ty).collect::<Vec<_>>(), [Type::Integer, Type::String]);
+    assert!(node("e").is_embedded_resource() && node("e").preserves_unknown());
 }
 
-/// The status is judged by its own schema: errors name it, their texts begin below it.
+/// The status is validated by its own schema: errors have its path, but paths in their texts begin below it.
 #[test]
-fn a_part_judges_a_field_alone() {
+fn a_node_validates_a_single_field() {
     let schema = schema(
         r#"{"type":"object","properties":{"status":{"type":"object","required":["n"],"maxProperties":1,
             "properties":{"n":{"type":"integer","maximum":1},"kind":{"type":"string","enum":["x"]}}}}}"#,

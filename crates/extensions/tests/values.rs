@@ -1,14 +1,15 @@
-//! What schemas do to values and say of them. The tables are in `values/*.txt` and read top to bottom; what they expect is
-//! what kube-apiserver 1.36 does. `UPDATE_EXPECT=1` writes what is found into them.
+//! Decoding, defaulting and validation of values by schemas. The tables are in `values/*.txt` and read top to bottom;
+//! they contain the behavior of kube-apiserver 1.36. `UPDATE_EXPECT=1` updates the files.
 //!
-//! `schema {…}` is the schema of an object, `field {…}` that of its only field `a`. `new {…}` is an object, `val …` a value of
-//! the field; `from {…}` before it is the object that it replaces. What follows is indented: `unknown` fields, what reading it
-//! and filling in defaults make of it (`is`) or why it cannot be read (`malformed`), and what is found wrong with it as it
-//! came: by the schema (`error`, or `type` for those of a wrong type), with embedded resources, with lists.
+//! `schema {...}` is the schema of an object, `field {...}` that of its only field `a`. `new {...}` is an object, `val
+//! ...` a value of the field; a preceding `from {...}` is the object that it replaces. The indented lines that follow
+//! are: `unknown` fields, the decoded and defaulted object (`is`) if it differs or the decoding error (`malformed`),
+//! and the errors of the original object: by the schema (`error`, or `type` for a wrong type), in embedded resources,
+//! and in lists.
 
 mod tables;
 
-use pintle_extensions::schema::Schema;
+use pintle_extensions::schema::StructuralSchema;
 use pintle_value::{ErrorKind, Errors, Object, Value};
 
 fn read(text: &str) -> Value {
@@ -29,8 +30,8 @@ fn write(value: &Value) -> String {
     serde_json::to_string(value).expect("values can be written")
 }
 
-/// The one place that calls the code under test.
-fn check(schema: &Schema, new: &Value, old: Option<&Value>) -> Vec<String> {
+/// Decodes, defaults and validates one object. All calls to the code under test are here.
+fn check(schema: &StructuralSchema, new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut found = Vec::new();
     let mut object = new.clone();
     match schema.conform(&mut object) {
@@ -57,7 +58,7 @@ fn check(schema: &Schema, new: &Value, old: Option<&Value>) -> Vec<String> {
     found
 }
 
-/// Runs a table and returns it with what was found.
+/// Runs a table. Returns it with the actual results.
 fn run(table: &str, rows: &mut usize) -> String {
     let mut out = String::new();
     let (mut schema, mut old) = (None, None);
@@ -66,8 +67,8 @@ fn run(table: &str, rows: &mut usize) -> String {
         out.push('\n');
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
-            "schema" => schema = Some(Schema::parse(&read(rest)).expect(line)),
-            "field" => schema = Some(Schema::parse(&field_schema(read(rest))).expect(line)),
+            "schema" => schema = Some(StructuralSchema::parse(&read(rest)).expect(line)),
+            "field" => schema = Some(StructuralSchema::parse(&field_schema(read(rest))).expect(line)),
             "from" => old = Some(read(rest)),
             "new" | "val" => {
                 let schema = schema.as_ref().expect("a schema comes first");
@@ -85,6 +86,6 @@ fn run(table: &str, rows: &mut usize) -> String {
 }
 
 #[test]
-fn values_are_judged_as_upstream_judges_them() {
+fn values_are_validated_like_upstream() {
     tables::check_tables("values", run);
 }

@@ -133,7 +133,7 @@ impl Cluster {
     pub async fn start(settings: Settings) -> Result<Arc<Self>, ClusterError> {
         let catalog = pintle_catalog::shared().clone();
         let mut built_in = pintle_kinds::resources(&catalog);
-        pintle_extensions::judge_definitions(&mut built_in);
+        pintle_extensions::install_definition_validation(&mut built_in);
         let registry = Arc::new(Registry::new(built_in.clone()));
         let prefixes: HashSet<Str> =
             registry.resources().filter_map(|r| r.collection()).map(|c| c.prefix.clone()).collect();

@@ -9,7 +9,8 @@ use std::sync::{Arc, Weak};
 
 use pintle_cache::{Event, KeyRange, LoadedCache, Object, WatchScope};
 use pintle_extensions::{
-    CLEANUP_FINALIZER, Condition, accept_names, condition_is_true, discovery_order, establish, records, set_condition,
+    CLEANUP_FINALIZER, Condition, accept_names, build_resources, discovery_order, establish, is_condition_true,
+    set_condition,
 };
 use pintle_registry::{ApiError, DefinitionSource, GroupResource, ObjectClient, Resource};
 use pintle_value::{Str, Value, object};
@@ -131,11 +132,11 @@ impl Kind {
             "status": object! { "acceptedNames": definition["status"]["acceptedNames"].clone() },
         };
         let (accepted, established) =
-            (condition_is_true(definition, "NamesAccepted"), condition_is_true(definition, "Established"));
+            (is_condition_true(definition, "NamesAccepted"), is_condition_true(definition, "Established"));
         let made_of = object! {
             "mark": source.mark(),
             "names": names["status"].clone(),
-            "terminating": condition_is_true(definition, "Terminating"),
+            "terminating": is_condition_true(definition, "Terminating"),
             "accepted": accepted || established,
         };
         let asked = definition.at(&["spec", "names"]);
@@ -144,8 +145,8 @@ impl Kind {
             made_of,
             names: Arc::new(names),
             revision,
-            prefix: pintle_extensions::prefix(definition),
-            records: records(definition, &(source.clone() as Arc<dyn DefinitionSource>)),
+            prefix: pintle_extensions::key_prefix(definition),
+            records: build_resources(definition, &(source.clone() as Arc<dyn DefinitionSource>)),
             settled: has_all && accepted && established && !definition.is_terminating(),
             source,
             cleaning: false,
@@ -310,9 +311,9 @@ impl Definitions {
             definition.items_at(&["metadata", "finalizers"]).iter().any(|f| f.as_str() == Some(CLEANUP_FINALIZER));
         let Some(kind) = self.kinds.get_mut(definition.name()).filter(|kind| waits && !kind.cleaning) else { return };
         kind.cleaning = true;
-        let established = condition_is_true(definition, "Established");
+        let established = is_condition_true(definition, "Established");
         let source: Arc<dyn DefinitionSource> = kind.source.clone();
-        let resource = pintle_extensions::stored_record(definition, &source).filter(|_| established);
+        let resource = pintle_extensions::build_storage_resource(definition, &source).filter(|_| established);
         let (weak, name) = (Arc::downgrade(cluster), Str::from(definition.name()));
         tokio::spawn(async move {
             // Others may write to the definition and to its objects at the same time.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::StatusCode;
-use pintle_extensions::conversion::Fault;
+use pintle_extensions::conversion::ConversionErrorType;
 use pintle_gates::Gates;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -135,11 +135,11 @@ impl Metrics {
         &self,
         definition: &str,
         (from, to): (String, String),
-        fault: Option<Fault>,
+        fault: Option<ConversionErrorType>,
         took: Duration,
     ) {
         let (result, succeeded) = if fault.is_none() { ("success", "true") } else { ("failure", "false") };
-        let failure_type = fault.map_or("", Fault::name);
+        let failure_type = fault.map_or("", ConversionErrorType::name);
         let outcome = ConversionLabels { result, failure_type };
         self.conversions.get_or_create(&outcome).inc();
         self.conversion_durations.get_or_create(&outcome).observe(took.as_secs_f64());

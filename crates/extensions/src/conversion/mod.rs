@@ -1,69 +1,69 @@
-//! Objects from one version to another by a webhook (upstream: `pkg/apiserver/conversion`): what it is asked, what it may
-//! answer, and what of that is taken. The asking is the server's.
+//! Conversion of custom resources by a webhook: the `ConversionReview` request, its response, and the validation of
+//! converted objects (upstream: `pkg/apiserver/conversion`). The server sends the request.
 
-mod accept;
-mod answer;
+mod converted_object;
+mod response;
 mod review;
 
-pub use accept::accept;
-pub use answer::answered;
-pub use review::{Review, ReviewVersion};
+pub use converted_object::accept_converted;
+pub use response::parse_response;
+pub use review::{ConversionReview, ReviewVersion};
 
 use pintle_registry::GroupVersion;
 use pintle_value::Value;
 
-/// Why a webhook converted nothing.
+/// A failed webhook conversion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Failure {
-    /// What kind of fault it was.
-    pub fault: Fault,
-    /// Upstream's words for it, which clients see.
+pub struct ConversionError {
+    /// The type of the failure.
+    pub error_type: ConversionErrorType,
+    /// Upstream's message, which clients see.
     pub message: String,
 }
 
-/// What went wrong.
+/// The type of a conversion failure, as metrics count it (upstream: `conversionWebhookErrorType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// There was no answer, or one that is no review.
-    Call,
-    /// The answer is not to the question, or says no.
-    Response,
-    /// There are more or fewer objects in it than were asked about.
-    Count,
-    /// One of the objects is not what it should be.
-    Object,
+pub enum ConversionErrorType {
+    /// The call failed, or the response is not a `ConversionReview`.
+    CallFailure,
+    /// The response does not match the request, or reports a failure.
+    MalformedResponse,
+    /// The response has more or fewer objects than the request.
+    PartialResponse,
+    /// A converted object is invalid.
+    InvalidConvertedObject,
 }
 
-impl Fault {
-    /// The name in metrics.
+impl ConversionErrorType {
+    /// The value of the metric's label.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Fault::Call => "conversion_webhook_call_failure",
-            Fault::Response => "conversion_webhook_malformed_response_failure",
-            Fault::Count => "conversion_webhook_partial_response_failure",
-            Fault::Object => "conversion_webhook_invalid_converted_object_failure",
+            ConversionErrorType::CallFailure => "conversion_webhook_call_failure",
+            ConversionErrorType::MalformedResponse => "conversion_webhook_malformed_response_failure",
+            ConversionErrorType::PartialResponse => "conversion_webhook_partial_response_failure",
+            ConversionErrorType::InvalidConvertedObject => "conversion_webhook_invalid_converted_object_failure",
         }
     }
 }
 
-impl Failure {
-    /// The failure of a call about an object.
+impl ConversionError {
+    /// Creates the error of a failed call about an object.
     #[must_use]
-    pub fn of_call(original: &Value, why: &str) -> Self {
-        let message = format!("conversion webhook for {} failed: {why}", named(original));
-        Self { fault: Fault::Call, message }
+    pub fn call_failed(original: &Value, why: &str) -> Self {
+        let message = format!("conversion webhook for {} failed: {why}", format_kind_of(original));
+        Self { error_type: ConversionErrorType::CallFailure, message }
     }
 }
 
-/// What an object is, as Go prints a `GroupVersionKind`.
-fn named(object: &Value) -> String {
-    kind_of(object.api_version(), object.kind())
+/// Formats the kind of an object as Go prints a `GroupVersionKind`.
+fn format_kind_of(object: &Value) -> String {
+    format_kind(object.api_version(), object.kind())
 }
 
-/// A kind as Go prints it.
-fn kind_of(version: &str, kind: &str) -> String {
+/// Formats a kind as Go prints it.
+fn format_kind(version: &str, kind: &str) -> String {
     let GroupVersion { group, version } = GroupVersion::parse(version).unwrap_or_default();
     format!("{group}/{version}, Kind={kind}")
 }

@@ -1,4 +1,4 @@
-//! The question.
+//! The `ConversionReview` request.
 
 use pintle_codec::json;
 use pintle_value::{Str, object};
@@ -8,14 +8,14 @@ use pintle_value::{Str, object};
 pub enum ReviewVersion {
     /// `v1`
     V1,
-    /// `v1beta1`, whose answers are not held to be for the question.
+    /// `v1beta1`, whose responses need not repeat the UID of the request.
     V1Beta1,
 }
 
 impl ReviewVersion {
-    /// The first of these names that means one.
+    /// Returns the first supported version in a list of names.
     #[must_use]
-    pub fn first_known(names: &[Str]) -> Option<Self> {
+    pub fn first_supported(names: &[Str]) -> Option<Self> {
         names.iter().find_map(|name| match name.as_str() {
             "v1" => Some(Self::V1),
             "v1beta1" => Some(Self::V1Beta1),
@@ -31,19 +31,19 @@ impl ReviewVersion {
     }
 }
 
-/// A question to a webhook: objects, and the version that they are wanted at.
+/// A `ConversionReview` request: objects and the version to convert them to.
 #[derive(Clone, Copy, Debug)]
-pub struct Review<'r> {
-    /// The version of the question and of its answer.
+pub struct ConversionReview<'r> {
+    /// The version of the request and of its response.
     pub version: ReviewVersion,
-    /// Tells the question from others.
+    /// The UID of the request.
     pub uid: &'r str,
-    /// The version that is wanted (`example.com/v1`).
+    /// The desired API version (`example.com/v1`).
     pub desired: &'r str,
 }
 
-impl Review<'_> {
-    /// The body of the request about objects that are JSON already.
+impl ConversionReview<'_> {
+    /// Returns the request body for objects that are already encoded as JSON.
     #[must_use]
     pub fn body(&self, objects: &[Vec<u8>]) -> Vec<u8> {
         let head = object! {
@@ -53,7 +53,8 @@ impl Review<'_> {
         };
         let mut out = Vec::with_capacity(512 + objects.iter().map(|object| object.len() + 1).sum::<usize>());
         json::encode_into(&head, &mut out);
-        // Members are sorted: the request is the last one, and its braces stand open for the objects.
+        // Members are sorted: `request` is the last one, so that removing its closing braces leaves it open for the
+        // objects.
         out.truncate(out.len() - 2);
         out.extend_from_slice(b",\"objects\":[");
         for (i, object) in objects.iter().enumerate() {

@@ -1,35 +1,35 @@
-//! The rules of definitions, compiled to see whether they can be, and what they may cost.
+//! Compiles the rules of a definition to validate them and estimate their cost.
 
 use std::sync::Arc;
 
 use pintle_kinds::{CompiledRule, RuleCost, Ruled, Step};
 use pintle_value::Value;
 
-use super::compile::Environments;
-use super::declare::Declared;
-use crate::schema::{Part, Schema};
+use super::compile::RuleEnvironments;
+use super::decl_type::DeclType;
+use crate::schema::{SchemaNode, StructuralSchema};
 
 const NO_TYPES: &str = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
 const NO_TYPE: &str = "failed to convert to declType for CEL validation rules";
 
-/// Compiles the rules of nodes of a schema.
-pub(crate) fn compile_nodes(schema: &Schema, ruled: &[Ruled<'_>]) -> Vec<Result<Vec<CompiledRule>, String>> {
+/// Compiles the rules of schema nodes.
+pub(crate) fn compile_nodes(schema: &StructuralSchema, ruled: &[Ruled<'_>]) -> Vec<Result<Vec<CompiledRule>, String>> {
     let mut types = NodeTypes { schema, outermost: None };
     ruled.iter().map(|node| compile_node(&mut types, node)).collect()
 }
 
 fn compile_node<'r>(types: &mut NodeTypes<'_, 'r>, node: &'r Ruled<'_>) -> Result<Vec<CompiledRule>, String> {
-    let declared = types.of(&node.way)?;
-    let cardinality = declared.max_cardinality();
-    let environments = Environments::of(declared);
+    let decl_type = types.of(&node.way)?;
+    let cardinality = decl_type.max_cardinality();
+    let environments = RuleEnvironments::of(decl_type);
     let rules = node.schema.items_at(&["x-kubernetes-validations"]);
     Ok(rules.iter().map(|rule| compile_rule(rule, &environments, cardinality)).collect())
 }
 
-fn compile_rule(rule: &Value, environments: &Environments, cardinality: u64) -> CompiledRule {
+fn compile_rule(rule: &Value, environments: &RuleEnvironments, cardinality: u64) -> CompiledRule {
     let mut compiled = CompiledRule::default();
     match environments.rule(rule) {
-        // A rule that says nothing costs nothing.
+        // An empty rule costs nothing.
         None => return compiled,
         Some(Err(error)) => {
             compiled.error = Some(error);
@@ -48,54 +48,54 @@ fn compile_rule(rule: &Value, environments: &Environments, cardinality: u64) -> 
     compiled
 }
 
-/// The types of the nodes of a schema. That of a node within one that has rules is as it is seen from there.
+/// Resolves the CEL types of schema nodes. The type of a node is the one seen from its outermost ancestor that has
+/// rules.
 struct NodeTypes<'s, 'r> {
-    schema: &'s Schema,
-    /// The outermost node that has rules and was asked for last, and its type: all nodes within it come one after the
-    /// other.
-    outermost: Option<(&'r [Step<'r>], Arc<Declared>)>,
+    schema: &'s StructuralSchema,
+    /// The most recently used outermost node with rules, and its type. All nodes within it are visited consecutively.
+    outermost: Option<(&'r [Step<'r>], Arc<DeclType>)>,
 }
 
 impl<'s, 'r> NodeTypes<'s, 'r> {
-    /// The type of the node at the end of a way.
-    fn of(&mut self, way: &'r [Step<'r>]) -> Result<Arc<Declared>, &'static str> {
-        let mut part = self.schema.root();
+    /// Returns the type of the node at a path.
+    fn of(&mut self, way: &'r [Step<'r>]) -> Result<Arc<DeclType>, &'static str> {
+        let mut node = self.schema.root();
         let mut depth = 0;
-        while part.rules().is_empty() {
-            part = way.get(depth).and_then(|step| below(part, *step)).ok_or(NO_TYPES)?;
+        while node.rules().is_empty() {
+            node = way.get(depth).and_then(|step| below(node, *step)).ok_or(NO_TYPES)?;
             depth += 1;
         }
-        let mut declared = Some(self.outermost(&way[..depth], part)?);
+        let mut decl_type = Some(self.outermost(&way[..depth], node)?);
         for step in &way[depth..] {
-            part = below(part, *step).ok_or(NO_TYPES)?;
-            let seen = declared.as_ref().and_then(|around| around.step(*step)).cloned();
-            declared = match step {
-                // Fields that expressions cannot name have types of their own.
+            node = below(node, *step).ok_or(NO_TYPES)?;
+            let seen = decl_type.as_ref().and_then(|around| around.step(*step)).cloned();
+            decl_type = match step {
+                // A field that CEL cannot name has a type of its own.
                 Step::Property(_) if seen.is_none() => {
-                    Some(Declared::of(part, part.is_embedded_resource()).ok_or(NO_TYPES)?)
+                    Some(DeclType::of(node, node.is_embedded_resource()).ok_or(NO_TYPES)?)
                 }
                 _ => seen,
             };
         }
-        declared.ok_or(NO_TYPE)
+        decl_type.ok_or(NO_TYPE)
     }
 
-    fn outermost(&mut self, way: &'r [Step<'r>], part: Part<'s>) -> Result<Arc<Declared>, &'static str> {
-        if let Some((known, declared)) = &self.outermost
+    fn outermost(&mut self, way: &'r [Step<'r>], node: SchemaNode<'s>) -> Result<Arc<DeclType>, &'static str> {
+        if let Some((known, decl_type)) = &self.outermost
             && *known == way
         {
-            return Ok(declared.clone());
+            return Ok(decl_type.clone());
         }
-        let declared = Declared::of(part, way.is_empty() || part.is_embedded_resource()).ok_or(NO_TYPES)?;
-        self.outermost = Some((way, declared.clone()));
-        Ok(declared)
+        let decl_type = DeclType::of(node, way.is_empty() || node.is_embedded_resource()).ok_or(NO_TYPES)?;
+        self.outermost = Some((way, decl_type.clone()));
+        Ok(decl_type)
     }
 }
 
-fn below<'s>(part: Part<'s>, step: Step<'_>) -> Option<Part<'s>> {
+fn below<'s>(node: SchemaNode<'s>, step: Step<'_>) -> Option<SchemaNode<'s>> {
     match step {
-        Step::Property(name) => part.property(name),
-        Step::Items => part.items(),
-        Step::Values => part.values(),
+        Step::Property(name) => node.property(name),
+        Step::Items => node.items(),
+        Step::Values => node.values(),
     }
 }

@@ -1,11 +1,10 @@
-//! What expressions call the fields of objects, whose names may hold what identifiers may not (upstream: `Escape` of
-//! `apiserver/pkg/cel`).
+//! Escaping of property names that are not CEL identifiers (upstream: `Escape` of `apiserver/pkg/cel`).
 
 use std::borrow::Cow;
 
 use pintle_cel::is_reserved;
 
-/// What expressions call a field; `None` if they cannot name it.
+/// Returns the CEL name of a field, or `None` if it cannot be escaped.
 pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
     let first = name.bytes().next()?;
     let spelled = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'/');

@@ -1,37 +1,46 @@
-//! What is said of a rule that is not kept.
+//! Messages of failed rules.
 
 use pintle_cel::{Budget, EvalErrorKind, Evaluation, Program, Value};
 use pintle_value::Value as Json;
 use pintle_value::print::quote;
 
-/// The most bytes of a message that an expression makes.
+/// The maximum length of the result of a message expression, in bytes.
 const MAX_LENGTH: usize = 5 * 1024;
 
-/// What came of an expression that makes a message.
-pub(super) struct Said {
-    /// The message; `None` where the expression fails or makes none that can be used, so that another one is needed.
-    /// The error says why no more rules are looked at.
-    pub(super) outcome: Result<Option<String>, String>,
-    /// What is left of the budget.
-    pub(super) budget: i64,
+/// The result of a message expression.
+pub(super) struct MessageResult {
+    /// The message, or `None` if the expression fails or its result is unusable, so that the default is used. An error
+    /// ends the evaluation of rules.
+    pub(super) message: Result<Option<String>, String>,
+    /// The remaining cost budget.
+    pub(super) remaining_budget: i64,
 }
 
-/// How a rule is called in messages.
-pub(super) fn shown(rule: &Json) -> &str {
+/// The name of a rule in error messages: its message, or its text (upstream: `ruleErrorString`).
+pub(super) fn rule_error_string(rule: &Json) -> &str {
     let message = rule.str_at(&["message"]);
     if message.is_empty() { rule.str_at(&["rule"]).trim() } else { message.trim() }
 }
 
-/// The message that a rule has without an expression.
-pub(super) fn default(rule: &Json) -> String {
-    let shown = shown(rule);
-    if rule.str_at(&["message"]).is_empty() { format!("failed rule: {shown}") } else { shown.to_owned() }
+/// The message of a failed rule without an expression (upstream: `ruleMessageOrDefault`).
+pub(super) fn rule_message_or_default(rule: &Json) -> String {
+    let rule_error_string = rule_error_string(rule);
+    if rule.str_at(&["message"]).is_empty() {
+        format!("failed rule: {rule_error_string}")
+    } else {
+        rule_error_string.to_owned()
+    }
 }
 
-/// Evaluates the expression that makes a message.
-pub(super) fn evaluate(program: &Program, rule: &Json, bindings: &[Value<'_>], budget: i64) -> Said {
+/// Evaluates a message expression.
+pub(super) fn evaluate_message_expression(
+    program: &Program,
+    rule: &Json,
+    bindings: &[Value<'_>],
+    budget: i64,
+) -> MessageResult {
     let Evaluation { result, cost } = program.evaluate(bindings, Budget::limit(Budget::PER_CALL));
-    let over = |why: String| Said { outcome: Err(why), budget: -1 };
+    let over = |why: String| MessageResult { message: Err(why), remaining_budget: -1 };
     let left = i64::try_from(cost).ok().and_then(|cost| budget.checked_sub(cost)).filter(|left| *left >= 0);
     let Some(budget) = left else {
         let why = "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
@@ -49,5 +58,5 @@ pub(super) fn evaluate(program: &Program, rule: &Json, bindings: &[Value<'_>], b
         Err(_) => None,
     };
     let fits = |text: &&str| !text.is_empty() && text.len() <= MAX_LENGTH && !text.contains('\n');
-    Said { outcome: Ok(message.filter(fits).map(str::to_owned)), budget }
+    MessageResult { message: Ok(message.filter(fits).map(str::to_owned)), remaining_budget: budget }
 }

@@ -1,24 +1,24 @@
-//! Rules in CEL (`x-kubernetes-validations`): what definitions may say, and what their objects are held to. Behaves as
+//! CEL validation rules (`x-kubernetes-validations`): compilation, cost estimation and evaluation. Behaves as
 //! kube-apiserver 1.36 does (apiextensions-apiserver's `pkg/apiserver/schema/cel`).
 //!
-//! A schema's rules are compiled once, into a tree beside the schema ([`Rules`]); what the types of a schema are is worked
-//! out for that alone ([`declare`]). Objects are then read in place ([`place`]); one [`walk`] goes over them and applies the
-//! rules of each node ([`apply`]).
+//! The rules of a schema are compiled once into a [`CelValidator`], a tree parallel to the schema, with types from
+//! [`decl_type`] that exist only during compilation. Evaluation reads objects in place through a [`value_adapter`]; the
+//! [`walker`] visits an object and evaluates the rules of each node ([`apply`]).
 
 mod apply;
 mod compile;
-mod correlate;
-mod declare;
+mod correlation;
+mod decl_type;
 mod definitions;
 mod escape;
-mod lazy;
+mod lazy_validator;
 mod message;
-mod place;
-mod texts;
-mod tree;
-mod walk;
+mod string_values;
+mod validator;
+mod value_adapter;
+mod walker;
 
 pub(crate) use definitions::compile_nodes;
-pub(crate) use lazy::LazyRules;
-pub(crate) use tree::Rules;
-pub(crate) use walk::{Limits, Subject, Verdict};
+pub(crate) use lazy_validator::LazyCelValidator;
+pub(crate) use validator::CelValidator;
+pub(crate) use walker::{CelResult, CostLimits, ValidationTarget};

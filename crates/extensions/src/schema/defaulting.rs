@@ -1,59 +1,59 @@
-//! Filling in defaults (upstream: `schema/defaulting`).
+//! Defaulting (upstream: `schema/defaulting`).
 
 use pintle_value::{Object, Value};
 
-use super::model::{Flags, Schema};
-use super::part::{Additional, Part};
+use super::model::{Flags, StructuralSchema};
+use super::node::{Additional, SchemaNode};
 
-impl Schema {
-    /// Sets what has a default and is absent, or is null where null is no value. Doing it again changes nothing.
+impl StructuralSchema {
+    /// Applies defaults to fields that are absent, or null where null is not allowed. Idempotent.
     pub fn default(&self, object: &mut Value) {
         fill(object, self.root());
     }
 }
 
-fn fill(value: &mut Value, part: Part<'_>) {
-    // Most parts have no defaults within.
-    if !part.has(Flags::DEFAULTS_WITHIN) {
+fn fill(value: &mut Value, node: SchemaNode<'_>) {
+    // Most nodes have no defaults within.
+    if !node.has(Flags::DEFAULTS_WITHIN) {
         return;
     }
     match value {
         Value::Object(object) => {
-            fill_absent(object, part);
-            let additional = part.additional();
+            fill_absent(object, node);
+            let additional = node.additional();
             for (key, value) in object.iter_mut() {
-                if let Some(part) = part.property(key) {
-                    fill(value, part);
-                } else if let Additional::Values(part) = additional {
-                    replace_null(value, part);
-                    fill(value, part);
+                if let Some(node) = node.property(key) {
+                    fill(value, node);
+                } else if let Additional::Values(node) = additional {
+                    replace_null(value, node);
+                    fill(value, node);
                 }
             }
         }
         Value::Array(items) => {
-            let Some(part) = part.items() else { return };
+            let Some(node) = node.items() else { return };
             for item in items {
-                replace_null(item, part);
-                fill(item, part);
+                replace_null(item, node);
+                fill(item, node);
             }
         }
         _ => {}
     }
 }
 
-fn fill_absent(object: &mut Object, part: Part<'_>) {
-    for (name, part) in part.properties().filter(|(_, part)| part.has(Flags::DEFAULTS_WITHIN)) {
-        let Some(default) = part.default() else { continue };
-        if object.get(name).is_none_or(|value| value.is_null() && !part.nullable()) {
+fn fill_absent(object: &mut Object, node: SchemaNode<'_>) {
+    for (name, node) in node.properties().filter(|(_, node)| node.has(Flags::DEFAULTS_WITHIN)) {
+        let Some(default) = node.default() else { continue };
+        if object.get(name).is_none_or(|value| value.is_null() && !node.is_nullable()) {
             object.insert(name, default.clone());
         }
     }
 }
 
-fn replace_null(value: &mut Value, part: Part<'_>) {
+fn replace_null(value: &mut Value, node: SchemaNode<'_>) {
     if value.is_null()
-        && !part.nullable()
-        && let Some(default) = part.default()
+        && !node.is_nullable()
+        && let Some(default) = node.default()
     {
         *value = default.clone();
     }

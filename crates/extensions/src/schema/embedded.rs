@@ -1,64 +1,63 @@
-//! `apiVersion`, `kind` and `metadata` of the object itself and of the resources that are embedded in it: they are read
-//! as built-in kinds read them, whatever the schema says of them (upstream: `schema/objectmeta`, and what
-//! `customresource_handler` does when it decodes).
+//! `apiVersion`, `kind` and `metadata` of the object and of embedded resources. They are decoded as for built-in kinds,
+//! whatever the schema declares (upstream: `schema/objectmeta`, and the decoding in `customresource_handler`).
 
 use pintle_catalog::shared;
 use pintle_schema::{Problems, normalise};
 use pintle_value::metadata::validate_object_meta_at;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use super::model::{Flags, Schema};
-use super::part::{Additional, Part};
+use super::model::{Flags, StructuralSchema};
+use super::node::{Additional, SchemaNode};
 
-/// Why an object cannot be read.
+/// The reason why an object cannot be decoded.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Malformed {
-    /// Its metadata is not what metadata is. In the words of Go's decoder.
+pub enum MalformedObject {
+    /// Its metadata is malformed. The message is that of Go's decoder.
     #[error("{0}")]
     Metadata(String),
-    /// That of a resource embedded in it.
+    /// The metadata of an embedded resource is malformed.
     #[error("{0}")]
     Embedded(FieldError),
 }
 
-/// What becomes of parts of metadata that cannot be read.
+/// How malformed metadata fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Invalid {
-    /// The first of them is an error.
-    Refused,
+pub(super) enum InvalidMetadata {
+    /// The first one is an error.
+    Reject,
     /// They are dropped.
-    Dropped,
+    Drop,
 }
 
-impl Schema {
-    /// All that reading an object does to it: metadata takes its canonical form, fields that are not declared and nulls
-    /// that may not be are dropped. Returns the paths of unknown fields in the order in which strict field validation
-    /// reports them: of the metadata, of the object, of the metadata of embedded resources.
+impl StructuralSchema {
+    /// Decodes an object: normalises its metadata, prunes undeclared fields, and drops nulls that are not allowed.
+    /// Returns the paths of unknown fields in the order in which strict field validation reports them: those of the
+    /// metadata, of the object, and of the metadata of embedded resources.
     ///
     /// # Errors
-    /// If metadata, of the object or of an embedded resource, has something of the wrong type.
-    pub fn conform(&self, object: &mut Value) -> Result<Vec<String>, Malformed> {
-        self.read(object, Invalid::Refused)
+    /// Returns an error if the metadata of the object or of an embedded resource has a value of the wrong type.
+    pub fn conform(&self, object: &mut Value) -> Result<Vec<String>, MalformedObject> {
+        self.read(object, InvalidMetadata::Reject)
     }
 
-    /// The same for an object that was stored, maybe when the schema was another one: what cannot be read of metadata is
+    /// Decodes a stored object, which may have been written under another schema. Malformed metadata fields are
     /// dropped.
     pub fn repair(&self, object: &mut Value) {
         if let Some(metadata) = object.get_mut("metadata") {
             drop_unreadable(metadata);
         }
-        // What is left can be read.
-        if let Err(error) = self.read(object, Invalid::Dropped) {
-            tracing::warn!(%error, "a stored object cannot be read");
+        // The remaining metadata is well-formed.
+        if let Err(error) = self.read(object, InvalidMetadata::Drop) {
+            tracing::warn!(%error, "Failed to decode stored custom resource");
         }
     }
 
-    fn read(&self, object: &mut Value, invalid: Invalid) -> Result<Vec<String>, Malformed> {
+    fn read(&self, object: &mut Value, invalid: InvalidMetadata) -> Result<Vec<String>, MalformedObject> {
         let metadata = object.as_object_mut().and_then(|object| object.remove("metadata"));
         let mut unknown = Vec::new();
         let metadata = match metadata {
             Some(mut metadata) => {
-                let found = read_metadata(&mut metadata).map_err(Malformed::Metadata)?;
+                let found = read_metadata(&mut metadata).map_err(MalformedObject::Metadata)?;
                 unknown.extend(found.into_iter().map(|path| format!("metadata.{path}")));
                 Some(metadata)
             }
@@ -66,7 +65,7 @@ impl Schema {
         };
         unknown.extend(self.prune(object));
         self.drop_nulls(object);
-        let mut embedded = self.coerce(object, false, invalid).map_err(Malformed::Embedded)?;
+        let mut embedded = self.coerce(object, false, invalid).map_err(MalformedObject::Embedded)?;
         embedded.sort_unstable();
         unknown.extend(embedded);
         if let (Some(object), Some(metadata)) = (object.as_object_mut(), metadata) {
@@ -75,30 +74,30 @@ impl Schema {
         Ok(unknown)
     }
 
-    /// Puts the metadata of embedded resources into its canonical form; that of the object too if it is to be taken as
-    /// one of them. Returns the paths of unknown fields.
+    /// Normalises the metadata of embedded resources, and with `resource` that of the object itself. Returns the paths
+    /// of unknown fields.
     pub(super) fn coerce(
         &self,
         object: &mut Value,
         resource: bool,
-        invalid: Invalid,
+        invalid: InvalidMetadata,
     ) -> Result<Vec<String>, FieldError> {
         let mut coercer = Coercer { invalid, unknown: Vec::new() };
         coercer.walk(object, self.root(), resource, &FieldPath::root())?;
         Ok(coercer.unknown)
     }
 
-    /// Judges the embedded resources of an object.
+    /// Validates the embedded resources of an object.
     #[must_use]
     pub fn validate_embedded(&self, object: &Value) -> Errors {
         let mut errors = Errors::new();
-        judge(object, self.root(), &FieldPath::root(), &mut errors);
+        validate_node(object, self.root(), &FieldPath::root(), &mut errors);
         errors
     }
 }
 
 struct Coercer {
-    invalid: Invalid,
+    invalid: InvalidMetadata,
     unknown: Vec<String>,
 }
 
@@ -106,16 +105,16 @@ impl Coercer {
     fn walk(
         &mut self,
         value: &mut Value,
-        part: Part<'_>,
+        node: SchemaNode<'_>,
         resource: bool,
         path: &FieldPath<'_>,
     ) -> Result<(), FieldError> {
-        if !resource && !part.has(Flags::EMBEDDED_WITHIN) {
+        if !resource && !node.has(Flags::EMBEDDED_WITHIN) {
             return Ok(());
         }
         match value {
             Value::Object(object) => {
-                if resource || part.is_embedded_resource() {
+                if resource || node.is_embedded_resource() {
                     let mut failed = None;
                     object.retain(|key, value| {
                         failed.is_some()
@@ -126,17 +125,17 @@ impl Coercer {
                     }
                 }
                 for (key, value) in object.iter_mut() {
-                    match (part.property(key), part.additional()) {
-                        (Some(part), _) => self.walk(value, part, false, &path.child(key))?,
-                        (None, Additional::Values(part)) => self.walk(value, part, false, &path.key(key))?,
+                    match (node.property(key), node.additional()) {
+                        (Some(node), _) => self.walk(value, node, false, &path.child(key))?,
+                        (None, Additional::Values(node)) => self.walk(value, node, false, &path.key(key))?,
                         _ => {}
                     }
                 }
             }
             Value::Array(items) => {
-                let Some(part) = part.items() else { return Ok(()) };
+                let Some(node) = node.items() else { return Ok(()) };
                 for (i, item) in items.iter_mut().enumerate() {
-                    self.walk(item, part, false, &path.index(i))?;
+                    self.walk(item, node, false, &path.index(i))?;
                 }
             }
             _ => {}
@@ -144,18 +143,18 @@ impl Coercer {
         Ok(())
     }
 
-    /// Says whether the field stays.
+    /// Returns true if the field is kept.
     fn meta_field(&mut self, key: &str, value: &mut Value, path: &FieldPath<'_>) -> Result<bool, FieldError> {
         match key {
             "apiVersion" | "kind" => match (value.as_str(), self.invalid) {
                 (Some(_), _) => Ok(true),
-                (None, Invalid::Dropped) => Ok(false),
-                (None, Invalid::Refused) => {
+                (None, InvalidMetadata::Drop) => Ok(false),
+                (None, InvalidMetadata::Reject) => {
                     Err(FieldError::invalid(&path.child(key), value.clone(), "must be a string"))
                 }
             },
             "metadata" => {
-                if self.invalid == Invalid::Dropped {
+                if self.invalid == InvalidMetadata::Drop {
                     drop_unreadable(value);
                 }
                 let given = value.clone();
@@ -164,9 +163,9 @@ impl Coercer {
                     (Ok(found), _) => {
                         self.unknown.extend(found.into_iter().map(|unknown| format!("{path}.{unknown}")));
                     }
-                    // What is no object at all stays as it is.
-                    (Err(_), Invalid::Dropped) => *value = given,
-                    (Err(text), Invalid::Refused) => return Err(FieldError::invalid(&path, given, text)),
+                    // Metadata that is not an object stays unchanged.
+                    (Err(_), InvalidMetadata::Drop) => *value = given,
+                    (Err(text), InvalidMetadata::Reject) => return Err(FieldError::invalid(&path, given, text)),
                 }
                 Ok(true)
             }
@@ -175,7 +174,7 @@ impl Coercer {
     }
 }
 
-/// Puts metadata into its canonical form. Returns the paths of its unknown fields, or the error of Go's decoder.
+/// Normalises metadata. Returns the paths of unknown fields, or the error of Go's decoder.
 fn read_metadata(metadata: &mut Value) -> Result<Vec<String>, String> {
     let catalog = shared();
     let Some(object_meta) = catalog.struct_type("meta/v1.ObjectMeta") else { return Ok(Vec::new()) };
@@ -187,7 +186,7 @@ fn read_metadata(metadata: &mut Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// Drops the fields of metadata that cannot be read.
+/// Drops the malformed fields of metadata.
 fn drop_unreadable(metadata: &mut Value) {
     if let Value::Object(fields) = metadata {
         fields.retain(|key, value| {
@@ -197,34 +196,34 @@ fn drop_unreadable(metadata: &mut Value) {
     }
 }
 
-fn judge(value: &Value, part: Part<'_>, path: &FieldPath<'_>, errors: &mut Errors) {
-    if !part.has(Flags::EMBEDDED_WITHIN) {
+fn validate_node(value: &Value, node: SchemaNode<'_>, path: &FieldPath<'_>, errors: &mut Errors) {
+    if !node.has(Flags::EMBEDDED_WITHIN) {
         return;
     }
     match value {
         Value::Object(object) => {
-            if part.is_embedded_resource() {
-                judge_resource(value, path, errors);
+            if node.is_embedded_resource() {
+                validate_resource(value, path, errors);
             }
             for (key, value) in object.iter() {
-                match (part.property(key), part.additional()) {
-                    (Some(part), _) => judge(value, part, &path.child(key), errors),
-                    (None, Additional::Values(part)) => judge(value, part, &path.key(key), errors),
+                match (node.property(key), node.additional()) {
+                    (Some(node), _) => validate_node(value, node, &path.child(key), errors),
+                    (None, Additional::Values(node)) => validate_node(value, node, &path.key(key), errors),
                     _ => {}
                 }
             }
         }
         Value::Array(items) => {
-            let Some(part) = part.items() else { return };
+            let Some(node) = node.items() else { return };
             for (i, item) in items.iter().enumerate() {
-                judge(item, part, &path.index(i), errors);
+                validate_node(item, node, &path.index(i), errors);
             }
         }
         _ => {}
     }
 }
 
-fn judge_resource(resource: &Value, path: &FieldPath<'_>, errors: &mut Errors) {
+fn validate_resource(resource: &Value, path: &FieldPath<'_>, errors: &mut Errors) {
     let Value::Object(fields) = resource else { return };
     for field in ["apiVersion", "kind"] {
         if !fields.contains_key(field) {
@@ -237,7 +236,7 @@ fn judge_resource(resource: &Value, path: &FieldPath<'_>, errors: &mut Errors) {
             None => {}
             Some(Value::String(text)) if text.is_empty() => errors.invalid(&path, "", "must not be empty"),
             Some(Value::String(text)) => {
-                let wrong = if field == "apiVersion" { wrong_version(text) } else { wrong_kind(text) };
+                let wrong = if field == "apiVersion" { api_version_problem(text) } else { kind_problem(text) };
                 if let Some(wrong) = wrong {
                     errors.invalid(&path, text, wrong);
                 }
@@ -246,25 +245,25 @@ fn judge_resource(resource: &Value, path: &FieldPath<'_>, errors: &mut Errors) {
         }
     }
     if let Some(given) = fields.get("metadata") {
-        judge_metadata(given, &path.child("metadata"), errors);
+        validate_metadata(given, &path.child("metadata"), errors);
     }
 }
 
-fn wrong_version(version: &str) -> Option<String> {
+fn api_version_problem(version: &str) -> Option<String> {
     (version.matches('/').count() > 1).then(|| format!("unexpected GroupVersion string: {version}"))
 }
 
-fn wrong_kind(kind: &str) -> Option<String> {
+fn kind_problem(kind: &str) -> Option<String> {
     let wrong = names::dns1035_label(&kind.to_lowercase());
     (!wrong.is_empty()).then(|| format!("may have mixed case, but should otherwise match: {}", wrong.join(",")))
 }
 
-fn judge_metadata(given: &Value, path: &FieldPath<'_>, errors: &mut Errors) {
+fn validate_metadata(given: &Value, path: &FieldPath<'_>, errors: &mut Errors) {
     let mut metadata = given.clone();
     if let Err(text) = read_metadata(&mut metadata) {
         return errors.invalid(path, given.clone(), text);
     }
-    // An embedded resource need not have a name.
+    // An embedded resource does not need a name.
     if metadata.str_at(&["name"]).is_empty() {
         metadata.set("name", "fakename");
     }

@@ -1,16 +1,16 @@
-//! Lists whose items are unique: sets by their values, maps by their keys (upstream: `schema/listtype`).
+//! Uniqueness of list items: sets by value, maps by keys (upstream: `schema/listtype`).
 
 use pintle_value::{Errors, FieldError, FieldPath, Object, Value, print};
 
-use super::model::{Flags, Schema};
-use super::part::{Additional, ListType, Part};
+use super::model::{Flags, StructuralSchema};
+use super::node::{Additional, ListType, SchemaNode};
 
-impl Schema {
-    /// Finds the items that are in a set or a map twice. An update is judged only if the old object has none.
+impl StructuralSchema {
+    /// Reports duplicates in lists of type set or map. An update is only checked if the old object has no duplicates.
     #[must_use]
     pub fn validate_lists(&self, object: &Value) -> Errors {
         let mut errors = Errors::new();
-        // Only objects are looked into at the root.
+        // At the root, only an object is checked.
         if let Value::Object(fields) = object {
             walk_object(fields, self.root(), &FieldPath::root(), &mut errors);
         }
@@ -18,58 +18,58 @@ impl Schema {
     }
 }
 
-fn walk(value: &Value, part: Part<'_>, path: &FieldPath<'_>, errors: &mut Errors) {
-    if !part.has(Flags::UNIQUE_WITHIN) {
+fn walk(value: &Value, node: SchemaNode<'_>, path: &FieldPath<'_>, errors: &mut Errors) {
+    if !node.has(Flags::UNIQUE_WITHIN) {
         return;
     }
     match value {
         Value::Array(items) => {
-            match part.list_type() {
+            match node.list_type() {
                 Some(ListType::Set) => {
-                    for i in repeated(items, write_identity) {
+                    for i in duplicates(items, write_identity) {
                         errors.duplicate(&path.index(i), items[i].clone());
                     }
                 }
-                Some(ListType::Map) => keyed(items, part, path, errors),
+                Some(ListType::Map) => validate_map_list(items, node, path, errors),
                 Some(ListType::Atomic) | None => {}
             }
-            let Some(part) = part.items() else { return };
+            let Some(node) = node.items() else { return };
             for (i, item) in items.iter().enumerate() {
-                walk(item, part, &path.index(i), errors);
+                walk(item, node, &path.index(i), errors);
             }
         }
-        Value::Object(fields) => walk_object(fields, part, path, errors),
+        Value::Object(fields) => walk_object(fields, node, path, errors),
         _ => {}
     }
 }
 
-fn walk_object(fields: &Object, part: Part<'_>, path: &FieldPath<'_>, errors: &mut Errors) {
-    if let Additional::Values(values) = part.additional() {
+fn walk_object(fields: &Object, node: SchemaNode<'_>, path: &FieldPath<'_>, errors: &mut Errors) {
+    if let Additional::Values(values) = node.additional() {
         for (key, value) in fields.iter() {
             walk(value, values, &path.key(key), errors);
         }
     }
     for (key, value) in fields.iter() {
-        if let Some(part) = part.property(key) {
-            walk(value, part, &path.child(key), errors);
+        if let Some(node) = node.property(key) {
+            walk(value, node, &path.child(key), errors);
         }
     }
 }
 
-fn keyed(items: &[Value], part: Part<'_>, path: &FieldPath<'_>, errors: &mut Errors) {
+fn validate_map_list(items: &[Value], node: SchemaNode<'_>, path: &FieldPath<'_>, errors: &mut Errors) {
     if let Some(i) = items.iter().position(|item| !matches!(item, Value::Object(_) | Value::Null)) {
         let detail = "must be an object for an array of list-type map";
         return errors.push(FieldError::invalid(&path.index(i), items[i].clone(), detail));
     }
-    let keys = part.map_keys();
-    for i in repeated(items, |item, text| write_keys(item, keys.clone(), text)) {
+    let keys = node.map_keys();
+    for i in duplicates(items, |item, text| write_keys(item, keys.clone(), text)) {
         let fields: Object =
             keys.clone().filter_map(|key| Some((key, items[i].as_object()?.get(key)?.clone()))).collect();
         errors.duplicate(&path.index(i), fields);
     }
 }
 
-/// Writes what only the same values have. Numbers that are written as integers are never those that are not.
+/// Writes a text that is equal only for equal values. Integers and floats always differ.
 fn write_identity(value: &Value, text: &mut String) {
     match value {
         Value::String(value) => print::json_string(text, value),
@@ -78,7 +78,7 @@ fn write_identity(value: &Value, text: &mut String) {
     }
 }
 
-/// Writes what only items with the same keys have. An item without a key differs from one in which the key is null.
+/// Writes a text that is equal only for items with equal keys. An absent key differs from a null key.
 fn write_keys<'s>(item: &Value, keys: impl ExactSizeIterator<Item = &'s str>, text: &mut String) {
     let single = keys.len() == 1;
     for (i, key) in keys.enumerate() {
@@ -86,15 +86,15 @@ fn write_keys<'s>(item: &Value, keys: impl ExactSizeIterator<Item = &'s str>, te
         text.push_str(&i.to_string());
         text.push(':');
         match value {
-            // Upstream compares several keys as JSON, in which 1.0 is 1.
+            // Upstream compares multiple keys as JSON, in which 1.0 equals 1.
             Value::Float(x) if !single => text.push_str(&print::json_float(*x)),
             value => write_identity(value, text),
         }
     }
 }
 
-/// The places of the items that are there for the second time, given what writes something that only the same items have.
-fn repeated(items: &[Value], write: impl Fn(&Value, &mut String)) -> Vec<usize> {
+/// Returns the index of the first duplicate of each repeated item. `write` appends a text that identifies an item.
+fn duplicates(items: &[Value], write: impl Fn(&Value, &mut String)) -> Vec<usize> {
     if items.len() < 2 {
         return Vec::new();
     }
@@ -106,7 +106,7 @@ fn repeated(items: &[Value], write: impl Fn(&Value, &mut String)) -> Vec<usize> 
     }
     let text_of = |i: usize| &text[if i == 0 { 0 } else { ends[i - 1] }..ends[i]];
     let mut order: Vec<usize> = (0..items.len()).collect();
-    // The sort is stable: of equal items the first stays first.
+    // The sort is stable: equal items stay in list order.
     order.sort_by(|a, b| text_of(*a).cmp(text_of(*b)));
     let equal = order.chunk_by(|a, b| text_of(*a) == text_of(*b));
     let mut found: Vec<usize> = equal.filter_map(|places| places.get(1).copied()).collect();

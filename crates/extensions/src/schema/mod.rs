@@ -1,14 +1,14 @@
-//! The values of custom resources: structural schemas as `openAPIV3Schema` of a CustomResourceDefinition has them, and
-//! what they do to an object. They drop what is not declared, fill in defaults, judge values, and say how
-//! server-side apply merges. Behaves as kube-apiserver 1.36 does (`apiextensions-apiserver` and `kube-openapi`).
+//! Structural schemas (`openAPIV3Schema` of a CustomResourceDefinition): pruning, defaulting and validation of custom
+//! resources, and the types for server-side apply. Behaves as kube-apiserver 1.36 does (`apiextensions-apiserver` and
+//! `kube-openapi`).
 //!
 //! ```
-//! use pintle_extensions::schema::Schema;
+//! use pintle_extensions::schema::StructuralSchema;
 //! use pintle_value::object;
 //!
 //! let replicas = object! { "type": "integer", "maximum": 10, "default": 1 };
 //! let spec = object! { "type": "object", "properties": object! { "replicas": replicas }, "default": object! {} };
-//! let schema = Schema::parse(&object! { "type": "object", "properties": object! { "spec": spec } }).expect("structural");
+//! let schema = StructuralSchema::parse(&object! { "type": "object", "properties": object! { "spec": spec } }).expect("structural");
 //!
 //! let mut widget = object! { "kind": "Widget", "spec": object! { "colour": "red" } };
 //! assert_eq!(schema.prune(&mut widget), ["spec.colour"]);
@@ -28,20 +28,20 @@ mod embedded;
 mod formats;
 mod lists;
 mod model;
+mod node;
 mod nulls;
 mod parse;
-mod part;
-mod path;
 mod prune;
-mod pruned_defaults;
-mod types;
+mod prune_defaults;
+mod schemaconv;
 mod validate;
+mod value_path;
 
-pub use embedded::Malformed;
+pub use embedded::MalformedObject;
 pub use formats::Format;
-pub(crate) use formats::read_duration;
-pub use model::{Schema, Type};
+pub(crate) use formats::parse_duration;
+pub use model::{StructuralSchema, Type};
+pub use node::{Additional, ListType, SchemaNode};
 pub use parse::ParseError;
-pub use part::{Additional, ListType, Part};
-pub use types::to_types;
-pub(crate) use validate::Old;
+pub use schemaconv::to_types;
+pub(crate) use validate::OldValue;

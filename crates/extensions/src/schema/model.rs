@@ -1,5 +1,5 @@
-//! The model: one arena per schema, in which a node is 28 bytes and says the rest by index. Most nodes of most
-//! definitions say their type and nothing else, so that what is rare (limits, patterns, enums) is in a list of keywords.
+//! The in-memory structural schema: one arena per schema with nodes of 28 bytes that refer to the rest by index. Most
+//! nodes only have a type, so rare properties (limits, patterns, enums) are in a list of keywords.
 
 use std::sync::OnceLock;
 
@@ -8,70 +8,70 @@ use regex::Regex;
 
 use super::formats::Format;
 
-/// The schema of one version of a custom resource, or of any value.
+/// The structural schema of one version of a custom resource, or of any value (upstream: `schema.Structural`).
 #[derive(Debug, Default)]
-pub struct Schema {
-    pub(super) nodes: Vec<Node>,
-    /// The properties of each node, sorted by name.
+pub struct StructuralSchema {
+    pub(super) nodes: Vec<NodeData>,
+    /// The properties of all nodes; those of one node are sorted by name.
     pub(super) properties: Vec<Property>,
-    /// The keywords of each node, in the order in which they are judged.
+    /// The keywords of all nodes; those of one node are in validation order.
     pub(super) keywords: Vec<Keyword>,
-    /// Every name that is used, once.
+    /// Every name, once.
     pub(super) names: Vec<Str>,
-    /// Lists of names: required ones, keys of lists.
+    /// Lists of names: required fields and list map keys.
     pub(super) lists: Vec<NameId>,
-    /// The alternatives of junctors.
+    /// The branches of `allOf`, `anyOf` and `oneOf`.
     pub(super) branches: Vec<NodeId>,
-    /// Defaults, enums, and rules in CEL.
+    /// Defaults, enum values and CEL rules.
     pub(super) values: Vec<Value>,
     pub(super) patterns: Vec<Pattern>,
 }
 
-/// A node's place. The root is 0.
+/// The index of a node. The root is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeId(pub(super) u32);
 
 impl NodeId {
     pub(super) const ROOT: Self = Self(0);
-    /// Nothing: the root is nobody's child.
+    /// No node. The root is never a child, so its index can stand for none.
     pub(super) const NONE: Self = Self(0);
 }
 
-/// A name's place.
+/// The index of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NameId(pub(super) u32);
 
-/// A stretch of one of the lists.
+/// A range of indexes in one of the lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct IndexRange {
     pub(super) start: u32,
     pub(super) len: u32,
 }
 
-impl Span {
-    /// What is appended to a list.
+impl IndexRange {
+    /// Appends items to a list and returns their range.
     pub(super) fn append<T>(list: &mut Vec<T>, items: impl IntoIterator<Item = T>) -> Self {
         let start = list.len();
         list.extend(items);
-        Self { start: index(start), len: index(list.len() - start) }
+        Self { start: to_index(start), len: to_index(list.len() - start) }
     }
 
-    pub(super) fn of<T>(self, list: &[T]) -> &[T] {
+    pub(super) fn slice<T>(self, list: &[T]) -> &[T] {
         let start = self.start as usize;
         list.get(start..start + self.len as usize).unwrap_or_default()
     }
 }
 
-/// An index as it is kept. A definition is at most a few megabytes.
-pub(super) fn index(at: usize) -> u32 {
+/// Converts an index to its stored form. A definition is at most a few megabytes.
+pub(super) fn to_index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// What is said of one value.
+/// One node of the schema.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
-    pub(super) properties: Span,
-    /// Where the keywords start. A node has a few dozen at most.
+pub(super) struct NodeData {
+    pub(super) properties: IndexRange,
+    /// The index of the first keyword. A node has a few dozen at most.
     pub(super) keywords: u32,
     pub(super) items: NodeId,
     pub(super) additional: NodeId,
@@ -80,7 +80,7 @@ pub(super) struct Node {
     pub(super) ty: Option<Type>,
 }
 
-/// What can be said with one bit.
+/// The boolean properties of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flags(u16);
 
@@ -106,11 +106,11 @@ impl Flags {
     pub(super) const DEFAULTS_WITHIN: Self = Self(1 << 10);
     /// There are embedded resources here or below.
     pub(super) const EMBEDDED_WITHIN: Self = Self(1 << 11);
-    /// There are lists here or below whose items are unique.
+    /// There are lists of type set or map here or below.
     pub(super) const UNIQUE_WITHIN: Self = Self(1 << 12);
-    /// There are rules in CEL here or below.
+    /// There are CEL rules here or below.
     pub(super) const RULES_WITHIN: Self = Self(1 << 13);
-    /// What a node says of what is below it too.
+    /// The flags that a node inherits from its descendants.
     pub(super) const WITHIN: Self =
         Self(Self::DEFAULTS_WITHIN.0 | Self::EMBEDDED_WITHIN.0 | Self::UNIQUE_WITHIN.0 | Self::RULES_WITHIN.0);
 
@@ -127,24 +127,24 @@ impl Flags {
     }
 }
 
-/// A property and its schema.
+/// A property and its node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Property {
     pub(super) name: NameId,
     pub(super) node: NodeId,
 }
 
-/// What is said rarely.
+/// A keyword that few nodes have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Keyword {
-    AnyOf(Span),
-    OneOf(Span),
-    AllOf(Span),
+    AnyOf(IndexRange),
+    OneOf(IndexRange),
+    AllOf(IndexRange),
     Not(NodeId),
     MaxLength(i64),
     MinLength(i64),
     Pattern(u32),
-    /// A format and what it is called; `None` for one that is not known for the type, which is as if it were not there.
+    /// A format and its name; `None` for a format that is unknown for the type, which is ignored.
     Format(NameId, Option<Format>),
     MultipleOf(f64),
     Minimum(f64, Bound),
@@ -152,18 +152,18 @@ pub(super) enum Keyword {
     MinItems(i64),
     MaxItems(i64),
     UniqueItems,
-    Enum(Span),
+    Enum(IndexRange),
     MinProperties(i64),
     MaxProperties(i64),
-    Required(Span),
+    Required(IndexRange),
     /// `x-kubernetes-list-map-keys`
-    Keys(Span),
+    Keys(IndexRange),
     Default(u32),
     /// `x-kubernetes-validations`
-    Rules(Span),
+    Rules(IndexRange),
 }
 
-/// Whether a limit itself is allowed.
+/// Whether a limit is inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
     Inclusive,
@@ -179,7 +179,7 @@ pub enum Type {
     Array,
     /// A string.
     String,
-    /// A number without a fraction.
+    /// An integer.
     Integer,
     /// A number.
     Number,
@@ -188,7 +188,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// The type of a name in schemas.
+    /// Returns the type with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -202,7 +202,7 @@ impl Type {
         })
     }
 
-    /// Its name in schemas.
+    /// The name in schemas.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -216,7 +216,7 @@ impl Type {
     }
 }
 
-/// A regular expression, compiled when it is first used: compiled ones are large, and most are never used.
+/// A regular expression, compiled on first use: compiled expressions are large, and most are never used.
 #[derive(Debug)]
 pub(super) struct Pattern {
     pub(super) text: Str,
@@ -228,31 +228,31 @@ impl Pattern {
         Self { text: Str::from(text), compiled: OnceLock::new() }
     }
 
-    /// The expression, or what Go says is wrong with it.
+    /// Returns the compiled expression, or Go's error message.
     pub(super) fn compiled(&self) -> Result<&Regex, &str> {
         let compiled = self.compiled.get_or_init(|| pintle_cel::compile_pattern(&self.text));
         compiled.as_ref().map_err(String::as_str)
     }
 }
 
-impl Schema {
+impl StructuralSchema {
     pub(super) fn name(&self, id: NameId) -> &str {
         self.names.get(id.0 as usize).map_or("", Str::as_str)
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// True if there is no node; never of one that was read.
+    /// True if there are no nodes; never of a parsed schema.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// About how many bytes it takes, without the contents of long names, of values, and of compiled patterns.
+    /// The approximate size in bytes, without the contents of long names, values and compiled patterns.
     #[must_use]
     pub fn size(&self) -> usize {
         fn of<T>(list: &Vec<T>) -> usize {

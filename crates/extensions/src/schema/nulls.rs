@@ -1,32 +1,31 @@
-//! Dropping nulls where null is no value and no default stands in for it (upstream:
-//! `PruneNonNullableNullsWithoutDefaults`).
+//! Dropping nulls that are not allowed and have no default (upstream: `PruneNonNullableNullsWithoutDefaults`).
 
 use pintle_value::Value;
 
-use super::model::Schema;
-use super::part::Part;
+use super::model::StructuralSchema;
+use super::node::SchemaNode;
 
-impl Schema {
-    /// Drops the fields that are null and may not be. Where there is a default they stay, for it to replace them; items
-    /// of lists stay too.
+impl StructuralSchema {
+    /// Drops null fields that are not nullable. Fields with a default stay, because defaulting replaces them; list
+    /// items stay too.
     pub fn drop_nulls(&self, object: &mut Value) {
         walk(object, self.root());
     }
 }
 
-fn walk(value: &mut Value, part: Part<'_>) {
+fn walk(value: &mut Value, node: SchemaNode<'_>) {
     match value {
         Value::Object(object) => object.retain(|key, value| {
-            let Some(part) = part.entry(key) else { return true };
+            let Some(node) = node.entry(key) else { return true };
             if value.is_null() {
-                return part.nullable() || part.default().is_some();
+                return node.is_nullable() || node.default().is_some();
             }
-            walk(value, part);
+            walk(value, node);
             true
         }),
         Value::Array(items) => {
-            let Some(part) = part.items() else { return };
-            items.iter_mut().for_each(|item| walk(item, part));
+            let Some(node) = node.items() else { return };
+            items.iter_mut().for_each(|item| walk(item, node));
         }
         _ => {}
     }

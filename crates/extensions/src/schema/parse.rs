@@ -1,36 +1,38 @@
-//! From the tree of an `openAPIV3Schema` to the model.
+//! Parses an `openAPIV3Schema` into a structural schema.
 
 use std::collections::HashMap;
 
 use pintle_value::{Object, Str, Value};
 
 use super::formats::Format;
-use super::model::{Bound, Flags, Keyword, NameId, Node, NodeId, Pattern, Property, Schema, Span, Type, index};
+use super::model::{
+    Bound, Flags, IndexRange, Keyword, NameId, NodeData, NodeId, Pattern, Property, StructuralSchema, Type, to_index,
+};
 
-/// Why a schema cannot be used. The validation of definitions lets none of these through.
+/// The reason why a schema is not structural. The validation of definitions rejects such schemas.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// A field of JSON Schema that structural schemas do not have.
+    /// A JSON Schema field that structural schemas do not support.
     #[error("OpenAPIV3Schema '{0}' is not supported")]
     Unsupported(&'static str),
-    /// A list of schemas, one for each item.
+    /// `items` is a list of schemas.
     #[error("OpenAPIV3Schema 'items' must be a schema, but is an array")]
     ItemsArray,
-    /// `false` is what there is without it.
+    /// `x-kubernetes-preserve-unknown-fields` is `false`.
     #[error("internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined")]
     PreserveFalse,
 }
 
-/// The fields that must not be set, empty ones aside.
+/// The unsupported fields. They may be present if they are empty.
 const UNSUPPORTED: [&str; 7] =
     ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"];
 
-impl Schema {
-    /// Reads the schema of a version of a definition that was found to be valid. What is of the wrong type is taken as
-    /// if it were not there. Defaults are pruned by the schema itself.
+impl StructuralSchema {
+    /// Parses the schema of a version of a valid definition. Values of the wrong type are ignored. Defaults are pruned
+    /// with the schema itself.
     ///
     /// # Errors
-    /// If the schema has parts that structural schemas may not have.
+    /// Returns an error if the schema is not structural.
     pub fn parse(tree: &Value) -> Result<Self, ParseError> {
         let mut builder = Builder::default();
         builder.node(tree)?;
@@ -54,7 +56,7 @@ impl Schema {
 
 #[derive(Default)]
 struct Builder {
-    schema: Schema,
+    schema: StructuralSchema,
     names: HashMap<Str, NameId>,
     patterns: HashMap<Str, u32>,
 }
@@ -62,11 +64,11 @@ struct Builder {
 impl Builder {
     fn node(&mut self, tree: &Value) -> Result<NodeId, ParseError> {
         check_supported(tree)?;
-        let id = NodeId(index(self.schema.nodes.len()));
+        let id = NodeId(to_index(self.schema.nodes.len()));
         let ty = Type::named(tree.str_at(&["type"]));
-        let flags = own_flags(tree)?;
-        self.schema.nodes.push(Node {
-            properties: Span::default(),
+        let flags = parse_flags(tree)?;
+        self.schema.nodes.push(NodeData {
+            properties: IndexRange::default(),
             keywords: 0,
             items: NodeId::NONE,
             additional: NodeId::NONE,
@@ -85,49 +87,51 @@ impl Builder {
             _ => NodeId::NONE,
         };
         let keywords = self.keywords(tree, ty, flags)?;
-        let within = self.within(properties, items, additional);
+        let descendant_flags = self.descendant_flags(properties, items, additional);
         if let Some(node) = self.schema.nodes.get_mut(id.0 as usize) {
             node.properties = properties;
             node.items = items;
             node.additional = additional;
             node.keywords = keywords.start;
             node.keyword_count = u8::try_from(keywords.len).unwrap_or(u8::MAX);
-            node.flags.add(within);
+            node.flags.add(descendant_flags);
         }
         Ok(id)
     }
 
-    /// What is to be known of all that is below.
-    fn within(&self, properties: Span, items: NodeId, additional: NodeId) -> Flags {
-        let children = properties.of(&self.schema.properties).iter().map(|property| property.node);
-        let mut within = Flags::default();
+    /// The flags that the node inherits from its descendants.
+    fn descendant_flags(&self, properties: IndexRange, items: NodeId, additional: NodeId) -> Flags {
+        let children = properties.slice(&self.schema.properties).iter().map(|property| property.node);
+        let mut descendant_flags = Flags::default();
         for child in children.chain([items, additional]).filter(|child| *child != NodeId::NONE) {
             if let Some(child) = self.schema.nodes.get(child.0 as usize) {
-                within.add(child.flags.and(Flags::WITHIN));
+                descendant_flags.add(child.flags.and(Flags::WITHIN));
             }
         }
-        within
+        descendant_flags
     }
 
-    fn properties(&mut self, tree: &Value) -> Result<Span, ParseError> {
+    fn properties(&mut self, tree: &Value) -> Result<IndexRange, ParseError> {
         let mut properties = Vec::new();
         for (name, tree) in tree.get("properties").and_then(Value::as_object).into_iter().flat_map(Object::iter) {
             let name = self.name(name);
             properties.push(Property { name, node: self.node(tree)? });
         }
-        Ok(Span::append(&mut self.schema.properties, properties))
+        Ok(IndexRange::append(&mut self.schema.properties, properties))
     }
 
-    /// In the order in which kube-openapi judges them.
-    fn keywords(&mut self, tree: &Value, ty: Option<Type>, flags: Flags) -> Result<Span, ParseError> {
+    /// Parses the keywords, in the order in which kube-openapi validates them.
+    fn keywords(&mut self, tree: &Value, ty: Option<Type>, flags: Flags) -> Result<IndexRange, ParseError> {
         let mut keywords = Vec::new();
-        for (field, make) in
-            [("anyOf", Keyword::AnyOf as fn(Span) -> Keyword), ("oneOf", Keyword::OneOf), ("allOf", Keyword::AllOf)]
-        {
+        for (field, make) in [
+            ("anyOf", Keyword::AnyOf as fn(IndexRange) -> Keyword),
+            ("oneOf", Keyword::OneOf),
+            ("allOf", Keyword::AllOf),
+        ] {
             let branches = tree.items_at(&[field]);
             if !branches.is_empty() {
                 let branches = branches.iter().map(|branch| self.node(branch)).collect::<Result<Vec<_>, _>>()?;
-                keywords.push(make(Span::append(&mut self.schema.branches, branches)));
+                keywords.push(make(IndexRange::append(&mut self.schema.branches, branches)));
             }
         }
         if let Some(not @ Value::Object(_)) = tree.get("not") {
@@ -155,33 +159,33 @@ impl Builder {
         keywords.extend(tree.bool_at(&["uniqueItems"]).then_some(Keyword::UniqueItems));
         let values = tree.items_at(&["enum"]);
         if !values.is_empty() {
-            keywords.push(Keyword::Enum(Span::append(&mut self.schema.values, values.iter().cloned())));
+            keywords.push(Keyword::Enum(IndexRange::append(&mut self.schema.values, values.iter().cloned())));
         }
         keywords.extend(count("minProperties").map(Keyword::MinProperties));
         keywords.extend(count("maxProperties").map(Keyword::MaxProperties));
         keywords.extend(self.list(tree.items_at(&["required"])).map(Keyword::Required));
         keywords.extend(self.list(tree.items_at(&["x-kubernetes-list-map-keys"])).map(Keyword::Keys));
         if let Some(default) = tree.get("default") {
-            let at = Span::append(&mut self.schema.values, [default.clone()]).start;
+            let at = IndexRange::append(&mut self.schema.values, [default.clone()]).start;
             keywords.push(Keyword::Default(at));
         }
         let rules = tree.items_at(&["x-kubernetes-validations"]);
         if !rules.is_empty() {
-            keywords.push(Keyword::Rules(Span::append(&mut self.schema.values, rules.iter().cloned())));
+            keywords.push(Keyword::Rules(IndexRange::append(&mut self.schema.values, rules.iter().cloned())));
         }
-        Ok(Span::append(&mut self.schema.keywords, keywords))
+        Ok(IndexRange::append(&mut self.schema.keywords, keywords))
     }
 
-    fn list(&mut self, names: &[Value]) -> Option<Span> {
+    fn list(&mut self, names: &[Value]) -> Option<IndexRange> {
         let names: Vec<NameId> = names.iter().filter_map(Value::as_str).map(|name| self.name(name)).collect();
-        (!names.is_empty()).then(|| Span::append(&mut self.schema.lists, names))
+        (!names.is_empty()).then(|| IndexRange::append(&mut self.schema.lists, names))
     }
 
     fn name(&mut self, name: &str) -> NameId {
         if let Some(id) = self.names.get(name) {
             return *id;
         }
-        let id = NameId(index(self.schema.names.len()));
+        let id = NameId(to_index(self.schema.names.len()));
         self.schema.names.push(Str::from(name));
         self.names.insert(Str::from(name), id);
         id
@@ -191,7 +195,7 @@ impl Builder {
         if let Some(at) = self.patterns.get(pattern) {
             return *at;
         }
-        let at = index(self.schema.patterns.len());
+        let at = to_index(self.schema.patterns.len());
         self.schema.patterns.push(Pattern::new(pattern));
         self.patterns.insert(Str::from(pattern), at);
         at
@@ -202,7 +206,7 @@ fn check_supported(tree: &Value) -> Result<(), ParseError> {
     for field in UNSUPPORTED {
         let set = match tree.get(field) {
             None => false,
-            // This one may not even be empty.
+            // This field must not be present at all.
             Some(_) if field == "additionalItems" => true,
             Some(value) => !value.is_empty(),
         };
@@ -213,7 +217,7 @@ fn check_supported(tree: &Value) -> Result<(), ParseError> {
     Ok(())
 }
 
-fn own_flags(tree: &Value) -> Result<Flags, ParseError> {
+fn parse_flags(tree: &Value) -> Result<Flags, ParseError> {
     let mut flags = Flags::default();
     let mut add = |set: bool, flag: Flags| {
         if set {

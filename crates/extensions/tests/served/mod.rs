@@ -1,12 +1,12 @@
-//! A custom kind as it is served.
+//! A custom resource as it is served.
 
 use std::sync::Arc;
 
-use pintle_extensions::records;
+use pintle_extensions::build_resources;
 use pintle_registry::{DefinitionSource, Resource};
 use pintle_value::{Value, object};
 
-/// A definition whose names are accepted.
+/// Creates a definition whose names are accepted.
 pub(crate) fn definition(schema: Value, scale: Option<&Value>) -> Value {
     let mut version = object! {
         "name": "v1", "served": true, "storage": true, "subresources": object! { "status": object! {} },
@@ -29,17 +29,17 @@ pub(crate) fn definition(schema: Value, scale: Option<&Value>) -> Value {
     }
 }
 
-/// The kind that a definition defines, if it can be served.
+/// Builds the resource of a definition, if it can be served.
 pub(crate) fn kind(definition: &Value) -> Option<Arc<Resource>> {
     let schema = definition
         .items_at(&["spec", "versions"])
         .first()
         .and_then(|version| version.at(&["schema", "openAPIV3Schema"]).cloned());
     let source: Arc<dyn DefinitionSource> = Arc::new(Source(schema));
-    records(definition, &source).into_iter().next()
+    build_resources(definition, &source).into_iter().next()
 }
 
-/// Where the schema of the definition is read.
+/// The source of the definition's schema.
 struct Source(Option<Value>);
 
 impl DefinitionSource for Source {

@@ -1,10 +1,10 @@
-//! Tables of what upstream answers, a folder of text files each.
+//! Runs tables of upstream's answers, one folder of text files per test.
 
 use std::fs;
 use std::path::Path;
 
-/// Runs every table of a folder of tests: `run` writes a table again with what is found, and counts its rows. With
-/// `UPDATE_EXPECT` in the environment that is kept in the place of the table.
+/// Runs every table of a folder. `run` returns a table with the actual results and counts its rows. With
+/// `UPDATE_EXPECT` in the environment, the result replaces the table.
 pub(crate) fn check_tables(folder: &str, run: impl Fn(&str, &mut usize) -> String) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
     let mut tables: Vec<_> = fs::read_dir(&folder).expect("tables").map(|entry| entry.expect("entry").path()).collect();

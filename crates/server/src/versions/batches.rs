@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pintle_codec::json;
-use pintle_extensions::conversion::{Failure, Review, ReviewVersion, accept, answered};
+use pintle_extensions::conversion::{
+    ConversionError, ConversionReview, ReviewVersion, accept_converted, parse_response,
+};
 use pintle_registry::{ApiError, GroupVersion, WebhookClientConfig};
 use pintle_value::{Str, Value};
 
@@ -20,7 +22,7 @@ const ANSWER: usize = 16 << 20;
 
 /// A question that came to nothing.
 struct Failed {
-    failure: Failure,
+    failure: ConversionError,
     /// True if there was an answer.
     heard: bool,
 }
@@ -43,7 +45,7 @@ impl Asked<'_> {
     /// # Errors
     /// The webhook fails.
     pub(super) async fn convert(&self, objects: Vec<Value>) -> Result<Vec<Value>, ApiError> {
-        let Some(version) = ReviewVersion::first_known(self.reviews) else {
+        let Some(version) = ReviewVersion::first_supported(self.reviews) else {
             return Err(ApiError::Unclassified("no supported conversion review versions".to_owned()));
         };
         let mut converted = Vec::with_capacity(objects.len());
@@ -89,7 +91,7 @@ impl Asked<'_> {
     async fn ask(&self, version: ReviewVersion, originals: &[Value], texts: &[Vec<u8>]) -> Result<Vec<Value>, Failed> {
         let started = Instant::now();
         let answer = self.exchange(version, originals, texts).await;
-        let fault = answer.as_ref().err().map(|failed| failed.failure.fault);
+        let fault = answer.as_ref().err().map(|failed| failed.failure.error_type);
         let from = originals.first().map_or("", Value::api_version);
         let version_of = |name: &str| GroupVersion::parse(name).unwrap_or_default().version.to_string();
         self.cluster.metrics.conversion(
@@ -108,16 +110,24 @@ impl Asked<'_> {
         texts: &[Vec<u8>],
     ) -> Result<Vec<Value>, Failed> {
         let uid = uuid::Uuid::new_v4().to_string();
-        let review = Review { version, uid: &uid, desired: self.desired };
+        let review = ConversionReview { version, uid: &uid, desired: self.desired };
         let question = review.body(texts);
         let limit = ANSWER + 4 * question.len();
         let answer = self.cluster.webhooks.post(self.cluster, self.webhook, question.into(), limit).await;
         let about = originals.first().unwrap_or(&Value::Null);
-        let answer = answer
-            .map_err(|refusal| Failed { failure: Failure::of_call(about, &refusal.why), heard: refusal.heard })?;
+        let answer = answer.map_err(|refusal| Failed {
+            failure: ConversionError::call_failed(about, &refusal.why),
+            heard: refusal.heard,
+        })?;
         let accepted = |converted: Vec<Value>| {
-            originals.iter().zip(converted).map(|(original, object)| accept(original, object, self.desired)).collect()
+            originals
+                .iter()
+                .zip(converted)
+                .map(|(original, object)| accept_converted(original, object, self.desired))
+                .collect()
         };
-        answered(&review, originals, &answer).and_then(accepted).map_err(|failure| Failed { failure, heard: true })
+        parse_response(&review, originals, &answer)
+            .and_then(accepted)
+            .map_err(|failure| Failed { failure, heard: true })
     }
 }

@@ -1,4 +1,4 @@
-//! Dates, times and lengths of time, as `strfmt` reads them.
+//! Dates, times and durations, parsed like `strfmt`.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use pintle_value::print::quote;
 use pintle_value::time::Duration;
 use regex::Regex;
 
-/// `2006-01-02`, a day that there is.
+/// True for an existing day in the form `2006-01-02`.
 pub(super) fn is_date(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
@@ -27,14 +27,14 @@ pub(super) fn is_date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-/// A date, a `t` of either case, and a time with an offset; what follows another `t` does not count.
+/// True for a date, `t` or `T`, and a time with an offset. Text after a second `t` is ignored, as upstream.
 pub(super) fn is_date_time(text: &str) -> bool {
     let mut parts = text.split(['t', 'T']);
     let (Some(date), Some(time)) = (parts.next(), parts.next()) else { return false };
     is_date(date) && is_time(time)
 }
 
-/// `15:04:05`, a fraction behind any character, and `z` or an offset, which may be any.
+/// True for `15:04:05`, an optional fraction after any character, and `z` or any offset.
 fn is_time(text: &str) -> bool {
     let Some((clock, rest)) = text.split_at_checked(8) else { return false };
     let clock = clock.as_bytes();
@@ -43,7 +43,7 @@ fn is_time(text: &str) -> bool {
     is_clock && (is_offset(rest) || without_fraction(rest).is_some_and(is_offset))
 }
 
-/// What follows a fraction, if there is one.
+/// Returns the text after a fraction, if there is one.
 fn without_fraction(text: &str) -> Option<&str> {
     let mut characters = text.chars();
     characters.next().filter(|point| *point != '\n')?;
@@ -63,20 +63,19 @@ fn is_digits(bytes: &[u8]) -> bool {
     bytes.iter().all(u8::is_ascii_digit)
 }
 
-/// The nanoseconds of what Go reads as a duration, or the sum of what a text has of numbers with units. The error says
-/// what is wrong, as `strfmt` does.
-pub(crate) fn read_duration(text: &str) -> Result<i64, String> {
+/// Parses a Go duration, or sums up the numbers with units in a text. Returns nanoseconds, or the error of `strfmt`.
+pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
     static PART: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new("([0-9]+)[\\t\\n\\x0C\\r ]*([A-Za-z\u{b5}]+)").ok());
     if let Ok(duration) = Duration::parse(text) {
         return Ok(duration.0);
     }
     let mut total = None;
-    for part in PART.iter().flat_map(|regex| regex.captures_iter(text)) {
-        let Ok(count) = part[1].parse::<i64>() else {
-            return Err(format!("strconv.Atoi: parsing {}: value out of range", quote(&part[1])));
+    for node in PART.iter().flat_map(|regex| regex.captures_iter(text)) {
+        let Ok(count) = node[1].parse::<i64>() else {
+            return Err(format!("strconv.Atoi: parsing {}: value out of range", quote(&node[1])));
         };
-        if let Some(unit) = unit(&part[2].to_lowercase()) {
+        if let Some(unit) = unit(&node[2].to_lowercase()) {
             total = Some(count.wrapping_mul(unit).wrapping_add(total.unwrap_or(0)));
         }
     }

@@ -1,22 +1,22 @@
-//! Addresses of mail, as Go's `net/mail` reads a single one (RFC 5322, with its extensions and without some of its
+//! Email addresses, parsed like a single address in Go's `net/mail` (RFC 5322 with its extensions and without some
 //! obsolete forms).
 
-/// True for `user@host`, `Name <user@host>`, or a group of one.
+/// True for `user@host`, `Name <user@host>`, or a group of one address.
 pub(super) fn is_address(text: &str) -> bool {
-    let mut reader = Reader { rest: text };
-    reader.address(true) == Some(1) && reader.skip_comments() && reader.rest.is_empty()
+    let mut parser = AddressParser { rest: text };
+    parser.address(true) == Some(1) && parser.skip_comments() && parser.rest.is_empty()
 }
 
-struct Reader<'t> {
+struct AddressParser<'t> {
     rest: &'t str,
 }
 
-impl<'t> Reader<'t> {
-    /// Reads an address, or a group if there may be one. Returns how many addresses there were.
+impl<'t> AddressParser<'t> {
+    /// Parses an address, or a group if allowed. Returns the number of addresses.
     fn address(&mut self, group: bool) -> Option<usize> {
         self.skip_space();
         let start = self.rest;
-        if self.plain().is_some() {
+        if self.addr_spec().is_some() {
             self.skip_space();
             if self.rest.starts_with('(') && !self.comment() {
                 return None;
@@ -37,11 +37,11 @@ impl<'t> Reader<'t> {
         if !self.take('<') {
             return None;
         }
-        self.plain()?;
+        self.addr_spec()?;
         self.take('>').then_some(1)
     }
 
-    /// The addresses of a group; its name and colon are read.
+    /// Parses the addresses of a group, after its name and colon.
     fn group(&mut self) -> Option<usize> {
         self.skip_space();
         let mut count = 0;
@@ -62,8 +62,8 @@ impl<'t> Reader<'t> {
         self.skip_comments().then_some(count)
     }
 
-    /// `user@host`
-    fn plain(&mut self) -> Option<()> {
+    /// Parses `user@host`.
+    fn addr_spec(&mut self) -> Option<()> {
         self.skip_space();
         if self.rest.starts_with('"') {
             let quoted = self.quoted()?;
@@ -80,7 +80,7 @@ impl<'t> Reader<'t> {
         if self.take('[') { self.literal() } else { self.dot_atom() }
     }
 
-    /// One or more words: what is said before `<`.
+    /// Parses a phrase of one or more words: the display name before `<`.
     fn phrase(&mut self) -> Option<()> {
         let mut words = 0;
         loop {
@@ -102,7 +102,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A quoted string; returns how many characters are in it. Nothing is read if it is none.
+    /// Parses a quoted string. Returns the number of characters in it. Consumes nothing on failure.
     fn quoted(&mut self) -> Option<usize> {
         let inner = self.rest.strip_prefix('"')?;
         let mut count = 0;
@@ -128,7 +128,7 @@ impl<'t> Reader<'t> {
         None
     }
 
-    /// An atom with dots anywhere.
+    /// Parses an atom that may contain dots anywhere.
     fn atom(&mut self) -> Option<&'t str> {
         let end = self.rest.find(|c| !is_atom(c)).unwrap_or(self.rest.len());
         let (atom, rest) = self.rest.split_at(end);
@@ -136,20 +136,20 @@ impl<'t> Reader<'t> {
         (!atom.is_empty()).then_some(atom)
     }
 
-    /// Atoms with single dots between them.
+    /// Parses atoms separated by single dots.
     fn dot_atom(&mut self) -> Option<()> {
         let atom = self.atom()?;
         (!atom.starts_with('.') && !atom.ends_with('.') && !atom.contains("..")).then_some(())
     }
 
-    /// An IP address in brackets, of which the first is read.
+    /// Parses an IP address and the closing bracket, after the opening one.
     fn literal(&mut self) -> Option<()> {
         let (address, rest) = self.rest.split_once(']')?;
         self.rest = rest;
         address.parse::<std::net::IpAddr>().ok().map(|_| ())
     }
 
-    /// A comment in parentheses, with comments in it.
+    /// Parses a comment in parentheses, which may be nested.
     fn comment(&mut self) -> bool {
         let mut depth = 0_usize;
         let mut characters = self.rest.char_indices().peekable();
@@ -170,7 +170,7 @@ impl<'t> Reader<'t> {
         false
     }
 
-    /// Skips space and comments; false if a comment does not end.
+    /// Skips spaces and comments. Returns false if a comment is not terminated.
     fn skip_comments(&mut self) -> bool {
         self.skip_space();
         while self.rest.starts_with('(') {

@@ -1,35 +1,35 @@
-//! The formats that kube-apiserver 1.36 knows, and which strings have them (upstream: `apiserver/validation/formats.go`
-//! for which there are, kube-openapi's `strfmt` for what they mean). All others are ignored.
+//! The string and number formats of kube-apiserver 1.36 (upstream: `apiserver/validation/formats.go` for the supported
+//! formats, kube-openapi's `strfmt` for their definition). Other formats are ignored.
 
 mod calendar;
-mod codes;
 mod email;
+mod identifiers;
 mod network;
 
 use pintle_value::names;
 
-pub(crate) use calendar::read_duration;
+pub(crate) use calendar::parse_duration;
 
 use super::model::Type;
 
-/// A format that is known.
+/// A supported format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A BSON object id: 24 hexadecimal digits.
     BsonObjectId,
     /// An absolute URI or an absolute path.
     Uri,
-    /// An address of mail, with or without a name.
+    /// An email address, with or without a display name.
     Email,
-    /// A name of a host.
+    /// A host name.
     Hostname,
     /// An IPv4 address.
     Ipv4,
     /// An IPv6 address.
     Ipv6,
-    /// A range of addresses.
+    /// A CIDR.
     Cidr,
-    /// A hardware address.
+    /// A MAC address.
     Mac,
     /// A UUID.
     Uuid,
@@ -45,13 +45,13 @@ pub enum Format {
     Isbn10,
     /// An ISBN of 13 digits.
     Isbn13,
-    /// The number of a credit card.
+    /// A credit card number.
     CreditCard,
-    /// A social security number of the USA.
+    /// A US social security number.
     Ssn,
-    /// A colour in hexadecimal digits.
+    /// A hexadecimal color.
     HexColor,
-    /// A colour as `rgb(255, 0, 0)`.
+    /// A color as `rgb(255, 0, 0)`.
     RgbColor,
     /// Base64.
     Byte,
@@ -59,13 +59,13 @@ pub enum Format {
     Password,
     /// A date.
     Date,
-    /// A length of time.
+    /// A duration.
     Duration,
-    /// A date and a time.
+    /// A date-time.
     DateTime,
-    /// A short name of Kubernetes; since 1.34.
+    /// A Kubernetes short name (DNS label); since 1.34.
     ShortName,
-    /// A long name of Kubernetes; since 1.34.
+    /// A Kubernetes long name (DNS subdomain); since 1.34.
     LongName,
     /// An integer of 32 bits.
     Int32,
@@ -77,8 +77,8 @@ pub enum Format {
     Double,
 }
 
-/// The formats of strings by their names without dashes.
-const OF_STRINGS: [(&str, Format); 26] = [
+/// The string formats by name, without dashes.
+const STRING_FORMATS: [(&str, Format); 26] = [
     ("bsonobjectid", Format::BsonObjectId),
     ("uri", Format::Uri),
     ("email", Format::Email),
@@ -108,7 +108,7 @@ const OF_STRINGS: [(&str, Format); 26] = [
 ];
 
 impl Format {
-    /// The format of a name, if a value of the type can have it. Without a type only formats of strings are known.
+    /// Returns the format with this name if it applies to the type. Without a type, only string formats apply.
     #[must_use]
     pub fn named(name: &str, ty: Option<Type>) -> Option<Self> {
         match (ty, name) {
@@ -117,15 +117,15 @@ impl Format {
             (Some(Type::Number), "float") => Some(Self::Float),
             (Some(Type::Number), "double") => Some(Self::Double),
             (None | Some(Type::String), name) => {
-                // Dashes do not count, wherever they are.
+                // Dashes are ignored, wherever they are.
                 let same = |known: &str| name.bytes().filter(|b| *b != b'-').eq(known.bytes());
-                OF_STRINGS.iter().find(|(known, _)| same(known)).map(|(_, format)| *format)
+                STRING_FORMATS.iter().find(|(known, _)| same(known)).map(|(_, format)| *format)
             }
             _ => None,
         }
     }
 
-    /// The name of a format of numbers; that of others depends on how it was written.
+    /// The name of a number format; empty for string formats, whose name depends on the spelling in the schema.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Int32 => "int32",
@@ -136,13 +136,13 @@ impl Format {
         }
     }
 
-    /// True if it says something of strings.
+    /// True for a string format.
     #[must_use]
-    pub const fn is_of_strings(self) -> bool {
+    pub const fn is_string_format(self) -> bool {
         !matches!(self, Self::Int32 | Self::Int64 | Self::Float | Self::Double)
     }
 
-    /// True if a string has the format. Every string has those of numbers.
+    /// True if a string matches the format. Every string matches a number format.
     #[must_use]
     pub fn accepts(self, text: &str) -> bool {
         match self {
@@ -154,20 +154,20 @@ impl Format {
             Self::Ipv6 => network::is_ipv6(text),
             Self::Cidr => network::is_cidr(text),
             Self::Mac => network::is_mac(text),
-            Self::Uuid => codes::is_uuid(text, None),
-            Self::Uuid3 => codes::is_uuid(text, Some('3')),
-            Self::Uuid4 => codes::is_uuid(text, Some('4')),
-            Self::Uuid5 => codes::is_uuid(text, Some('5')),
-            Self::Isbn => codes::is_isbn10(text) || codes::is_isbn13(text),
-            Self::Isbn10 => codes::is_isbn10(text),
-            Self::Isbn13 => codes::is_isbn13(text),
-            Self::CreditCard => codes::is_credit_card(text),
-            Self::Ssn => codes::is_ssn(text),
-            Self::HexColor => codes::is_hex_color(text),
-            Self::RgbColor => codes::is_rgb_color(text),
-            Self::Byte => codes::is_base64(text),
+            Self::Uuid => identifiers::is_uuid(text, None),
+            Self::Uuid3 => identifiers::is_uuid(text, Some('3')),
+            Self::Uuid4 => identifiers::is_uuid(text, Some('4')),
+            Self::Uuid5 => identifiers::is_uuid(text, Some('5')),
+            Self::Isbn => identifiers::is_isbn10(text) || identifiers::is_isbn13(text),
+            Self::Isbn10 => identifiers::is_isbn10(text),
+            Self::Isbn13 => identifiers::is_isbn13(text),
+            Self::CreditCard => identifiers::is_credit_card(text),
+            Self::Ssn => identifiers::is_ssn(text),
+            Self::HexColor => identifiers::is_hex_color(text),
+            Self::RgbColor => identifiers::is_rgb_color(text),
+            Self::Byte => identifiers::is_base64(text),
             Self::Date => calendar::is_date(text),
-            Self::Duration => calendar::read_duration(text).is_ok(),
+            Self::Duration => calendar::parse_duration(text).is_ok(),
             Self::DateTime => calendar::is_date_time(text),
             Self::ShortName => names::short_name(text).is_empty(),
             Self::LongName => names::long_name(text).is_empty(),

@@ -1,4 +1,4 @@
-//! Names and addresses of machines, as `strfmt` knows them.
+//! Host names and network addresses, as `strfmt` defines them.
 
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
@@ -6,19 +6,20 @@ use std::sync::LazyLock;
 use pintle_value::ip::{Cidr, parse_sloppy};
 use regex::Regex;
 
-/// A label alone, or labels and a top-level name of letters. Symbols and letters of all scripts may be in them.
+/// True for a single label, or for labels and a top-level label of letters. Symbols and letters of all scripts are
+/// allowed.
 pub(super) fn is_hostname(text: &str) -> bool {
     let labels: Vec<&str> = text.split('.').collect();
     let fits = match labels.as_slice() {
-        [alone] => is_alone(alone),
-        [before @ .., top] => before.iter().all(|label| is_label(label)) && is_top(top),
+        [single] => is_single_label(single),
+        [before @ .., top] => before.iter().all(|label| is_label(label)) && is_top_level_label(top),
         [] => false,
     };
     fits && text.len() <= 255 && labels.iter().all(|label| label.len() <= 63)
 }
 
-/// Upstream's pattern takes a dash only as the second character here, where it may also be the last.
-fn is_alone(label: &str) -> bool {
+/// Upstream's pattern allows a dash only as the second character of a single label, where it may also be the last.
+fn is_single_label(label: &str) -> bool {
     let mut characters = label.chars();
     let first = characters.next().is_some_and(is_letter_or_symbol);
     let rest = characters.as_str();
@@ -34,7 +35,7 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-fn is_top(label: &str) -> bool {
+fn is_top_level_label(label: &str) -> bool {
     (2..=63).contains(&label.chars().count()) && label.chars().all(|c| c.is_ascii_alphabetic() || is_letter(c))
 }
 
@@ -64,7 +65,7 @@ pub(super) fn is_cidr(text: &str) -> bool {
     Cidr::parse_sloppy(text).is_some()
 }
 
-/// 6, 8 or 20 bytes in hexadecimal digits: each for itself, in pairs with dots, or without anything between them.
+/// True for 6, 8 or 20 hexadecimal bytes: separated one by one, in pairs separated by dots, or without separators.
 pub(super) fn is_mac(text: &str) -> bool {
     let bytes = text.as_bytes();
     let (width, separator) = match (bytes.get(2), bytes.get(4)) {

@@ -1,107 +1,113 @@
-//! `anyOf`, `oneOf`, `allOf` and `not` (upstream: `schemaPropsValidator`). What is in them is judged without regard to
-//! an old value.
+//! Validation of `anyOf`, `oneOf`, `allOf` and `not` (upstream: `schemaPropsValidator`). Their schemas are validated
+//! without an old value, so without ratcheting.
 
 use std::fmt;
 
 use pintle_value::{Value, print};
 
 use super::check as check_value;
-use super::failure::Outcome;
-use crate::schema::model::{Keyword, Span};
-use crate::schema::part::Part;
-use crate::schema::path::Path;
+use super::result::ValidationResult;
+use crate::schema::model::{IndexRange, Keyword};
+use crate::schema::node::SchemaNode;
+use crate::schema::value_path::ValuePath;
 
-pub(super) fn check(part: Part<'_>, value: &Value, path: &Path<'_>) -> Outcome {
-    let mut outcome = Outcome::default();
-    for keyword in part.keywords() {
-        let (span, judge): (_, fn(&Branches<'_>, &Path<'_>, &mut Outcome)) = match keyword {
-            Keyword::AnyOf(span) => (*span, any_of),
-            Keyword::OneOf(span) => (*span, one_of),
-            Keyword::AllOf(span) => (*span, all_of),
+pub(super) fn check(node: SchemaNode<'_>, value: &Value, path: &ValuePath<'_>) -> ValidationResult {
+    let mut result = ValidationResult::default();
+    for keyword in node.keywords() {
+        let (range, check_branches): (_, fn(&Branches<'_>, &ValuePath<'_>, &mut ValidationResult)) = match keyword {
+            Keyword::AnyOf(range) => (*range, any_of),
+            Keyword::OneOf(range) => (*range, one_of),
+            Keyword::AllOf(range) => (*range, all_of),
             Keyword::Not(branch) => {
-                if check_value(part.schema.part(*branch), value, None, &path.silently()).is_valid() {
-                    must(&mut outcome, path, format_args!("must not validate the schema (not)"));
+                if check_value(node.schema.node(*branch), value, None, &path.silently()).is_valid() {
+                    add_junctor_error(&mut result, path, format_args!("must not validate the schema (not)"));
                 }
                 continue;
             }
-            // Junctors come first.
+            // Junctors precede all other keywords.
             _ => break,
         };
-        judge(&Branches { part, span, value }, path, &mut outcome);
+        check_branches(&Branches { node, range, value }, path, &mut result);
     }
-    outcome.matched();
-    outcome
+    result.increment_match_count();
+    result
 }
 
-/// The alternatives for a value.
+/// The branches of a junctor, and the value to validate.
 struct Branches<'s> {
-    part: Part<'s>,
-    span: Span,
+    node: SchemaNode<'s>,
+    range: IndexRange,
     value: &'s Value,
 }
 
 impl Branches<'_> {
-    /// What comes out for each of them.
-    fn outcomes(&self, path: &Path<'_>) -> impl ExactSizeIterator<Item = Outcome> {
-        let branches = self.span.of(&self.part.schema.branches).iter();
-        branches.map(move |branch| check_value(self.part.schema.part(*branch), self.value, None, path))
+    /// Validates the value with each branch.
+    fn outcomes(&self, path: &ValuePath<'_>) -> impl ExactSizeIterator<Item = ValidationResult> {
+        let branches = self.range.slice(&self.node.schema.branches).iter();
+        branches.map(move |branch| check_value(self.node.schema.node(*branch), self.value, None, path))
     }
 
-    /// The outcome in which most fitted, if all failed; of equal ones the first.
-    fn best_failure(&self, path: &Path<'_>) -> Option<Outcome> {
-        let better = |best: Outcome, other: Outcome| if other.matches() > best.matches() { other } else { best };
+    /// Returns the result with the most matches, the first of equal ones. Used if all branches fail.
+    fn best_failure(&self, path: &ValuePath<'_>) -> Option<ValidationResult> {
+        let better = |best: ValidationResult, other: ValidationResult| {
+            if other.match_count() > best.match_count() { other } else { best }
+        };
         self.outcomes(path).reduce(better)
     }
 }
 
-fn must(outcome: &mut Outcome, path: &Path<'_>, what: fmt::Arguments<'_>) {
-    outcome.loose(path, format_args!("{} {what}", print::quote(&path.to_string())));
+fn add_junctor_error(result: &mut ValidationResult, path: &ValuePath<'_>, what: fmt::Arguments<'_>) {
+    result.add_without_path(path, format_args!("{} {what}", print::quote(&path.to_string())));
 }
 
-/// Alternatives are tried in silence first: mostly one fits, and then nobody wants to know why others do not.
-fn any_of(branches: &Branches<'_>, path: &Path<'_>, outcome: &mut Outcome) {
-    if let Some(valid) = branches.outcomes(&path.silently()).find(Outcome::is_valid) {
-        return outcome.merge(valid);
+/// Branches are first tried with errors suppressed: usually one is valid, and the errors of the others are not needed.
+fn any_of(branches: &Branches<'_>, path: &ValuePath<'_>, result: &mut ValidationResult) {
+    if let Some(valid) = branches.outcomes(&path.silently()).find(ValidationResult::is_valid) {
+        return result.merge(valid);
     }
-    must(outcome, path, format_args!("must validate at least one schema (anyOf)"));
-    merge_best(branches, path, outcome);
+    add_junctor_error(result, path, format_args!("must validate at least one schema (anyOf)"));
+    merge_best(branches, path, result);
 }
 
-fn merge_best(branches: &Branches<'_>, path: &Path<'_>, outcome: &mut Outcome) {
+fn merge_best(branches: &Branches<'_>, path: &ValuePath<'_>, result: &mut ValidationResult) {
     if !path.is_silent()
         && let Some(best) = branches.best_failure(path)
     {
-        outcome.merge(best);
+        result.merge(best);
     }
 }
 
-fn one_of(branches: &Branches<'_>, path: &Path<'_>, outcome: &mut Outcome) {
+fn one_of(branches: &Branches<'_>, path: &ValuePath<'_>, result: &mut ValidationResult) {
     let silent = path.silently();
-    let mut valid = branches.outcomes(&silent).filter(Outcome::is_valid);
+    let mut valid = branches.outcomes(&silent).filter(ValidationResult::is_valid);
     match (valid.next(), valid.count()) {
-        (Some(only), 0) => outcome.merge(only),
+        (Some(only), 0) => result.merge(only),
         (Some(_), more) => {
             let count = more + 1;
             let what = "must validate one and only one schema (oneOf)";
-            must(outcome, path, format_args!("{what}. Found {count} valid alternatives"));
+            add_junctor_error(result, path, format_args!("{what}. Found {count} valid alternatives"));
         }
         (None, _) => {
-            must(outcome, path, format_args!("must validate one and only one schema (oneOf). Found none valid"));
-            merge_best(branches, path, outcome);
+            add_junctor_error(
+                result,
+                path,
+                format_args!("must validate one and only one schema (oneOf). Found none valid"),
+            );
+            merge_best(branches, path, result);
         }
     }
 }
 
-fn all_of(branches: &Branches<'_>, path: &Path<'_>, outcome: &mut Outcome) {
+fn all_of(branches: &Branches<'_>, path: &ValuePath<'_>, result: &mut ValidationResult) {
     let outcomes = branches.outcomes(path);
     let all = outcomes.len();
     let mut valid = 0;
     for branch in outcomes {
         valid += usize::from(branch.is_valid());
-        outcome.merge(branch);
+        result.merge(branch);
     }
     if valid != all {
         let none = if valid == 0 { ". None validated" } else { "" };
-        must(outcome, path, format_args!("must validate all the schemas (allOf){none}"));
+        add_junctor_error(result, path, format_args!("must validate all the schemas (allOf){none}"));
     }
 }

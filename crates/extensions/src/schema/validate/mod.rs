@@ -1,96 +1,96 @@
-//! Judging values, as kube-openapi's `validation/validate` does and apiextensions' `validation` reports it: in the same
-//! order, with the same paths, kinds and texts, but sorted where upstream goes through Go's maps.
+//! Validation of values like kube-openapi's `validation/validate`, reported like apiextensions' `validation`: with the
+//! same order, paths, kinds and texts, but sorted where upstream iterates over Go maps.
 
 mod containers;
-mod failure;
 mod junctors;
-mod kind;
 mod numbers;
-mod ratchet;
+mod ratcheting;
+mod result;
 mod scalars;
+mod type_check;
 
 use pintle_value::{Errors, Value};
 
-use super::model::{Keyword, Schema};
-use super::part::Part;
-use super::path::Path;
-use failure::Outcome;
-pub(crate) use ratchet::Old;
+use super::model::{Keyword, StructuralSchema};
+use super::node::SchemaNode;
+use super::value_path::ValuePath;
+pub(crate) use ratcheting::OldValue;
+use result::ValidationResult;
 
-impl Schema {
-    /// Judges a new object by its schema. Metadata is judged only where the schema speaks of it.
+impl StructuralSchema {
+    /// Validates a new object. Metadata is validated only if the schema declares it.
     #[must_use]
     pub fn validate(&self, object: &Value) -> Errors {
         self.root().validate(None, object)
     }
 
-    /// Judges an object that replaces another one: what was wrong before and has not changed is let through.
+    /// Validates an update. Errors of unchanged values are dropped (ratcheting).
     #[must_use]
     pub fn validate_update(&self, object: &Value, old: &Value) -> Errors {
         self.root().validate_update(None, object, Some(old))
     }
 }
 
-impl Part<'_> {
-    /// Judges a value by this part alone. `field` is where it is in the object (`status`): errors name it, but in their
-    /// texts paths begin at the value, as upstream's do.
+impl SchemaNode<'_> {
+    /// Validates a value against this node alone. `field` is its path in the object (`status`): errors have it in their
+    /// path, but paths in their texts begin at the value, as upstream.
     #[must_use]
     pub fn validate(self, field: Option<&str>, value: &Value) -> Errors {
-        check(self, value, None, &Path::ROOT).errors(field)
+        check(self, value, None, &ValuePath::ROOT).errors(field)
     }
 
-    /// Judges a value that replaces another one.
+    /// Validates a value that replaces another.
     #[must_use]
     pub fn validate_update(self, field: Option<&str>, value: &Value, old: Option<&Value>) -> Errors {
-        let outcome = check(self, value, None, &Path::ROOT);
-        if outcome.is_valid() {
+        let result = check(self, value, None, &ValuePath::ROOT);
+        if result.is_valid() {
             return Errors::new();
         }
-        // Only now is it worth to look at what there was.
-        check(self, value, old.map(Old), &Path::ROOT).errors(field)
+        // The old value is only needed if there are errors.
+        check(self, value, old.map(OldValue), &ValuePath::ROOT).errors(field)
     }
 }
 
-/// Judges a value, and those in it.
-fn check(part: Part<'_>, value: &Value, old: Option<Old<'_>>, path: &Path<'_>) -> Outcome {
-    let mut outcome = Outcome::default();
+/// Validates a value and its descendants.
+fn check(node: SchemaNode<'_>, value: &Value, old: Option<OldValue<'_>>, path: &ValuePath<'_>) -> ValidationResult {
+    let mut result = ValidationResult::default();
     if value.is_null() {
-        outcome.merge(kind::check_null(part, path));
-        outcome.merge(enumeration(part, value, path));
+        result.merge(type_check::check_null(node, path));
+        result.merge(enumeration(node, value, path));
     } else {
-        if let Some(result) = kind::check(part, value, path) {
-            outcome.step(result);
+        if let Some(checked) = type_check::check(node, value, path) {
+            result.merge_and_count(checked);
         }
-        outcome.step(junctors::check(part, value, path));
+        result.merge_and_count(junctors::check(node, value, path));
         match value {
             Value::String(text) => {
-                outcome.step(scalars::check_string(part, text, path));
-                if let Some(result) = scalars::check_format(part, text, path) {
-                    outcome.step(result);
+                result.merge_and_count(scalars::check_string(node, text, path));
+                if let Some(checked) = scalars::check_format(node, text, path) {
+                    result.merge_and_count(checked);
                 }
             }
-            Value::Int(_) | Value::Float(_) => outcome.step(numbers::check(part, value, path)),
-            Value::Array(items) => outcome.step(containers::check_list(part, items, old, path)),
+            Value::Int(_) | Value::Float(_) => result.merge_and_count(numbers::check(node, value, path)),
+            Value::Array(items) => result.merge_and_count(containers::check_list(node, items, old, path)),
             _ => {}
         }
-        outcome.step(enumeration(part, value, path));
+        result.merge_and_count(enumeration(node, value, path));
         if let Value::Object(fields) = value {
-            outcome.step(containers::check_object(part, fields, old, path));
+            result.merge_and_count(containers::check_object(node, fields, old, path));
         }
-        outcome.matched();
+        result.increment_match_count();
     }
-    if !outcome.is_valid() && old.is_some_and(|old| old.is_same(part, value)) {
-        outcome.forgive();
+    if !result.is_valid() && old.is_some_and(|old| old.is_unchanged(node, value)) {
+        result.clear();
     }
-    outcome
+    result
 }
 
-fn enumeration(part: Part<'_>, value: &Value, path: &Path<'_>) -> Outcome {
-    let mut outcome = Outcome::default();
-    for keyword in part.keywords() {
+fn enumeration(node: SchemaNode<'_>, value: &Value, path: &ValuePath<'_>) -> ValidationResult {
+    let mut result = ValidationResult::default();
+    for keyword in node.keywords() {
         if let Keyword::Enum(values) = keyword {
-            scalars::check_enum(values.of(&part.schema.values), value, path, &mut outcome);
+            scalars::check_enum(values.slice(&node.schema.values), value, path, &mut result);
         }
     }
-    outcome
+    result
 }

@@ -1,57 +1,57 @@
-//! Limits of numbers (upstream: `numberValidator`). Integers are compared as integers where both sides are, with the
-//! limits cut to integers as Go's conversions cut them.
+//! Validation of numbers (upstream: `numberValidator`). Two integers are compared as integers, with limits truncated
+//! like Go's conversions.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use pintle_value::{Value, print};
 
-use super::failure::Outcome;
+use super::result::ValidationResult;
 use crate::schema::formats::Format;
 use crate::schema::model::{Bound, Keyword, Type};
-use crate::schema::part::Part;
-use crate::schema::path::Path;
+use crate::schema::node::SchemaNode;
+use crate::schema::value_path::ValuePath;
 
-/// What of a schema decides how numbers are held.
+/// The type and format of a number.
 #[derive(Clone, Copy)]
-struct Held {
+struct NumericType {
     ty: Option<Type>,
     format: Option<Format>,
 }
 
-pub(super) fn check(part: Part<'_>, value: &Value, path: &Path<'_>) -> Outcome {
-    let mut outcome = Outcome::default();
-    let ty = part.ty().filter(|ty| !part.is_int_or_string() && matches!(ty, Type::Integer | Type::Number));
-    let format = part.format().and_then(|(_, format)| format).filter(|_| ty.is_some());
-    let held = Held { ty, format };
-    held.holds(value, "Checked", path, &mut outcome);
-    for keyword in part.keywords() {
+pub(super) fn check(node: SchemaNode<'_>, value: &Value, path: &ValuePath<'_>) -> ValidationResult {
+    let mut result = ValidationResult::default();
+    let ty = node.ty().filter(|ty| !node.is_int_or_string() && matches!(ty, Type::Integer | Type::Number));
+    let format = node.format().and_then(|(_, format)| format).filter(|_| ty.is_some());
+    let numeric_type = NumericType { ty, format };
+    numeric_type.check_fits(value, "Checked", path, &mut result);
+    for keyword in node.keywords() {
         let (limit, what) = match keyword {
             Keyword::MultipleOf(factor) => (*factor, "MultipleOf"),
             Keyword::Minimum(min, _) => (*min, "Minimum boundary"),
             Keyword::Maximum(max, _) => (*max, "Maximum boundary"),
             _ => continue,
         };
-        // A limit that the type cannot hold is reported, and then taken as it is.
-        let native = held.holds(&Value::Float(limit), what, path, &mut outcome);
+        // A limit that the type cannot represent is reported and then used as it is.
+        let native = numeric_type.check_fits(&Value::Float(limit), what, path, &mut result);
         let number = match value {
             Value::Int(i) if native => Number::Int(*i),
             other => Number::Float(other.as_float().unwrap_or_default()),
         };
         match keyword {
-            Keyword::MultipleOf(factor) => number.multiple_of(*factor, path, &mut outcome),
-            Keyword::Minimum(min, bound) => number.minimum(*min, *bound, path, &mut outcome),
-            Keyword::Maximum(max, bound) => number.maximum(*max, *bound, path, &mut outcome),
+            Keyword::MultipleOf(factor) => number.multiple_of(*factor, path, &mut result),
+            Keyword::Minimum(min, bound) => number.minimum(*min, *bound, path, &mut result),
+            Keyword::Maximum(max, bound) => number.maximum(*max, *bound, path, &mut result),
             _ => {}
         }
     }
-    outcome.matched();
-    outcome
+    result.increment_match_count();
+    result
 }
 
-impl Held {
-    /// True if a number can be held; says so if it cannot.
-    fn holds(self, number: &Value, what: &str, path: &Path<'_>, outcome: &mut Outcome) -> bool {
+impl NumericType {
+    /// Returns true if the type can represent the number, and adds an error otherwise.
+    fn check_fits(self, number: &Value, what: &str, path: &ValuePath<'_>, result: &mut ValidationResult) -> bool {
         let (ty, fits) = match (self.ty, self.format) {
             (Some(Type::Integer), Some(Format::Int32)) => {
                 (Type::Integer, is_integer_within(number, f64::from(i32::MIN), f64::from(i32::MAX) + 1.0))
@@ -64,12 +64,15 @@ impl Held {
             let ty = ty.name();
             match self.format.map(Format::name) {
                 Some(format) => {
-                    outcome
-                        .loose(path, format_args!("{what} value must be of type {ty} with format {format} in {path}"));
+                    result.add_without_path(
+                        path,
+                        format_args!("{what} value must be of type {ty} with format {format} in {path}"),
+                    );
                 }
-                None => {
-                    outcome.loose(path, format_args!("{what} value must be of type {ty} (default format) in {path}"))
-                }
+                None => result.add_without_path(
+                    path,
+                    format_args!("{what} value must be of type {ty} (default format) in {path}"),
+                ),
             }
         }
         fits
@@ -78,7 +81,7 @@ impl Held {
 
 const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// True for an integer from `low` up to but without `end`.
+/// True for an integer in `low..end`.
 #[allow(clippy::cast_precision_loss)] // Only those of 32 bits are compared with less than all integers.
 fn is_integer_within(number: &Value, low: f64, end: f64) -> bool {
     match number {
@@ -88,7 +91,7 @@ fn is_integer_within(number: &Value, low: f64, end: f64) -> bool {
     }
 }
 
-/// A number as it is compared.
+/// A number in the form in which it is compared.
 #[derive(Clone, Copy)]
 enum Number {
     Int(i64),
@@ -103,16 +106,16 @@ impl Number {
         }
     }
 
-    /// A limit in the form of this number.
-    fn alike(self, limit: f64) -> Number {
+    /// Converts a limit to the form of this number.
+    fn convert_limit(self, limit: f64) -> Number {
         match self {
             Number::Int(_) => Number::Int(to_int(limit)),
             Number::Float(_) => Number::Float(limit),
         }
     }
 
-    fn multiple_of(self, factor: f64, path: &Path<'_>, outcome: &mut Outcome) {
-        let factor = self.alike(factor);
+    fn multiple_of(self, factor: f64, path: &ValuePath<'_>, result: &mut ValidationResult) {
+        let factor = self.convert_limit(factor);
         let is_multiple = match (self, factor) {
             (Number::Int(i), Number::Int(factor)) if factor > 0 => i % factor == 0,
             (Number::Float(x), Number::Float(factor)) if factor > 0.0 => {
@@ -120,56 +123,56 @@ impl Number {
             }
             _ => {
                 let text = format_args!("factor MultipleOf declared for {path} must be positive: {factor}");
-                return outcome.saying(path, text, factor.value());
+                return result.invalid_with_message(path, text, factor.value());
             }
         };
         if !is_multiple {
-            outcome.invalid(path, format_args!("should be a multiple of {factor}"), self.value());
+            result.invalid(path, format_args!("should be a multiple of {factor}"), self.value());
         }
     }
 
-    fn minimum(self, min: f64, bound: Bound, path: &Path<'_>, outcome: &mut Outcome) {
-        let min = self.alike(min);
+    fn minimum(self, min: f64, bound: Bound, path: &ValuePath<'_>, result: &mut ValidationResult) {
+        let min = self.convert_limit(min);
         let words = ["should be greater than or equal to", "should be greater than"];
-        self.compare(self.order(min), min, bound, words, path, outcome);
+        self.compare(self.order(min), min, bound, words, path, result);
     }
 
-    fn maximum(self, max: f64, bound: Bound, path: &Path<'_>, outcome: &mut Outcome) {
-        let max = self.alike(max);
+    fn maximum(self, max: f64, bound: Bound, path: &ValuePath<'_>, result: &mut ValidationResult) {
+        let max = self.convert_limit(max);
         let words = ["should be less than or equal to", "should be less than"];
-        self.compare(self.order(max).reverse(), max, bound, words, path, outcome);
+        self.compare(self.order(max).reverse(), max, bound, words, path, result);
     }
 
     fn order(self, other: Number) -> Ordering {
         match (self, other) {
             (Number::Int(a), Number::Int(b)) => a.cmp(&b),
             (Number::Float(a), Number::Float(b)) => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
-            // Limits are made alike.
+            // Limits are converted first.
             _ => Ordering::Equal,
         }
     }
 
-    /// Says so if a number is on the wrong side of a limit: `Less` is the wrong one.
+    /// Adds an error if the number is on the wrong side of a limit. `Less` is the wrong side.
     fn compare(
         self,
         side: Ordering,
         limit: Number,
         bound: Bound,
         [inclusive, exclusive]: [&str; 2],
-        path: &Path<'_>,
-        outcome: &mut Outcome,
+        path: &ValuePath<'_>,
+        result: &mut ValidationResult,
     ) {
         let (words, wrong) = match bound {
             Bound::Inclusive => (inclusive, side.is_lt()),
             Bound::Exclusive => (exclusive, side.is_le()),
         };
         if wrong {
-            outcome.invalid(path, format_args!("{words} {limit}"), self.value());
+            result.invalid(path, format_args!("{words} {limit}"), self.value());
         }
     }
 }
 
-/// As `%v` prints it.
+/// The form that `%v` prints.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -179,13 +182,13 @@ impl fmt::Display for Number {
     }
 }
 
-/// As Go converts on the machines that servers run on: what does not fit becomes the least integer.
+/// Converts like Go on amd64: a number out of range becomes the smallest integer.
 #[allow(clippy::cast_possible_truncation)]
 pub(super) fn to_int(x: f64) -> i64 {
     if (-TWO_63..TWO_63).contains(&x) { x as i64 } else { i64::MIN }
 }
 
-/// True for what go-openapi takes for an integer: below 2^53, and whole within a relative error of 1e-9.
+/// True for an integer by go-openapi's definition: below 2^53, and whole within a relative error of 1e-9.
 #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss)]
 pub(super) fn is_json_integer(x: f64) -> bool {
     const MAX: f64 = 9_007_199_254_740_991.0;
@@ -196,7 +199,7 @@ pub(super) fn is_json_integer(x: f64) -> bool {
     if x.fract() == 0.0 {
         return true;
     }
-    // Upstream goes through an unsigned integer, which negative numbers do not survive.
+    // Upstream converts through an unsigned integer, which fails for negative numbers.
     let cut = to_int(x) as u64 as f64;
     if cut == 0.0 {
         return false;

@@ -1,71 +1,71 @@
-//! Strings, formats and enums (upstream: `stringValidator`, `formatValidator`, `basicCommonValidator`).
+//! Validation of strings, formats and enums (upstream: `stringValidator`, `formatValidator`, `basicCommonValidator`).
 
 use pintle_value::Value;
 
-use super::failure::Outcome;
 use super::numbers::to_int;
+use super::result::ValidationResult;
 use crate::schema::model::{Keyword, Pattern};
-use crate::schema::part::Part;
-use crate::schema::path::Path;
+use crate::schema::node::SchemaNode;
+use crate::schema::value_path::ValuePath;
 
-/// Says the first thing that is wrong with a string.
-pub(super) fn check_string(part: Part<'_>, text: &str, path: &Path<'_>) -> Outcome {
-    let mut outcome = Outcome::default();
-    for keyword in part.keywords() {
+/// Validates a string. Reports only the first error.
+pub(super) fn check_string(node: SchemaNode<'_>, text: &str, path: &ValuePath<'_>) -> ValidationResult {
+    let mut result = ValidationResult::default();
+    for keyword in node.keywords() {
         match keyword {
-            Keyword::MaxLength(max) if length(text) > *max => outcome.too_long(path, *max),
+            Keyword::MaxLength(max) if length(text) > *max => result.too_long(path, *max),
             Keyword::MinLength(min) if length(text) < *min => {
-                outcome.invalid(path, format_args!("should be at least {min} chars long"), Value::from(text));
+                result.invalid(path, format_args!("should be at least {min} chars long"), Value::from(text));
             }
             Keyword::Pattern(at) => {
-                if let Some(pattern) = part.schema.patterns.get(*at as usize) {
-                    check_pattern(pattern, text, path, &mut outcome);
+                if let Some(pattern) = node.schema.patterns.get(*at as usize) {
+                    check_pattern(pattern, text, path, &mut result);
                 }
             }
             _ => {}
         }
-        if !outcome.is_valid() {
+        if !result.is_valid() {
             break;
         }
     }
-    outcome
+    result
 }
 
-fn check_pattern(pattern: &Pattern, text: &str, path: &Path<'_>, outcome: &mut Outcome) {
+fn check_pattern(pattern: &Pattern, text: &str, path: &ValuePath<'_>, result: &mut ValidationResult) {
     let source = &pattern.text;
     match pattern.compiled() {
         Ok(regex) if regex.is_match(text) => {}
-        Ok(_) => outcome.invalid(path, format_args!("should match '{source}'"), Value::from(text)),
+        Ok(_) => result.invalid(path, format_args!("should match '{source}'"), Value::from(text)),
         Err(why) => {
             let saying = format_args!("should match '{source}, but pattern is invalid: {why}'");
-            outcome.invalid(path, saying, Value::from(text));
+            result.invalid(path, saying, Value::from(text));
         }
     }
 }
 
-/// Characters, not bytes.
+/// The length in characters.
 fn length(text: &str) -> i64 {
     i64::try_from(text.chars().count()).unwrap_or(i64::MAX)
 }
 
-/// Judges a string by its format; `None` where there is none that is known.
-pub(super) fn check_format(part: Part<'_>, text: &str, path: &Path<'_>) -> Option<Outcome> {
-    let (name, format) = part.format()?;
-    let format = format.filter(|format| format.is_of_strings())?;
-    let mut outcome = Outcome::default();
+/// Validates the format of a string. Returns `None` without a known string format.
+pub(super) fn check_format(node: SchemaNode<'_>, text: &str, path: &ValuePath<'_>) -> Option<ValidationResult> {
+    let (name, format) = node.format()?;
+    let format = format.filter(|format| format.is_string_format())?;
+    let mut result = ValidationResult::default();
     if !format.accepts(text) {
-        outcome.wrong_type(path, name, text);
+        result.wrong_type(path, name, text);
     }
-    Some(outcome)
+    Some(result)
 }
 
-pub(super) fn check_enum(listed: &[Value], value: &Value, path: &Path<'_>, outcome: &mut Outcome) {
+pub(super) fn check_enum(listed: &[Value], value: &Value, path: &ValuePath<'_>, result: &mut ValidationResult) {
     if !listed.iter().any(|one| is_listed(value, one)) {
-        outcome.not_listed(path, value, listed);
+        result.not_listed(path, value, listed);
     }
 }
 
-/// Go converts the value to the type of the listed one first: 1.5 becomes 1, and 65 the text "A". Null is never listed.
+/// Go converts the value to the type of the enum value first: 1.5 becomes 1, and 65 becomes "A". Null never matches.
 #[allow(clippy::cast_precision_loss)]
 fn is_listed(value: &Value, listed: &Value) -> bool {
     match (value, listed) {

@@ -1,4 +1,4 @@
-//! Numbers and codes of all sorts, as `strfmt` and `govalidator` know them.
+//! UUIDs, ISBNs, card numbers, colors and base64, as `strfmt` and `govalidator` define them.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ fn matches(pattern: &Pattern, text: &str) -> bool {
     pattern.as_ref().is_some_and(|regex| regex.is_match(text))
 }
 
-/// Dashes may be left out, each of them.
+/// True for a UUID. Each dash is optional.
 pub(super) fn is_uuid(text: &str, version: Option<char>) -> bool {
     const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
     let mut rest = text;
@@ -33,7 +33,7 @@ pub(super) fn is_uuid(text: &str, version: Option<char>) -> bool {
     rest.is_empty()
 }
 
-/// The digits of an ISBN, between which there may be spaces and dashes.
+/// The digits of an ISBN, without spaces and dashes.
 fn isbn(text: &str) -> Vec<u8> {
     text.bytes().filter(|b| !matches!(b, b'\t' | b'\n' | 0x0c | b'\r' | b' ' | b'-')).collect()
 }
@@ -63,7 +63,7 @@ pub(super) fn is_isbn13(text: &str) -> bool {
     sum.is_multiple_of(10)
 }
 
-/// The kinds of cards that there are, and the check digit (Luhn).
+/// True for a number of a known card issuer with a valid check digit (Luhn).
 pub(super) fn is_credit_card(text: &str) -> bool {
     static CARD: Pattern = LazyLock::new(|| {
         let kinds = [
@@ -101,7 +101,7 @@ pub(super) fn is_rgb_color(text: &str) -> bool {
     matches(&RGB, text)
 }
 
-/// Base64 with padding, and not nothing.
+/// True for non-empty base64 with padding.
 pub(super) fn is_base64(text: &str) -> bool {
     let padding = text.bytes().rev().take_while(|b| *b == b'=').count();
     let digits = &text.as_bytes()[..text.len() - padding];

@@ -1,4 +1,5 @@
-//! The columns that a definition asks for in tables (upstream: `registry/customresource/tableconvertor`).
+//! The table of a custom resource, from `additionalPrinterColumns` (upstream:
+//! `registry/customresource/tableconvertor`).
 
 use std::borrow::Cow;
 
@@ -8,15 +9,15 @@ use pintle_value::{Value, print};
 
 use crate::json_path::JsonPath;
 
-/// The table of a custom kind.
-pub(crate) struct Columns {
+/// The table of a custom resource.
+pub(crate) struct PrinterColumns {
     columns: Vec<Column>,
-    /// Where the values of all columns but the name are.
+    /// The paths of all columns but the name.
     paths: Vec<JsonPath>,
 }
 
-impl Columns {
-    /// The table of a version; that of a kind without columns of its own where it asks for none.
+impl PrinterColumns {
+    /// Returns the table of a version, or the default table if the version declares no columns.
     pub(crate) fn of(version: &Value) -> Box<dyn TableConvertor> {
         let asked = version.items_at(&["additionalPrinterColumns"]);
         let mut table = Self { columns: vec![Column::NAME], paths: Vec::new() };
@@ -24,7 +25,7 @@ impl Columns {
             return Box::new(DefaultTable);
         }
         for column in asked {
-            // Upstream shows the columns up to the first that it cannot read.
+            // Upstream shows the columns before the first invalid path.
             let Some(path) = JsonPath::parse(column.str_at(&["jsonPath"])) else { break };
             let text = |key: &str| Cow::Owned(column.str_at(&[key]).to_owned());
             let description = match column.str_at(&["description"]) {
@@ -48,7 +49,7 @@ impl Columns {
     }
 }
 
-impl TableConvertor for Columns {
+impl TableConvertor for PrinterColumns {
     fn columns(&self) -> &[Column] {
         &self.columns
     }

@@ -1,66 +1,66 @@
-//! The versions that a definition has, served or not, as they stand to each other.
+//! The versions of a CustomResourceDefinition, served or not, and the conversion between them.
 
 use std::sync::Arc;
 
 use pintle_registry::{Conversion, DefinitionSource, MultiVersion, WebhookClientConfig};
 use pintle_value::{Str, Value};
 
-use crate::lazy::{self, LazySchema};
+use crate::lazy_schema::{self, LazySchema};
 use crate::schema::to_types;
 
 /// All versions of a definition.
-pub(crate) struct Defined {
-    versions: Vec<Version>,
+pub(crate) struct DefinitionVersions {
+    versions: Vec<DefinitionVersion>,
     stored: Str,
     conversion: Conversion,
     since: u64,
 }
 
-/// A version of a definition.
-pub(crate) struct Version {
-    /// As `apiVersion` names it.
+/// One version of a definition.
+pub(crate) struct DefinitionVersion {
+    /// The name as in `apiVersion`.
     name: Str,
     pub(crate) schema: Arc<LazySchema>,
-    /// The place of the first version that has this schema.
-    shape: usize,
-    /// What [`MultiVersion::types`] gives, once somebody asks.
+    /// The index of the first version with the same schema.
+    schema_index: usize,
+    /// The types for server-side apply, built on first use ([`MultiVersion::types`]).
     pub(crate) types: pintle_schema::LazySchema,
 }
 
-impl Defined {
-    /// The versions of a definition.
+impl DefinitionVersions {
+    /// Reads the versions of a definition.
     ///
     /// # Errors
-    /// There is none to store objects at.
+    /// Returns an error if no version is the storage version.
     pub(crate) fn of(definition: &Value, source: &Arc<dyn DefinitionSource>) -> Result<Self, String> {
         let named = |version: &Value| Str::from(api_version(definition, version.str_at(&["name"])));
         let versions = definition.items_at(&["spec", "versions"]);
         let parsed = |version: &Value| {
             let same = |other: &Value| other.at(&["schema"]) == version.at(&["schema"]);
-            let shape = versions.iter().position(same).unwrap_or_default();
-            let schema = lazy::schema(source, version.str_at(&["name"]));
+            let schema_index = versions.iter().position(same).unwrap_or_default();
+            let schema = lazy_schema::schema(source, version.str_at(&["name"]));
             let types = {
                 let schema = schema.clone();
                 pintle_schema::LazySchema::made_by(move || to_types(&schema))
             };
-            Version { name: named(version), schema, shape, types }
+            DefinitionVersion { name: named(version), schema, schema_index, types }
         };
         let stored = versions.iter().find(|version| version.bool_at(&["storage"]));
         Ok(Self {
-            stored: stored.map(named).ok_or("there is no version to store objects at")?,
+            stored: stored.map(named).ok_or("no storage version")?,
             versions: versions.iter().map(parsed).collect(),
             conversion: conversion(definition),
             since: definition.resource_version().parse().unwrap_or(0),
         })
     }
 
-    /// A version, named as `apiVersion` names it.
-    pub(crate) fn version(&self, name: &str) -> Option<&Version> {
-        self.versions.iter().find(|known| known.name == name)
+    /// Returns a version by its name in `apiVersion`.
+    pub(crate) fn version(&self, name: &str) -> Option<&DefinitionVersion> {
+        self.versions.iter().find(|version| version.name == name)
     }
 }
 
-impl MultiVersion for Defined {
+impl MultiVersion for DefinitionVersions {
     fn stored(&self) -> &str {
         &self.stored
     }
@@ -74,12 +74,12 @@ impl MultiVersion for Defined {
     }
 
     fn types(&self, version: &str) -> Option<&pintle_schema::Schema> {
-        self.version(version).map(|known| &*known.types)
+        self.version(version).map(|version| &*version.types)
     }
 
     fn identical_versions(&self, version: &str) -> Vec<&str> {
-        let Some(shape) = self.version(version).map(|known| known.shape) else { return Vec::new() };
-        let others = self.versions.iter().filter(|other| other.shape == shape && other.name != version);
+        let Some(schema_index) = self.version(version).map(|version| version.schema_index) else { return Vec::new() };
+        let others = self.versions.iter().filter(|other| other.schema_index == schema_index && other.name != version);
         match self.conversion {
             Conversion::None => others.map(|other| other.name.as_str()).collect(),
             Conversion::Webhook { .. } => Vec::new(),
@@ -91,22 +91,22 @@ impl MultiVersion for Defined {
     }
 
     fn read(&self, object: &mut Value) {
-        let Some(Version { schema, .. }) = self.version(object.api_version()) else { return };
+        let Some(DefinitionVersion { schema, .. }) = self.version(object.api_version()) else { return };
         schema.repair(object);
         if object.generation() == 0 {
-            // Very old ones have none.
+            // Very old objects have no generation.
             object.set_at(&["metadata", "generation"], 1);
         }
         schema.default(object);
     }
 
     fn conform(&self, object: &mut Value) -> Result<(), String> {
-        let Some(Version { schema, .. }) = self.version(object.api_version()) else { return Ok(()) };
+        let Some(DefinitionVersion { schema, .. }) = self.version(object.api_version()) else { return Ok(()) };
         schema.conform(object).map(drop).map_err(|error| error.to_string())
     }
 }
 
-/// A version of a definition as `apiVersion` names it.
+/// Formats a version of a definition as in `apiVersion`.
 pub(crate) fn api_version(definition: &Value, version: &str) -> String {
     format!("{}/{version}", definition.str_at(&["spec", "group"]))
 }

@@ -1,4 +1,4 @@
-//! The registry records of a definition: one for each version that is served, as for any built-in kind.
+//! The registry resources of a CustomResourceDefinition, one per version.
 
 use std::sync::Arc;
 
@@ -8,77 +8,83 @@ use pintle_registry::{
 };
 use pintle_value::{Str, Value};
 
-use crate::columns::Columns;
-use crate::condition_is_true;
-use crate::defined::{Defined, api_version};
-use crate::kind::Custom;
-use crate::scale::Scaled;
-use crate::selectable::Selectable;
+use crate::definition_versions::{DefinitionVersions, api_version};
+use crate::is_condition_true;
+use crate::printer_columns::PrinterColumns;
+use crate::scale::ScaleValidator;
+use crate::selectable_fields::SelectableFields;
+use crate::strategy::CustomResourceStrategy;
 
-/// The first part of the keys of a definition's objects, after the root.
+/// The prefix of the storage keys of a definition's objects, after the root.
 #[must_use]
-pub fn prefix(definition: &Value) -> Str {
+pub fn key_prefix(definition: &Value) -> Str {
     format!("{}/{}", definition.str_at(&["spec", "group"]), definition.str_at(&["spec", "names", "plural"])).into()
 }
 
-/// The records of a definition; none before its names are accepted, and none that cannot be served. What they need only
-/// now and then they read in `source`.
+/// Builds the resources of all served versions of a definition. Returns none if its names are not accepted, or if it
+/// cannot be served. Data that is rarely needed is read from `source`.
 #[must_use]
-pub fn records(definition: &Value, source: &Arc<dyn DefinitionSource>) -> Vec<Arc<Resource>> {
-    records_of(definition, source, |version| version.bool_at(&["served"]))
+pub fn build_resources(definition: &Value, source: &Arc<dyn DefinitionSource>) -> Vec<Arc<Resource>> {
+    build_matching_resources(definition, source, |version| version.bool_at(&["served"]))
 }
 
-/// The record of the version that a definition's objects are stored at, served or not.
+/// Builds the resource of the storage version, served or not.
 #[must_use]
-pub fn stored_record(definition: &Value, source: &Arc<dyn DefinitionSource>) -> Option<Arc<Resource>> {
-    records_of(definition, source, |version| version.bool_at(&["storage"])).pop()
+pub fn build_storage_resource(definition: &Value, source: &Arc<dyn DefinitionSource>) -> Option<Arc<Resource>> {
+    build_matching_resources(definition, source, |version| version.bool_at(&["storage"])).pop()
 }
 
-fn records_of(
+fn build_matching_resources(
     definition: &Value,
     source: &Arc<dyn DefinitionSource>,
     wanted: impl Fn(&Value) -> bool,
 ) -> Vec<Arc<Resource>> {
-    if !condition_is_true(definition, "NamesAccepted") && !condition_is_true(definition, "Established") {
+    if !is_condition_true(definition, "NamesAccepted") && !is_condition_true(definition, "Established") {
         return Vec::new();
     }
     let versions = definition.items_at(&["spec", "versions"]);
     let Some(storage) = versions.iter().find(|version| version.bool_at(&["storage"])) else { return Vec::new() };
     let collection = Arc::new(Collection {
-        prefix: prefix(definition),
+        prefix: key_prefix(definition),
         hub_group: definition.str_at(&["spec", "group"]).into(),
         hub_version: storage.str_at(&["name"]).into(),
         hub_plural: definition.str_at(&["spec", "names", "plural"]).into(),
         returns_deleted: false,
     });
-    let defined = match Defined::of(definition, source) {
-        Ok(defined) => Arc::new(defined),
+    let definition_versions = match DefinitionVersions::of(definition, source) {
+        Ok(definition_versions) => Arc::new(definition_versions),
         Err(error) => {
-            tracing::error!(%error, definition = definition.name(), "a definition cannot be served");
+            tracing::error!(%error, definition = definition.name(), "Failed to build resources of CustomResourceDefinition");
             return Vec::new();
         }
     };
-    let selectable = Selectable::of(definition);
-    let record = |version| record(definition, source, version, &collection, &defined, &selectable);
-    versions.iter().filter(|version| wanted(version)).filter_map(record).collect()
+    let selectable_fields = SelectableFields::of(definition);
+    let build_resource =
+        |version| build_resource(definition, source, version, &collection, &definition_versions, &selectable_fields);
+    versions.iter().filter(|version| wanted(version)).filter_map(build_resource).collect()
 }
 
-fn record(
+fn build_resource(
     definition: &Value,
     source: &Arc<dyn DefinitionSource>,
     version: &Value,
     collection: &Arc<Collection>,
-    defined: &Arc<Defined>,
-    selectable: &Selectable,
+    definition_versions: &Arc<DefinitionVersions>,
+    selectable_fields: &SelectableFields,
 ) -> Option<Arc<Resource>> {
     let group: Str = definition.str_at(&["spec", "group"]).into();
     let name: Str = version.str_at(&["name"]).into();
     let names = definition.at(&["status", "acceptedNames"])?;
     let texts = |key: &str| names.items_at(&[key]).iter().filter_map(Value::as_str).map(Str::from).collect();
     let kind = GroupVersionKind::new(group.clone(), name.clone(), names.str_at(&["kind"]));
-    let known = defined.version(&api_version(definition, &name))?;
+    let known = definition_versions.version(&api_version(definition, &name))?;
     let status = version.at(&["subresources", "status"]).is_some();
-    let strategy = Custom::new(known.schema.clone(), status, Scaled::of(version), selectable.clone());
+    let strategy = CustomResourceStrategy::new(
+        known.schema.clone(),
+        status,
+        ScaleValidator::of(version),
+        selectable_fields.clone(),
+    );
     let stored = collection.hub_version.as_str();
     let served = |known: &Value| known.str_at(&["name"]) == stored && known.bool_at(&["served"]);
     let shown = definition.items_at(&["spec", "versions"]).iter().any(served);
@@ -95,9 +101,9 @@ fn record(
         scope: if definition.str_at(&["spec", "scope"]) == "Namespaced" { Scope::Namespaced } else { Scope::Cluster },
         verbs: Verb::ALL.into_iter().collect(),
         schema: known.types.clone(),
-        selectable: selectable.of_version(version),
+        selectable: selectable_fields.of_version(version),
         definition: Some(source.clone()),
-        terminating: condition_is_true(definition, "Terminating"),
+        terminating: is_condition_true(definition, "Terminating"),
         built_in: false,
         subresources: subresources(version, &kind),
         reset_field_filters: reset_field_filters(status),
@@ -105,8 +111,8 @@ fn record(
         storage_version_hash,
         deprecation: deprecation(version, &kind),
         strategy: Arc::new(strategy),
-        versions: Some(defined.clone()),
-        table: Columns::of(version).into(),
+        versions: Some(definition_versions.clone()),
+        table: PrinterColumns::of(version).into(),
         kind: kind.kind,
     }))
 }
@@ -134,7 +140,7 @@ fn subresources(version: &Value, kind: &GroupVersionKind) -> Vec<Subresource> {
     subresources
 }
 
-/// What of a write counts for who owns what (upstream: the strategies' `GetResetFields`).
+/// The fields that a write resets, and so does not own (upstream: the strategies' `GetResetFields`).
 fn reset_field_filters(status: bool) -> Vec<(Str, pintle_registry::Filter)> {
     if !status {
         return Vec::new();

@@ -1,18 +1,19 @@
-//! What holds for every schema and every value, sensible or not: nothing panics, and doing it twice is doing it once.
+//! Properties of all schemas and values, valid or not: nothing panics, decoding and defaulting are idempotent, and
+//! unchanged values add no errors.
 
-mod trees;
+mod generators;
 
-use pintle_extensions::schema::{Schema, to_types};
+use generators::{schemas, values};
+use pintle_extensions::schema::{StructuralSchema, to_types};
 use pintle_value::{Object, Value};
 use proptest::prelude::*;
-use trees::{schemas, values};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_panics(tree in prop_oneof![schemas(), values()], value in values(), old in values()) {
-        if let Ok(schema) = Schema::parse(&tree) {
+        if let Ok(schema) = StructuralSchema::parse(&tree) {
             let mut object = value.clone();
             let _ = schema.conform(&mut object);
             schema.default(&mut object);
@@ -23,8 +24,8 @@ proptest! {
     }
 
     #[test]
-    fn reading_twice_is_reading_once(tree in schemas(), value in values()) {
-        if let Ok(schema) = Schema::parse(&tree) {
+    fn decoding_is_idempotent(tree in schemas(), value in values()) {
+        if let Ok(schema) = StructuralSchema::parse(&tree) {
             let mut once = value;
             if schema.conform(&mut once).is_ok() {
                 let mut twice = once.clone();
@@ -35,8 +36,8 @@ proptest! {
     }
 
     #[test]
-    fn defaulting_twice_is_defaulting_once(tree in schemas(), value in values()) {
-        if let Ok(schema) = Schema::parse(&tree) {
+    fn defaulting_is_idempotent(tree in schemas(), value in values()) {
+        if let Ok(schema) = StructuralSchema::parse(&tree) {
             let mut once = value;
             schema.prune(&mut once);
             schema.default(&mut once);
@@ -47,10 +48,10 @@ proptest! {
     }
 
     #[test]
-    fn what_has_not_changed_is_let_through(tree in schemas(), value in values()) {
-        if let Ok(schema) = Schema::parse(&tree) {
+    fn unchanged_values_add_no_errors(tree in schemas(), value in values()) {
+        if let Ok(schema) = StructuralSchema::parse(&tree) {
             let new = schema.validate(&value);
-            // Nothing is wrong with an update that would not be wrong with a new object.
+            // An update has no errors that a new object would not have.
             for error in schema.validate_update(&value, &value).0 {
                 prop_assert!(new.0.contains(&error), "{}", error);
             }
@@ -58,34 +59,34 @@ proptest! {
     }
 }
 
-/// As deep as bodies may nest, on the stack that the server gives its threads.
+/// Uses the maximum nesting of request bodies, on the stack size of the server's threads.
 #[test]
-fn depth_is_no_danger() {
+fn deeply_nested_values_do_not_overflow_the_stack() {
     const STACK: usize = 64 << 20;
-    const DEEPEST: usize = 10_000;
+    const MAX_DEPTH: usize = 10_000;
     let check = || {
         let object = |name: &str, value: Value| Value::Object(Object::from_iter([(name, value)]));
-        // A level of a schema is two levels of its text.
-        let tree = (0..DEEPEST / 2).fold(Value::object(), |tree, _| object("properties", object("a", tree)));
-        let schema = Schema::parse(&tree).expect("a schema");
-        let fields = (0..DEEPEST).fold(Value::Null, |value, _| object("a", value));
-        let lists = object("a", (0..DEEPEST).fold(Value::Null, |value, _| Value::Array(vec![value])));
+        // One level of a schema is two levels of its text.
+        let tree = (0..MAX_DEPTH / 2).fold(Value::object(), |tree, _| object("properties", object("a", tree)));
+        let schema = StructuralSchema::parse(&tree).expect("a schema");
+        let fields = (0..MAX_DEPTH).fold(Value::Null, |value, _| object("a", value));
+        let lists = object("a", (0..MAX_DEPTH).fold(Value::Null, |value, _| Value::Array(vec![value])));
         for mut value in [fields, lists] {
             let _ = (schema.validate(&value), schema.validate_update(&value, &value));
             let _ = (schema.validate_embedded(&value), schema.validate_lists(&value));
             schema.conform(&mut value).expect("metadata is not there");
             schema.default(&mut value);
         }
-        assert!(to_types(&schema).types.len() > DEEPEST / 2);
+        assert!(to_types(&schema).types.len() > MAX_DEPTH / 2);
     };
     let thread = std::thread::Builder::new().stack_size(STACK).spawn(check).expect("a thread");
     thread.join().expect("nothing overflows");
 }
 
 #[test]
-fn many_errors_are_found_in_time() {
+fn many_errors_are_collected_in_linear_time() {
     let tree = serde_json::from_str(r#"{"properties":{"l":{"type":"array","items":{"type":"string"}}}}"#);
-    let schema = Schema::parse(&tree.expect("JSON")).expect("a schema");
+    let schema = StructuralSchema::parse(&tree.expect("JSON")).expect("a schema");
     let items = Value::Array(vec![Value::Int(1); 100_000]);
     let errors = schema.validate(&Value::Object(Object::from_iter([("l", items)])));
     assert_eq!(errors.0.len(), 100_000);

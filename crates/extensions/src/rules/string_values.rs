@@ -1,29 +1,30 @@
-//! Strings that stand for something else: times, lengths of time, bytes. Read as kube-openapi's `strfmt` reads them.
+//! Strings that CEL sees as other types: timestamps, durations, bytes. Parsed like kube-openapi's `strfmt`.
 
 use pintle_cel::{CelBytes, Timestamp, Value};
 use pintle_value::time::Time;
 
-use crate::schema::{Part, read_duration};
+use crate::schema::{SchemaNode, parse_duration};
 
-/// What a string is to expressions.
+/// The CEL type of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Text {
+pub(super) enum StringKind {
     /// A string.
     Plain,
-    /// Bytes in base64.
+    /// Base64-encoded bytes.
     Bytes,
-    /// A length of time.
+    /// A duration.
     Duration,
     /// A date.
     Date,
-    /// A date and a time of day.
+    /// A date-time.
     DateTime,
 }
 
-impl Text {
-    /// What the strings of a part are. Only these spellings count, whatever else validation takes for the same format.
-    pub(super) fn of(part: Part<'_>) -> Self {
-        match part.format().map_or("", |(name, _)| name) {
+impl StringKind {
+    /// Returns the kind of a node's strings. Only these exact format names count, although validation accepts other
+    /// spellings.
+    pub(super) fn of(node: SchemaNode<'_>) -> Self {
+        match node.format().map_or("", |(name, _)| name) {
             "byte" => Self::Bytes,
             "duration" => Self::Duration,
             "date" => Self::Date,
@@ -33,28 +34,28 @@ impl Text {
     }
 }
 
-/// What a string stands for, or why it stands for nothing.
-pub(super) fn read(text: Text, written: &str) -> Result<Value<'_>, String> {
+/// Converts a string to a CEL value, or returns upstream's error.
+pub(super) fn read(text: StringKind, written: &str) -> Result<Value<'_>, String> {
     let time = |time: Time| {
         let time = Timestamp::new(time.seconds, time.nanos);
         time.map(Value::Timestamp).map_err(|error| error.to_string())
     };
     match text {
-        Text::Plain => Ok(Value::str(written)),
-        // Validation asks for the usual alphabet, upstream reads the other one here.
-        Text::Bytes => match decode(written.as_bytes()) {
+        StringKind::Plain => Ok(Value::str(written)),
+        // Validation requires the standard alphabet, but upstream decodes with the URL alphabet here.
+        StringKind::Bytes => match decode(written.as_bytes()) {
             Ok(bytes) => Ok(Value::Bytes(CelBytes::Owned(bytes.into()))),
             Err(at) => Err(format!("Invalid byte formatted string {written}: illegal base64 data at input byte {at}")),
         },
-        Text::Duration => {
-            read_duration(written).map(Value::Duration).map_err(|error| format!("Invalid duration {written}: {error}"))
+        StringKind::Duration => {
+            parse_duration(written).map(Value::Duration).map_err(|error| format!("Invalid duration {written}: {error}"))
         }
-        Text::Date => match Time::parse_date(written) {
+        StringKind::Date => match Time::parse_date(written) {
             Ok(date) => time(date),
             Err(error) => Err(format!("Invalid date formatted string {written}: {error}")),
         },
-        Text::DateTime if written.is_empty() => time(Time::default()),
-        Text::DateTime => match Timestamp::parse(written) {
+        StringKind::DateTime if written.is_empty() => time(Time::default()),
+        StringKind::DateTime => match Timestamp::parse(written) {
             Some(Ok(time)) => Ok(Value::Timestamp(time)),
             _ => match Time::parse_local(written) {
                 Ok(local) => time(local),
@@ -64,15 +65,15 @@ pub(super) fn read(text: Text, written: &str) -> Result<Value<'_>, String> {
     }
 }
 
-/// Reads base64 with the alphabet of URLs; the error is where Go finds fault.
+/// Decodes base64 with the URL alphabet. The error is the offset that Go reports.
 fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    // Line breaks do not count.
+    // Line breaks are ignored.
     let mut characters = text.iter().copied().enumerate().filter(|(_, b)| !matches!(b, b'\r' | b'\n'));
     let (mut bits, mut count, mut start) = (0_u32, 0, 0);
     while let Some((at, character)) = characters.next() {
         if character == b'=' {
-            // Two or three characters make one or two bytes, padded to four characters.
+            // Two or three characters encode one or two bytes, padded to four characters.
             match (count, characters.next()) {
                 (3, None) => {}
                 (2, Some((_, b'='))) => match characters.next() {
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_is_read_as_go_reads_it() {
+    fn base64_errors_match_go() {
         check("", Ok(b""));
         check("aGVsbG8=", Ok(b"hello"));
         check("aGVs\nbG8=\n", Ok(b"hello"));

@@ -1,29 +1,29 @@
-//! A schema seen from one of its nodes: what everything that walks a schema asks it.
+//! Accessors of one node of a structural schema, for all code that walks schemas.
 
 use pintle_kinds::PathSchema;
 use pintle_value::{Str, Value};
 
 use super::formats::Format;
-use super::model::{Flags, Keyword, NameId, Node, NodeId, Property, Schema, Span, Type};
+use super::model::{Flags, IndexRange, Keyword, NameId, NodeData, NodeId, Property, StructuralSchema, Type};
 
-/// A part of a schema: that of the object, of a property, of the items of a list.
+/// A node of a schema: that of the object, of a property, or of the items of a list.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'s> {
-    pub(super) schema: &'s Schema,
-    node: &'s Node,
+pub struct SchemaNode<'s> {
+    pub(super) schema: &'s StructuralSchema,
+    node: &'s NodeData,
 }
 
-/// What is said of the properties that are not declared.
+/// The `additionalProperties` of a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Additional<'s> {
-    /// Nothing.
+    /// Not declared.
     Undeclared,
-    /// `false`: there may be none.
+    /// `false`: other properties are forbidden.
     None,
-    /// `true`: they may be anything.
+    /// `true`: other properties have any value.
     Any,
-    /// They have a schema.
-    Values(Part<'s>),
+    /// Other properties have this schema.
+    Values(SchemaNode<'s>),
 }
 
 /// `x-kubernetes-list-type`
@@ -31,17 +31,17 @@ pub enum Additional<'s> {
 pub enum ListType {
     /// The list is one value.
     Atomic,
-    /// Items are told apart by their values.
+    /// Items are identified by value.
     Set,
-    /// Items are told apart by some of their fields.
+    /// Items are identified by their keys.
     Map,
 }
 
-/// Up to so many properties are looked through one by one: most names differ in length, which shows at once.
-const FEW: usize = 16;
+/// Up to this many properties are searched linearly: comparing names is cheap, because most differ in length.
+const LINEAR_SEARCH_MAX: usize = 16;
 
-static NOTHING: Node = Node {
-    properties: Span { start: 0, len: 0 },
+static EMPTY_NODE: NodeData = NodeData {
+    properties: IndexRange { start: 0, len: 0 },
     keywords: 0,
     items: NodeId::NONE,
     additional: NodeId::NONE,
@@ -50,56 +50,56 @@ static NOTHING: Node = Node {
     ty: None,
 };
 
-impl Schema {
-    /// The schema of the object itself.
+impl StructuralSchema {
+    /// The node of the object itself.
     #[must_use]
-    pub fn root(&self) -> Part<'_> {
-        self.part(NodeId::ROOT)
+    pub fn root(&self) -> SchemaNode<'_> {
+        self.node(NodeId::ROOT)
     }
 
-    pub(super) fn part(&self, id: NodeId) -> Part<'_> {
-        Part { schema: self, node: self.nodes.get(id.0 as usize).unwrap_or(&NOTHING) }
+    pub(super) fn node(&self, id: NodeId) -> SchemaNode<'_> {
+        SchemaNode { schema: self, node: self.nodes.get(id.0 as usize).unwrap_or(&EMPTY_NODE) }
     }
 }
 
-impl<'s> Part<'s> {
-    /// The type that is declared. There is none where anything goes, or where numbers and strings do.
+impl<'s> SchemaNode<'s> {
+    /// The declared type. Absent if any value, or an integer or string, is allowed.
     #[must_use]
     pub fn ty(self) -> Option<Type> {
         self.node.ty
     }
 
-    /// True if null is a value.
+    /// True if null is allowed.
     #[must_use]
-    pub fn nullable(self) -> bool {
+    pub fn is_nullable(self) -> bool {
         self.has(Flags::NULLABLE)
     }
 
-    /// True if what is not declared is kept (`x-kubernetes-preserve-unknown-fields`).
+    /// True if unknown fields are preserved (`x-kubernetes-preserve-unknown-fields`).
     #[must_use]
     pub fn preserves_unknown(self) -> bool {
         self.has(Flags::PRESERVE)
     }
 
-    /// True if it is an object of any kind (`x-kubernetes-embedded-resource`).
+    /// True for an embedded resource (`x-kubernetes-embedded-resource`).
     #[must_use]
     pub fn is_embedded_resource(self) -> bool {
         self.has(Flags::EMBEDDED)
     }
 
-    /// True if it is an integer or a string (`x-kubernetes-int-or-string`).
+    /// True for an integer or a string (`x-kubernetes-int-or-string`).
     #[must_use]
     pub fn is_int_or_string(self) -> bool {
         self.has(Flags::INT_OR_STRING)
     }
 
-    /// True if a map is one value to server-side apply (`x-kubernetes-map-type: atomic`).
+    /// True if server-side apply treats the map as one value (`x-kubernetes-map-type: atomic`).
     #[must_use]
     pub fn is_atomic_map(self) -> bool {
         self.has(Flags::MAP_ATOMIC)
     }
 
-    /// How the items of a list are told apart, where that is declared.
+    /// The declared list type.
     #[must_use]
     pub fn list_type(self) -> Option<ListType> {
         if self.has(Flags::LIST_MAP) {
@@ -111,35 +111,35 @@ impl<'s> Part<'s> {
         }
     }
 
-    /// The fields that tell the items of a list apart (`x-kubernetes-list-map-keys`).
+    /// The keys of a list of type map (`x-kubernetes-list-map-keys`).
     pub fn map_keys(self) -> impl ExactSizeIterator<Item = &'s str> + Clone {
-        let keys = self.keyword(|keyword| if let Keyword::Keys(span) = keyword { Some(*span) } else { None });
+        let keys = self.keyword(|keyword| if let Keyword::Keys(range) = keyword { Some(*range) } else { None });
         self.names(keys.unwrap_or_default())
     }
 
-    /// The schema of a declared property.
+    /// Returns the node of a declared property.
     #[must_use]
-    pub fn property(self, name: &str) -> Option<Part<'s>> {
+    pub fn property(self, name: &str) -> Option<SchemaNode<'s>> {
         let properties = self.own_properties();
         let name_of = |property: &Property| self.schema.name(property.name);
-        let found = if properties.len() > FEW {
+        let found = if properties.len() > LINEAR_SEARCH_MAX {
             properties.binary_search_by(|property| name_of(property).cmp(name)).ok()
         } else {
             properties.iter().position(|property| name_of(property) == name)
         };
-        Some(self.schema.part(properties[found?].node))
+        Some(self.schema.node(properties[found?].node))
     }
 
     /// The declared properties, sorted by name.
-    pub fn properties(self) -> impl ExactSizeIterator<Item = (&'s str, Part<'s>)> {
-        self.own_properties().iter().map(move |p| (self.schema.name(p.name), self.schema.part(p.node)))
+    pub fn properties(self) -> impl ExactSizeIterator<Item = (&'s str, SchemaNode<'s>)> {
+        self.own_properties().iter().map(move |p| (self.schema.name(p.name), self.schema.node(p.node)))
     }
 
-    /// What is said of other properties.
+    /// The `additionalProperties`.
     #[must_use]
     pub fn additional(self) -> Additional<'s> {
         if self.node.additional != NodeId::NONE {
-            Additional::Values(self.schema.part(self.node.additional))
+            Additional::Values(self.schema.node(self.node.additional))
         } else if self.has(Flags::ADDITIONAL_ANY) {
             Additional::Any
         } else if self.has(Flags::ADDITIONAL_NONE) {
@@ -149,48 +149,48 @@ impl<'s> Part<'s> {
         }
     }
 
-    /// The schema of the values of a map.
+    /// The node of the values of a map.
     #[must_use]
-    pub fn values(self) -> Option<Part<'s>> {
+    pub fn values(self) -> Option<SchemaNode<'s>> {
         match self.additional() {
             Additional::Values(values) => Some(values),
             _ => None,
         }
     }
 
-    /// The schema of the value under a key, declared or not.
+    /// The node of the value under a key, declared or not.
     #[must_use]
-    pub fn entry(self, key: &str) -> Option<Part<'s>> {
+    pub fn entry(self, key: &str) -> Option<SchemaNode<'s>> {
         self.property(key).or(self.values())
     }
 
-    /// The schema of the items.
+    /// The node of the list items.
     #[must_use]
-    pub fn items(self) -> Option<Part<'s>> {
-        (self.node.items != NodeId::NONE).then(|| self.schema.part(self.node.items))
+    pub fn items(self) -> Option<SchemaNode<'s>> {
+        (self.node.items != NodeId::NONE).then(|| self.schema.node(self.node.items))
     }
 
-    /// What is set where there is nothing. It is pruned already.
+    /// The default, already pruned.
     #[must_use]
     pub fn default(self) -> Option<&'s Value> {
         let at = self.keyword(|keyword| if let Keyword::Default(at) = keyword { Some(*at) } else { None })?;
         self.schema.values.get(at as usize).filter(|value| !value.is_null())
     }
 
-    /// The rules in CEL (`x-kubernetes-validations`), as they are written.
+    /// The CEL rules (`x-kubernetes-validations`), as in the definition.
     #[must_use]
     pub fn rules(self) -> &'s [Value] {
-        let rules = self.keyword(|keyword| if let Keyword::Rules(span) = keyword { Some(*span) } else { None });
-        rules.unwrap_or_default().of(&self.schema.values)
+        let rules = self.keyword(|keyword| if let Keyword::Rules(range) = keyword { Some(*range) } else { None });
+        rules.unwrap_or_default().slice(&self.schema.values)
     }
 
-    /// True if there are rules in CEL here or below.
+    /// True if there are CEL rules here or below.
     #[must_use]
     pub fn has_rules_within(self) -> bool {
         self.has(Flags::RULES_WITHIN)
     }
 
-    /// The format as it is written, and which it is if it is known for the type.
+    /// The format's name in the schema, and the format if it is known for the type.
     #[must_use]
     pub fn format(self) -> Option<(&'s str, Option<Format>)> {
         self.keyword(|keyword| match keyword {
@@ -199,61 +199,61 @@ impl<'s> Part<'s> {
         })
     }
 
-    /// The values that it may have, if they are listed.
+    /// The enum values, if declared.
     #[must_use]
     pub fn enumeration(self) -> Option<&'s [Value]> {
-        let values = self.keyword(|keyword| if let Keyword::Enum(span) = keyword { Some(*span) } else { None })?;
-        Some(values.of(&self.schema.values))
+        let values = self.keyword(|keyword| if let Keyword::Enum(range) = keyword { Some(*range) } else { None })?;
+        Some(values.slice(&self.schema.values))
     }
 
-    /// The properties that must be there.
+    /// The required properties.
     pub fn required(self) -> impl ExactSizeIterator<Item = &'s str> + Clone {
-        let names = self.keyword(|keyword| if let Keyword::Required(span) = keyword { Some(*span) } else { None });
+        let names = self.keyword(|keyword| if let Keyword::Required(range) = keyword { Some(*range) } else { None });
         self.names(names.unwrap_or_default())
     }
 
-    /// The most characters of a string.
+    /// The maximum number of characters of a string.
     #[must_use]
     pub fn max_length(self) -> Option<i64> {
         self.keyword(|keyword| if let Keyword::MaxLength(max) = keyword { Some(*max) } else { None })
     }
 
-    /// The most items of a list.
+    /// The maximum number of items of a list.
     #[must_use]
     pub fn max_items(self) -> Option<i64> {
         self.keyword(|keyword| if let Keyword::MaxItems(max) = keyword { Some(*max) } else { None })
     }
 
-    /// The most properties of an object.
+    /// The maximum number of properties of an object.
     #[must_use]
     pub fn max_properties(self) -> Option<i64> {
         self.keyword(|keyword| if let Keyword::MaxProperties(max) = keyword { Some(*max) } else { None })
     }
 
-    /// The schemas in `allOf`, `anyOf`, `oneOf` and `not`: they judge values and have no say in anything else.
-    pub fn junctors(self) -> impl Iterator<Item = Part<'s>> {
+    /// The nodes in `allOf`, `anyOf`, `oneOf` and `not`. They only affect validation.
+    pub fn junctors(self) -> impl Iterator<Item = SchemaNode<'s>> {
         let branches = self.keywords().iter().flat_map(move |keyword| match keyword {
-            Keyword::AnyOf(span) | Keyword::OneOf(span) | Keyword::AllOf(span) => span.of(&self.schema.branches),
+            Keyword::AnyOf(range) | Keyword::OneOf(range) | Keyword::AllOf(range) => range.slice(&self.schema.branches),
             Keyword::Not(branch) => std::slice::from_ref(branch),
             _ => &[],
         });
-        branches.map(move |branch| self.schema.part(*branch))
+        branches.map(move |branch| self.schema.node(*branch))
     }
 
     pub(super) fn keywords(self) -> &'s [Keyword] {
-        Span { start: self.node.keywords, len: u32::from(self.node.keyword_count) }.of(&self.schema.keywords)
+        IndexRange { start: self.node.keywords, len: u32::from(self.node.keyword_count) }.slice(&self.schema.keywords)
     }
 
     pub(super) fn keyword<T>(self, pick: impl FnMut(&'s Keyword) -> Option<T>) -> Option<T> {
         self.keywords().iter().find_map(pick)
     }
 
-    pub(super) fn names(self, span: Span) -> impl ExactSizeIterator<Item = &'s str> + Clone {
-        span.of(&self.schema.lists).iter().map(move |id: &NameId| self.schema.name(*id))
+    pub(super) fn names(self, range: IndexRange) -> impl ExactSizeIterator<Item = &'s str> + Clone {
+        range.slice(&self.schema.lists).iter().map(move |id: &NameId| self.schema.name(*id))
     }
 
     pub(super) fn own_properties(self) -> &'s [Property] {
-        self.node.properties.of(&self.schema.properties)
+        self.node.properties.slice(&self.schema.properties)
     }
 
     pub(super) fn has(self, flag: Flags) -> bool {
@@ -261,13 +261,13 @@ impl<'s> Part<'s> {
     }
 }
 
-impl PathSchema for Part<'_> {
+impl PathSchema for SchemaNode<'_> {
     fn has_properties(self) -> bool {
         !self.own_properties().is_empty()
     }
 
     fn property(self, name: &str) -> Option<Self> {
-        Part::property(self, name)
+        SchemaNode::property(self, name)
     }
 
     fn map_values(self) -> Option<Option<Self>> {
@@ -279,7 +279,7 @@ impl PathSchema for Part<'_> {
     }
 }
 
-/// Names as a schema keeps them.
+/// Copies names into the form that schemas store.
 pub(super) fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Str> {
     names.into_iter().map(Str::from).collect()
 }

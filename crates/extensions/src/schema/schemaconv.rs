@@ -1,39 +1,40 @@
-//! A schema as server-side apply sees it: which values merge, how items of lists are told apart, what is one value
-//! (upstream: kube-openapi's `schemaconv`, of what the OpenAPI document of the definition says).
+//! Converts a structural schema to the types of server-side apply: merge behavior, list map keys and atomic values
+//! (upstream: kube-openapi's `schemaconv`, applied to the OpenAPI document of the definition).
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use pintle_catalog::shared;
 use pintle_schema::{
-    Field, List, ListTopology, Map, Omit, Patch, Scalar, ScalarType, Schema as TypeSchema, Struct, Type as ApplyType,
+    Field, List, ListTopology, Map, Omit, Patch, Scalar, ScalarType, Schema as ApplySchema, Struct, Type as ApplyType,
     TypeId, Types, Union,
 };
 use pintle_value::{Str, Value};
 
-use super::model::{Schema, Type};
-use super::part::{Additional, ListType, Part, owned};
+use super::model::{StructuralSchema, Type};
+use super::node::{Additional, ListType, SchemaNode, owned};
 
-/// The types of a schema, for server-side apply. The metadata of the object and of embedded resources has the built-in
-/// type. This is several times as large as the schema: make it when something is first applied.
+/// Converts a schema to types for server-side apply. The metadata of the object and of embedded resources has the
+/// built-in type. The result is several times as large as the schema, so build it on the first apply.
 #[must_use]
-pub fn to_types(schema: &Schema) -> TypeSchema {
-    let base = base();
-    let mut builder = Builder { types: Types::on(base.types.clone()), common: base.common, known: HashMap::new() };
+pub fn to_types(schema: &StructuralSchema) -> ApplySchema {
+    let shared_types = shared_types();
+    let mut builder =
+        Builder { types: Types::on(shared_types.types.clone()), common: shared_types.common, known: HashMap::new() };
     let root = schema.root();
     let root = builder.object(root, root.preserves_unknown(), true);
-    TypeSchema { types: Arc::new(builder.types), root }
+    ApplySchema { types: Arc::new(builder.types), root }
 }
 
-/// The types that every schema has.
+/// The types that all schemas share.
 #[derive(Debug)]
-struct Base {
+struct SharedTypes {
     types: Arc<Types>,
-    common: Common,
+    common: CommonTypes,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Common {
+struct CommonTypes {
     object_meta: TypeId,
     string: TypeId,
     number: TypeId,
@@ -43,25 +44,28 @@ struct Common {
     any: TypeId,
 }
 
-fn base() -> &'static Base {
-    static BASE: OnceLock<Base> = OnceLock::new();
-    BASE.get_or_init(|| {
+fn shared_types() -> &'static SharedTypes {
+    static SHARED_TYPES: OnceLock<SharedTypes> = OnceLock::new();
+    SHARED_TYPES.get_or_init(|| {
         let mut types = Types::default();
         let any = types.add(ApplyType::Any);
         let mut scalar = |kind| types.add(ApplyType::Scalar(ScalarType { kind, name: Str::default(), values: None }));
         let string = scalar(Scalar::String);
         let number = scalar(Scalar::Float64);
         let boolean = scalar(Scalar::Bool);
-        // Apply takes this one for a scalar of which it knows nothing.
+        // Server-side apply treats this scalar as untyped.
         let untyped = scalar(Scalar::IntOrString);
         let catalog = shared();
         let object_meta = catalog.struct_type("meta/v1.ObjectMeta");
         let object_meta = object_meta.map_or(any, |id| copy(catalog.types(), id, &mut types, &mut HashMap::new()));
-        Base { types: Arc::new(types), common: Common { object_meta, string, number, boolean, scalar: untyped, any } }
+        SharedTypes {
+            types: Arc::new(types),
+            common: CommonTypes { object_meta, string, number, boolean, scalar: untyped, any },
+        }
     })
 }
 
-/// Copies a type and those that it consists of into another arena.
+/// Copies a type and the types that it refers to into another arena.
 fn copy(from: &Types, id: TypeId, into: &mut Types, done: &mut HashMap<TypeId, TypeId>) -> TypeId {
     if let Some(copied) = done.get(&id) {
         return *copied;
@@ -82,17 +86,17 @@ fn copy(from: &Types, id: TypeId, into: &mut Types, done: &mut HashMap<TypeId, T
 
 struct Builder {
     types: Types,
-    common: Common,
-    /// The types that were made, by those that they consist of.
+    common: CommonTypes,
+    /// The types built so far, by the types that they refer to.
     known: HashMap<Vec<TypeId>, Vec<TypeId>>,
 }
 
 impl Builder {
-    /// Adds a type, or finds it: definitions say the same thing in many places.
+    /// Adds a type, or returns an equal existing one: definitions often repeat the same schema.
     fn add(&mut self, ty: ApplyType) -> TypeId {
         let parts = match &ty {
             ApplyType::Struct(ty) => ty.fields.iter().map(|field| field.ty).collect(),
-            ApplyType::Map(Map { value: part, .. }) | ApplyType::List(List { item: part, .. }) => vec![*part],
+            ApplyType::Map(Map { value: node, .. }) | ApplyType::List(List { item: node, .. }) => vec![*node],
             _ => Vec::new(),
         };
         let alike = self.known.entry(parts).or_default();
@@ -104,60 +108,60 @@ impl Builder {
         id
     }
 
-    /// The type of a part. What preserves unknown fields does so for all that is below it, too.
-    fn part(&mut self, part: Part<'_>, preserve: bool) -> TypeId {
-        let preserve = preserve || part.preserves_unknown();
-        match part.ty() {
-            Some(Type::Object) => self.object(part, preserve, part.is_embedded_resource()),
-            Some(Type::Array) => self.list(part, preserve),
-            Some(Type::String) => match part.format() {
+    /// Converts a node. A node that preserves unknown fields also preserves them in its descendants.
+    fn node(&mut self, node: SchemaNode<'_>, preserve: bool) -> TypeId {
+        let preserve = preserve || node.preserves_unknown();
+        match node.ty() {
+            Some(Type::Object) => self.object(node, preserve, node.is_embedded_resource()),
+            Some(Type::Array) => self.list(node, preserve),
+            Some(Type::String) => match node.format() {
                 None | Some(("byte", _)) => self.common.string,
                 Some(_) => self.common.scalar,
             },
             Some(Type::Integer | Type::Number) => self.common.number,
             Some(Type::Boolean) => self.common.boolean,
-            None if part.own_properties().is_empty() || part.is_int_or_string() => self.common.any,
-            // Anything goes where unknown fields are preserved, but mostly it is an object that knows some of them.
-            None => self.object(part, preserve, part.is_embedded_resource()),
+            None if node.own_properties().is_empty() || node.is_int_or_string() => self.common.any,
+            // A node without a type accepts any value, but with declared properties it is treated as an object.
+            None => self.object(node, preserve, node.is_embedded_resource()),
         }
     }
 
-    fn list(&mut self, part: Part<'_>, preserve: bool) -> TypeId {
-        let item = part.items().map_or(self.common.any, |items| self.part(items, preserve));
-        let topology = match part.list_type() {
+    fn list(&mut self, node: SchemaNode<'_>, preserve: bool) -> TypeId {
+        let item = node.items().map_or(self.common.any, |items| self.node(items, preserve));
+        let topology = match node.list_type() {
             None => ListTopology::Undeclared,
             Some(ListType::Atomic) => ListTopology::Atomic,
             Some(ListType::Set) => ListTopology::Set,
-            Some(ListType::Map) => ListTopology::Map(owned(part.map_keys())),
+            Some(ListType::Map) => ListTopology::Map(owned(node.map_keys())),
         };
         self.add(ApplyType::List(List { item, pointers: false, topology, name: Str::default() }))
     }
 
-    fn object(&mut self, part: Part<'_>, preserve: bool, resource: bool) -> TypeId {
-        let atomic = part.is_atomic_map();
-        if part.own_properties().is_empty() && !resource {
-            // An object of which nothing is said takes anything.
-            let value = match part.additional() {
-                Additional::Values(values) => self.part(values, preserve),
+    fn object(&mut self, node: SchemaNode<'_>, preserve: bool, resource: bool) -> TypeId {
+        let atomic = node.is_atomic_map();
+        if node.own_properties().is_empty() && !resource {
+            // An object without declared properties accepts any field.
+            let value = match node.additional() {
+                Additional::Values(values) => self.node(values, preserve),
                 Additional::Any | Additional::None | Additional::Undeclared => self.common.any,
             };
             return self.add(ApplyType::Map(Map { value, atomic, name: Str::default(), key: Str::default() }));
         }
         let mut fields = Vec::new();
         if resource {
-            let Common { string, object_meta, .. } = self.common;
+            let CommonTypes { string, object_meta, .. } = self.common;
             let meta = [("apiVersion", string), ("kind", string), ("metadata", object_meta)];
             fields.extend(meta.map(|(name, ty)| field(name, ty, None)));
         }
-        for (name, part) in part.properties() {
+        for (name, node) in node.properties() {
             if !(resource && super::prune::META_FIELDS.contains(&name)) {
-                let ty = self.part(part, preserve);
-                fields.push(field(name, ty, part.default()));
+                let ty = self.node(node, preserve);
+                fields.push(field(name, ty, node.default()));
             }
         }
         let mut ty = Struct::new("", "", fields);
         ty.atomic = atomic;
-        ty.preserve_unknown = match part.additional() {
+        ty.preserve_unknown = match node.additional() {
             Additional::Undeclared => preserve,
             Additional::Any | Additional::Values(_) => true,
             Additional::None => false,

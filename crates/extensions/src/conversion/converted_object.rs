@@ -1,20 +1,20 @@
-//! What of a converted object is taken: all but its metadata, of which labels and annotations may change and the rest is
-//! as it was.
+//! Validation of converted objects. Their metadata is restored from the original, except for labels and annotations,
+//! which a webhook may change (upstream: `validateConvertedObject`, `restoreObjectMeta`).
 
 use pintle_registry::GroupVersion;
 use pintle_value::metadata::{validate_annotations, validate_labels};
 use pintle_value::{FieldPath, Value, print};
 
-use super::{Failure, Fault, named};
+use super::{ConversionError, ConversionErrorType, format_kind_of};
 
-/// Takes what a webhook made of an object.
+/// Validates an object that a webhook converted, and restores its metadata.
 ///
 /// # Errors
-/// It is not the same object at the version that was wanted.
-pub fn accept(original: &Value, converted: Value, desired: &str) -> Result<Value, Failure> {
-    let invalid = |message| Failure { fault: Fault::Object, message };
-    let webhook = || format!("conversion webhook for {}", named(original));
-    readable(&converted).map_err(invalid)?;
+/// Returns an error if the result is not the same object at the desired version.
+pub fn accept_converted(original: &Value, converted: Value, desired: &str) -> Result<Value, ConversionError> {
+    let invalid = |message| ConversionError { error_type: ConversionErrorType::InvalidConvertedObject, message };
+    let webhook = || format!("conversion webhook for {}", format_kind_of(original));
+    check_is_object(&converted).map_err(invalid)?;
     let found = converted.api_version();
     if found != desired {
         return Err(invalid(format!(
@@ -30,17 +30,24 @@ pub fn accept(original: &Value, converted: Value, desired: &str) -> Result<Value
             converted.kind()
         )));
     }
-    same(original, &converted).map_err(|why| invalid(format!("{} returned invalid object: {why}", webhook())))?;
-    with_metadata(original, converted).map_err(|why| invalid(format!("{} returned invalid metadata: {why}", webhook())))
+    check_same_identity(original, &converted)
+        .map_err(|why| invalid(format!("{} returned invalid object: {why}", webhook())))?;
+    restore_metadata(original, converted)
+        .map_err(|why| invalid(format!("{} returned invalid metadata: {why}", webhook())))
 }
 
-/// Checks that a value can be taken for an object at all, as Go's decoder of unstructured objects does.
-fn readable(value: &Value) -> Result<(), String> {
+/// Checks that a value is an object with a kind, as Go's decoder of unstructured objects does.
+fn check_is_object(value: &Value) -> Result<(), String> {
     let shape = match value {
         Value::Object(_) => {
             let version = value.api_version();
-            let named = !value.kind().is_empty() && (version.is_empty() || GroupVersion::parse(version).is_some());
-            return if named { Ok(()) } else { Err(format!("Object 'Kind' is missing in '{}'", print::json(value))) };
+            let format_kind_of =
+                !value.kind().is_empty() && (version.is_empty() || GroupVersion::parse(version).is_some());
+            return if format_kind_of {
+                Ok(())
+            } else {
+                Err(format!("Object 'Kind' is missing in '{}'", print::json(value)))
+            };
         }
         Value::Null => return Err("unexpected end of JSON input".to_owned()),
         Value::Array(_) => "array",
@@ -51,21 +58,21 @@ fn readable(value: &Value) -> Result<(), String> {
     Err(format!("json: cannot unmarshal {shape} into Go value of type map[string]interface {{}}"))
 }
 
-/// Checks that two objects are the same one.
-fn same(original: &Value, converted: &Value) -> Result<(), String> {
-    let facts = [
+/// Checks that both objects have the same name, namespace and UID.
+fn check_same_identity(original: &Value, converted: &Value) -> Result<(), String> {
+    let identity = [
         ("name", original.name(), converted.name()),
         ("namespace", original.namespace(), converted.namespace()),
         ("UID", original.uid(), converted.uid()),
     ];
-    match facts.into_iter().find(|(_, expected, found)| expected != found) {
+    match identity.into_iter().find(|(_, expected, found)| expected != found) {
         Some((what, expected, found)) => Err(format!("must have the same {what}: {expected} != {found}")),
         None => Ok(()),
     }
 }
 
-/// The converted object with the metadata of the original one, but for labels and annotations.
-fn with_metadata(original: &Value, mut converted: Value) -> Result<Value, String> {
+/// Returns the converted object with the metadata of the original, except for labels and annotations.
+fn restore_metadata(original: &Value, mut converted: Value) -> Result<Value, String> {
     let mut metadata = original.get("metadata").cloned().unwrap_or_else(Value::object);
     let mut returned = match converted.remove("metadata") {
         None => return Err("missing metadata in converted object".to_owned()),
@@ -76,7 +83,7 @@ fn with_metadata(original: &Value, mut converted: Value) -> Result<Value, String
         match returned.remove(field) {
             None | Some(Value::Null) => drop(metadata.remove(field)),
             Some(texts) => {
-                check_texts(field, metadata.get(field), &texts)?;
+                validate_string_map(field, metadata.get(field), &texts)?;
                 metadata.set(field, texts);
             }
         }
@@ -85,8 +92,8 @@ fn with_metadata(original: &Value, mut converted: Value) -> Result<Value, String
     Ok(converted)
 }
 
-/// Checks labels or annotations, which have to be valid only if they have changed.
-fn check_texts(field: &str, before: Option<&Value>, texts: &Value) -> Result<(), String> {
+/// Validates labels or annotations. Only changed ones must be valid.
+fn validate_string_map(field: &str, before: Option<&Value>, texts: &Value) -> Result<(), String> {
     let Some(entries) = texts.as_object() else {
         return Err(format!("invalid metadata.{field} of type {} in converted object", print::go_type(texts)));
     };
@@ -101,7 +108,7 @@ fn check_texts(field: &str, before: Option<&Value>, texts: &Value) -> Result<(),
     let path = FieldPath::new("metadata");
     let errors = match field {
         "labels" => validate_labels(texts, &path.child("labels")),
-        // Upstream calls the field so.
+        // Upstream's path is `metadata.annotation`.
         _ => validate_annotations(texts, &path.child("annotation")),
     };
     if errors.is_empty() { Ok(()) } else { Err(errors.message()) }

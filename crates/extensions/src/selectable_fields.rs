@@ -1,5 +1,5 @@
-//! The fields that a definition lets its objects be selected by (upstream: `registry/customresource/strategy.go`). Each
-//! version names its own; what is kept of a stored object are those of all versions together.
+//! Selectable fields of custom resources (upstream: `registry/customresource/strategy.go`). Each version declares its
+//! own; the values of a stored object are indexed for the fields of all versions together.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::json_path::JsonPath;
 
 /// The selectable fields of all versions of a definition.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Selectable {
+pub(crate) struct SelectableFields {
     fields: Arc<[Field]>,
-    /// True if objects are in namespaces and so can be selected by them.
+    /// True if the resource is namespaced, so that `metadata.namespace` is selectable.
     pub(crate) namespaced: bool,
 }
 
 #[derive(Debug)]
 struct Field {
-    /// The path as selectors name it: without the dot at its start.
+    /// The name in field selectors: the path without its leading dot.
     name: Str,
     path: JsonPath,
 }
 
-impl Selectable {
-    /// The fields that a definition names.
+impl SelectableFields {
+    /// Collects the selectable fields of a definition.
     pub(crate) fn of(definition: &Value) -> Self {
         let mut fields: Vec<Field> = Vec::new();
         for asked in definition.items_at(&["spec", "versions"]).iter().flat_map(paths) {
@@ -38,7 +38,7 @@ impl Selectable {
         Self { fields: fields.into(), namespaced: definition.str_at(&["spec", "scope"]) == "Namespaced" }
     }
 
-    /// The fields of one version.
+    /// Returns the selectable fields of one version.
     pub(crate) fn of_version(&self, version: &Value) -> Vec<SelectableField> {
         let field = |asked| {
             let index = self.fields.iter().position(|field| field.name == name(asked))?;
@@ -47,7 +47,7 @@ impl Selectable {
         paths(version).filter_map(field).collect()
     }
 
-    /// What an object has in each field; nothing reads as an empty text.
+    /// Returns the value of each field of an object. A missing value is an empty string.
     pub(crate) fn values(&self, object: &Value) -> Vec<Str> {
         let value = |field: &Field| match field.path.find(object).first() {
             None | Some(Value::Null) => Str::default(),
@@ -56,13 +56,13 @@ impl Selectable {
         self.fields.iter().map(value).collect()
     }
 
-    /// The paths of what [`Selectable::values`] looks at. Definitions may not write names in brackets here.
+    /// The paths that [`SelectableFields::values`] reads. Definitions may not use brackets in them.
     pub(crate) fn sources(&self) -> Vec<&str> {
         self.fields.iter().map(|field| field.name.as_str()).collect()
     }
 }
 
-/// The paths that a version names.
+/// The paths that a version declares.
 fn paths(version: &Value) -> impl Iterator<Item = &str> {
     version.items_at(&["selectableFields"]).iter().map(|field| field.str_at(&["jsonPath"]))
 }
@@ -83,23 +83,23 @@ mod tests {
     }
 
     #[test]
-    fn versions_share_places() {
+    fn versions_share_indexes() {
         let versions = [version(&[".spec.size", ".spec.color"]), version(&[".spec.color", ".spec.on"]), version(&[])];
         let definition = object! { "spec": object! { "scope": "Namespaced", "versions": versions.to_vec() } };
-        let selectable = Selectable::of(&definition);
+        let selectable_fields = SelectableFields::of(&definition);
         let check = |version: &Value, expect: &str| {
-            let fields = selectable.of_version(version).into_iter().map(|f| format!("{}={}", f.name, f.index));
+            let fields = selectable_fields.of_version(version).into_iter().map(|f| format!("{}={}", f.name, f.index));
             assert_eq!(fields.collect::<Vec<_>>().join(" "), expect);
         };
         check(&versions[0], "spec.size=0 spec.color=1");
         check(&versions[1], "spec.color=1 spec.on=2");
         check(&versions[2], "");
         let check = |spec: Value, expect: [&str; 3]| {
-            assert_eq!(selectable.values(&object! { "spec": spec }), expect);
+            assert_eq!(selectable_fields.values(&object! { "spec": spec }), expect);
         };
         check(object! { "size": 3, "color": "blue", "on": false }, ["3", "blue", "false"]);
         check(object! { "color": Value::Null }, ["", "", ""]);
         check(Value::Null, ["", "", ""]);
-        assert_eq!(selectable.sources(), ["spec.size", "spec.color", "spec.on"]);
+        assert_eq!(selectable_fields.sources(), ["spec.size", "spec.color", "spec.on"]);
     }
 }

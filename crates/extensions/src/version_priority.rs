@@ -1,21 +1,21 @@
-//! Which version of a group clients should prefer (upstream: `version.CompareKubeAwareVersionStrings`): stable ones before
-//! betas before alphas, higher before lower, and what is named otherwise last, by name.
+//! The priority of versions in a group (upstream: `version.CompareKubeAwareVersionStrings`): stable versions before
+//! betas before alphas, higher before lower, and other names last, by name.
 
 use std::cmp::{Ordering, Reverse};
 
 use pintle_registry::Resource;
 
-/// The order in which discovery shows the resources of custom kinds: groups by name, in them versions by preference.
+/// The order of custom resources in discovery: groups by name, then versions by priority.
 #[must_use]
 pub fn discovery_order(a: &Resource, b: &Resource) -> Ordering {
     let by_version = || preference(&a.version).cmp(&preference(&b.version));
     a.group.cmp(&b.group).then_with(by_version).then_with(|| a.plural.cmp(&b.plural))
 }
 
-/// How stable a version is, its number, and that of its beta or alpha.
+/// The stability of a version, its major number, and its alpha or beta number.
 type Parsed = (u8, u64, u64);
 
-/// Sorts before others what is preferred.
+/// The sort key of a version. Preferred versions sort first.
 fn preference(version: &str) -> (Reverse<Option<Parsed>>, &str) {
     match parse(version) {
         Some(parsed) => (Reverse(Some(parsed)), ""),
@@ -23,7 +23,7 @@ fn preference(version: &str) -> (Reverse<Option<Parsed>>, &str) {
     }
 }
 
-/// Reads a version such as `v2beta1`.
+/// Parses a version such as `v2beta1`.
 fn parse(version: &str) -> Option<Parsed> {
     let number = |digits: &str| {
         let plain = !digits.is_empty() && !digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit());

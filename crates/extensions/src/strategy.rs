@@ -1,5 +1,5 @@
-//! What objects of a definition's version are held to (upstream: `registry/customresource`): its schema, and the rules
-//! that all custom kinds share.
+//! The strategy of custom resources of one version: validation by its schema, and the rules that all custom resources
+//! share (upstream: `registry/customresource`).
 
 use std::sync::Arc;
 
@@ -7,42 +7,42 @@ use pintle_registry::{CostBudget, Strategy, StrategyContext, SubresourceStrategy
 use pintle_value::metadata::{MANAGED_FIELDS, is_standard_or_qualified_finalizer};
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
-use crate::lazy::LazySchema;
-use crate::rules::LazyRules;
-use crate::scale::Scaled;
-use crate::schema::Schema;
-use crate::selectable::Selectable;
+use crate::lazy_schema::LazySchema;
+use crate::rules::LazyCelValidator;
+use crate::scale::ScaleValidator;
+use crate::schema::StructuralSchema;
+use crate::selectable_fields::SelectableFields;
 
-/// A custom kind at one version.
-pub(crate) struct Custom {
+/// The strategy of a custom resource at one version (upstream: `customResourceStrategy`).
+pub(crate) struct CustomResourceStrategy {
     pub(crate) schema: Arc<LazySchema>,
-    held: Arc<Held>,
-    /// True if the status is written through its subresource alone.
+    validator: Arc<CustomResourceValidator>,
+    /// True if the status is written only through its subresource.
     has_status: bool,
-    status: Status,
-    selectable: Selectable,
+    status: StatusStrategy,
+    selectable_fields: SelectableFields,
 }
 
-impl Custom {
+impl CustomResourceStrategy {
     pub(crate) fn new(
         schema: Arc<LazySchema>,
         has_status: bool,
-        scale: Option<Scaled>,
-        selectable: Selectable,
+        scale: Option<ScaleValidator>,
+        selectable_fields: SelectableFields,
     ) -> Self {
-        let held = Arc::new(Held { rules: LazyRules::default(), scale });
-        let status = Status { schema: schema.clone(), held: held.clone() };
-        Self { status, schema, held, has_status, selectable }
+        let validator = Arc::new(CustomResourceValidator { rules: LazyCelValidator::default(), scale });
+        let status = StatusStrategy { schema: schema.clone(), validator: validator.clone() };
+        Self { status, schema, validator, has_status, selectable_fields }
     }
 }
 
-/// What objects are held to beside the schema.
-struct Held {
-    rules: LazyRules,
-    scale: Option<Scaled>,
+/// Validation beyond the schema: CEL rules and the scale subresource.
+struct CustomResourceValidator {
+    rules: LazyCelValidator,
+    scale: Option<ScaleValidator>,
 }
 
-impl Held {
+impl CustomResourceValidator {
     fn validate_scale(&self, object: &Value, errors: &mut Errors) {
         if let Some(scale) = &self.scale {
             scale.validate_spec(object, errors);
@@ -51,7 +51,7 @@ impl Held {
     }
 }
 
-impl Strategy for Custom {
+impl Strategy for CustomResourceStrategy {
     fn conform(&self, object: &mut Value) -> Result<Vec<String>, String> {
         self.schema.conform(object).map_err(|error| error.to_string())
     }
@@ -69,16 +69,16 @@ impl Strategy for Custom {
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         if self.has_status {
-            keep_status(object, old);
+            restore_status(object, old);
         }
-        if differs(object, old) {
+        if differs_beyond_metadata(object, old) {
             object.set_at(&["metadata", "generation"], old.generation().saturating_add(1));
         }
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = self.schema.validate(object);
-        self.held.validate_scale(object, &mut errors);
+        self.validator.validate_scale(object, &mut errors);
         errors.append(self.schema.validate_embedded(object));
         errors.append(self.schema.validate_lists(object));
         errors
@@ -86,9 +86,9 @@ impl Strategy for Custom {
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.schema.validate_update(object, old);
-        self.held.validate_scale(object, &mut errors);
+        self.validator.validate_scale(object, &mut errors);
         errors.append(self.schema.validate_embedded(object));
-        errors.append(changed_lists(&self.schema, object, old));
+        errors.append(validate_changed_lists(&self.schema, object, old));
         errors
     }
 
@@ -99,7 +99,7 @@ impl Strategy for Custom {
         found: &mut Errors,
         budget: CostBudget,
     ) -> Option<Vec<String>> {
-        self.held.rules.judge(&self.schema, object, old, found, budget)
+        self.validator.rules.validate(&self.schema, object, old, found, budget)
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -120,15 +120,15 @@ impl Strategy for Custom {
     }
 
     fn selected_values(&self, object: &Value) -> Vec<Str> {
-        self.selectable.values(object)
+        self.selectable_fields.values(object)
     }
 
     fn selectable_field_sources(&self) -> Vec<&str> {
-        self.selectable.sources()
+        self.selectable_fields.sources()
     }
 
     fn is_selected_by_namespace(&self) -> bool {
-        self.selectable.namespaced
+        self.selectable_fields.namespaced
     }
 
     fn field_not_supported(&self, field: &str) -> String {
@@ -140,13 +140,13 @@ impl Strategy for Custom {
     }
 }
 
-/// The rules of a custom kind's status.
-struct Status {
+/// The strategy of the status subresource (upstream: `statusStrategy`).
+struct StatusStrategy {
     schema: Arc<LazySchema>,
-    held: Arc<Held>,
+    validator: Arc<CustomResourceValidator>,
 }
 
-impl SubresourceStrategy for Status {
+impl SubresourceStrategy for StatusStrategy {
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         let (status, owners) = (object.remove("status"), object.remove_at(&MANAGED_FIELDS));
         let version = object.remove_at(&["metadata", "resourceVersion"]);
@@ -161,16 +161,17 @@ impl SubresourceStrategy for Status {
         }
     }
 
-    /// What is not in the status is as it was, and so is not judged anew; but rules may compare it to the status.
+    /// Fields outside the status are unchanged and not validated again. CEL rules still run on the whole object,
+    /// because they may compare other fields with the status.
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = match (self.schema.root().property("status"), object.get("status")) {
-            (Some(part), Some(status)) => part.validate_update(Some("status"), status, old.get("status")),
+            (Some(node), Some(status)) => node.validate_update(Some("status"), status, old.get("status")),
             _ => Errors::new(),
         };
-        if let Some(scale) = &self.held.scale {
+        if let Some(scale) = &self.validator.scale {
             scale.validate_status(object, &mut errors);
         }
-        errors.append(changed_lists(&self.schema, object, old));
+        errors.append(validate_changed_lists(&self.schema, object, old));
         errors
     }
 
@@ -181,29 +182,29 @@ impl SubresourceStrategy for Status {
         found: &mut Errors,
         budget: CostBudget,
     ) -> Option<Vec<String>> {
-        self.held.rules.judge(&self.schema, object, Some(old), found, budget)
+        self.validator.rules.validate(&self.schema, object, Some(old), found, budget)
     }
 }
 
-/// What stands twice in lists, unless that was so before.
-fn changed_lists(schema: &Schema, object: &Value, old: &Value) -> Errors {
+/// Reports duplicates in lists unless the old object has some.
+fn validate_changed_lists(schema: &StructuralSchema, object: &Value, old: &Value) -> Errors {
     if schema.validate_lists(old).is_empty() { schema.validate_lists(object) } else { Errors::new() }
 }
 
-fn keep_status(object: &mut Value, old: &Value) {
+fn restore_status(object: &mut Value, old: &Value) {
     match old.get("status") {
         Some(status) => object.set("status", status.clone()),
         None => drop(object.remove("status")),
     }
 }
 
-/// True if two objects differ in more than their metadata.
-fn differs(a: &Value, b: &Value) -> bool {
+/// True if two objects differ outside their metadata.
+fn differs_beyond_metadata(a: &Value, b: &Value) -> bool {
     let rest = |object: &Value| object.entries_at(&[]).filter(|(key, _)| *key != "metadata").count();
     rest(a) != rest(b) || a.entries_at(&[]).any(|(key, value)| key != "metadata" && b.get(key) != Some(value))
 }
 
-/// What is said of a finalizer that others may use too (upstream: `validateKubeFinalizerName`).
+/// Returns the warnings about a finalizer name that may conflict with others (upstream: `validateKubeFinalizerName`).
 fn finalizer_warnings(finalizer: &str) -> Vec<String> {
     let path = FieldPath::new("metadata");
     let (path, shown) = (path.child("finalizers").to_string(), pintle_value::field::quote(finalizer));

@@ -1,4 +1,4 @@
-//! Schemas and values, sensible or not.
+//! Generators of schemas and values, valid or not.
 
 use pintle_value::{Object, Str, Value, object};
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ const KEYWORDS: &[&str] = &[
     "x-kubernetes-validations",
 ];
 
-/// Rules, of which each fits some schemas.
+/// Rules, each of which suits some schemas.
 const RULES: &[&str] = &[
     "self.a > 1",
     "self.a == self.b",
@@ -95,7 +95,7 @@ pub(crate) fn values() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// A keyword with something that may stand there.
+/// A keyword with a plausible value.
 fn keyword(schema: BoxedStrategy<Value>) -> BoxedStrategy<(Str, Value)> {
     let list = |values: BoxedStrategy<Value>| prop::collection::vec(values, 0..3).prop_map(Value::Array).boxed();
     let text = |texts: &'static [&'static str]| prop::sample::select(texts).prop_map(Value::from).boxed();

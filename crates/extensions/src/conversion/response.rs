@@ -1,17 +1,17 @@
-//! The answer as a whole: a review that has a response, to the question that was asked, with as many objects. Its words
-//! are those of the decoder that upstream reads it with.
+//! Parsing and validation of a webhook's `ConversionReview` response. Messages follow the decoder that upstream uses
+//! (upstream: `getConvertedObjectsFromResponse`).
 
 use pintle_codec::{json, yaml};
 use pintle_registry::GroupVersion;
 use pintle_value::Value;
 
-use super::review::{Review, ReviewVersion};
-use super::{Failure, Fault, kind_of, named};
+use super::review::{ConversionReview, ReviewVersion};
+use super::{ConversionError, ConversionErrorType, format_kind, format_kind_of};
 
 const GROUP: &str = "apiextensions.k8s.io";
 const REVIEW: &str = "ConversionReview";
 
-/// What else upstream's decoder of answers knows by name, of all versions.
+/// The other kinds, of all versions, that upstream's decoder knows.
 const OTHER_KINDS: [&str; 9] = [
     "CustomResourceDefinition",
     "CustomResourceDefinitionList",
@@ -24,15 +24,19 @@ const OTHER_KINDS: [&str; 9] = [
     "PatchOptions",
 ];
 
-/// The objects in the body of an answer, as many as were asked about.
+/// Returns the converted objects in a response body, as many as were sent.
 ///
 /// # Errors
-/// It is no answer to the question, or one that says no.
-pub fn answered(review: &Review<'_>, originals: &[Value], body: &[u8]) -> Result<Vec<Value>, Failure> {
+/// Returns an error if the body is not a response to the request, reports a failure, or has another number of objects.
+pub fn parse_response(
+    review: &ConversionReview<'_>,
+    originals: &[Value],
+    body: &[u8],
+) -> Result<Vec<Value>, ConversionError> {
     let about = originals.first().unwrap_or(&Value::Null);
-    let failed = |fault, why: String| Failure { fault, ..Failure::of_call(about, &why) };
-    let mut answer = decode(review.version, body).map_err(|why| failed(Fault::Call, why))?;
-    check(review, &answer).map_err(|why| failed(Fault::Response, why))?;
+    let failed = |error_type, why: String| ConversionError { error_type, ..ConversionError::call_failed(about, &why) };
+    let mut answer = decode(review.version, body).map_err(|why| failed(ConversionErrorType::CallFailure, why))?;
+    check(review, &answer).map_err(|why| failed(ConversionErrorType::MalformedResponse, why))?;
     let objects = answer.at_mut(&["response", "convertedObjects"]).map(Value::take);
     let objects = match objects {
         Some(Value::Array(objects)) => objects,
@@ -41,15 +45,15 @@ pub fn answered(review: &Review<'_>, originals: &[Value], body: &[u8]) -> Result
     if objects.len() == originals.len() {
         return Ok(objects);
     }
-    let (kind, found, expected) = (named(about), objects.len(), originals.len());
+    let (kind, found, expected) = (format_kind_of(about), objects.len(), originals.len());
     let message = format!("conversion webhook for {kind} returned {found} objects, expected {expected}");
-    Err(Failure { fault: Fault::Count, message })
+    Err(ConversionError { error_type: ConversionErrorType::PartialResponse, message })
 }
 
-/// Reads the body of an answer.
+/// Decodes a response body.
 fn decode(version: ReviewVersion, body: &[u8]) -> Result<Value, String> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    // What does not begin as JSON does is read as YAML.
+    // A body that does not start like JSON is decoded as YAML.
     let value = if body.trim_ascii_start().first() == Some(&b'{') {
         json::decode(body, json::DecodeOptions::default()).map_err(|error| unread(error.to_string()))?.value
     } else {
@@ -82,29 +86,29 @@ fn check_kind(version: ReviewVersion, found: &GroupVersion, kind: &str) -> Resul
     ))
 }
 
-/// What Go expects somewhere in an answer.
-struct Field {
+/// A typed field of the response.
+struct ResponseField {
     path: &'static [&'static str],
-    /// The struct that the field stands in.
+    /// The Go struct that contains the field.
     of: &'static str,
     /// The Go type of the field.
     ty: &'static str,
     fits: fn(&Value) -> bool,
 }
 
-const FIELDS: [Field; 7] = [
-    Field { path: &["response"], of: "ConversionReview", ty: "ConversionResponse", fits: is_object },
-    Field { path: &["response", "uid"], of: "ConversionResponse", ty: "types.UID", fits: is_text },
-    Field {
+const FIELDS: [ResponseField; 7] = [
+    ResponseField { path: &["response"], of: "ConversionReview", ty: "ConversionResponse", fits: is_object },
+    ResponseField { path: &["response", "uid"], of: "ConversionResponse", ty: "types.UID", fits: is_text },
+    ResponseField {
         path: &["response", "convertedObjects"],
         of: "ConversionResponse",
         ty: "[]runtime.RawExtension",
         fits: is_list,
     },
-    Field { path: &["response", "result"], of: "ConversionResponse", ty: "v1.Status", fits: is_object },
-    Field { path: &["response", "result", "status"], of: "Status", ty: "string", fits: is_text },
-    Field { path: &["response", "result", "message"], of: "Status", ty: "string", fits: is_text },
-    Field { path: &["response", "result", "code"], of: "Status", ty: "int32", fits: is_number },
+    ResponseField { path: &["response", "result"], of: "ConversionResponse", ty: "v1.Status", fits: is_object },
+    ResponseField { path: &["response", "result", "status"], of: "Status", ty: "string", fits: is_text },
+    ResponseField { path: &["response", "result", "message"], of: "Status", ty: "string", fits: is_text },
+    ResponseField { path: &["response", "result", "code"], of: "Status", ty: "int32", fits: is_number },
 ];
 
 fn is_object(value: &Value) -> bool {
@@ -124,7 +128,7 @@ fn is_number(value: &Value) -> bool {
 }
 
 fn check_types(answer: &Value) -> Result<(), String> {
-    for Field { path, of, ty, fits } in FIELDS {
+    for ResponseField { path, of, ty, fits } in FIELDS {
         let Some(value) = answer.at(path).filter(|value| !value.is_null() && !fits(value)) else { continue };
         let found = match value {
             Value::Object(_) => "object",
@@ -133,7 +137,7 @@ fn check_types(answer: &Value) -> Result<(), String> {
             Value::Bool(_) => "bool",
             _ => "number",
         };
-        // The package of a struct of the review is that of its version.
+        // Structs of the review belong to the package of its version.
         let version = GroupVersion::parse(answer.api_version()).unwrap_or_default().version;
         let package = if ty == "ConversionResponse" { format!("{version}.") } else { String::new() };
         let path = path.join(".");
@@ -142,13 +146,13 @@ fn check_types(answer: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that an answer is to the question, and that it says yes.
-fn check(review: &Review<'_>, answer: &Value) -> Result<(), String> {
+/// Checks that a response matches the request and reports success.
+fn check(review: &ConversionReview<'_>, answer: &Value) -> Result<(), String> {
     let strict = review.version == ReviewVersion::V1;
     let (version, kind) = (answer.api_version(), answer.kind());
     if strict && (version.is_empty() || kind.is_empty()) {
-        let expected = kind_of(&format!("{GROUP}/v1"), REVIEW);
-        return Err(format!("expected webhook response of {expected}, got {}", kind_of(version, kind)));
+        let expected = format_kind(&format!("{GROUP}/v1"), REVIEW);
+        return Err(format!("expected webhook response of {expected}, got {}", format_kind(version, kind)));
     }
     let Some(response) = answer.get("response").filter(|response| !response.is_null()) else {
         return Err("no response provided".to_owned());
