@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use pintle_schema::{
-    Embedded, EnumValues, Field, List, ListTopology, Map, Omit, Patch, Scalar, ScalarType, Struct, Type, TypeId, Types,
-    Union, UnionKind,
+    Embedded, EnumValues, Field, List, ListTopology, Map, Omit, PatchMeta, Scalar, ScalarType, Struct, Type, TypeId,
+    Types, Union, UnionKind,
 };
 use pintle_value::{Str, Value};
 
@@ -208,7 +208,7 @@ impl TypesBuilder {
             (_, true) => Omit::Empty,
             _ => Omit::Never,
         };
-        let mut patch = Patch { merge_key: Str::const_new(facts.patch_key), ..Patch::default() };
+        let mut patch = PatchMeta { merge_key: Str::const_new(facts.patch_key), ..PatchMeta::default() };
         for strategy in facts.patch.split(',').filter(|s| !s.is_empty()) {
             match strategy {
                 "merge" => patch.merge = true,

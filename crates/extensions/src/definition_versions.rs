@@ -41,7 +41,7 @@ impl DefinitionVersions {
             let schema = lazy_schema::schema(source, version.str_at(&["name"]));
             let types = {
                 let schema = schema.clone();
-                pintle_schema::LazySchema::made_by(move || to_types(&schema))
+                pintle_schema::LazySchema::from_fn(move || to_types(&schema))
             };
             DefinitionVersion { name: named(version), schema, schema_index, types }
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pintle_catalog::{Catalog, Descriptions};
 use pintle_registry::Resource;
-use pintle_schema::{Field, ListTopology, Omit, Patch, Scalar, ScalarType, Struct, Type, TypeId, Types, UnionKind};
+use pintle_schema::{Field, ListTopology, Omit, PatchMeta, Scalar, ScalarType, Struct, Type, TypeId, Types, UnionKind};
 use pintle_value::{Object, Str, Value, object};
 
 use crate::kinds::KindsOfTypes;
@@ -452,7 +452,7 @@ fn zero(types: &Types, id: TypeId, left_out: bool) -> Option<Value> {
     }
 }
 
-fn add_patch_extensions(patch: &Patch, keywords: &mut Keywords) {
+fn add_patch_extensions(patch: &PatchMeta, keywords: &mut Keywords) {
     let set = [(patch.merge, "merge"), (patch.replace, "replace"), (patch.retain_keys, "retainKeys")];
     let strategies: Vec<&str> = set.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
     if !strategies.is_empty() {

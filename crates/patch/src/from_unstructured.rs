@@ -1,7 +1,7 @@
 //! Conversion of a patched tree to a Go struct as upstream's `runtime.DefaultUnstructuredConverter` does it. Unlike the
 //! JSON decoder it accepts `3.0` as an integer, truncates integers to their type, and has its own error messages.
 
-use pintle_schema::leaf::{Mismatch, float_value};
+use pintle_schema::scalar::{Mismatch, float_value};
 use pintle_schema::{Scalar, ScalarType, Type, TypeId, Types};
 use pintle_value::{Str, Value};
 

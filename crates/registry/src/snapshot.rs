@@ -225,7 +225,7 @@ mod tests {
             categories: Vec::new(),
             scope: Scope::Cluster,
             verbs: Verbs::default(),
-            schema: pintle_schema::LazySchema::made_by(|| unreachable!("nobody asks for it")),
+            schema: pintle_schema::LazySchema::from_fn(|| unreachable!("nobody asks for it")),
             selectable: Vec::new(),
             definition: None,
             terminating: false,

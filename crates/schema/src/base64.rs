@@ -1,9 +1,9 @@
-//! Base64 as Go's `encoding/base64.StdEncoding` reads it (RFC 4648 §4: padding is required, line ends are skipped) and
-//! writes it, for `[]byte` fields.
+//! Base64 for `[]byte` fields, like Go's `encoding/base64.StdEncoding` (RFC 4648 section 4): padding is required and
+//! line breaks are skipped.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Where the text is not base64: the offset of the first bad byte, as Go counts it.
+/// The offset of the first malformed byte, as Go counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CorruptInput(pub usize);
 
@@ -27,10 +27,10 @@ const fn sextet(byte: u8) -> Option<u32> {
     Some(value as u32)
 }
 
-/// The bytes of a base64 text.
+/// Decodes base64.
 ///
 /// # Errors
-/// The offset at which Go reports the text as illegal.
+/// Returns the offset at which Go reports the text as illegal.
 pub fn decode(text: &[u8]) -> Result<Vec<u8>, CorruptInput> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     let mut symbols = text.iter().copied().enumerate().filter(|(_, b)| !matches!(b, b'\n' | b'\r'));
@@ -39,7 +39,7 @@ pub fn decode(text: &[u8]) -> Result<Vec<u8>, CorruptInput> {
         let mut count = 0;
         while count < 4 {
             let Some((at, byte)) = symbols.next() else {
-                // The text ends inside a group: Go points at the group's start.
+                // The text ends inside a group, and Go reports the start of the group.
                 return if count == 0 { Ok(out) } else { Err(CorruptInput(text.len() - count)) };
             };
             if let Some(value) = sextet(byte) {
@@ -54,7 +54,7 @@ pub fn decode(text: &[u8]) -> Result<Vec<u8>, CorruptInput> {
                 match symbols.next() {
                     None => return Err(CorruptInput(text.len())),
                     Some((_, b'=')) => {}
-                    // Go points at the padding that the second padding should have followed.
+                    // Go reports the padding that a second padding character should have followed.
                     Some((at, _)) => return Err(CorruptInput(at - 1)),
                 }
             }
@@ -69,7 +69,7 @@ pub fn decode(text: &[u8]) -> Result<Vec<u8>, CorruptInput> {
     }
 }
 
-/// The base64 text of some bytes, with padding.
+/// Encodes bytes as base64 with padding.
 #[must_use]
 pub fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_it_writes() {
+    fn decode_inverts_encode() {
         for bytes in [&b""[..], b"f", b"fo", b"foo", b"foob", b"fooba", b"foobar", &[0, 255, 128, 7]] {
             assert_eq!(decode(encode(bytes).as_bytes()).as_deref(), Ok(bytes));
         }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn points_where_go_points() {
+    fn error_offsets_match_go() {
         // Each offset was printed by Go's decoder.
         for (text, offset) in [
             ("!", 0),

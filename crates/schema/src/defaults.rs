@@ -1,11 +1,11 @@
-//! Static defaults: what Go's generated defaulting functions set from `+default` markers.
+//! Static defaults: the values that Go's generated defaulting functions set from `+default` markers.
 
 use pintle_value::Value;
 
 use crate::{Field, Type, TypeId, Types, UnionKind};
 
-/// Sets the declared defaults of fields that are absent (pointers) or zero (other fields), in this value and in
-/// everything below it that is there. Structs behind nil pointers stay absent.
+/// Sets the declared defaults of fields that are absent (pointers) or zero (other fields), in this value and all values
+/// below it. Structs behind nil pointers stay absent.
 pub fn static_defaults(types: &Types, type_id: TypeId, value: &mut Value) {
     if !types.has_defaults(type_id) {
         return;
@@ -17,14 +17,14 @@ pub fn static_defaults(types: &Types, type_id: TypeId, value: &mut Value) {
                 if let Some(default) = &field.default
                     && slot.as_deref().is_none_or(|value| is_unset(types, field, value))
                 {
-                    // The value may itself be a struct with defaults, as the empty struct often is.
+                    // The default may itself be a struct with defaults, often the empty struct.
                     let mut default = default.clone();
                     static_defaults(types, field.ty, &mut default);
                     object.insert(field.name.clone(), default);
                 } else if let Some(value) = slot.filter(|value| !value.is_null()) {
                     static_defaults(types, field.ty, value);
                 } else if !field.pointer && matches!(types.get(field.ty), Type::Struct(_)) {
-                    // A value struct is always there in Go, whether or not the tree has it.
+                    // In Go a struct that is not a pointer always exists, even if the JSON lacks it.
                     let mut value = Value::object();
                     static_defaults(types, field.ty, &mut value);
                     if !value.is_empty() {
@@ -53,7 +53,7 @@ pub fn static_defaults(types: &Types, type_id: TypeId, value: &mut Value) {
     }
 }
 
-/// True if Go's defaulting takes a field as not set.
+/// True if Go's defaulting treats a field as unset.
 fn is_unset(types: &Types, field: &Field, value: &Value) -> bool {
     if field.pointer { value.is_null() } else { value.is_null() || *value == types.zero(field.ty) }
 }

@@ -1,4 +1,4 @@
-//! Where the fields of a struct are, by name. Every walk over an object by its type asks for each of its keys.
+//! An index of a struct's fields by name. Every typed walk looks up each key of an object.
 
 use std::hash::BuildHasher;
 
@@ -6,34 +6,35 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::Field;
 
-/// Places in a list of fields, by the fields' names. Derived from the fields, so that it makes no two structs differ.
+/// Indexes into a list of fields, by name. Derived from the fields, so it is ignored when comparing structs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    places: HashTable<u16>,
+pub(crate) struct FieldIndex {
+    indexes: HashTable<u16>,
     hasher: DefaultHashBuilder,
 }
 
-impl Names {
-    /// The names of these fields.
+impl FieldIndex {
+    /// Builds the index of these fields.
     pub(crate) fn of(fields: &[Field]) -> Self {
-        let mut names = Self { places: HashTable::with_capacity(fields.len()), hasher: DefaultHashBuilder::default() };
-        for (place, field) in (0..=u16::MAX).zip(fields) {
-            if names.place(fields, &field.name).is_none() {
-                let rehash = |place: &u16| names.hasher.hash_one(fields[usize::from(*place)].name.as_str());
-                names.places.insert_unique(names.hasher.hash_one(field.name.as_str()), place, rehash);
+        let mut field_index =
+            Self { indexes: HashTable::with_capacity(fields.len()), hasher: DefaultHashBuilder::default() };
+        for (index, field) in (0..=u16::MAX).zip(fields) {
+            if field_index.index_of(fields, &field.name).is_none() {
+                let rehash = |index: &u16| field_index.hasher.hash_one(fields[usize::from(*index)].name.as_str());
+                field_index.indexes.insert_unique(field_index.hasher.hash_one(field.name.as_str()), index, rehash);
             }
         }
-        names
+        field_index
     }
 
-    /// The place of the field with this name in the fields that the names are of.
-    pub(crate) fn place(&self, fields: &[Field], name: &str) -> Option<usize> {
-        let is_it = |place: &u16| fields[usize::from(*place)].name == name;
-        self.places.find(self.hasher.hash_one(name), is_it).map(|place| usize::from(*place))
+    /// Returns the index of the field with this name. `fields` must be the indexed list.
+    pub(crate) fn index_of(&self, fields: &[Field], name: &str) -> Option<usize> {
+        let is_match = |index: &u16| fields[usize::from(*index)].name == name;
+        self.indexes.find(self.hasher.hash_one(name), is_match).map(|index| usize::from(*index))
     }
 }
 
-impl PartialEq for Names {
+impl PartialEq for FieldIndex {
     fn eq(&self, _: &Self) -> bool {
         true
     }

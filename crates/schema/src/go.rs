@@ -1,9 +1,9 @@
-//! How Go names the types of this model in its messages: `map[string]string`, `[]v1.Container`, `v1.Protocol`.
+//! Go type names for messages: `map[string]string`, `[]v1.Container`, `v1.Protocol`.
 
 use crate::{Map, Scalar, Type, TypeId, Types};
 
 impl Types {
-    /// The Go type's name as `reflect` prints it, with the last element of the package path (`v1.Pod`).
+    /// The Go type name as `reflect` prints it, with the last element of the package path (`v1.Pod`).
     #[must_use]
     pub fn go_name(&self, id: TypeId) -> String {
         match self.get(id) {
@@ -21,26 +21,26 @@ impl Types {
 }
 
 impl Map {
-    /// The Go type of its keys as `reflect` prints it.
+    /// The Go type of the keys as `reflect` prints it.
     #[must_use]
     pub fn key_name(&self) -> &str {
         if self.key.is_empty() { Scalar::String.go_name() } else { short(&self.key) }
     }
 }
 
-/// `core/v1.Pod` as Go prints it: `v1.Pod`.
+/// Shortens `core/v1.Pod` to `v1.Pod`, as Go prints it.
 fn short(name: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(_, last)| last)
 }
 
-/// `core/v1.Pod` without its package: `Pod`.
+/// Shortens `core/v1.Pod` to `Pod`.
 #[must_use]
 pub fn bare_name(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(_, last)| last)
 }
 
 impl Scalar {
-    /// The Go type's name as `reflect` prints it.
+    /// The Go type name as `reflect` prints it.
     #[must_use]
     pub const fn go_name(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl Scalar {
         }
     }
 
-    /// True for the types that Go has as structs of their own, which `omitempty` never leaves out.
+    /// True for types that are structs in Go, which `omitempty` never omits.
     #[must_use]
     pub const fn is_go_struct(self) -> bool {
         matches!(
@@ -87,7 +87,7 @@ impl Scalar {
             Scalar::Int32 => Some((i32::MIN as i64, i32::MAX as i64)),
             Scalar::Int64 => Some((i64::MIN, i64::MAX)),
             Scalar::Uint32 => Some((0, u32::MAX as i64)),
-            // Larger ones are floats in the tree, and no API has them.
+            // Larger values are floats in the tree, and no API has them.
             Scalar::Uint64 => Some((0, i64::MAX)),
             Scalar::Uint8 => Some((0, u8::MAX as i64)),
             _ => None,

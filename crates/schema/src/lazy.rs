@@ -1,4 +1,4 @@
-//! Schemas that are made when they are first asked for.
+//! Lazily built schemas.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,22 +6,22 @@ use std::sync::{Arc, LazyLock};
 
 use crate::Schema;
 
-/// A schema that is made by the first who looks at it. There may be a thousand kinds of which a few are used.
+/// A schema that is built on first use. A cluster may have a thousand kinds, of which few are used.
 #[derive(Clone)]
 pub struct LazySchema(Arc<LazyLock<Schema, Make>>);
 
 type Make = Box<dyn FnOnce() -> Schema + Send>;
 
 impl LazySchema {
-    /// The schema that this makes.
-    pub fn made_by(make: impl FnOnce() -> Schema + Send + 'static) -> Self {
+    /// Creates a schema that `make` builds on first use.
+    pub fn from_fn(make: impl FnOnce() -> Schema + Send + 'static) -> Self {
         Self(Arc::new(LazyLock::new(Box::new(make))))
     }
 }
 
 impl From<Schema> for LazySchema {
     fn from(schema: Schema) -> Self {
-        Self::made_by(|| schema)
+        Self::from_fn(|| schema)
     }
 }
 

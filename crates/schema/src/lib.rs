@@ -1,14 +1,14 @@
-//! The one schema of a kind, built-in or custom: which fields there are, their types, how lists and maps merge, what
-//! is defaulted, and what Go and Protobuf make of them. Everything that walks an object by its type walks this.
-//! Knows nothing of HTTP or storage.
+//! The schema of built-in and custom kinds: fields, types, merge behavior of lists and maps, defaults, and the Go and
+//! Protobuf representation. All code that walks objects by type uses it. This crate does not know about HTTP or
+//! storage.
 
 pub mod base64;
 mod defaults;
+mod field_index;
 mod go;
 mod lazy;
-pub mod leaf;
-mod names;
 mod normalise;
+pub mod scalar;
 mod types;
 
 pub use defaults::static_defaults;
@@ -16,6 +16,6 @@ pub use go::bare_name;
 pub use lazy::LazySchema;
 pub use normalise::{Problems, normalise};
 pub use types::{
-    Embedded, EnumValues, Field, List, ListTopology, Map, Omit, Patch, Scalar, ScalarType, Schema, Struct, Type,
+    Embedded, EnumValues, Field, List, ListTopology, Map, Omit, PatchMeta, Scalar, ScalarType, Schema, Struct, Type,
     TypeId, Types, Union, UnionKind,
 };

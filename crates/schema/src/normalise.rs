@@ -1,38 +1,38 @@
-//! What decoding into a Go struct and encoding again does to a tree: null is absence, unknown fields vanish, empty
-//! optional values vanish, value structs appear, leaves take their canonical form. Follows `encoding/json` (with the
+//! Normalises a JSON tree like decoding into a Go struct and encoding again: nulls and unknown fields are removed,
+//! empty optional values are omitted, structs appear, and scalars become canonical. Follows `encoding/json` (with the
 //! case-sensitive names of `sigs.k8s.io/json`) and the methods of the API's own types.
 
 use std::fmt::Write;
 
 use pintle_value::{Object, Value};
 
-use crate::leaf::{Mismatch, shape};
+use crate::scalar::{Mismatch, json_type_name};
 use crate::{Field, List, Omit, Scalar, Struct, Type, TypeId, Types, Union, UnionKind, bare_name};
 
-/// What was found on the way, in the order of the tree (sorted keys). For the order of the text that a tree was read
-/// from, and for the text of numbers, see the codec's strict check, which needs the text.
+/// The problems found, in the order of the tree (sorted keys). Problems in the order of the original text, and the text
+/// of numbers, come from the codec's strict decoding, which has the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems {
-    /// Full paths of unknown fields (`spec.containers[0].foo`), at most 100.
+    /// The full paths of unknown fields (`spec.containers[0].foo`), at most 100.
     pub unknown: Vec<String>,
-    /// Go's messages for values of the wrong type. Upstream reports the first.
+    /// Go's messages for values of the wrong type. Upstream reports the first one.
     pub errors: Vec<String>,
-    /// True if a quantity was a number that is no integer: how it is written (`1e3`, `1000`) follows from its text.
+    /// True if a quantity was a number that is not an integer. Its encoding (`1e3`, `1000`) then depends on its text.
     pub inexact: bool,
 }
 
-/// Upstream stops collecting here.
-const MOST_PROBLEMS: usize = 100;
+/// The maximum number of problems that upstream collects.
+const MAX_PROBLEMS: usize = 100;
 
 impl Problems {
-    /// True if nothing was found.
+    /// True if no problem was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.unknown.is_empty() && self.errors.is_empty() && !self.inexact
     }
 
-    fn unknown(&mut self, path: &Path<'_>, name: &str) {
-        if self.unknown.len() < MOST_PROBLEMS {
+    fn unknown(&mut self, path: &DecodePath<'_>, name: &str) {
+        if self.unknown.len() < MAX_PROBLEMS {
             let mut text = path.text();
             if !text.is_empty() {
                 text.push('.');
@@ -44,8 +44,8 @@ impl Problems {
         }
     }
 
-    fn mismatch(&mut self, path: &Path<'_>, mismatch: Mismatch, own_name: impl FnOnce() -> String) {
-        if self.errors.len() >= MOST_PROBLEMS {
+    fn mismatch(&mut self, path: &DecodePath<'_>, mismatch: Mismatch, own_name: impl FnOnce() -> String) {
+        if self.errors.len() >= MAX_PROBLEMS {
             return;
         }
         self.errors.push(match mismatch {
@@ -56,40 +56,40 @@ impl Problems {
     }
 }
 
-/// Where we are, with what Go's messages say about it.
+/// The path of the current value, with the types that Go's messages name.
 #[derive(Clone, Copy)]
-struct Path<'a> {
-    parent: Option<&'a Path<'a>>,
-    step: Step<'a>,
+struct DecodePath<'a> {
+    parent: Option<&'a DecodePath<'a>>,
+    step: DecodePathStep<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum DecodePathStep<'a> {
     Root,
     Field { owner: &'a Struct, field: &'a Field },
     Key(&'a str),
     Index(usize),
 }
 
-impl<'a> Path<'a> {
-    const ROOT: Path<'static> = Path { parent: None, step: Step::Root };
+impl<'a> DecodePath<'a> {
+    const ROOT: DecodePath<'static> = DecodePath { parent: None, step: DecodePathStep::Root };
 
-    fn to(&'a self, step: Step<'a>) -> Path<'a> {
-        Path { parent: Some(self), step }
+    fn to(&'a self, step: DecodePathStep<'a>) -> DecodePath<'a> {
+        DecodePath { parent: Some(self), step }
     }
 
-    /// Go names the innermost struct and then the fields from the root; keys and indexes are not part of it.
+    /// Formats Go's message, which names the innermost struct and the fields from the root, without keys and indexes.
     fn cannot_unmarshal(&self, value: &str, ty: &str) -> String {
         let mut owner = None;
         let mut fields = Vec::new();
-        let mut here = Some(self);
-        while let Some(path) = here {
-            if let Step::Field { owner: ty, field } = path.step {
+        let mut current = Some(self);
+        while let Some(path) = current {
+            if let DecodePathStep::Field { owner: ty, field } = path.step {
                 owner.get_or_insert(bare_name(&ty.name));
                 fields.push(field.name.as_str());
                 fields.extend(ty.inlined_in(field).into_iter().rev());
             }
-            here = path.parent;
+            current = path.parent;
         }
         fields.reverse();
         match owner {
@@ -105,10 +105,10 @@ impl<'a> Path<'a> {
             parent.write(out);
         }
         match self.step {
-            Step::Root => {}
-            Step::Field { field: Field { name, .. }, .. } => Self::write_name(name, out),
-            Step::Key(name) => Self::write_name(name, out),
-            Step::Index(i) => {
+            DecodePathStep::Root => {}
+            DecodePathStep::Field { field: Field { name, .. }, .. } => Self::write_name(name, out),
+            DecodePathStep::Key(name) => Self::write_name(name, out),
+            DecodePathStep::Index(i) => {
                 // Writing to a string cannot fail.
                 let _ = write!(out, "[{i}]");
             }
@@ -129,37 +129,40 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Makes of a tree what the Go type would write after reading it. Doing it again changes nothing.
+/// Converts a tree to what Go would encode after decoding it into the type. Idempotent.
 ///
-/// Values of the wrong type are noted and become the zero value. Unknown fields are noted and dropped.
+/// Values of the wrong type are reported and become the zero value. Unknown fields are reported and dropped.
 pub fn normalise(types: &Types, type_id: TypeId, value: &mut Value, problems: &mut Problems) {
-    let mut walk = Walk { types, problems };
+    let mut normaliser = Normaliser { types, problems };
     if value.is_null() {
         *value = types.zero(type_id);
     } else {
-        walk.value(type_id, value, &Path::ROOT);
+        normaliser.value(type_id, value, &DecodePath::ROOT);
     }
 }
 
 impl Types {
-    /// What Go writes for the zero value of a type: null for lists and maps, the fields that are never left out for structs.
+    /// Go's encoding of the zero value of a type: null for lists and maps, the fields that are never omitted for
+    /// structs.
     #[must_use]
     pub fn zero(&self, id: TypeId) -> Value {
         match self.get(id) {
             Type::Scalar(scalar) => scalar.kind.zero(),
-            Type::Struct(ty) => Value::Object(ty.appearing(self).map(|f| (f.name.clone(), self.absent(f))).collect()),
+            Type::Struct(ty) => {
+                Value::Object(ty.always_encoded(self).map(|f| (f.name.clone(), self.unset_value(f))).collect())
+            }
             Type::Union(Union { kind: UnionKind::SchemaOrBool, .. }) => Value::Bool(false),
             Type::Map(_) | Type::List(_) | Type::Union(_) | Type::Any => Value::Null,
         }
     }
 
-    /// What a field that is not set is written as, given that it appears.
-    fn absent(&self, field: &Field) -> Value {
+    /// The encoding of an unset field that is not omitted.
+    fn unset_value(&self, field: &Field) -> Value {
         if field.pointer { Value::Null } else { self.zero(field.ty) }
     }
 
-    /// True if a field is written even when it is not set.
-    pub(crate) fn appears(&self, field: &Field) -> bool {
+    /// True if a field is encoded even if it is unset.
+    pub(crate) fn is_always_encoded(&self, field: &Field) -> bool {
         match field.omit {
             Omit::Never => true,
             Omit::Empty => !field.pointer && self.is_go_struct(field.ty),
@@ -167,7 +170,7 @@ impl Types {
         }
     }
 
-    /// True for what Go has as a struct, which `omitempty` never leaves out.
+    /// True for Go structs, which `omitempty` never omits.
     fn is_go_struct(&self, id: TypeId) -> bool {
         match self.get(id) {
             Type::Struct(_) | Type::Union(_) => true,
@@ -176,15 +179,16 @@ impl Types {
         }
     }
 
-    /// True if a field with this value (canonical) is written.
-    fn keeps(&self, field: &Field, value: &Value) -> bool {
+    /// True if a field with this canonical value is encoded.
+    fn is_encoded(&self, field: &Field, value: &Value) -> bool {
         match field.omit {
             Omit::Never => true,
-            // Go writes null for a pointer to a zero time. To us null is absence, so that it stays away once it is gone.
+            // Go encodes null for a pointer to a zero time. Here null means absent, so that normalising twice gives the
+            // same result.
             _ if field.pointer => !value.is_null(),
             Omit::Empty => !value.is_empty() || self.is_go_struct(field.ty),
             Omit::Zero => match self.get(field.ty) {
-                // An empty list or map is not Go's zero, nil is.
+                // Go's zero value is nil, not an empty list or map.
                 Type::Map(_) | Type::List(_) => !value.is_null(),
                 Type::Scalar(scalar) if scalar.kind == Scalar::Bytes => !value.is_null(),
                 _ => *value != self.zero(field.ty),
@@ -193,14 +197,14 @@ impl Types {
     }
 }
 
-struct Walk<'t, 'p> {
+struct Normaliser<'t, 'p> {
     types: &'t Types,
     problems: &'p mut Problems,
 }
 
-impl Walk<'_, '_> {
+impl Normaliser<'_, '_> {
     /// Normalises a value that is not null.
-    fn value(&mut self, id: TypeId, value: &mut Value, path: &Path<'_>) {
+    fn value(&mut self, id: TypeId, value: &mut Value, path: &DecodePath<'_>) {
         let types = self.types;
         let outcome = match (types.get(id), &mut *value) {
             (Type::Any, _) => Ok(()),
@@ -214,7 +218,7 @@ impl Walk<'_, '_> {
             }
             (Type::Map(map), Value::Object(object)) => {
                 for (key, value) in object.iter_mut() {
-                    self.item(map.value, value, false, &path.to(Step::Key(key)));
+                    self.item(map.value, value, false, &path.to(DecodePathStep::Key(key)));
                 }
                 Ok(())
             }
@@ -223,7 +227,7 @@ impl Walk<'_, '_> {
                 Ok(())
             }
             (Type::Union(union), value) => self.union(union, value, path),
-            (_, other) => Err(Mismatch::Type(shape(other).to_owned(), "")),
+            (_, other) => Err(Mismatch::Type(json_type_name(other).to_owned(), "")),
         };
         if let Err(mismatch) = outcome {
             self.problems.mismatch(path, mismatch, || types.go_name(id));
@@ -231,14 +235,14 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn items(&mut self, list: &List, items: &mut [Value], path: &Path<'_>) {
+    fn items(&mut self, list: &List, items: &mut [Value], path: &DecodePath<'_>) {
         for (i, item) in items.iter_mut().enumerate() {
-            self.item(list.item, item, list.pointers, &path.to(Step::Index(i)));
+            self.item(list.item, item, list.pointers, &path.to(DecodePathStep::Index(i)));
         }
     }
 
-    /// An item of a list or map: null is nil for what can be nil, and the zero value otherwise.
-    fn item(&mut self, id: TypeId, item: &mut Value, pointer: bool, path: &Path<'_>) {
+    /// Normalises an item of a list or map. Null is nil if the item is a pointer, and the zero value otherwise.
+    fn item(&mut self, id: TypeId, item: &mut Value, pointer: bool, path: &DecodePath<'_>) {
         if !item.is_null() {
             self.value(id, item, path);
         } else if !pointer {
@@ -247,21 +251,21 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Notes the one error that null gives: a duration that is not behind a pointer reads it as an empty text.
-    fn null(&mut self, id: TypeId, path: &Path<'_>) {
+    /// Reports the only error that null causes: a duration that is not a pointer decodes it as an empty string.
+    fn null(&mut self, id: TypeId, path: &DecodePath<'_>) {
         if matches!(self.types.get(id), Type::Scalar(scalar) if scalar.kind == Scalar::Duration) {
             self.problems.mismatch(path, Mismatch::Other("time: invalid duration \"\"".to_owned()), String::new);
         }
     }
 
-    fn fields(&mut self, ty: &Struct, object: &mut Object, path: &Path<'_>) {
+    fn fields(&mut self, ty: &Struct, object: &mut Object, path: &DecodePath<'_>) {
         let types = self.types;
         object.retain(|key, value| {
             let Some(field) = ty.field(key) else {
                 self.problems.unknown(path, key);
                 return false;
             };
-            let path = path.to(Step::Field { owner: ty, field });
+            let path = path.to(DecodePathStep::Field { owner: ty, field });
             if value.is_null() {
                 if !field.pointer {
                     self.null(field.ty, &path);
@@ -269,23 +273,23 @@ impl Walk<'_, '_> {
                 return false;
             }
             self.value(field.ty, value, &path);
-            types.keeps(field, value)
+            types.is_encoded(field, value)
         });
-        for field in ty.appearing(types) {
+        for field in ty.always_encoded(types) {
             if !object.contains_key(&field.name) {
-                object.insert(field.name.clone(), types.absent(field));
+                object.insert(field.name.clone(), types.unset_value(field));
             }
         }
     }
 
-    /// The unions decode what is inside with a decoder of their own, which does not look for unknown fields.
-    fn union(&mut self, union: &Union, value: &mut Value, path: &Path<'_>) -> Result<(), Mismatch> {
-        let noted = self.problems.unknown.len();
+    /// Normalises a union. Its content is decoded by a separate decoder in Go, which does not report unknown fields.
+    fn union(&mut self, union: &Union, value: &mut Value, path: &DecodePath<'_>) -> Result<(), Mismatch> {
+        let unknown_before = self.problems.unknown.len();
         match (union.kind, &mut *value) {
             (_, Value::Object(_)) => self.value(union.schema, value, path),
             (UnionKind::SchemaOrArray, Value::Array(items)) => {
                 for (i, item) in items.iter_mut().enumerate() {
-                    self.item(union.schema, item, false, &path.to(Step::Index(i)));
+                    self.item(union.schema, item, false, &path.to(DecodePathStep::Index(i)));
                 }
                 if items.is_empty() {
                     *value = Value::Null;
@@ -296,7 +300,7 @@ impl Walk<'_, '_> {
                     match item {
                         Value::Null => *item = Value::from(""),
                         Value::String(_) => {}
-                        other => return Err(Mismatch::Type(shape(other).to_owned(), "string")),
+                        other => return Err(Mismatch::Type(json_type_name(other).to_owned(), "string")),
                     }
                 }
                 if items.is_empty() {
@@ -310,7 +314,7 @@ impl Walk<'_, '_> {
             // Anything else is ignored.
             _ => *value = Value::Null,
         }
-        self.problems.unknown.truncate(noted);
+        self.problems.unknown.truncate(unknown_before);
         Ok(())
     }
 }

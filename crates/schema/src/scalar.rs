@@ -1,23 +1,23 @@
-//! Leaves in the form in which their Go types write them: what `UnmarshalJSON` followed by `MarshalJSON` makes of a value.
+//! Canonical form of scalars: the result of Go's `UnmarshalJSON` followed by `MarshalJSON`.
 
 use pintle_value::time::{Duration, Time};
 use pintle_value::{Quantity, Str, Value};
 
 use crate::{Scalar, base64};
 
-/// Why a value is not of a leaf's type.
+/// The reason why a value does not have a type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mismatch {
-    /// Go's decoder says that it cannot put this (`string`, `number -5`) into a type of that name; an empty name is the
-    /// type's own.
+    /// Go's decoder cannot unmarshal this value (`string`, `number -5`) into the named type. An empty name stands for
+    /// the field's own type.
     Type(String, &'static str),
-    /// The type's own code refuses it, in these words.
+    /// The type's `UnmarshalJSON` fails with this message.
     Other(String),
 }
 
-/// What Go's messages call a value.
+/// The name of a value's JSON type in Go's messages.
 #[must_use]
-pub fn shape(value: &Value) -> &'static str {
+pub fn json_type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -29,7 +29,7 @@ pub fn shape(value: &Value) -> &'static str {
 }
 
 impl Scalar {
-    /// What the type's zero value is written as; null for `[]byte` too.
+    /// The encoding of the type's zero value; null for `[]byte`, too.
     #[must_use]
     pub fn zero(self) -> Value {
         match self {
@@ -48,10 +48,10 @@ impl Scalar {
         }
     }
 
-    /// Puts a value other than null into the form in which the type is written.
+    /// Converts a value other than null to the type's canonical encoding.
     ///
     /// # Errors
-    /// If the value is not of the type; it is left as it is.
+    /// Returns an error if the value does not have the type. The value is then unchanged.
     pub fn canonical(self, value: &mut Value) -> Result<(), Mismatch> {
         match self {
             Scalar::String => match value {
@@ -85,7 +85,7 @@ impl Scalar {
             Scalar::IntOrString => match value {
                 Value::String(_) => Ok(()),
                 Value::Int(_) | Value::Float(_) => Scalar::Int32.integer(value, "int32"),
-                other => Err(Mismatch::Type(shape(other).to_owned(), "int32")),
+                other => Err(Mismatch::Type(json_type_name(other).to_owned(), "int32")),
             },
             Scalar::RawExtension | Scalar::FieldsV1 | Scalar::Json => Ok(()),
         }
@@ -95,27 +95,27 @@ impl Scalar {
         let fits = match value {
             Value::Int(i) => self.range().is_some_and(|(low, high)| (low..=high).contains(i)),
             Value::Float(_) => false,
-            other => return Err(Mismatch::Type(shape(other).to_owned(), name)),
+            other => return Err(Mismatch::Type(json_type_name(other).to_owned(), name)),
         };
         if fits { Ok(()) } else { Err(Mismatch::Type(format!("number {}", number_text(value)), name)) }
     }
 }
 
 fn mismatch(value: &Value) -> Mismatch {
-    Mismatch::Type(shape(value).to_owned(), "")
+    Mismatch::Type(json_type_name(value).to_owned(), "")
 }
 
-/// The text of a number, for messages.
+/// Formats a number for messages.
 fn number_text(value: &Value) -> String {
     match value {
         Value::Int(i) => i.to_string(),
         Value::Float(f) if f.fract() == 0.0 && f.abs() < 1e21 => format!("{f:.1}"),
         Value::Float(f) => f.to_string(),
-        other => shape(other).to_owned(),
+        other => json_type_name(other).to_owned(),
     }
 }
 
-/// A float whose text is an integer becomes one, as if it had been read again.
+/// Converts a number to the tree's form of a `float64`, which is an integer if its text is one.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn float(value: &mut Value) -> Result<(), Mismatch> {
     match value {
@@ -131,7 +131,7 @@ fn float(value: &mut Value) -> Result<(), Mismatch> {
     }
 }
 
-/// A `float64` as a tree has it after its text was read: an integer where the text is one.
+/// A `float64` as the tree represents it after parsing: an integer if its text is one.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 pub fn float_value(f: f64) -> Value {
@@ -142,7 +142,7 @@ pub fn float_value(f: f64) -> Value {
 fn bytes(value: &mut Value) -> Result<(), Mismatch> {
     let decoded = match value {
         Value::String(text) => base64::decode(text.as_bytes()).map_err(|e| Mismatch::Other(e.to_string()))?,
-        // To Go a byte slice is a list of numbers too.
+        // Go also decodes a byte slice from a list of numbers.
         Value::Array(items) => {
             let mut bytes = Vec::with_capacity(items.len());
             for item in items.iter() {
@@ -159,10 +159,11 @@ fn bytes(value: &mut Value) -> Result<(), Mismatch> {
     Ok(())
 }
 
-/// Types that read a Go string first: another value is refused as not being one.
+/// Canonicalizes a type whose `UnmarshalJSON` first decodes a Go string; other values are reported as not being a
+/// string.
 fn time_text(value: &mut Value, canonical: impl Fn(&str) -> Result<Option<Str>, String>) -> Result<(), Mismatch> {
     let Value::String(text) = value else {
-        return Err(Mismatch::Type(shape(value).to_owned(), "string"));
+        return Err(Mismatch::Type(json_type_name(value).to_owned(), "string"));
     };
     match canonical(text).map_err(Mismatch::Other)? {
         Some(new) if new == *text => {}
@@ -172,7 +173,7 @@ fn time_text(value: &mut Value, canonical: impl Fn(&str) -> Result<Option<Str>, 
     Ok(())
 }
 
-/// True for `2006-01-02T15:04:05Z`, the form in which times are written.
+/// True for `2006-01-02T15:04:05Z`, the canonical form of times.
 fn is_canonical_time(text: &str) -> bool {
     text.len() == 20
         && text.bytes().zip(b"0000-00-00T00:00:00Z").all(|(byte, form)| match form {
@@ -181,8 +182,7 @@ fn is_canonical_time(text: &str) -> bool {
         })
 }
 
-/// True for the quantities that most objects have and that are canonical as they are: a few digits and a suffix that no
-/// larger one can stand in for.
+/// True for common canonical quantities: up to six digits and a suffix that cannot be replaced by a larger one.
 fn is_canonical_quantity(text: &str) -> bool {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);

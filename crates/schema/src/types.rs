@@ -1,32 +1,32 @@
-//! The model: an arena of types that refer to each other by id, so that recursive types (JSON schemas) cost nothing and
-//! the whole catalog is shared by every cluster of a process.
+//! The type model: an arena of types that refer to each other by id. Recursive types (JSON schemas) need no
+//! indirection, and all clusters of a process share the catalog.
 
 use std::sync::{Arc, OnceLock};
 
 use pintle_value::{Str, Value};
 
-use crate::names::Names;
+use crate::field_index::FieldIndex;
 
-/// A type's place in its arena.
+/// The index of a type in its arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub u32);
 
-/// An arena of types; immutable once built.
+/// An arena of types. Immutable once built.
 #[derive(Clone, Debug, Default)]
 pub struct Types {
-    /// Types that other arenas begin with too.
+    /// The types of a shared arena, which come first.
     base: Option<Arc<Types>>,
-    /// How many those are.
+    /// The number of shared types.
     offset: u32,
     types: Vec<Type>,
-    /// Which types have defaults, found out at the first use.
+    /// Whether each type has defaults, computed on first use.
     defaulting: OnceLock<Box<[bool]>>,
 }
 
 impl Types {
-    /// An arena that begins with the types of another one, which is shared and not copied.
+    /// Creates an arena that starts with the types of a shared one, without copying them.
     #[must_use]
-    pub fn on(base: Arc<Types>) -> Self {
+    pub fn with_base(base: Arc<Types>) -> Self {
         let offset = u32::try_from(base.len()).unwrap_or(u32::MAX);
         Self { base: Some(base), offset, ..Self::default() }
     }
@@ -39,39 +39,39 @@ impl Types {
         id
     }
 
-    /// Replaces a type that was added as a placeholder, for types that refer to themselves.
+    /// Replaces a placeholder type, for types that refer to themselves.
     pub fn replace(&mut self, id: TypeId, ty: Type) {
-        let place = id.0.checked_sub(self.offset);
-        if let Some(slot) = place.and_then(|place| self.types.get_mut(place as usize)) {
+        let index = id.0.checked_sub(self.offset);
+        if let Some(slot) = index.and_then(|index| self.types.get_mut(index as usize)) {
             *slot = ty;
         }
         self.defaulting.take();
     }
 
-    /// The type of an id. An id of another arena gives [`Type::Any`].
+    /// Returns the type with this id. An id of another arena gives [`Type::Any`].
     #[must_use]
     pub fn get(&self, id: TypeId) -> &Type {
         match (id.0.checked_sub(self.offset), &self.base) {
-            (Some(place), _) => self.types.get(place as usize).unwrap_or(&Type::Any),
+            (Some(index), _) => self.types.get(index as usize).unwrap_or(&Type::Any),
             (None, Some(base)) => base.get(id),
             (None, None) => &Type::Any,
         }
     }
 
-    /// True if a type has static defaults, in fields of its own or in those of what it consists of. Most have none.
+    /// True if a type has static defaults in its own fields or in those of types that it contains. Most have none.
     pub(crate) fn has_defaults(&self, id: TypeId) -> bool {
-        let defaulting = self.defaulting.get_or_init(|| self.find_defaults());
+        let defaulting = self.defaulting.get_or_init(|| self.compute_defaulting());
         defaulting.get(id.0 as usize).is_some_and(|has| *has)
     }
 
-    /// Goes over all types until no more are found: they may refer to themselves.
-    fn find_defaults(&self) -> Box<[bool]> {
-        let mut found = vec![false; self.len()].into_boxed_slice();
+    /// Iterates until nothing changes, because types may refer to themselves.
+    fn compute_defaulting(&self) -> Box<[bool]> {
+        let mut has_defaults_by_id = vec![false; self.len()].into_boxed_slice();
         loop {
-            let before = found.iter().filter(|has| **has).count();
-            for (at, (_, ty)) in self.iter().enumerate() {
-                let has = |id: TypeId| found.get(id.0 as usize).is_some_and(|has| *has);
-                found[at] = match ty {
+            let before = has_defaults_by_id.iter().filter(|has| **has).count();
+            for (index, (_, ty)) in self.iter().enumerate() {
+                let has = |id: TypeId| has_defaults_by_id.get(id.0 as usize).is_some_and(|has| *has);
+                has_defaults_by_id[index] = match ty {
                     Type::Struct(ty) => ty.fields.iter().any(|field| field.default.is_some() || has(field.ty)),
                     Type::Map(map) => has(map.value),
                     Type::List(list) => has(list.item),
@@ -79,19 +79,19 @@ impl Types {
                     Type::Scalar(_) | Type::Any => false,
                 };
             }
-            if found.iter().filter(|has| **has).count() == before {
-                return found;
+            if has_defaults_by_id.iter().filter(|has| **has).count() == before {
+                return has_defaults_by_id;
             }
         }
     }
 
-    /// How many types there are.
+    /// The number of types.
     #[must_use]
     pub fn len(&self) -> usize {
         self.offset as usize + self.types.len()
     }
 
-    /// True if there is no type.
+    /// True if there are no types.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -104,7 +104,7 @@ impl Types {
     }
 }
 
-/// A type in an arena: the schema of one kind (or of any part of one).
+/// A type in an arena: the schema of a kind or of a part of one.
 #[derive(Clone, Debug)]
 pub struct Schema {
     /// The arena.
@@ -121,29 +121,29 @@ impl Schema {
     }
 }
 
-/// What a value may be.
+/// A type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
-    /// A leaf.
+    /// A scalar.
     Scalar(ScalarType),
     /// An object with declared fields.
     Struct(Struct),
-    /// An object with free keys.
+    /// An object with arbitrary keys.
     Map(Map),
     /// An array.
     List(List),
-    /// One of several JSON shapes, told apart by what is there.
+    /// A union of several JSON types, distinguished by the value.
     Union(Union),
-    /// Any JSON, kept as it is.
+    /// Any JSON value, preserved unchanged.
     Any,
 }
 
-/// A leaf's type.
+/// The type of a scalar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScalarType {
-    /// How it is read, checked and written.
+    /// How it is decoded, validated and encoded.
     pub kind: Scalar,
-    /// The name of its Go type where that is not the basic one (`core/v1.Protocol`), else empty.
+    /// The Go type if it is a named one (`core/v1.Protocol`), else empty.
     pub name: Str,
     /// The known values of a string.
     pub values: Option<EnumValues>,
@@ -158,7 +158,7 @@ pub struct EnumValues {
     pub closed: bool,
 }
 
-/// The leaves that there are: Go's basic types and the types with JSON of their own.
+/// The scalars: Go's basic types and the types with their own JSON encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// `string`
@@ -202,31 +202,31 @@ pub enum Scalar {
 pub struct Struct {
     /// The Go type (`core/v1.Pod`), or empty.
     pub name: Str,
-    /// The name in OpenAPI documents (`io.k8s.api.core.v1.Pod`), or empty.
+    /// The OpenAPI model name (`io.k8s.api.core.v1.Pod`), or empty.
     pub model: Str,
-    /// The fields as JSON has them, those of inlined structs in their place, in declaration order.
+    /// The JSON fields in declaration order, including those of inlined structs.
     pub fields: Vec<Field>,
-    /// The structs inlined into this one that are messages of their own in Protobuf. [`Field::embedded`] points here.
+    /// The inlined structs that are separate messages in Protobuf. [`Field::embedded`] refers to this list.
     pub embedded: Vec<Embedded>,
     /// True if server-side apply owns the object as a whole (`+structType=atomic`).
     pub atomic: bool,
     /// True if fields that are not declared are kept (`x-kubernetes-preserve-unknown-fields`).
     pub preserve_unknown: bool,
-    /// Where the fields are, by name.
-    names: Names,
-    /// Which fields are written even when they are not set, found out at the first use.
-    appearing: Appearing,
-    /// Indexes into `fields` of those that Protobuf has, sorted by message and number.
+    /// The fields by name.
+    field_index: FieldIndex,
+    /// The fields that are encoded even if they are unset, computed on first use.
+    always_encoded: AlwaysEncoded,
+    /// Indexes into `fields` of those with a Protobuf number, sorted by message and number.
     wire: Vec<u16>,
 }
 
 impl Struct {
-    /// A struct of these fields.
+    /// Creates a struct with these fields.
     #[must_use]
     pub fn new(name: impl Into<Str>, model: impl Into<Str>, fields: Vec<Field>) -> Self {
-        let names = Names::of(&fields);
-        let places = 0..u16::try_from(fields.len()).unwrap_or(u16::MAX);
-        let mut wire: Vec<u16> = places.filter(|i| fields[usize::from(*i)].number > 0).collect();
+        let field_index = FieldIndex::of(&fields);
+        let indexes = 0..u16::try_from(fields.len()).unwrap_or(u16::MAX);
+        let mut wire: Vec<u16> = indexes.filter(|i| fields[usize::from(*i)].number > 0).collect();
         wire.sort_by_key(|i| (fields[usize::from(*i)].embedded, fields[usize::from(*i)].number));
         Self {
             name: name.into(),
@@ -235,23 +235,23 @@ impl Struct {
             embedded: Vec::new(),
             atomic: false,
             preserve_unknown: false,
-            names,
-            appearing: Appearing::default(),
+            field_index,
+            always_encoded: AlwaysEncoded::default(),
             wire,
         }
     }
 
-    /// The fields that are written even when they are not set. All calls must be with the struct's own arena.
-    pub(crate) fn appearing(&self, types: &Types) -> impl Iterator<Item = &Field> {
-        let places = self.appearing.0.get_or_init(|| {
-            let places = (0u16..).zip(&self.fields).filter(|(_, field)| types.appears(field));
-            places.map(|(place, _)| place).collect()
+    /// The fields that are encoded even if they are unset. `types` must always be the struct's own arena.
+    pub(crate) fn always_encoded(&self, types: &Types) -> impl Iterator<Item = &Field> {
+        let indexes = self.always_encoded.0.get_or_init(|| {
+            let indexes = (0u16..).zip(&self.fields).filter(|(_, field)| types.is_always_encoded(field));
+            indexes.map(|(index, _)| index).collect()
         });
-        places.iter().map(|i| &self.fields[usize::from(*i)])
+        indexes.iter().map(|i| &self.fields[usize::from(*i)])
     }
 
-    /// The fields of one Protobuf message of this struct, in the order of their numbers: 0 is the struct itself, n the
-    /// inlined struct n - 1 of [`Struct::embedded`]. They come with their places in [`Struct::fields`].
+    /// The fields of one Protobuf message of this struct in the order of their numbers, with their indexes in
+    /// [`Struct::fields`]. Message 0 is the struct itself, message n the inlined struct n - 1 of [`Struct::embedded`].
     pub fn message(&self, message: u8) -> impl DoubleEndedIterator<Item = (usize, &Field)> + ExactSizeIterator {
         let of = |i: &u16| self.fields[usize::from(*i)].embedded;
         let start = self.wire.partition_point(|i| of(i) < message);
@@ -259,31 +259,32 @@ impl Struct {
         self.wire[start..end].iter().map(|i| usize::from(*i)).map(|i| (i, &self.fields[i]))
     }
 
-    /// The field with this number in one Protobuf message of this struct, with its place in [`Struct::fields`]. Fields come
-    /// in the order of their numbers, as a rule: `near` is where the last one was found, whatever it is at first.
+    /// Returns the field with this number in one Protobuf message of this struct, with its index in [`Struct::fields`].
+    /// Fields usually come in the order of their numbers, so `hint` stores the position of the last one. Its initial
+    /// value does not matter.
     #[must_use]
-    pub fn numbered(&self, message: u8, number: u32, near: &mut usize) -> Option<(usize, &Field)> {
+    pub fn numbered(&self, message: u8, number: u32, hint: &mut usize) -> Option<(usize, &Field)> {
         let key = |i: &u16| (self.fields[usize::from(*i)].embedded, self.fields[usize::from(*i)].number);
-        let is_at = |at: &usize| self.wire.get(*at).is_some_and(|i| key(i) == (message, number));
-        let at = match [*near, near.saturating_add(1)].iter().find(|at| is_at(at)) {
-            Some(at) => *at,
+        let is_at = |index: &usize| self.wire.get(*index).is_some_and(|i| key(i) == (message, number));
+        let index = match [*hint, hint.saturating_add(1)].iter().find(|index| is_at(index)) {
+            Some(index) => *index,
             None => self.wire.binary_search_by_key(&(message, number), key).ok()?,
         };
-        *near = at;
-        let place = usize::from(self.wire[at]);
-        Some((place, &self.fields[place]))
+        *hint = index;
+        let index = usize::from(self.wire[index]);
+        Some((index, &self.fields[index]))
     }
 
-    /// The field with this JSON name.
+    /// Returns the field with this JSON name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.position(name).map(|i| &self.fields[i])
     }
 
-    /// The bare Go names of the inlined structs that a field is in, outermost first.
+    /// The bare Go names of the inlined structs that contain a field, outermost first.
     #[must_use]
     pub fn inlined_in(&self, field: &Field) -> Vec<&str> {
-        // `apiVersion` and `kind` are not part of any message.
+        // `apiVersion` and `kind` belong to no message.
         if field.number == 0 && matches!(field.name.as_str(), "apiVersion" | "kind") {
             return vec!["TypeMeta"];
         }
@@ -297,31 +298,31 @@ impl Struct {
         names
     }
 
-    /// The index in `fields` of the field with this JSON name.
+    /// Returns the index in `fields` of the field with this JSON name.
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
-        self.names.place(&self.fields, name)
+        self.field_index.index_of(&self.fields, name)
     }
 }
 
-/// Derived from the other fields of a struct, so that it makes no two of them differ.
+/// The indexes of the fields that are always encoded. Derived from the fields, so it is ignored when comparing structs.
 #[derive(Clone, Debug, Default)]
-struct Appearing(OnceLock<Box<[u16]>>);
+struct AlwaysEncoded(OnceLock<Box<[u16]>>);
 
-impl PartialEq for Appearing {
+impl PartialEq for AlwaysEncoded {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-/// A struct that is inlined in JSON but a message of its own in Protobuf.
+/// A struct that is inlined in JSON but a separate message in Protobuf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Embedded {
-    /// The bare name of its Go type (`VolumeSource`), which Go's messages have in the paths of its fields.
+    /// The bare name of its Go type (`VolumeSource`), which is part of field paths in Go's messages.
     pub name: Str,
-    /// The message that it is a field of: an index into [`Struct::embedded`] plus one, or 0 for the struct itself.
+    /// The containing message: an index into [`Struct::embedded`] plus one, or 0 for the struct itself.
     pub parent: u8,
-    /// Its Protobuf field number there.
+    /// Its Protobuf field number in that message.
     pub number: u32,
 }
 
@@ -332,37 +333,37 @@ pub struct Field {
     pub name: Str,
     /// The type of the value.
     pub ty: TypeId,
-    /// True for a Go pointer: null is possible and differs from the zero value.
+    /// True for a Go pointer: null is allowed and differs from the zero value.
     pub pointer: bool,
-    /// When encoding leaves it out.
+    /// When the field is omitted.
     pub omit: Omit,
     /// True if the published schema lists it as required.
     pub required: bool,
-    /// The Protobuf field number, or 0 for a field that is not in the message (`apiVersion`, `kind`).
+    /// The Protobuf field number, or 0 for a field that Protobuf lacks (`apiVersion`, `kind`).
     pub number: u32,
-    /// The Protobuf message that it is in: an index into [`Struct::embedded`] plus one, or 0 for the struct itself.
+    /// The Protobuf message that contains it: an index into [`Struct::embedded`] plus one, or 0 for the struct itself.
     pub embedded: u8,
-    /// How strategic merge patch treats it.
-    pub patch: Patch,
-    /// The value of `+default`: what the published schema says and what defaulting sets.
+    /// The patch strategy.
+    pub patch: PatchMeta,
+    /// The value of `+default`, in the published schema and in defaulting.
     pub default: Option<Value>,
 }
 
-/// When a field is left out of JSON.
+/// When a field is omitted from JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Omit {
-    /// Never: it is written as its zero value (null for nil pointers, slices and maps).
+    /// Never: an unset field is encoded as its zero value (null for nil pointers, slices and maps).
     #[default]
     Never,
     /// `omitempty`: false, 0, "", nil, and empty slices and maps; never a struct.
     Empty,
-    /// `omitzero`: the zero value, also of a struct.
+    /// `omitzero`: the zero value, including that of a struct.
     Zero,
 }
 
-/// How strategic merge patch treats a field.
+/// The patch strategy of a field in strategic merge patch (upstream: `strategicpatch.PatchMeta`).
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Patch {
+pub struct PatchMeta {
     /// `patchStrategy` contains `merge`.
     pub merge: bool,
     /// `patchStrategy` contains `replace`.
@@ -373,16 +374,16 @@ pub struct Patch {
     pub merge_key: Str,
 }
 
-/// An object with free keys.
+/// An object with arbitrary keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Map {
     /// The type of the values.
     pub value: TypeId,
     /// True if server-side apply owns the map as a whole.
     pub atomic: bool,
-    /// The Go type where it is a named one (`core/v1.ResourceList`), else empty.
+    /// The Go type if it is a named one (`core/v1.ResourceList`), else empty.
     pub name: Str,
-    /// The Go type of its keys where that is not `string` itself (`core/v1.ResourceName`), else empty.
+    /// The Go type of the keys if it is not `string` (`core/v1.ResourceName`), else empty.
     pub key: Str,
 }
 
@@ -393,17 +394,17 @@ pub struct List {
     pub item: TypeId,
     /// True if the items are Go pointers.
     pub pointers: bool,
-    /// How its items are identified when merging.
+    /// How items are identified when merging.
     pub topology: ListTopology,
-    /// The Go type where it is a named one (`authorization/v1.ExtraValue`), else empty. In Protobuf such a list as the
-    /// value of a map is a message with the items in field 1.
+    /// The Go type if it is a named one (`authorization/v1.ExtraValue`), else empty. If such a list is the value of a
+    /// map, Protobuf encodes it as a message with the items in field 1.
     pub name: Str,
 }
 
-/// How items of a list are identified when merging (`x-kubernetes-list-type`).
+/// How the items of a list are identified when merging (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ListTopology {
-    /// Nothing is declared: merged as one value.
+    /// Not declared: merged as one value.
     #[default]
     Undeclared,
     /// Declared `atomic`.
@@ -414,12 +415,12 @@ pub enum ListTopology {
     Map(Vec<Str>),
 }
 
-/// One of several JSON shapes.
+/// A union of several JSON types.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Union {
-    /// Which shapes.
+    /// The JSON types.
     pub kind: UnionKind,
-    /// The type of the schema in it (`JSONSchemaProps`).
+    /// The type of its schemas (`JSONSchemaProps`).
     pub schema: TypeId,
 }
 

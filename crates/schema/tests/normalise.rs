@@ -1,7 +1,7 @@
-//! What Go makes of fields of every shape, on structs made for the purpose: no built-in kind has them all.
+//! Normalisation of fields of every kind, with structs made for the tests: no built-in kind has all kinds of fields.
 
 use pintle_schema::{
-    Field, List, ListTopology, Map, Omit, Patch, Problems, Scalar, ScalarType, Struct, Type, TypeId, Types, Union,
+    Field, List, ListTopology, Map, Omit, PatchMeta, Problems, Scalar, ScalarType, Struct, Type, TypeId, Types, Union,
     UnionKind, normalise, static_defaults,
 };
 use pintle_value::{Str, Value};
@@ -18,7 +18,7 @@ fn map(types: &mut Types, value: TypeId) -> TypeId {
     types.add(Type::Map(Map { value, atomic: false, name: Str::default(), key: Str::default() }))
 }
 
-/// A field; its name ends with `*` for a pointer, `?` for omitempty, `~` for omitzero.
+/// Creates a field. Its name ends with `*` for a pointer, `?` for omitempty, `~` for omitzero.
 fn field(spec: &str, ty: TypeId) -> Field {
     let omit = match spec {
         _ if spec.contains('~') => Omit::Zero,
@@ -33,7 +33,7 @@ fn field(spec: &str, ty: TypeId) -> Field {
         required: false,
         number: 1,
         embedded: 0,
-        patch: Patch::default(),
+        patch: PatchMeta::default(),
         default: None,
     }
 }
@@ -61,7 +61,7 @@ fn check(types: &Types, root: TypeId, input: &str, expect: &str) {
     assert_eq!((again, none), (value, Problems::default()), "the second time: {input}");
 }
 
-/// A struct with a field of each kind of scalar under one way of omitting.
+/// Creates a struct with a field of each scalar type, all omitted in the same way.
 fn scalars(suffix: &str) -> (Types, TypeId) {
     let mut types = Types::default();
     let fields = [
@@ -83,7 +83,7 @@ fn scalars(suffix: &str) -> (Types, TypeId) {
 }
 
 #[test]
-fn what_is_not_set_appears_as_go_writes_it() {
+fn unset_fields_are_encoded_like_go() {
     let zero = r#"{"b":false,"bytes":null,"d":"0s","f":0,"i":0,"io":0,"j":null,"q":"0","r":null,"s":"","t":null}"#;
     let (types, root) = scalars("");
     check(&types, root, "{}", zero);
@@ -100,7 +100,7 @@ fn what_is_not_set_appears_as_go_writes_it() {
 }
 
 #[test]
-fn leaves_are_made_canonical_or_refused() {
+fn scalars_are_canonicalized_or_rejected() {
     let (types, root) = scalars("*?");
     check(
         &types,
@@ -166,7 +166,7 @@ fn null_and_empty_differ_for_lists_maps_and_structs() {
 }
 
 #[test]
-fn unions_take_the_shape_that_is_there() {
+fn unions_accept_every_declared_json_type() {
     let mut types = Types::default();
     let count = scalar(&mut types, Scalar::Int64);
     let schema = structure(&mut types, "apiextensions/v1.JSONSchemaProps", vec![field("min*?", count)]);
@@ -177,7 +177,7 @@ fn unions_take_the_shape_that_is_there() {
     ]
     .map(|(spec, kind)| field(spec, types.add(Type::Union(Union { kind, schema }))));
     let root = structure(&mut types, "test/v1.Thing", fields.to_vec());
-    // What is inside is read by a decoder that is not strict.
+    // The content of a union is decoded by a decoder that is not strict.
     check(
         &types,
         root,
@@ -190,7 +190,7 @@ fn unions_take_the_shape_that_is_there() {
 }
 
 #[test]
-fn declared_defaults_reach_whatever_is_there() {
+fn static_defaults_apply_to_every_present_value() {
     let mut types = Types::default();
     let string = scalar(&mut types, Scalar::String);
     let number = scalar(&mut types, Scalar::Int32);

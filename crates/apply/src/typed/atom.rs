@@ -1,7 +1,7 @@
 //! Types as merging sees them: scalar, list or map, and whether a list or a map is atomic. Follows kube-openapi's
 //! `schemaconv` of the published schemas.
 
-use pintle_schema::{Field, List, ListTopology, Omit, Patch, Scalar, Struct, Type, TypeId, Types};
+use pintle_schema::{Field, List, ListTopology, Omit, PatchMeta, Scalar, Struct, Type, TypeId, Types};
 use pintle_value::{Str, Value};
 
 /// A reference to a type, with the operations on its values (upstream: `typed.ParseableType`).
@@ -11,7 +11,7 @@ pub struct TypeRef<'t>(TypeRefKind<'t>);
 #[derive(Clone, Copy, Debug)]
 enum TypeRefKind<'t> {
     /// A declared type, and the patch strategy of the field that has it.
-    Declared { types: &'t Types, id: TypeId, patch: Option<&'t Patch> },
+    Declared { types: &'t Types, id: TypeId, patch: Option<&'t PatchMeta> },
     /// No schema: maps are granular, lists are atomic.
     Deduced,
     /// No schema, as one atomic value.
@@ -87,7 +87,7 @@ impl<'t> TypeRef<'t> {
     }
 }
 
-fn declared<'t>(types: &'t Types, id: TypeId, patch: Option<&'t Patch>, value: Option<&Value>) -> Atom<'t> {
+fn declared<'t>(types: &'t Types, id: TypeId, patch: Option<&'t PatchMeta>, value: Option<&Value>) -> Atom<'t> {
     match types.get(id) {
         Type::Scalar(scalar) => match scalar.kind {
             Scalar::RawExtension => deduced_atom(value, TypeRef::ATOMIC, true),
@@ -140,7 +140,7 @@ const fn leaf(kind: Scalar) -> ScalarKind {
 }
 
 /// The declared list type, or else the one that follows from the patch strategy.
-fn relationship<'t>(list: &'t List, patch: Option<&'t Patch>) -> ElementRelationship<'t> {
+fn relationship<'t>(list: &'t List, patch: Option<&'t PatchMeta>) -> ElementRelationship<'t> {
     match (&list.topology, patch) {
         (ListTopology::Atomic, _) => ElementRelationship::Atomic,
         (ListTopology::Set, _) => ElementRelationship::Set,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use pintle_apply::merge::{ConvertError, VersionConverter};
 use pintle_apply::typed::TypeRef;
-use pintle_schema::{Field, List, ListTopology, Map, Omit, Patch, Scalar, ScalarType, Struct, Type, TypeId, Types};
+use pintle_schema::{Field, List, ListTopology, Map, Omit, PatchMeta, Scalar, ScalarType, Struct, Type, TypeId, Types};
 use pintle_value::{Str, Value};
 
 /// The types of the kind.
@@ -25,7 +25,7 @@ fn field(name: &str, ty: TypeId) -> Field {
         required: false,
         number: 0,
         embedded: 0,
-        patch: Patch::default(),
+        patch: PatchMeta::default(),
         default: None,
     }
 }
@@ -105,7 +105,7 @@ impl Model {
             let granular = structure(&mut types, atomic, fields);
             let whole = structure(&mut types, true, vec![("a", numeric), ("b", numeric)]);
             let mut by_patch = field("byPatch", merged);
-            by_patch.patch = Patch { merge: true, merge_key: Str::from("name"), ..Patch::default() };
+            by_patch.patch = PatchMeta { merge: true, merge_key: Str::from("name"), ..PatchMeta::default() };
             let mut fields: Vec<Field> = [
                 ("numeric", numeric),
                 (text, string),

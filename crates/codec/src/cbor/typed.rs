@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-use pintle_schema::leaf::{Mismatch, float_value};
+use pintle_schema::scalar::{Mismatch, float_value};
 use pintle_schema::{
-    Field, Map, Omit, Patch, Scalar, ScalarType, Struct, Type, TypeId, Types, Union, UnionKind, base64,
+    Field, Map, Omit, PatchMeta, Scalar, ScalarType, Struct, Type, TypeId, Types, Union, UnionKind, base64,
 };
 use pintle_value::{Object, Str, Value};
 
@@ -64,7 +64,7 @@ pub fn type_meta(bytes: &[u8], limits: Limits) -> Result<TypeMeta, DecodeError> 
             required: false,
             number: 0,
             embedded: 0,
-            patch: Patch::default(),
+            patch: PatchMeta::default(),
             default: None,
         };
         let root =

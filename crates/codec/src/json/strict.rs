@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use pintle_schema::leaf::Mismatch;
+use pintle_schema::scalar::Mismatch;
 use pintle_schema::{List, Map, Scalar, Struct, Type, TypeId, Types, Union, UnionKind, bare_name};
 use pintle_value::{Str, Value};
 

@@ -2,7 +2,7 @@
 //! skipped, a repeated message field is merged, and repeated numbers may be packed.
 
 use pintle_schema::{Field, List, Omit, Problems, Scalar, ScalarType, Struct, Type, TypeId, Types, Union, UnionKind};
-use pintle_schema::{bare_name, base64, leaf, normalise};
+use pintle_schema::{bare_name, base64, normalise, scalar};
 use pintle_value::time::{Duration, Time};
 use pintle_value::{Object, Str, Value};
 
@@ -258,7 +258,7 @@ impl Decoder<'_> {
             }
             Scalar::Float64 => {
                 expect_wire_type(wire_type, FIXED64, name)?;
-                leaf::float_value(f64::from_bits(reader.fixed64()?))
+                scalar::float_value(f64::from_bits(reader.fixed64()?))
             }
             _ => {
                 expect_wire_type(wire_type, BYTES, name)?;

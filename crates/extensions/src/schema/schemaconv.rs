@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use pintle_catalog::shared;
 use pintle_schema::{
-    Field, List, ListTopology, Map, Omit, Patch, Scalar, ScalarType, Schema as ApplySchema, Struct, Type as ApplyType,
-    TypeId, Types, Union,
+    Field, List, ListTopology, Map, Omit, PatchMeta, Scalar, ScalarType, Schema as ApplySchema, Struct,
+    Type as ApplyType, TypeId, Types, Union,
 };
 use pintle_value::{Str, Value};
 
@@ -19,8 +19,11 @@ use super::node::{Additional, ListType, SchemaNode, owned};
 #[must_use]
 pub fn to_types(schema: &StructuralSchema) -> ApplySchema {
     let shared_types = shared_types();
-    let mut builder =
-        Builder { types: Types::on(shared_types.types.clone()), common: shared_types.common, known: HashMap::new() };
+    let mut builder = Builder {
+        types: Types::with_base(shared_types.types.clone()),
+        common: shared_types.common,
+        known: HashMap::new(),
+    };
     let root = schema.root();
     let root = builder.object(root, root.preserves_unknown(), true);
     ApplySchema { types: Arc::new(builder.types), root }
@@ -179,7 +182,7 @@ fn field(name: &str, ty: TypeId, default: Option<&Value>) -> Field {
         required: false,
         number: 0,
         embedded: 0,
-        patch: Patch::default(),
+        patch: PatchMeta::default(),
         default: default.cloned(),
     }
 }
