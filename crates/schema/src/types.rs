@@ -210,7 +210,7 @@ pub struct Struct {
     pub embedded: Vec<Embedded>,
     /// True if server-side apply owns the object as a whole (`+structType=atomic`).
     pub atomic: bool,
-    /// True if fields that are not declared are kept (`x-kubernetes-preserve-unknown-fields`).
+    /// True if undeclared fields are preserved (`x-kubernetes-preserve-unknown-fields`).
     pub preserve_unknown: bool,
     /// The fields by name.
     field_index: FieldIndex,

@@ -1,6 +1,6 @@
 //! A kind for tests: every way in which values merge, at two versions with different field names.
 
-#![allow(dead_code)] // Every test uses a part of it.
+#![allow(dead_code)] // Each test uses only a part.
 
 use std::collections::BTreeMap;
 

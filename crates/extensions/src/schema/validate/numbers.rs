@@ -82,7 +82,7 @@ impl NumericType {
 const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 
 /// True for an integer in `low..end`.
-#[allow(clippy::cast_precision_loss)] // Only those of 32 bits are compared with less than all integers.
+#[allow(clippy::cast_precision_loss)] // Only 32-bit bounds are compared as floats.
 fn is_integer_within(number: &Value, low: f64, end: f64) -> bool {
     match number {
         Value::Int(i) => end >= TWO_63 || (low..end).contains(&(*i as f64)),
