@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use http::StatusCode;
-use pintle_store::{Change, Embedded, Options, Span, Store};
+use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, KeyInterval, Store};
 
 use super::megabytes;
 use super::start::StartTimes;
@@ -65,8 +65,8 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
 
 /// Copies the seed object until the store contains `count` objects, and returns the total bytes of their values.
 async fn fill(folder: &Path, count: usize) -> Result<u64> {
-    let store = Arc::new(Embedded::open(folder, Options::default())?);
-    let records = store.range(Span::all(), None, None).await?.records;
+    let store = Arc::new(EmbeddedStore::open(folder, EmbeddedOptions::default())?);
+    let records = store.range(KeyInterval::all(), None, None).await?.records;
     let seed = records.into_iter().find(|record| record.key.ends_with(SEED)).ok_or("the store has no seed object")?;
     let value = Arc::new(String::from_utf8(seed.value.to_vec())?);
     let uid =

@@ -1,7 +1,8 @@
-//! The cache of a logical cluster: its logs, fed in order from the store, trimmed to the window.
+//! The cache of a logical cluster: its watch caches, updated in order from the store's change feed, with a bounded
+//! history.
 
 mod event_stream;
-mod fill;
+mod load;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
@@ -10,61 +11,62 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use pintle_store::{Batch, ChangeFeed, Clock, Revision, Span, Store, StoredChange, Timestamp};
+use pintle_store::{ChangeBatch, ChangeFeed, Clock, KeyInterval, Revision, Store, StoredChange, Timestamp};
 use pintle_value::Str;
 use tokio::task::JoinHandle;
 
 pub use self::event_stream::{EventStream, StreamedEvent};
-pub use self::fill::LoadedCache;
+pub use self::load::LoadedCache;
 use crate::encoding_cache::EncodingCache;
-use crate::frames::Framed;
+use crate::frame_budget::FrameBudget;
 use crate::progress::Progress;
-use crate::watch_cache::{After, WatchCache, Written};
+use crate::watch_cache::{NewState, PendingChange, WatchCache};
 use crate::{Event, Key, Object, ObjectIndex};
 
-/// How many changes go into a log under one hold of its lock.
-const RUN: usize = 64;
-/// What a pin may keep beyond the window: a list that takes longer, or during which more is written, is cut off.
-const PINNED: HistoryLimits = HistoryLimits { duration: Duration::from_secs(300), bytes: 256 << 20 };
+/// The maximum number of changes that are appended to a watch cache under one lock.
+const MAX_RUN: usize = 64;
+/// How much a pin may retain beyond the history limits. A list that takes longer, or during which more is written,
+/// fails.
+const PINNED_EXTRA: HistoryLimits = HistoryLimits { duration: Duration::from_secs(300), bytes: 256 << 20 };
 
-/// What the cache needs to be told of stored values. Runs for each change, off the commit path.
+/// Extracts what the cache needs to know of stored values. Runs once per change, outside the commit path.
 pub trait Indexer: Send + Sync + 'static {
-    /// What selection and splicing need of a stored object, or why it cannot be read.
+    /// Returns what selectors and encoders need to know of a stored object.
     ///
     /// # Errors
-    /// The bytes are not an object that can be served: reads of it fail with this text.
+    /// Returns an error if the value is not an object that can be served. Reads of it fail with this text.
     fn index(&self, prefix: &str, value: &[u8]) -> Result<ObjectIndex, String>;
 }
 
 impl dyn Indexer {
-    /// What a change to a value leaves behind.
-    fn after(&self, prefix: &str, key: &Key, revision: u64, value: Option<&Bytes>) -> After {
-        let Some(value) = value else { return After::Gone };
+    /// The state of a key after a change.
+    fn index_change(&self, prefix: &str, key: &Key, revision: u64, value: Option<&Bytes>) -> NewState {
+        let Some(value) = value else { return NewState::Deleted };
         match self.index(prefix, value) {
-            Ok(index) => After::Object(Object::new(key.clone(), revision, value.clone(), index)),
+            Ok(index) => NewState::Object(Object::new(key.clone(), revision, value.clone(), index)),
             Err(error) => {
-                tracing::error!(prefix, key = &**key, revision, error, "a stored object cannot be read");
-                After::CorruptObject(error.into())
+                tracing::error!(prefix, key = &**key, revision, error, "Failed to decode a stored object");
+                NewState::Corrupt(error.into())
             }
         }
     }
 }
 
-/// How much history is kept in memory: whichever of the two is reached first.
+/// How much history is retained in memory: until either limit is reached.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryLimits {
-    /// Events older than this go.
+    /// The maximum age of an event.
     pub duration: Duration,
-    /// Events beyond this many bytes of objects that only they hold go, the oldest first.
+    /// The maximum size of the objects that only the history retains. The oldest events are dropped first.
     pub bytes: usize,
 }
 
 impl HistoryLimits {
-    /// A window that reaches as far as both together.
-    fn and(self, more: HistoryLimits) -> HistoryLimits {
+    /// The sum of both limits.
+    fn plus(self, other: HistoryLimits) -> HistoryLimits {
         HistoryLimits {
-            duration: self.duration.saturating_add(more.duration),
-            bytes: self.bytes.saturating_add(more.bytes),
+            duration: self.duration.saturating_add(other.duration),
+            bytes: self.bytes.saturating_add(other.bytes),
         }
     }
 }
@@ -75,7 +77,7 @@ impl Default for HistoryLimits {
     }
 }
 
-/// The cache could not be filled.
+/// The cache cannot be loaded from the store.
 #[derive(Debug)]
 pub struct CacheError(String);
 
@@ -93,32 +95,32 @@ impl From<pintle_store::Error> for CacheError {
     }
 }
 
-/// The logs of a logical cluster.
+/// The watch caches of a logical cluster.
 pub struct Cache {
-    shared: Arc<Shared>,
+    shared: Arc<CacheState>,
     encoding_cache: Arc<EncodingCache>,
     feeder: JoinHandle<()>,
 }
 
-struct Shared {
+struct CacheState {
     store: Arc<dyn Store>,
     root: String,
-    describe: Arc<dyn Indexer>,
+    indexer: Arc<dyn Indexer>,
     clock: Arc<dyn Clock>,
-    window: HistoryLimits,
+    history_limits: HistoryLimits,
     progress: Progress,
     watch_caches: RwLock<WatchCaches>,
-    start: u64,
-    history: Mutex<History>,
+    start_revision: u64,
+    history: Mutex<EventHistory>,
     pins: Arc<Mutex<BTreeMap<u64, usize>>>,
 }
 
-/// The logs by their key prefixes.
+/// The watch caches by key prefix.
 #[derive(Default)]
 struct WatchCaches {
     by_prefix: HashMap<Str, Arc<WatchCache>>,
-    /// How many times a log has come or gone.
-    changes: u64,
+    /// Incremented when a watch cache is added or removed.
+    generation: u64,
 }
 
 impl WatchCaches {
@@ -126,60 +128,60 @@ impl WatchCaches {
         self.by_prefix.get(prefix)
     }
 
-    /// Adds a log, unless the collection has one.
+    /// Adds a watch cache, unless the collection has one.
     fn add(&mut self, watch_cache: WatchCache) {
         self.by_prefix.entry(watch_cache.prefix().clone()).or_insert_with(|| Arc::new(watch_cache));
-        self.changes += 1;
+        self.generation += 1;
     }
 
     fn remove(&mut self, prefix: &str) {
         self.by_prefix.remove(prefix);
-        self.changes += 1;
+        self.generation += 1;
     }
 }
 
-/// The events of the window over all logs, in the order of their revisions.
+/// The retained events of all watch caches, in the order of their revisions.
 #[derive(Default)]
-struct History {
-    events: VecDeque<Kept>,
-    /// How many have left it.
-    left: u64,
-    weight: usize,
-    framed: Framed,
+struct EventHistory {
+    events: VecDeque<HistoryEntry>,
+    /// The number of events that have been dropped.
+    evicted: u64,
+    retained_bytes: usize,
+    frame_budget: FrameBudget,
 }
 
-/// An event of the window.
-struct Kept {
-    since: Timestamp,
-    weight: usize,
+/// An event in the history.
+struct HistoryEntry {
+    added_at: Timestamp,
+    retained_bytes: usize,
     watch_cache: Arc<WatchCache>,
     event: Arc<Event>,
 }
 
-impl History {
-    fn push(&mut self, since: Timestamp, watch_cache: Arc<WatchCache>, event: Arc<Event>) {
-        let weight = event.weight();
-        self.weight += weight;
-        self.framed.push(&event);
-        self.events.push_back(Kept { since, weight, watch_cache, event });
+impl EventHistory {
+    fn push(&mut self, added_at: Timestamp, watch_cache: Arc<WatchCache>, event: Arc<Event>) {
+        let retained_bytes = event.retained_bytes();
+        self.retained_bytes += retained_bytes;
+        self.frame_budget.push(&event);
+        self.events.push_back(HistoryEntry { added_at, retained_bytes, watch_cache, event });
     }
 
-    /// Lets the oldest event go.
+    /// Drops the oldest event.
     fn pop(&mut self) {
-        if let Some(Kept { weight, watch_cache, .. }) = self.events.pop_front() {
-            self.weight -= weight;
-            self.left += 1;
+        if let Some(HistoryEntry { retained_bytes, watch_cache, .. }) = self.events.pop_front() {
+            self.retained_bytes -= retained_bytes;
+            self.evicted += 1;
             watch_cache.drop_oldest();
         }
     }
 
-    /// How many events there have been.
+    /// The number of events so far, including dropped ones.
     fn end(&self) -> u64 {
-        self.left + self.events.len() as u64
+        self.evicted + self.events.len() as u64
     }
 }
 
-/// Keeps the window from passing a revision while a long read is under way.
+/// Keeps a revision readable while a long read runs.
 pub struct RevisionPin {
     revision: u64,
     pins: Arc<Mutex<BTreeMap<u64, usize>>>,
@@ -199,103 +201,103 @@ impl Drop for RevisionPin {
 
 impl fmt::Debug for RevisionPin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pin").field(&self.revision).finish()
+        f.debug_tuple("RevisionPin").field(&self.revision).finish()
     }
 }
 
 impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cache").field("root", &self.shared.root).field("applied", &self.applied()).finish()
+        f.debug_struct("Cache").field("root", &self.shared.root).field("applied", &self.applied_revision()).finish()
     }
 }
 
 impl Cache {
-    /// Begins the log of one more collection, to which nobody writes yet; what is stored of it already is read. One that
-    /// is there is left alone.
+    /// Adds the watch cache of a collection, loaded with what is already stored. The collection must not be written to
+    /// meanwhile. Does nothing if it exists.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn open(&self, prefix: &str) -> Result<(), CacheError> {
         if self.watch_cache(prefix).is_some() {
             return Ok(());
         }
-        let Shared { store, root, describe, progress, watch_caches, .. } = &*self.shared;
+        let CacheState { store, root, indexer, progress, watch_caches, .. } = &*self.shared;
         let now = store.current_revision().await?;
-        progress.reaches(now.get()).await;
+        progress.wait_until_fresh(now.get()).await;
         let watch_cache = WatchCache::new(prefix.into(), now.get());
-        let folder = format!("{root}/{prefix}/");
-        for record in store.range(Span::prefix(&folder), Some(now), None).await?.records {
-            let Some(key) = record.key.strip_prefix(folder.as_str()) else { continue };
+        let key_prefix = format!("{root}/{prefix}/");
+        for record in store.range(KeyInterval::prefix(&key_prefix), Some(now), None).await?.records {
+            let Some(key) = record.key.strip_prefix(key_prefix.as_str()) else { continue };
             let (key, revision) = (Key::from(key), record.mod_revision.get());
-            let after = describe.after(prefix, &key, revision, Some(&record.value));
-            watch_cache.seed(Written { key, revision, after });
+            let new_state = indexer.index_change(prefix, &key, revision, Some(&record.value));
+            watch_cache.insert_initial(PendingChange { key, revision, new_state });
         }
         watch_caches.write().add(watch_cache);
         Ok(())
     }
 
-    /// Describes the objects of a collection anew, once other things are asked of them than before.
+    /// Runs the indexer again for all objects of a collection, after its result has changed.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn reindex(&self, prefix: &str) -> Result<(), CacheError> {
-        // What was on its way into the log may have been described by the old rules.
+        // Changes that were on their way may have been indexed by the old rules.
         let now = self.shared.store.current_revision().await?;
-        self.reaches(now.get()).await;
+        self.wait_until_fresh(now.get()).await;
         if let Some(watch_cache) = self.watch_cache(prefix) {
-            watch_cache.reindex(|json| self.shared.describe.index(prefix, json).ok());
+            watch_cache.reindex(|json| self.shared.indexer.index(prefix, json).ok());
         }
         Ok(())
     }
 
-    /// Forgets the log of a collection that is gone. Who holds it can still read it.
+    /// Removes the watch cache of a deleted collection. Holders of a reference can still read it.
     pub fn close(&self, prefix: &str) {
         self.shared.watch_caches.write().remove(prefix);
     }
 
-    /// The log of a collection, by its key prefix.
+    /// The watch cache of a collection, by its key prefix.
     #[must_use]
     pub fn watch_cache(&self, prefix: &str) -> Option<Arc<WatchCache>> {
         self.shared.watch_caches.read().get(prefix).cloned()
     }
 
-    /// The revision from which the logs start.
+    /// The revision at which the watch caches start.
     #[must_use]
     pub fn start_revision(&self) -> u64 {
-        self.shared.start
+        self.shared.start_revision
     }
 
-    /// The revision up to which every log is complete.
+    /// The revision up to which every watch cache is complete.
     #[must_use]
-    pub fn applied(&self) -> u64 {
+    pub fn applied_revision(&self) -> u64 {
         self.shared.progress.get()
     }
 
-    /// True while the store's feed is followed. Once it has ended, reads would grow old.
+    /// True while the cache follows the store's change feed. After the feed has ended, reads become stale.
     #[must_use]
-    pub fn follows(&self) -> bool {
+    pub fn is_following(&self) -> bool {
         !self.feeder.is_finished()
     }
 
-    /// Waits until every log is complete up to a revision.
-    pub async fn reaches(&self, revision: u64) {
-        self.shared.progress.reaches(revision).await;
+    /// Waits until every watch cache is complete up to a revision (upstream: `waitUntilFreshAndBlock`).
+    pub async fn wait_until_fresh(&self, revision: u64) {
+        self.shared.progress.wait_until_fresh(revision).await;
     }
 
-    /// The budget of the encodings of all objects.
+    /// The cache of object encodings.
     #[must_use]
     pub fn encoding_cache(&self) -> &EncodingCache {
         &self.encoding_cache
     }
 
-    /// Keeps states at a revision readable for as long as the pin lives, if they are now.
+    /// Keeps the state at a revision readable until the pin is dropped, if it is readable now.
     #[must_use]
     pub fn pin(&self, revision: u64) -> RevisionPin {
         *self.shared.pins.lock().entry(revision).or_default() += 1;
         RevisionPin { revision, pins: self.shared.pins.clone() }
     }
 
-    /// The full key of an object of a collection.
+    /// The store key of an object.
     #[must_use]
     pub fn store_key(&self, prefix: &str, key: &str) -> String {
         format!("{}/{prefix}/{key}", self.shared.root)
@@ -308,7 +310,7 @@ impl Drop for Cache {
     }
 }
 
-async fn follow(shared: Arc<Shared>, encoding_cache: Arc<EncodingCache>, mut feed: ChangeFeed) {
+async fn follow(shared: Arc<CacheState>, encoding_cache: Arc<EncodingCache>, mut feed: ChangeFeed) {
     let mut tick = tokio::time::interval(Duration::from_secs(5));
     loop {
         tokio::select! {
@@ -316,7 +318,7 @@ async fn follow(shared: Arc<Shared>, encoding_cache: Arc<EncodingCache>, mut fee
                 Ok(batch) => shared.apply(&batch),
                 Err(pintle_store::Error::Closed) => return,
                 Err(error) => {
-                    tracing::error!(%error, "the store's feed ended");
+                    tracing::error!(%error, "The change feed of the store ended");
                     return;
                 }
             },
@@ -328,12 +330,13 @@ async fn follow(shared: Arc<Shared>, encoding_cache: Arc<EncodingCache>, mut fee
     }
 }
 
-impl Shared {
-    /// The log and the rest of a full key: prefixes have one part (`pods`) or two (`services/specs`).
-    fn place<'k>(&self, full: &'k str) -> Option<(Arc<WatchCache>, &'k str, &'k str)> {
-        let path = full.strip_prefix(self.root.as_str())?.strip_prefix('/')?;
+impl CacheState {
+    /// The watch cache of a store key, its prefix and the rest. A prefix has one segment (`pods`) or two
+    /// (`services/specs`).
+    fn locate<'k>(&self, store_key: &'k str) -> Option<(Arc<WatchCache>, &'k str, &'k str)> {
+        let path = store_key.strip_prefix(self.root.as_str())?.strip_prefix('/')?;
         let watch_caches = self.watch_caches.read();
-        let mut slashes = path.match_indices('/').map(|(i, _)| i);
+        let mut slashes = path.match_indices('/').map(|(index, _)| index);
         for _ in 0..2 {
             let end = slashes.next()?;
             if let Some(watch_cache) = watch_caches.get(&path[..end]) {
@@ -343,43 +346,49 @@ impl Shared {
         None
     }
 
-    /// A change as its log takes it, and the log. `None` for keys that are no object's.
-    fn written(&self, full: &str, revision: Revision, value: Option<&Bytes>) -> Option<(Arc<WatchCache>, Written)> {
-        let (watch_cache, prefix, rest) = self.place(full)?;
+    /// A change in the form in which its watch cache takes it. `None` if the key does not belong to a collection.
+    fn pending_change(
+        &self,
+        store_key: &str,
+        revision: Revision,
+        value: Option<&Bytes>,
+    ) -> Option<(Arc<WatchCache>, PendingChange)> {
+        let (watch_cache, prefix, rest) = self.locate(store_key)?;
         let (key, revision) = (Key::from(rest), revision.get());
-        let after = self.describe.after(prefix, &key, revision, value);
-        Some((watch_cache, Written { key, revision, after }))
+        let new_state = self.indexer.index_change(prefix, &key, revision, value);
+        Some((watch_cache, PendingChange { key, revision, new_state }))
     }
 
-    /// Takes changes in as they come, and tells those who wait and watch.
-    fn apply(&self, batch: &Batch) {
-        let appended = self.take(&batch.changes, one_by_one);
+    /// Applies a batch of live changes and wakes waiting reads and watchers.
+    fn apply(&self, batch: &ChangeBatch) {
+        let appended = self.apply_changes(&batch.changes, map_sequential);
         self.progress.advance(batch.complete_to.get());
-        // After those who wait for progress: a write is answered before all who watch are told of it.
+        // Only after waking those who wait for progress: a write is answered before its watchers are notified.
         for (watch_cache, events) in appended {
             watch_cache.wake(&events);
         }
         self.trim();
     }
 
-    /// Puts changes into their logs; `work` says how they are described.
-    fn take(
+    /// Applies changes to their watch caches. `map` runs the indexer on them.
+    fn apply_changes(
         &self,
         changes: &[StoredChange],
-        work: Work<StoredChange, Option<(Arc<WatchCache>, Written)>>,
-    ) -> Vec<Appended> {
+        map: MapFn<StoredChange, Option<(Arc<WatchCache>, PendingChange)>>,
+    ) -> Vec<AppendedEvents> {
         let now = self.clock.now();
-        // Runs of changes of one collection go in together, so that its lock is taken and its watchers are woken once.
-        let mut run: Option<(Arc<WatchCache>, Vec<Written>)> = None;
+        // Consecutive changes of one collection are appended together, to lock it and wake its watchers only once.
+        let mut run: Option<(Arc<WatchCache>, Vec<PendingChange>)> = None;
         let mut appended = Vec::new();
-        let describe = |change: &StoredChange| self.written(&change.key, change.revision, change.value.as_ref());
-        for (watch_cache, written) in work(changes, &describe).into_iter().flatten() {
+        let to_pending =
+            |change: &StoredChange| self.pending_change(&change.key, change.revision, change.value.as_ref());
+        for (watch_cache, pending_change) in map(changes, &to_pending).into_iter().flatten() {
             match &mut run {
-                Some((current, changes)) if Arc::ptr_eq(current, &watch_cache) && changes.len() < RUN => {
-                    changes.push(written)
+                Some((current, changes)) if Arc::ptr_eq(current, &watch_cache) && changes.len() < MAX_RUN => {
+                    changes.push(pending_change)
                 }
                 _ => {
-                    if let Some((watch_cache, changes)) = run.replace((watch_cache, vec![written])) {
+                    if let Some((watch_cache, changes)) = run.replace((watch_cache, vec![pending_change])) {
                         appended.push(self.append(watch_cache, changes, now));
                     }
                 }
@@ -391,7 +400,7 @@ impl Shared {
         appended
     }
 
-    fn append(&self, watch_cache: Arc<WatchCache>, changes: Vec<Written>, now: Timestamp) -> Appended {
+    fn append(&self, watch_cache: Arc<WatchCache>, changes: Vec<PendingChange>, now: Timestamp) -> AppendedEvents {
         let events = watch_cache.append(changes);
         let mut history = self.history.lock();
         for event in &events {
@@ -405,10 +414,11 @@ impl Shared {
         let now = self.clock.now();
         let pinned = self.pins.lock().first_key_value().map_or(u64::MAX, |(revision, _)| *revision);
         let mut history = self.history.lock();
-        while let Some(Kept { since, event, .. }) = history.events.front() {
-            let inside = |window: HistoryLimits| since.after(window.duration) > now && history.weight <= window.bytes;
-            let pins = self.window.and(PINNED);
-            if inside(self.window) || (event.revision > pinned && inside(pins)) {
+        while let Some(HistoryEntry { added_at, event, .. }) = history.events.front() {
+            let is_within =
+                |limits: HistoryLimits| added_at.after(limits.duration) > now && history.retained_bytes <= limits.bytes;
+            let pinned_limits = self.history_limits.plus(PINNED_EXTRA);
+            if is_within(self.history_limits) || (event.revision > pinned && is_within(pinned_limits)) {
                 return;
             }
             history.pop();
@@ -416,13 +426,13 @@ impl Shared {
     }
 }
 
-/// Events that have come into a log.
-type Appended = (Arc<WatchCache>, Vec<Arc<Event>>);
+/// The events that were appended to a watch cache.
+type AppendedEvents = (Arc<WatchCache>, Vec<Arc<Event>>);
 
-/// A way to do the same for many.
-type Work<T, R> = fn(&[T], &(dyn Fn(&T) -> R + Sync)) -> Vec<R>;
+/// Maps a slice, sequentially or in parallel.
+type MapFn<T, R> = fn(&[T], &(dyn Fn(&T) -> R + Sync)) -> Vec<R>;
 
-/// One after the other: for changes as they come, while others use the processors.
-fn one_by_one<T, R>(items: &[T], each: &(dyn Fn(&T) -> R + Sync)) -> Vec<R> {
+/// Maps sequentially: for live changes, while requests use the other processors.
+fn map_sequential<T, R>(items: &[T], each: &(dyn Fn(&T) -> R + Sync)) -> Vec<R> {
     items.iter().map(each).collect()
 }

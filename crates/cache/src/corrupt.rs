@@ -1,5 +1,5 @@
-//! Stored objects that cannot be read: since when, until when, and why. A log keeps them beside its versions, where they
-//! are no objects, so that those that can be read cost nothing.
+//! Stored objects that cannot be decoded: from when to when, and why. A watch cache keeps them apart from its object
+//! versions, so that they cost decodable objects nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,77 +8,77 @@ use pintle_value::Str;
 
 use crate::{Key, KeyRange, Object};
 
-/// A stored object that cannot be read.
+/// A stored object that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorruptObject {
     /// `namespace/name`, or `name` in the cluster's scope.
     pub key: Key,
-    /// The revision at which it was written so.
+    /// The revision that wrote it.
     pub revision: u64,
-    /// Why it cannot be read.
-    pub why: Str,
+    /// Why it cannot be decoded.
+    pub reason: Str,
 }
 
-/// One time during which an object could not be read.
+/// A period during which an object could not be decoded.
 #[derive(Debug)]
 struct CorruptPeriod {
     since: u64,
-    /// The revision of the write that ended it; none has yet where this is `u64::MAX`.
+    /// The revision of the write that ended it; `u64::MAX` while it lasts.
     until: u64,
-    why: Str,
-    /// The object before.
-    last: Option<Arc<Object>>,
+    reason: Str,
+    /// The last object before the period.
+    last_object: Option<Arc<Object>>,
 }
 
-/// The unreadable objects of a log.
+/// The corrupt objects of a watch cache.
 #[derive(Debug, Default)]
 pub(crate) struct CorruptObjects {
     /// Ascending by revision for each key.
     by_key: BTreeMap<Key, Vec<CorruptPeriod>>,
-    /// How many objects cannot be read now.
-    now: usize,
+    /// The number of objects that are corrupt now.
+    corrupt_count: usize,
 }
 
 impl CorruptObjects {
-    /// How many objects cannot be read now.
-    pub(crate) fn now(&self) -> usize {
-        self.now
+    /// The number of objects that are corrupt now.
+    pub(crate) fn corrupt_count(&self) -> usize {
+        self.corrupt_count
     }
 
-    /// An object cannot be read from a revision on; `last` was there before.
-    pub(crate) fn begin(&mut self, key: Key, since: u64, why: Str, last: Option<Arc<Object>>) {
-        self.now += 1;
-        self.by_key.entry(key).or_default().push(CorruptPeriod { since, until: u64::MAX, why, last });
+    /// Records that an object is corrupt from a revision on. `last_object` is the one before.
+    pub(crate) fn insert(&mut self, key: Key, since: u64, reason: Str, last_object: Option<Arc<Object>>) {
+        self.corrupt_count += 1;
+        self.by_key.entry(key).or_default().push(CorruptPeriod { since, until: u64::MAX, reason, last_object });
     }
 
-    /// Someone has written a key. Gives what was there when it could still be read, if it could not up to now.
-    pub(crate) fn end(&mut self, key: &str, revision: u64) -> Option<Option<Arc<Object>>> {
-        if self.now == 0 {
+    /// Records a write to a key. If the key was corrupt up to now, returns the last object before.
+    pub(crate) fn resolve(&mut self, key: &str, revision: u64) -> Option<Option<Arc<Object>>> {
+        if self.corrupt_count == 0 {
             return None;
         }
-        let fault = self.by_key.get_mut(key)?.last_mut().filter(|fault| fault.until == u64::MAX)?;
-        fault.until = revision;
-        self.now -= 1;
-        Some(fault.last.take())
+        let period = self.by_key.get_mut(key)?.last_mut().filter(|period| period.until == u64::MAX)?;
+        period.until = revision;
+        self.corrupt_count -= 1;
+        Some(period.last_object.take())
     }
 
-    /// What cannot be read of a range at a revision, in the order of keys.
+    /// The objects of a range that are corrupt at a revision, in key order.
     pub(crate) fn at(&self, range: &KeyRange, revision: u64) -> Vec<CorruptObject> {
-        let of = self.by_key.iter().filter(|(key, _)| range.contains(key)).flat_map(|(key, faults)| {
-            let then = faults.iter().filter(move |fault| fault.since <= revision && revision < fault.until);
-            then.map(|fault| CorruptObject { key: key.clone(), revision: fault.since, why: fault.why.clone() })
+        let of = self.by_key.iter().filter(|(key, _)| range.contains(key)).flat_map(|(key, periods)| {
+            let then = periods.iter().filter(move |period| period.since <= revision && revision < period.until);
+            then.map(|period| CorruptObject { key: key.clone(), revision: period.since, reason: period.reason.clone() })
         });
         of.collect()
     }
 
-    /// Forgets what had ended by the oldest revision that can be read.
-    pub(crate) fn forget(&mut self, oldest: u64) {
+    /// Drops the periods that ended before the oldest readable revision.
+    pub(crate) fn trim(&mut self, oldest: u64) {
         if self.by_key.is_empty() {
             return;
         }
-        self.by_key.retain(|_, faults| {
-            faults.retain(|fault| fault.until > oldest);
-            !faults.is_empty()
+        self.by_key.retain(|_, periods| {
+            periods.retain(|period| period.until > oldest);
+            !periods.is_empty()
         });
     }
 }

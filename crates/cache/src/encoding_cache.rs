@@ -1,7 +1,7 @@
-//! Encodings of objects beside the JSON that they are held in: one of each object that is asked for, within a budget over all
-//! objects. An encoding is kept with its object and dies with it. Those that nobody asks for are given back after a while,
-//! and where there is no room for all that are asked for, most of those that are kept stay: who lists more than there is
-//! room for, again and again, would otherwise find none of them.
+//! Caches a second encoding of objects besides their JSON, within a size limit over all objects. A cached encoding is
+//! stored in its object and freed with it. Encodings that are not requested for a while are evicted. If the requested
+//! ones do not fit, most of the cached ones stay: otherwise a client that repeatedly lists more than fits would never
+//! get a hit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,130 +11,133 @@ use parking_lot::Mutex;
 
 use crate::Object;
 
-/// What an encoding takes beside its bytes, about.
+/// The approximate memory overhead of a cached encoding.
 const OVERHEAD: usize = 64;
-/// Where there is no room, one of so many encodings is kept all the same, in the place of others.
-const ADMITTED: u32 = 16;
-/// At most so many encodings are looked at to find those that give way.
-const LOOKS: usize = 64;
-/// So many are looked at for each one that comes, for those whose objects are gone.
-const FORGOTTEN: usize = 3;
-/// The rounds of all encodings are made in so many ticks: what is not asked for in one of them is given back.
-const TICKS: usize = 60;
+/// When the cache is full, one in this many encodings is admitted and others are evicted for it.
+const ADMIT_ONE_IN: u32 = 16;
+/// The maximum number of encodings to check for eviction per admitted one.
+const MAX_EVICTION_ATTEMPTS: usize = 64;
+/// The number of entries to check for dropped objects per inserted one.
+const DEAD_CHECKS_PER_INSERT: usize = 3;
+/// The number of ticks per round over the ring. An encoding that is not requested for a round is evicted.
+const TICKS_PER_ROUND: usize = 60;
 
-/// The place of an object's encoding.
+/// The slot for the cached encoding of an object.
 #[derive(Debug, Default)]
-pub struct Encoding(Mutex<State>);
+pub struct Encoding(Mutex<EncodingState>);
 
 #[derive(Debug, Default)]
-enum State {
-    /// Nobody has asked yet.
+enum EncodingState {
+    /// The encoding has not been requested yet.
     #[default]
-    Unknown,
-    /// How long it is, for those who need to know that before they make it.
-    Length(u32),
-    /// The same, and the bytes.
-    Kept(u32, Box<Kept>),
+    Empty,
+    /// The length of the encoding, for callers that need it before they encode.
+    LengthOnly(u32),
+    /// The length and the bytes.
+    Cached(u32, Box<CachedBytes>),
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedBytes {
     bytes: Box<[u8]>,
-    /// Asked for since the hand passed it last.
-    used: bool,
-    /// Where it is counted.
-    held: Arc<AtomicUsize>,
+    /// Requested since the clock hand last passed it.
+    referenced: bool,
+    /// The total size of the cache, which this is counted in.
+    size: Arc<AtomicUsize>,
 }
 
-impl Drop for Kept {
+impl Drop for CachedBytes {
     fn drop(&mut self) {
-        self.held.fetch_sub(self.bytes.len() + OVERHEAD, Ordering::Relaxed);
+        self.size.fetch_sub(self.bytes.len() + OVERHEAD, Ordering::Relaxed);
     }
 }
 
 impl Encoding {
-    /// How long it is, if it was made before.
+    /// The length of the encoding, if it is known.
     #[must_use]
     pub fn length(&self) -> Option<usize> {
         match &*self.0.lock() {
-            State::Unknown => None,
-            State::Length(length) | State::Kept(length, _) => Some(*length as usize),
+            EncodingState::Empty => None,
+            EncodingState::LengthOnly(length) | EncodingState::Cached(length, _) => Some(*length as usize),
         }
     }
 
-    /// Shows the bytes, if they are kept.
-    pub fn look<R>(&self, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    /// Calls a function with the bytes, if they are cached.
+    pub fn with_bytes<R>(&self, with_bytes: impl FnOnce(&[u8]) -> R) -> Option<R> {
         match &mut *self.0.lock() {
-            State::Kept(_, kept) => {
-                kept.used = true;
-                Some(look(&kept.bytes))
+            EncodingState::Cached(_, kept) => {
+                kept.referenced = true;
+                Some(with_bytes(&kept.bytes))
             }
             _ => None,
         }
     }
 
-    /// Passes the hand over it. True if it is kept and stays.
-    fn pass(&self) -> bool {
+    /// Called when the clock hand passes. Returns true if the encoding stays cached.
+    fn evict_unless_referenced(&self) -> bool {
         let mut state = self.0.lock();
-        let State::Kept(length, kept) = &mut *state else { return false };
-        if std::mem::take(&mut kept.used) {
+        let EncodingState::Cached(length, kept) = &mut *state else { return false };
+        if std::mem::take(&mut kept.referenced) {
             return true;
         }
-        *state = State::Length(*length);
+        *state = EncodingState::LengthOnly(*length);
         false
     }
 }
 
-/// The budget of all encodings.
+/// The size limit and the eviction (the CLOCK algorithm) of all cached encodings.
 #[derive(Debug)]
 pub struct EncodingCache {
-    /// What they take, in bytes.
-    held: Arc<AtomicUsize>,
+    /// The size of all cached encodings in bytes.
+    size: Arc<AtomicUsize>,
     limit: usize,
-    ring: Mutex<Ring>,
+    ring: Mutex<EvictionRing>,
 }
 
-/// The objects whose encodings are kept; the hand is at the front. Some may be gone.
+/// The objects with a cached encoding. The clock hand is at the front. Some objects may have been dropped.
 #[derive(Debug, Default)]
-struct Ring {
+struct EvictionRing {
     objects: VecDeque<Weak<Object>>,
-    /// How many found no room.
-    refused: u32,
+    /// The number of encodings that did not fit.
+    rejected: u32,
 }
 
 impl EncodingCache {
-    /// Encodings that together take up to so many bytes.
+    /// A cache with a size limit in bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { held: Arc::default(), limit, ring: Mutex::default() }
+        Self { size: Arc::default(), limit, ring: Mutex::default() }
     }
 
-    /// Keeps an object's encoding, if there is room for it, or else how long it is. Of an object that nobody else holds,
-    /// such as the answer to a write, nothing is kept: it is gone when the answer is.
-    pub fn keep(&self, object: &Arc<Object>, bytes: &[u8]) {
+    /// Caches the encoding of an object if there is room for it, otherwise only its length. Does nothing if nobody else
+    /// holds the object, such as the response to a write: it would be dropped with the response.
+    pub fn insert(&self, object: &Arc<Object>, bytes: &[u8]) {
         let Ok(length) = u32::try_from(bytes.len()) else { return };
         if Arc::strong_count(object) == 1 {
             return;
         }
         let state = if self.admit(object, bytes.len() + OVERHEAD) {
-            State::Kept(length, Box::new(Kept { bytes: bytes.into(), used: true, held: self.held.clone() }))
+            EncodingState::Cached(
+                length,
+                Box::new(CachedBytes { bytes: bytes.into(), referenced: true, size: self.size.clone() }),
+            )
         } else {
-            State::Length(length)
+            EncodingState::LengthOnly(length)
         };
         *object.encoding.0.lock() = state;
     }
 
-    /// Counts an encoding in. False if there is no room for it.
+    /// Reserves the size of an encoding. Returns false if there is no room.
     fn admit(&self, object: &Arc<Object>, cost: usize) -> bool {
         let mut ring = self.ring.lock();
-        let fits = || self.held.load(Ordering::Relaxed) + cost <= self.limit;
+        let fits = || self.size.load(Ordering::Relaxed) + cost <= self.limit;
         if !fits() {
-            ring.refused = ring.refused.wrapping_add(1);
-            if cost > self.limit || !ring.refused.is_multiple_of(ADMITTED) {
+            ring.rejected = ring.rejected.wrapping_add(1);
+            if cost > self.limit || !ring.rejected.is_multiple_of(ADMIT_ONE_IN) {
                 return false;
             }
-            for _ in 0..LOOKS {
-                ring.turn(1);
+            for _ in 0..MAX_EVICTION_ATTEMPTS {
+                ring.advance(1);
                 if fits() {
                     break;
                 }
@@ -143,30 +146,30 @@ impl EncodingCache {
                 return false;
             }
         }
-        self.held.fetch_add(cost, Ordering::Relaxed);
+        self.size.fetch_add(cost, Ordering::Relaxed);
         ring.objects.push_back(Arc::downgrade(object));
-        ring.forget();
+        ring.drop_dead();
         true
     }
 
-    /// Gives back what has not been asked for lately. To be called every few seconds.
+    /// Evicts encodings that have not been requested for a round. Called every few seconds.
     pub(crate) fn tick(&self) {
         let mut ring = self.ring.lock();
-        let part = ring.objects.len().div_ceil(TICKS);
-        ring.turn(part);
+        let part = ring.objects.len().div_ceil(TICKS_PER_ROUND);
+        ring.advance(part);
     }
 
-    /// How many bytes the encodings take.
+    /// The size of all cached encodings in bytes.
     #[must_use]
-    pub fn held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
+    pub fn size(&self) -> usize {
+        self.size.load(Ordering::Relaxed)
     }
 }
 
-impl Ring {
-    /// Looks at a few for objects that are gone, so that at no time there are many more of them than of others.
-    fn forget(&mut self) {
-        for _ in 0..FORGOTTEN {
+impl EvictionRing {
+    /// Removes a few entries whose objects are dropped, so that they never far outnumber the others.
+    fn drop_dead(&mut self) {
+        for _ in 0..DEAD_CHECKS_PER_INSERT {
             if let Some(object) = self.objects.pop_front()
                 && object.strong_count() > 0
             {
@@ -175,11 +178,11 @@ impl Ring {
         }
     }
 
-    /// Passes the hand over so many objects.
-    fn turn(&mut self, count: usize) {
+    /// Moves the clock hand over some entries.
+    fn advance(&mut self, count: usize) {
         for _ in 0..count {
             let Some(object) = self.objects.pop_front() else { return };
-            if object.upgrade().is_some_and(|object| object.encoding.pass()) {
+            if object.upgrade().is_some_and(|object| object.encoding.evict_unless_referenced()) {
                 self.objects.push_back(object);
             }
         }
@@ -197,62 +200,62 @@ mod tests {
         (0..count).map(|i| Arc::new(object(i))).collect()
     }
 
-    /// Keeps an object's encoding as if a log held the object too.
-    fn keep(encoding_cache: &EncodingCache, object: &Arc<Object>) {
+    /// Caches an encoding as if a watch cache held the object too.
+    fn insert(encoding_cache: &EncodingCache, object: &Arc<Object>) {
         let watch_cache = object.clone();
-        encoding_cache.keep(object, &[0; LENGTH]);
+        encoding_cache.insert(object, &[0; LENGTH]);
         drop(watch_cache);
     }
 
     const LENGTH: usize = 936;
 
-    /// Asks for every object's encoding once, as a list does. How many were kept already?
+    /// Requests the encoding of every object once, like a list. Returns the number of cache hits.
     fn list(encoding_cache: &EncodingCache, objects: &[Arc<Object>]) -> usize {
-        let mut found = 0;
+        let mut hits = 0;
         for object in objects {
-            match object.encoding.look(<[u8]>::len) {
+            match object.encoding.with_bytes(<[u8]>::len) {
                 Some(length) => {
                     assert_eq!(length, LENGTH);
-                    found += 1;
+                    hits += 1;
                 }
-                None => keep(encoding_cache, object),
+                None => insert(encoding_cache, object),
             }
-            assert!(encoding_cache.held() <= encoding_cache.limit);
+            assert!(encoding_cache.size() <= encoding_cache.limit);
             assert_eq!(object.encoding.length(), Some(LENGTH));
         }
-        found
+        hits
     }
 
     #[test]
-    fn what_fits_is_found_again() {
+    fn encodings_that_fit_are_hits() {
         let (encoding_cache, objects) = (EncodingCache::new(100_000), objects(100));
         assert_eq!(objects[0].encoding.length(), None);
         assert_eq!([list(&encoding_cache, &objects), list(&encoding_cache, &objects)], [0, 100]);
-        assert_eq!(encoding_cache.held(), 100_000);
+        assert_eq!(encoding_cache.size(), 100_000);
     }
 
     #[test]
-    fn a_list_that_does_not_fit_finds_most_of_what_there_is_room_for() {
+    fn a_list_larger_than_the_cache_still_has_hits() {
         let (encoding_cache, objects) = (EncodingCache::new(100_000), objects(1000));
-        let found: Vec<usize> = (0..20).map(|_| list(&encoding_cache, &objects)).collect();
-        assert!(found[10..].iter().all(|found| *found > 30), "{found:?}");
+        let hits: Vec<usize> = (0..20).map(|_| list(&encoding_cache, &objects)).collect();
+        assert!(hits[10..].iter().all(|hits| *hits > 30), "{hits:?}");
     }
 
     #[test]
-    fn what_is_asked_for_takes_the_place_of_what_is_not() {
+    fn requested_encodings_replace_unused_ones() {
         let (encoding_cache, before, now) = (EncodingCache::new(100_000), objects(100), objects(50));
         list(&encoding_cache, &before);
-        let found: Vec<usize> = (0..40).map(|_| list(&encoding_cache, &now)).collect();
-        assert!(found[30..].iter().all(|found| *found > 35), "{found:?}");
+        let hits: Vec<usize> = (0..40).map(|_| list(&encoding_cache, &now)).collect();
+        assert!(hits[30..].iter().all(|hits| *hits > 35), "{hits:?}");
     }
 
     #[test]
-    fn encodings_die_with_their_objects() {
+    fn encodings_are_freed_with_their_objects() {
         let (encoding_cache, mut objects) = (EncodingCache::new(100_000), objects(100));
         list(&encoding_cache, &objects);
         objects.truncate(10);
-        assert_eq!(encoding_cache.held(), 10_000);
-        for _ in 0..2 * TICKS {
+        assert_eq!(encoding_cache.size(), 10_000);
+        for _ in 0..2 * TICKS_PER_ROUND {
             list(&encoding_cache, &objects);
             encoding_cache.tick();
         }
@@ -260,38 +263,38 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_are_gone_are_forgotten_while_others_come() {
-        let (encoding_cache, there) = (EncodingCache::new(100_000), objects(50));
-        list(&encoding_cache, &there);
+    fn dropped_objects_leave_the_ring_as_others_are_inserted() {
+        let (encoding_cache, living) = (EncodingCache::new(100_000), objects(50));
+        list(&encoding_cache, &living);
         for object in objects(5000) {
-            keep(&encoding_cache, &object);
+            insert(&encoding_cache, &object);
         }
-        assert_eq!(encoding_cache.held(), 50_000);
-        let known = encoding_cache.ring.lock().objects.len();
-        assert!(known < 150, "{known}");
-        assert_eq!(list(&encoding_cache, &there), 50);
-        // What nobody else holds is not kept at all.
+        assert_eq!(encoding_cache.size(), 50_000);
+        let ring_length = encoding_cache.ring.lock().objects.len();
+        assert!(ring_length < 150, "{ring_length}");
+        assert_eq!(list(&encoding_cache, &living), 50);
+        // The encoding of an object that nobody else holds is not cached.
         let alone = objects(1);
-        encoding_cache.keep(&alone[0], &[0; LENGTH]);
-        assert_eq!((alone[0].encoding.length(), encoding_cache.held()), (None, 50_000));
+        encoding_cache.insert(&alone[0], &[0; LENGTH]);
+        assert_eq!((alone[0].encoding.length(), encoding_cache.size()), (None, 50_000));
     }
 
     #[test]
-    fn what_nobody_asks_for_is_given_back() {
+    fn unused_encodings_are_evicted_by_ticks() {
         let (encoding_cache, objects) = (EncodingCache::new(100_000), objects(100));
         list(&encoding_cache, &objects);
-        for _ in 0..3 * TICKS {
+        for _ in 0..3 * TICKS_PER_ROUND {
             list(&encoding_cache, &objects[..20]);
             encoding_cache.tick();
         }
-        assert_eq!((encoding_cache.held(), encoding_cache.ring.lock().objects.len()), (20_000, 20));
+        assert_eq!((encoding_cache.size(), encoding_cache.ring.lock().objects.len()), (20_000, 20));
         assert_eq!(objects[50].encoding.length(), Some(LENGTH));
     }
 
     #[test]
-    fn nothing_is_kept_without_a_budget() {
+    fn a_zero_limit_caches_nothing() {
         let (encoding_cache, objects) = (EncodingCache::new(0), objects(100));
         assert_eq!([list(&encoding_cache, &objects), list(&encoding_cache, &objects)], [0, 0]);
-        assert_eq!(encoding_cache.held(), 0);
+        assert_eq!(encoding_cache.size(), 0);
     }
 }

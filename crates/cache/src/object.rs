@@ -1,4 +1,4 @@
-//! What the log holds: objects as finished bytes, and the events that changed them.
+//! The content of the watch cache: objects as encoded bytes, and the events that changed them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,48 +8,48 @@ use parking_lot::Mutex;
 use pintle_value::Str;
 
 use crate::encoding_cache::Encoding;
-use crate::fields::SelectableValues;
+use crate::selectable_values::SelectableValues;
 
-/// What selection and splicing need to know of an object without parsing it. There is one for every object in memory, so
-/// it holds places in the JSON rather than copies.
+/// What selectors and encoders need to know of an object without decoding it. Every object in memory has one, so it
+/// holds offsets into the JSON instead of copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectIndex {
-    /// Where in the JSON `"resourceVersion":"…",` goes.
-    pub version_at: u32,
-    /// Where the JSON of an item of a typed list starts: after the opening brace, kind and apiVersion.
-    pub item_at: u32,
-    /// Where the members of `metadata.labels` start, after the opening brace, and where they end.
+    /// The offset in the JSON at which `"resourceVersion":"…",` is inserted.
+    pub resource_version_offset: u32,
+    /// The offset at which the JSON of an item of a typed list starts: after the opening brace, kind and apiVersion.
+    pub item_offset: u32,
+    /// The start and end offset of the members of `metadata.labels`, without the braces.
     pub labels: (u32, u32),
-    /// The values of the kind's selectable fields, in the kind's order.
+    /// The values of the kind's selectable fields, in the order of the kind.
     pub fields: SelectableValues,
 }
 
 /// The key of an object, shared by all its versions and events.
 pub type Key = Arc<str>;
 
-/// One version of one object.
+/// One version of an object.
 #[derive(Debug)]
 pub struct Object {
-    /// `namespace/name`, or `name` in the cluster's scope.
+    /// `namespace/name`, or `name` if the kind is cluster-scoped.
     pub key: Key,
-    /// The revision that made this version: its resourceVersion.
+    /// The revision that wrote this version: its resourceVersion.
     pub revision: u64,
-    /// JSON at the hub version, without the resourceVersion.
+    /// The JSON at the storage version, without the resourceVersion.
     pub json: Bytes,
-    /// What is known of it without parsing.
+    /// What is known without decoding.
     pub index: ObjectIndex,
-    /// Another encoding of it, at the same version and with the resourceVersion.
+    /// The cached encoding in another format, at the same version and with the resourceVersion.
     pub encoding: Encoding,
 }
 
 impl Object {
-    /// A version of an object.
+    /// Creates a version of an object.
     #[must_use]
     pub fn new(key: Key, revision: u64, json: Bytes, index: ObjectIndex) -> Self {
         Self { key, revision, json, index, encoding: Encoding::default() }
     }
 
-    /// The namespace, or `""`.
+    /// The namespace; empty if the kind is cluster-scoped.
     #[must_use]
     pub fn namespace(&self) -> &str {
         namespace_of(&self.key)
@@ -66,7 +66,7 @@ impl Object {
     pub fn label(&self, key: &str) -> Option<&str> {
         let (start, end) = self.index.labels;
         let mut rest = self.json.get(start as usize..end as usize)?;
-        // Neither keys nor values of labels hold anything that JSON escapes.
+        // Neither keys nor values of labels contain characters that JSON escapes.
         while let Some(member) = rest.strip_prefix(b"\"") {
             let name = &member[..memchr::memchr(b'"', member)?];
             let value = member.get(name.len() + 3..)?;
@@ -74,31 +74,32 @@ impl Object {
             if name == key.as_bytes() {
                 return std::str::from_utf8(value).ok();
             }
-            // Behind the name, `":"`, the value, `"` and the comma.
+            // Skip the name, `":"`, the value, `"` and the comma.
             rest = member.get(name.len() + value.len() + 5..).unwrap_or_default();
         }
         None
     }
 
-    /// The value of a selectable field, by its place in the kind's order.
+    /// The value of a selectable field, by its index in the order of the kind.
     #[must_use]
-    pub fn field(&self, place: usize) -> &str {
-        self.index.fields.get(place)
+    pub fn field(&self, index: usize) -> &str {
+        self.index.fields.get(index)
     }
 
-    /// The finished JSON with a resourceVersion, from `start` (0, or [`ObjectIndex::item_at`]) on, appended to `out`.
+    /// Appends the JSON with a resourceVersion to `out`, from the offset `start` (0 or [`ObjectIndex::item_offset`])
+    /// on.
     pub fn write_json(&self, start: u32, revision: u64, out: &mut Vec<u8>) {
-        self.write_around(start as usize..self.json.len(), revision, out);
+        self.write_range(start as usize..self.json.len(), revision, out);
     }
 
-    /// A part of the finished JSON that the resourceVersion goes into, with it, appended to `out`.
-    pub fn write_part(&self, part: Range<u32>, revision: u64, out: &mut Vec<u8>) {
-        self.write_around(part.start as usize..part.end as usize, revision, out);
+    /// Appends a part of the JSON with a resourceVersion to `out`. The part contains the resourceVersion's offset.
+    pub fn write_json_range(&self, part: Range<u32>, revision: u64, out: &mut Vec<u8>) {
+        self.write_range(part.start as usize..part.end as usize, revision, out);
     }
 
-    fn write_around(&self, part: Range<usize>, revision: u64, out: &mut Vec<u8>) {
+    fn write_range(&self, part: Range<usize>, revision: u64, out: &mut Vec<u8>) {
         let end = part.end.min(self.json.len());
-        let split = (self.index.version_at as usize).min(end);
+        let split = (self.index.resource_version_offset as usize).min(end);
         let start = part.start.min(split);
         out.extend_from_slice(&self.json[start..split]);
         out.extend_from_slice(b"\"resourceVersion\":\"");
@@ -108,7 +109,7 @@ impl Object {
     }
 }
 
-/// The namespace in a key, or `""`.
+/// The namespace of a key; empty if the kind is cluster-scoped.
 pub(crate) fn namespace_of(key: &str) -> &str {
     key.split_once('/').map_or("", |(namespace, _)| namespace)
 }
@@ -128,41 +129,42 @@ fn push_decimal(out: &mut Vec<u8>, mut n: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Which finished form of an event: chosen by whoever renders it.
+/// Identifies one encoded frame of an event. The encoder chooses the values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameKey {
-    /// The encoding, and what is shown.
-    pub form: u32,
-    /// Group and version that the object is shown at, if that is not the one it is stored at.
+    /// The format and the content.
+    pub format: u32,
+    /// The group and version of the object, if they are not those that it is stored at.
     pub version: Option<[Str; 2]>,
 }
 
-/// A finished form of an event, shared by all watchers that want it.
+/// The encoded frame of an event, shared by all watchers that need it.
 pub type Frame = Bytes;
 
 /// One committed change of one key.
 #[derive(Debug)]
 pub struct Event {
-    /// `namespace/name`, or `name` in the cluster's scope.
+    /// `namespace/name`, or `name` if the kind is cluster-scoped.
     pub key: Key,
     /// The revision of the change.
     pub revision: u64,
-    /// The object after it; `None` for a deletion.
+    /// The object after the change; `None` for a deletion.
     pub object: Option<Arc<Object>>,
-    /// The object before it; `None` for a creation.
+    /// The object before the change; `None` for a creation.
     pub previous: Option<Arc<Object>>,
-    /// `None` once the event is too old to keep any.
+    /// `None` once the event is too old to keep frames.
     frames: Mutex<Option<Vec<(FrameKey, Frame)>>>,
 }
 
 impl Event {
-    /// A change.
+    /// Creates an event.
     #[must_use]
     pub fn new(key: Key, revision: u64, object: Option<Arc<Object>>, previous: Option<Arc<Object>>) -> Self {
         Self { key, revision, object, previous, frames: Mutex::new(Some(Vec::new())) }
     }
 
-    /// The finished form of this key, made with `render` by the first who asks, or by each who asks once the event is old.
+    /// The frame of this key. The first caller makes it with `render`; if the event is too old to keep frames, every
+    /// caller does.
     pub fn frame(&self, key: FrameKey, render: impl FnOnce() -> Frame) -> Frame {
         let find = |frames: &Option<Vec<(FrameKey, Frame)>>| {
             frames.iter().flatten().find(|(k, _)| *k == key).map(|(_, frame)| frame.clone())
@@ -170,7 +172,7 @@ impl Event {
         if let Some(frame) = find(&self.frames.lock()) {
             return frame;
         }
-        // Made outside the lock: two watchers may both make it once, none waits for the other.
+        // Rendered outside the lock: two watchers may both render it, but neither waits for the other.
         let frame = render();
         let mut frames = self.frames.lock();
         if let Some(first) = find(&frames) {
@@ -182,25 +184,25 @@ impl Event {
         frame
     }
 
-    /// Gives up the finished forms and keeps none from now on.
-    pub(crate) fn forget_frames(&self) {
+    /// Drops the frames and keeps none from now on.
+    pub(crate) fn drop_frames(&self) {
         let frames = self.frames.lock().take();
         drop(frames);
     }
 
-    /// About how many bytes the event and its objects take.
-    pub(crate) fn size(&self) -> usize {
-        self.weight() + self.object.as_ref().map_or(0, |o| o.json.len())
+    /// The approximate size of the event and its objects in a watch buffer.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.retained_bytes() + self.object.as_ref().map_or(0, |o| o.json.len())
     }
 
-    /// About how long a finished form is.
-    pub(crate) fn frame_length(&self) -> usize {
+    /// The approximate size of a frame.
+    pub(crate) fn frame_size(&self) -> usize {
         100 + self.object.as_ref().or(self.previous.as_ref()).map_or(0, |object| object.json.len())
     }
 
-    /// How many bytes of objects the event keeps alive beyond the newest ones, for the window's budget.
+    /// The approximate memory that the event retains besides the newest objects, for the history limits.
     #[must_use]
-    pub fn weight(&self) -> usize {
+    pub fn retained_bytes(&self) -> usize {
         200 + self.previous.as_ref().map_or(0, |o| 200 + o.json.len())
     }
 }
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_read_in_place() {
+    fn labels_are_read_from_the_json() {
         let json = r#"{"a":"1","app.kubernetes.io/name":"web","e":"","z":"a"}"#;
         for (key, value) in
             [("a", Some("1")), ("app.kubernetes.io/name", Some("web")), ("e", Some("")), ("z", Some("a"))]
@@ -229,7 +231,7 @@ mod tests {
             check(json, key, None);
         }
         check("{}", "a", None);
-        // Whatever the text is, nothing is read beyond it.
+        // Malformed text is never read beyond its end.
         for json in [r#"{"a}"#, r#"{"a"}"#, r#"{"a":}"#, r#"{"a":"}"#, "{1}"] {
             check(json, "a", None);
             check(json, "b", None);

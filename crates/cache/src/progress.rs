@@ -1,37 +1,37 @@
-//! How far the cache has come, and waiting for it to come further.
+//! The progress of the cache, and waiting for it.
 
 use tokio::sync::watch;
 
-/// The newest revision up to which every log is complete.
+/// The revision up to which every watch cache is complete.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    applied: watch::Sender<u64>,
+    applied_revision: watch::Sender<u64>,
 }
 
 impl Progress {
     pub(crate) fn new(revision: u64) -> Self {
-        Self { applied: watch::Sender::new(revision) }
+        Self { applied_revision: watch::Sender::new(revision) }
     }
 
     pub(crate) fn get(&self) -> u64 {
-        *self.applied.borrow()
+        *self.applied_revision.borrow()
     }
 
     pub(crate) fn advance(&self, revision: u64) {
-        self.applied.send_if_modified(|applied| {
-            let further = revision > *applied;
-            if further {
-                *applied = revision;
+        self.applied_revision.send_if_modified(|applied_revision| {
+            let advanced = revision > *applied_revision;
+            if advanced {
+                *applied_revision = revision;
             }
-            further
+            advanced
         });
     }
 
-    pub(crate) async fn reaches(&self, revision: u64) {
+    pub(crate) async fn wait_until_fresh(&self, revision: u64) {
         if self.get() >= revision {
             return;
         }
         // The sender lives as long as `self`, so waiting cannot fail.
-        let _ = self.applied.subscribe().wait_for(|applied| *applied >= revision).await;
+        let _ = self.applied_revision.subscribe().wait_for(|applied_revision| *applied_revision >= revision).await;
     }
 }

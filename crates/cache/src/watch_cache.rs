@@ -1,4 +1,4 @@
-//! One collection's map of versions and log of events.
+//! The watch cache of one collection: a map of object versions and a log of events.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -9,30 +9,30 @@ use parking_lot::{Mutex, RwLock};
 use pintle_value::Str;
 
 use crate::corrupt::{CorruptObject, CorruptObjects};
-use crate::counts::Counts;
+use crate::remaining_counts::RemainingCounts;
 use crate::watcher::{WatchScope, Watcher, WatcherSet};
 use crate::{Event, Key, Object, ObjectIndex};
 
-/// How many keys are counted under one hold of the lock.
-const STRIDE: usize = 4096;
-/// How many keys of a walk are looked at under one hold of it.
-const PAGE: usize = 512;
+/// The number of keys that are counted under one lock.
+const COUNT_BATCH: usize = 4096;
+/// The number of keys that [`WatchCache::objects`] reads under one lock.
+const PAGE_KEYS: usize = 512;
 
-/// A revision that the window no longer reaches was asked for.
+/// The requested revision is older than the retained history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooOld {
-    /// The oldest revision that can still be asked for.
+    /// The oldest revision that is available.
     pub oldest: u64,
 }
 
-/// Which keys of a collection.
+/// A range of keys of a collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeyRange {
-    /// All of them.
+    /// All keys.
     All,
-    /// Those of a namespace.
+    /// The keys of a namespace.
     Namespace(Str),
-    /// A single one.
+    /// A single key.
     Key(Str),
 }
 
@@ -49,7 +49,7 @@ impl KeyRange {
         }
     }
 
-    /// The first key there can be, if that is known.
+    /// The smallest possible key, if it is known.
     fn first(&self) -> Option<Str> {
         match self {
             KeyRange::All => None,
@@ -59,27 +59,27 @@ impl KeyRange {
     }
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Debug, Default)]
-pub struct Page {
-    /// The objects in the order of their keys.
+pub struct ObjectPage {
+    /// The objects in key order.
     pub objects: Vec<Arc<Object>>,
-    /// The last key looked at; go on behind it. `None` at the end of the range.
+    /// The last key that was read; continue after it. `None` at the end of the range.
     pub last: Option<Key>,
 }
 
-/// A key's version: the revision and the object, or `None` for a tombstone.
-type Version = (u64, Option<Arc<Object>>);
+/// A version of a key: the revision and the object, or `None` for a tombstone.
+type ObjectVersion = (u64, Option<Arc<Object>>);
 
-/// The versions of a key that the window reaches, newest apart because it is what nearly every read wants.
+/// The retained versions of a key. The newest one is separate because nearly every read wants it.
 #[derive(Debug)]
-struct Versions {
-    newest: Version,
+struct ObjectVersions {
+    newest: ObjectVersion,
     /// Ascending by revision.
-    older: Vec<Version>,
+    older: Vec<ObjectVersion>,
 }
 
-impl Versions {
+impl ObjectVersions {
     fn at(&self, revision: u64) -> Option<&Arc<Object>> {
         if self.newest.0 <= revision {
             return self.newest.1.as_ref();
@@ -90,61 +90,61 @@ impl Versions {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    versions: BTreeMap<Key, Versions>,
+struct WatchCacheState {
+    versions: BTreeMap<Key, ObjectVersions>,
     events: VecDeque<Arc<Event>>,
-    /// Events after this revision are all in the log, and states at or after it can be read.
+    /// The log has all events after this revision, and states at or after it can be read.
     valid_from: u64,
-    live: usize,
-    faults: CorruptObjects,
-    /// The last revision at which something began or ceased to be unreadable.
-    interrupted: u64,
+    live_objects: usize,
+    corrupt: CorruptObjects,
+    /// The last revision at which an object became corrupt or ceased to be.
+    last_corruption_change: u64,
 }
 
-/// What a change leaves behind.
+/// The state of a key after a change.
 #[derive(Debug)]
-pub(crate) enum After {
+pub(crate) enum NewState {
     /// An object.
     Object(Object),
-    /// Something that cannot be read, and why.
-    CorruptObject(Str),
-    /// Nothing.
-    Gone,
+    /// A value that cannot be decoded, and why.
+    Corrupt(Str),
+    /// The key is deleted.
+    Deleted,
 }
 
-/// A change on its way into a log.
+/// A change to be appended.
 #[derive(Debug)]
-pub(crate) struct Written {
-    /// `namespace/name`, or `name` in the cluster's scope.
+pub(crate) struct PendingChange {
+    /// `namespace/name`, or `name` if the kind is cluster-scoped.
     pub(crate) key: Key,
     /// The revision of the change.
     pub(crate) revision: u64,
-    /// What is there after it.
-    pub(crate) after: After,
+    /// The state of the key after the change.
+    pub(crate) new_state: NewState,
 }
 
-impl State {
-    /// Takes a change. What it breaks is nothing that can be told of; what comes after that is told as a change of what was
-    /// there before.
-    fn append(&mut self, Written { key, revision, after }: Written) -> Option<Arc<Event>> {
-        let ended = self.faults.end(&key, revision);
-        if ended.is_some() || matches!(after, After::CorruptObject(_)) {
-            self.interrupted = revision;
+impl WatchCacheState {
+    /// Appends a change. A change to a corrupt value makes no event; the change after it makes one whose previous
+    /// object is the last decodable one.
+    fn append(&mut self, PendingChange { key, revision, new_state }: PendingChange) -> Option<Arc<Event>> {
+        let resolved = self.corrupt.resolve(&key, revision);
+        if resolved.is_some() || matches!(new_state, NewState::Corrupt(_)) {
+            self.last_corruption_change = revision;
         }
-        let last = ended.flatten();
-        let (object, fault) = match after {
-            After::Object(object) => (Some(object), None),
-            After::CorruptObject(why) => (None, Some(why)),
-            After::Gone => (None, None),
+        let last_object = resolved.flatten();
+        let (object, reason) = match new_state {
+            NewState::Object(object) => (Some(object), None),
+            NewState::Corrupt(reason) => (None, Some(reason)),
+            NewState::Deleted => (None, None),
         };
-        let (key, object, previous) = self.put(key, revision, object);
-        let previous = last.or(previous);
-        if let Some(why) = fault {
-            self.faults.begin(key, revision, why, previous);
+        let (key, object, previous) = self.put_version(key, revision, object);
+        let previous = last_object.or(previous);
+        if let Some(reason) = reason {
+            self.corrupt.insert(key, revision, reason, previous);
             return None;
         }
         if object.is_none() && previous.is_none() {
-            // Nobody has seen it, unless long ago.
+            // No watcher knows the object; drop it unless an older version is still retained.
             if self.versions.get(&*key).is_some_and(|v| v.older.iter().all(|(_, object)| object.is_none())) {
                 self.versions.remove(&*key);
             }
@@ -155,8 +155,8 @@ impl State {
         Some(event)
     }
 
-    /// Puts a version in. Gives the key that all versions share, the version and the one before it.
-    fn put(
+    /// Adds a version. Returns the key that all versions share, the version and the previous one.
+    fn put_version(
         &mut self,
         key: Key,
         revision: u64,
@@ -164,8 +164,8 @@ impl State {
     ) -> (Key, Option<Arc<Object>>, Option<Arc<Object>>) {
         let Some(versions) = self.versions.get_mut(&*key) else {
             let object = object.map(Arc::new);
-            self.live += usize::from(object.is_some());
-            let versions = Versions { newest: (revision, object.clone()), older: Vec::new() };
+            self.live_objects += usize::from(object.is_some());
+            let versions = ObjectVersions { newest: (revision, object.clone()), older: Vec::new() };
             self.versions.insert(key.clone(), versions);
             return (key, object, None);
         };
@@ -174,8 +174,8 @@ impl State {
         let key = previous.as_ref().map_or(key, |previous| previous.key.clone());
         let object = object.map(|object| Arc::new(Object { key: key.clone(), ..object }));
         match (previous.is_some(), object.is_some()) {
-            (true, false) => self.live -= 1,
-            (false, true) => self.live += 1,
+            (true, false) => self.live_objects -= 1,
+            (false, true) => self.live_objects += 1,
             _ => {}
         }
         let before = std::mem::replace(&mut versions.newest, (revision, object.clone()));
@@ -183,29 +183,29 @@ impl State {
         (key, object, previous)
     }
 
-    /// Every object that can be seen, some of them more than once.
+    /// All retained objects. Some occur more than once.
     fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
         let of_versions = self.versions.values().flat_map(|v| v.older.iter().chain([&v.newest]));
         let of_events = self.events.iter().flat_map(|event| event.object.iter().chain(&event.previous));
         of_versions.filter_map(|(_, object)| object.as_ref()).chain(of_events)
     }
 
-    /// Puts other objects in the place of those that `by` has one for.
+    /// Replaces the objects for which `by` returns another one.
     fn replace(&mut self, by: impl Fn(&Arc<Object>) -> Option<Arc<Object>>) {
-        let other = |object: &Option<Arc<Object>>| object.as_ref().map(|o| by(o).unwrap_or_else(|| o.clone()));
+        let replaced = |object: &Option<Arc<Object>>| object.as_ref().map(|o| by(o).unwrap_or_else(|| o.clone()));
         for versions in self.versions.values_mut() {
             for (_, object) in versions.older.iter_mut().chain([&mut versions.newest]) {
-                *object = other(object);
+                *object = replaced(object);
             }
         }
         for event in &mut self.events {
-            let (object, previous) = (other(&event.object), other(&event.previous));
+            let (object, previous) = (replaced(&event.object), replaced(&event.previous));
             *event = Arc::new(Event::new(event.key.clone(), event.revision, object, previous));
         }
     }
 
-    /// The keys of a range in order, from behind `after` on.
-    fn keys(&self, range: &KeyRange, after: Option<&str>) -> impl Iterator<Item = (&Key, &Versions)> {
+    /// The keys of a range in order, after the key `after`.
+    fn keys(&self, range: &KeyRange, after: Option<&str>) -> impl Iterator<Item = (&Key, &ObjectVersions)> {
         let first = range.first();
         let start = match (after, &first) {
             (Some(key), _) => Bound::Excluded(key),
@@ -216,22 +216,23 @@ impl State {
     }
 }
 
-/// One collection: every object of a kind in a logical cluster, whatever versions and groups show it.
+/// The watch cache of one collection: all objects of a kind in a logical cluster, whatever groups and versions serve
+/// it.
 #[derive(Debug)]
 pub struct WatchCache {
     prefix: Str,
-    state: RwLock<State>,
+    state: RwLock<WatchCacheState>,
     watchers: WatcherSet,
-    counts: Mutex<Counts>,
+    remaining_counts: Mutex<RemainingCounts>,
 }
 
 impl WatchCache {
     pub(crate) fn new(prefix: Str, valid_from: u64) -> Self {
         Self {
             prefix,
-            state: RwLock::new(State { valid_from, ..State::default() }),
+            state: RwLock::new(WatchCacheState { valid_from, ..WatchCacheState::default() }),
             watchers: WatcherSet::default(),
-            counts: Mutex::default(),
+            remaining_counts: Mutex::default(),
         }
     }
 
@@ -244,7 +245,7 @@ impl WatchCache {
     /// The object of a key, now or at a revision.
     ///
     /// # Errors
-    /// The revision is older than the window.
+    /// Returns an error if the revision is older than the history.
     pub fn get(&self, key: &str, at: Option<u64>) -> Result<Option<Arc<Object>>, TooOld> {
         let state = self.state.read();
         if let Some(revision) = at
@@ -255,40 +256,40 @@ impl WatchCache {
         Ok(state.versions.get(key).and_then(|v| v.at(at.unwrap_or(u64::MAX))).cloned())
     }
 
-    /// The object of a key now.
+    /// The current object of a key.
     ///
     /// # Errors
-    /// Something is stored there that cannot be read.
+    /// Returns an error if the stored object is corrupt.
     pub fn read(&self, key: &str) -> Result<Option<Arc<Object>>, CorruptObject> {
         let state = self.state.read();
         let object = state.versions.get(key).and_then(|versions| versions.newest.1.clone());
-        if object.is_none() && state.faults.now() > 0 {
-            let corrupt = state.faults.at(&KeyRange::Key(key.into()), u64::MAX - 1).into_iter().next();
+        if object.is_none() && state.corrupt.corrupt_count() > 0 {
+            let corrupt = state.corrupt.at(&KeyRange::Key(key.into()), u64::MAX - 1).into_iter().next();
             return corrupt.map_or(Ok(None), Err);
         }
         Ok(object)
     }
 
-    /// What is stored in a range but cannot be read, at a revision that the window reaches, or now.
+    /// The corrupt objects of a range, at a retained revision or now.
     #[must_use]
     pub fn corrupt(&self, range: &KeyRange, at: Option<u64>) -> Vec<CorruptObject> {
-        self.state.read().faults.at(range, at.unwrap_or(u64::MAX - 1))
+        self.state.read().corrupt.at(range, at.unwrap_or(u64::MAX - 1))
     }
 
-    /// Up to `max` keys' objects at a revision, from behind `after` on. Holds the lock for this page only: a long list
-    /// asks for page after page at the same revision and sees one state.
+    /// The objects of up to `max` keys at a revision, after the key `after`. Takes the lock for this page only: a long
+    /// list reads page after page at the same revision and gets a consistent state.
     ///
     /// # Errors
-    /// The revision is older than the window.
-    pub fn page(&self, range: &KeyRange, after: Option<&str>, at: u64, max: usize) -> Result<Page, TooOld> {
+    /// Returns an error if the revision is older than the history.
+    pub fn page(&self, range: &KeyRange, after: Option<&str>, at: u64, max: usize) -> Result<ObjectPage, TooOld> {
         let state = self.state.read();
         if at < state.valid_from {
             return Err(TooOld { oldest: state.valid_from });
         }
-        let mut page = Page { objects: Vec::with_capacity(max.min(state.live).min(1024)), last: None };
+        let mut page = ObjectPage { objects: Vec::with_capacity(max.min(state.live_objects).min(1024)), last: None };
         let mut last: Option<&Key> = None;
-        for (looked_at, (key, versions)) in state.keys(range, after).enumerate() {
-            if looked_at == max {
+        for (scanned, (key, versions)) in state.keys(range, after).enumerate() {
+            if scanned == max {
                 page.last = last.cloned();
                 return Ok(page);
             }
@@ -300,24 +301,24 @@ impl WatchCache {
         Ok(page)
     }
 
-    /// The objects in a range now, page after page. The newest state can always be read.
+    /// The current objects of a range, read page by page. The newest state is always readable.
     pub fn objects(self: &Arc<Self>, range: KeyRange) -> impl Iterator<Item = Arc<Object>> + use<> {
         let watch_cache = self.clone();
         let mut next = Some(None);
         let pages = std::iter::from_fn(move || {
             let after: Option<Key> = next.take()?;
-            let page = watch_cache.page(&range, after.as_deref(), u64::MAX, PAGE).ok()?;
+            let page = watch_cache.page(&range, after.as_deref(), u64::MAX, PAGE_KEYS).ok()?;
             next = page.last.map(Some);
             Some(page.objects)
         });
         pages.flatten()
     }
 
-    /// How many objects a range has at a revision behind the key `last`, which ends a chunk of `chunk` objects that began
-    /// behind `after`. Whoever asks chunk after chunk has the objects counted once.
+    /// The number of objects of a range at a revision after the key `last`, which ends a chunk of `chunk` objects that
+    /// began after `after`. For a client that lists chunk after chunk, the objects are counted only once.
     ///
     /// # Errors
-    /// The revision is older than the window.
+    /// Returns an error if the revision is older than the history.
     pub fn remaining(
         &self,
         range: &KeyRange,
@@ -326,12 +327,12 @@ impl WatchCache {
         chunk: usize,
         last: &str,
     ) -> Result<usize, TooOld> {
-        let known = self.counts.lock().find(range, at, after);
+        let known = self.remaining_counts.lock().find(range, at, after);
         let remaining = match known {
             Some(remaining) => remaining.saturating_sub(chunk),
             None => self.count(range, Some(last), at)?,
         };
-        self.counts.lock().keep(range, at, last, remaining);
+        self.remaining_counts.lock().insert(range, at, last, remaining);
         Ok(remaining)
     }
 
@@ -344,7 +345,7 @@ impl WatchCache {
                 return Err(TooOld { oldest: state.valid_from });
             }
             let mut last = None;
-            for (key, versions) in state.keys(range, from.as_deref()).take(STRIDE) {
+            for (key, versions) in state.keys(range, from.as_deref()).take(COUNT_BATCH) {
                 last = Some(key);
                 total += usize::from(versions.at(at).is_some());
             }
@@ -355,41 +356,41 @@ impl WatchCache {
         }
     }
 
-    /// How many objects there are now.
+    /// The current number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.state.read().live
+        self.state.read().live_objects
     }
 
-    /// True if there is no object now.
+    /// True if there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The revision of the newest change, or where the log starts. The collection's state at it is complete, even while
-    /// other collections are not yet told of as much.
+    /// The revision of the newest event, or the one at which the log starts. The state of this collection is complete
+    /// at it even if other collections are still behind.
     #[must_use]
     pub fn newest_revision(&self) -> u64 {
         let state = self.state.read();
         state.events.back().map_or(state.valid_from, |event| event.revision)
     }
 
-    /// The revision from which on the log is complete.
+    /// The revision after which the log is complete.
     #[must_use]
     pub fn valid_from(&self) -> u64 {
         self.state.read().valid_from
     }
 
-    /// A watcher of all changes in a scope after a revision. Whether the revision is still in the window shows at the
+    /// Creates a watcher of all events of a scope after a revision. Whether the revision is retained is checked by the
     /// first [`Watcher::next`].
     #[must_use]
     pub fn watch(self: &Arc<Self>, scope: WatchScope, after: u64) -> Watcher {
         Watcher::new(self.clone(), scope, after, false)
     }
 
-    /// The same for someone who has to hear of everything: where something comes that cannot be read, whatever scope it is
-    /// in, or something did after the revision, it is as if the window did not reach that far.
+    /// Like [`WatchCache::watch`], for a client that must not miss a change: if an object of any scope becomes corrupt
+    /// after the revision, the watcher fails as if the revision were not retained.
     #[must_use]
     pub fn watch_until_corrupt(self: &Arc<Self>, scope: WatchScope, after: u64) -> Watcher {
         Watcher::new(self.clone(), scope, after, true)
@@ -399,80 +400,81 @@ impl WatchCache {
         &self.watchers
     }
 
-    /// Up to `max` events after a revision that `wanted` says yes to, and the revision of the last event looked at. With
-    /// `sees_corrupt` nothing may have come after it that could not be read.
+    /// Returns up to `max` events after a revision for which `matches` is true, the revision of the last scanned event,
+    /// and whether it is the newest. With `stops_at_corrupt`, fails if an object became corrupt after the revision.
     pub(crate) fn events_after(
         &self,
         revision: u64,
         max: usize,
-        sees_corrupt: bool,
-        wanted: impl Fn(&Event) -> bool,
+        stops_at_corrupt: bool,
+        matches: impl Fn(&Event) -> bool,
     ) -> Result<(Vec<Arc<Event>>, u64, bool), TooOld> {
         let state = self.state.read();
-        let oldest = if sees_corrupt { state.valid_from.max(state.interrupted) } else { state.valid_from };
+        let oldest =
+            if stops_at_corrupt { state.valid_from.max(state.last_corruption_change) } else { state.valid_from };
         if revision < oldest {
             return Err(TooOld { oldest });
         }
         let start = state.events.partition_point(|e| e.revision <= revision);
         let mut events = Vec::new();
-        let mut seen = revision;
-        for (looked_at, event) in state.events.range(start..).enumerate() {
-            if looked_at >= max {
-                return Ok((events, seen, false));
+        let mut last_revision = revision;
+        for (scanned, event) in state.events.range(start..).enumerate() {
+            if scanned >= max {
+                return Ok((events, last_revision, false));
             }
-            seen = event.revision;
-            if wanted(event) {
+            last_revision = event.revision;
+            if matches(event) {
                 events.push(event.clone());
             }
         }
-        Ok((events, seen, true))
+        Ok((events, last_revision, true))
     }
 
-    /// Puts an object that existed before the log starts.
-    pub(crate) fn seed(&self, Written { key, revision, after }: Written) {
+    /// Inserts an object that existed before the start of the log.
+    pub(crate) fn insert_initial(&self, PendingChange { key, revision, new_state }: PendingChange) {
         let mut state = self.state.write();
-        let object = match after {
-            After::Object(object) => object,
-            After::CorruptObject(why) => return state.faults.begin(key, revision, why, None),
-            After::Gone => return,
+        let object = match new_state {
+            NewState::Object(object) => object,
+            NewState::Corrupt(reason) => return state.corrupt.insert(key, revision, reason, None),
+            NewState::Deleted => return,
         };
-        let versions = Versions { newest: (revision, Some(Arc::new(object))), older: Vec::new() };
+        let versions = ObjectVersions { newest: (revision, Some(Arc::new(object))), older: Vec::new() };
         if state.versions.insert(key, versions).is_none() {
-            state.live += 1;
+            state.live_objects += 1;
         }
     }
 
-    /// Describes every object anew. Those whose description fails keep the one that they have.
+    /// Runs the indexer on every object again. Objects for which it fails keep their index.
     pub(crate) fn reindex(&self, index: impl Fn(&[u8]) -> Option<ObjectIndex>) {
         let known: Vec<Arc<Object>> = self.state.read().objects().cloned().collect();
-        let mut made: HashMap<*const Object, Arc<Object>> = HashMap::new();
+        let mut reindexed: HashMap<*const Object, Arc<Object>> = HashMap::new();
         for object in &known {
-            if let Entry::Vacant(place) = made.entry(Arc::as_ptr(object))
+            if let Entry::Vacant(place) = reindexed.entry(Arc::as_ptr(object))
                 && let Some(index) = index(&object.json)
             {
                 let (key, revision, json) = (object.key.clone(), object.revision, object.json.clone());
                 place.insert(Arc::new(Object::new(key, revision, json, index)));
             }
         }
-        // What was appended meanwhile is described already.
-        self.state.write().replace(|object| made.get(&Arc::as_ptr(object)).cloned());
+        // Changes that were appended meanwhile are already indexed.
+        self.state.write().replace(|object| reindexed.get(&Arc::as_ptr(object)).cloned());
     }
 
-    /// Appends changes, in order, and hands them to those who watch. They are woken by [`WatchCache::wake`].
-    pub(crate) fn append(&self, changes: Vec<Written>) -> Vec<Arc<Event>> {
+    /// Appends changes in order and puts their events into the watch buffers. [`WatchCache::wake`] wakes the watchers.
+    pub(crate) fn append(&self, changes: Vec<PendingChange>) -> Vec<Arc<Event>> {
         let mut state = self.state.write();
-        let corrupt = state.faults.now();
+        let corrupt = state.corrupt.corrupt_count();
         let events: Vec<_> = changes.into_iter().filter_map(|change| state.append(change)).collect();
-        let breaks = state.faults.now() > corrupt;
+        let has_new_corrupt = state.corrupt.corrupt_count() > corrupt;
         drop(state);
-        self.watchers.offer(&events);
-        if breaks {
+        self.watchers.enqueue(&events);
+        if has_new_corrupt {
             self.watchers.interrupt();
         }
         events
     }
 
-    /// Wakes those who were handed these events.
+    /// Wakes the watchers that have received these events.
     pub(crate) fn wake(&self, events: &[Arc<Event>]) {
         self.watchers.wake(events);
     }
@@ -483,9 +485,9 @@ impl WatchCache {
         let state = &mut *state;
         let event = state.events.pop_front()?;
         state.valid_from = state.valid_from.max(event.revision);
-        state.faults.forget(state.valid_from);
+        state.corrupt.trim(state.valid_from);
         if let Some(versions) = state.versions.get_mut(&*event.key) {
-            // What the event made is now the oldest version that can be asked for.
+            // The version that the event created is now the oldest readable one.
             let before = versions.older.partition_point(|(r, _)| *r < event.revision);
             versions.older.drain(..before);
             if versions.older.first().is_some_and(|(_, object)| object.is_none()) {

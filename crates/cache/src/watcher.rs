@@ -1,5 +1,5 @@
-//! Watchers: cursors in a log. A live watcher is handed the events of its scope; one that does not keep up loses its
-//! queue, not events, since it then reads on from the log at its own pace.
+//! Watchers: cursors in the log of a watch cache. A live watcher has a buffer that receives the events of its scope. A
+//! slow watcher loses its buffer but no events: it continues to read from the log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,61 +13,62 @@ use crate::object::namespace_of;
 use crate::watch_cache::{TooOld, WatchCache};
 use crate::{Event, Object};
 
-/// How many events wait in a live watcher's queue before it has to read from the log, and how many bytes: what waits is
-/// kept even when the window no longer has it.
-const QUEUE: usize = 1024;
-const QUEUE_BYTES: usize = 256 << 10;
-/// How many events of the log are looked at under one hold of its lock.
-const STRIDE: usize = 4096;
+/// The limits of a watch buffer, in events and in bytes; a watcher that exceeds them reads from the log. Buffered
+/// events stay in memory even after the history has dropped them.
+const MAX_QUEUED_EVENTS: usize = 1024;
+const MAX_QUEUED_BYTES: usize = 256 << 10;
+/// The number of events of the log that are scanned under one lock.
+const READ_BATCH: usize = 4096;
 
-/// Which events a watcher is woken for.
+/// Which events a watcher receives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WatchScope {
-    /// All of the collection.
+    /// All events of the collection.
     All,
-    /// Those of a namespace.
+    /// The events of a namespace.
     Namespace(Str),
-    /// Those of one object, by its key.
+    /// The events of one object, by its key.
     Key(Str),
-    /// Those of objects whose selectable field (by its place in the kind's order) has this value before or after.
+    /// The events of objects whose selectable field (by its index in the order of the kind) has this value before or
+    /// after the change.
     Field(usize, Str),
 }
 
 impl WatchScope {
-    fn wants(&self, event: &Event) -> bool {
+    fn matches(&self, event: &Event) -> bool {
         match self {
             WatchScope::All => true,
             WatchScope::Namespace(namespace) => namespace_of(&event.key) == namespace,
             WatchScope::Key(key) => *event.key == **key,
-            WatchScope::Field(place, value) => {
-                let is = |o: &Option<Arc<Object>>| o.as_ref().is_some_and(|o| o.field(*place) == value);
-                is(&event.object) || is(&event.previous)
+            WatchScope::Field(index, value) => {
+                let has_value = |o: &Option<Arc<Object>>| o.as_ref().is_some_and(|o| o.field(*index) == value);
+                has_value(&event.object) || has_value(&event.previous)
             }
         }
     }
 }
 
-/// The part of a watcher that the log knows.
+/// The part of a watcher that the watch cache holds.
 #[derive(Debug)]
 struct WatchBuffer {
     id: u64,
-    /// It is for someone who has to hear of everything.
-    sees_corrupt: bool,
-    queue: Mutex<Queue>,
+    /// The watcher must not miss a change, so a corrupt object ends it.
+    stops_at_corrupt: bool,
+    queue: Mutex<EventQueue>,
     notify: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    /// True while events are handed over; false while the watcher reads from the log.
+struct EventQueue {
+    /// True while the watcher receives events; false while it reads from the log.
     live: bool,
     events: Vec<Arc<Event>>,
     bytes: usize,
 }
 
-impl Queue {
+impl EventQueue {
     fn is_full(&self) -> bool {
-        self.events.len() >= QUEUE || self.bytes >= QUEUE_BYTES
+        self.events.len() >= MAX_QUEUED_EVENTS || self.bytes >= MAX_QUEUED_BYTES
     }
 
     fn take(&mut self) -> Vec<Arc<Event>> {
@@ -75,7 +76,7 @@ impl Queue {
         std::mem::take(&mut self.events)
     }
 
-    fn put(&mut self, events: &[Arc<Event>]) {
+    fn push_all(&mut self, events: &[Arc<Event>]) {
         for event in events {
             if self.is_full() {
                 *self = Self::default();
@@ -83,99 +84,99 @@ impl Queue {
             if !self.live {
                 return;
             }
-            self.bytes += event.size();
+            self.bytes += event.queued_bytes();
             self.events.push(event.clone());
         }
     }
 }
 
-/// Who wants to know what: an event meets only the watchers whose scope it is in.
+/// The watchers by scope, so that an event only visits those whose scope matches.
 #[derive(Debug, Default)]
 pub(crate) struct WatcherSet {
-    next: AtomicU64,
-    watchers: Mutex<ByScope>,
+    next_id: AtomicU64,
+    watchers: Mutex<WatchersByScope>,
 }
 
 #[derive(Debug, Default)]
-struct ByScope {
+struct WatchersByScope {
     all: Vec<Arc<WatchBuffer>>,
     namespaces: HashMap<Str, Vec<Arc<WatchBuffer>>>,
     keys: HashMap<Str, Vec<Arc<WatchBuffer>>>,
-    /// By the field's place, then by its value: places that nobody wants are not looked at.
+    /// By the index of the field, then by its value. Fields that nobody watches cost nothing.
     fields: HashMap<usize, HashMap<Str, Vec<Arc<WatchBuffer>>>>,
 }
 
 impl WatcherSet {
-    fn join(&self, scope: &WatchScope, sees_corrupt: bool) -> Arc<WatchBuffer> {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let buffer = Arc::new(WatchBuffer { id, sees_corrupt, queue: Mutex::default(), notify: Notify::new() });
-        let mut by = self.watchers.lock();
+    fn add(&self, scope: &WatchScope, stops_at_corrupt: bool) -> Arc<WatchBuffer> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let buffer = Arc::new(WatchBuffer { id, stops_at_corrupt, queue: Mutex::default(), notify: Notify::new() });
+        let mut watchers = self.watchers.lock();
         match scope {
-            WatchScope::All => by.all.push(buffer.clone()),
+            WatchScope::All => watchers.all.push(buffer.clone()),
             WatchScope::Namespace(namespace) => {
-                by.namespaces.entry(namespace.clone()).or_default().push(buffer.clone());
+                watchers.namespaces.entry(namespace.clone()).or_default().push(buffer.clone());
             }
-            WatchScope::Key(key) => by.keys.entry(key.clone()).or_default().push(buffer.clone()),
-            WatchScope::Field(place, value) => {
-                by.fields.entry(*place).or_default().entry(value.clone()).or_default().push(buffer.clone());
+            WatchScope::Key(key) => watchers.keys.entry(key.clone()).or_default().push(buffer.clone()),
+            WatchScope::Field(index, value) => {
+                watchers.fields.entry(*index).or_default().entry(value.clone()).or_default().push(buffer.clone());
             }
         }
         buffer
     }
 
-    fn leave(&self, scope: &WatchScope, id: u64) {
-        fn take<K: std::hash::Hash + Eq>(map: &mut HashMap<K, Vec<Arc<WatchBuffer>>>, key: &K, id: u64) {
+    fn remove(&self, scope: &WatchScope, id: u64) {
+        fn remove_buffer<K: std::hash::Hash + Eq>(map: &mut HashMap<K, Vec<Arc<WatchBuffer>>>, key: &K, id: u64) {
             if let Some(list) = map.get_mut(key) {
-                list.retain(|m| m.id != id);
+                list.retain(|buffer| buffer.id != id);
                 if list.is_empty() {
                     map.remove(key);
                 }
             }
         }
-        let mut by = self.watchers.lock();
+        let mut watchers = self.watchers.lock();
         match scope {
-            WatchScope::All => by.all.retain(|m| m.id != id),
-            WatchScope::Namespace(namespace) => take(&mut by.namespaces, namespace, id),
-            WatchScope::Key(key) => take(&mut by.keys, key, id),
-            WatchScope::Field(place, value) => {
-                if let Some(values) = by.fields.get_mut(place) {
-                    take(values, value, id);
+            WatchScope::All => watchers.all.retain(|buffer| buffer.id != id),
+            WatchScope::Namespace(namespace) => remove_buffer(&mut watchers.namespaces, namespace, id),
+            WatchScope::Key(key) => remove_buffer(&mut watchers.keys, key, id),
+            WatchScope::Field(index, value) => {
+                if let Some(values) = watchers.fields.get_mut(index) {
+                    remove_buffer(values, value, id);
                     if values.is_empty() {
-                        by.fields.remove(place);
+                        watchers.fields.remove(index);
                     }
                 }
             }
         }
     }
 
-    /// Hands over events that came together, each to those whose scope it is in, without waking them.
-    pub(crate) fn offer(&self, events: &[Arc<Event>]) {
-        self.watchers.lock().each(events, |buffer, events| buffer.queue.lock().put(events));
+    /// Puts events into the buffers of the watchers whose scope matches, without waking them.
+    pub(crate) fn enqueue(&self, events: &[Arc<Event>]) {
+        self.watchers.lock().for_each_interested(events, |buffer, events| buffer.queue.lock().push_all(events));
     }
 
-    /// Makes those look into the log who have to hear of everything.
+    /// Makes the watchers that stop at corrupt objects check the log.
     pub(crate) fn interrupt(&self) {
-        self.watchers.lock().buffers().filter(|buffer| buffer.sees_corrupt).for_each(|buffer| {
-            *buffer.queue.lock() = Queue::default();
+        self.watchers.lock().buffers().filter(|buffer| buffer.stops_at_corrupt).for_each(|buffer| {
+            *buffer.queue.lock() = EventQueue::default();
             buffer.notify.notify_one();
         });
     }
 
-    /// Wakes those who were handed these events.
+    /// Wakes the watchers that have received these events.
     pub(crate) fn wake(&self, events: &[Arc<Event>]) {
-        self.watchers.lock().each(events, |buffer, _| buffer.notify.notify_one());
+        self.watchers.lock().for_each_interested(events, |buffer, _| buffer.notify.notify_one());
     }
 }
 
-impl ByScope {
+impl WatchersByScope {
     fn buffers(&self) -> impl Iterator<Item = &Arc<WatchBuffer>> {
         let by_field = self.fields.values().flat_map(HashMap::values);
         let scoped = self.namespaces.values().chain(self.keys.values()).chain(by_field);
         self.all.iter().chain(scoped.flatten())
     }
 
-    /// Goes through those who want to know of these events, each with a run of them that it wants.
-    fn each(&self, events: &[Arc<Event>], visit: impl Fn(&WatchBuffer, &[Arc<Event>])) {
+    /// Calls `visit` for every watcher whose scope matches, with a run of matching events.
+    fn for_each_interested(&self, events: &[Arc<Event>], visit: impl Fn(&WatchBuffer, &[Arc<Event>])) {
         let visit_all = |buffers: Option<&Vec<Arc<WatchBuffer>>>, events: &[Arc<Event>]| {
             buffers.into_iter().flatten().for_each(|buffer| visit(buffer, events));
         };
@@ -189,20 +190,20 @@ impl ByScope {
             return;
         }
         for event in events {
-            let alone = std::slice::from_ref(event);
-            visit_all(self.keys.get(&*event.key), alone);
-            for (place, values) in &self.fields {
-                let after = event.object.as_ref().map(|o| o.field(*place));
-                let before = event.previous.as_ref().map(|o| o.field(*place)).filter(|value| Some(*value) != after);
+            let single = std::slice::from_ref(event);
+            visit_all(self.keys.get(&*event.key), single);
+            for (index, values) in &self.fields {
+                let after = event.object.as_ref().map(|o| o.field(*index));
+                let before = event.previous.as_ref().map(|o| o.field(*index)).filter(|value| Some(*value) != after);
                 for value in after.into_iter().chain(before) {
-                    visit_all(values.get(value), alone);
+                    visit_all(values.get(value), single);
                 }
             }
         }
     }
 }
 
-/// A cursor in a log: hands out the events of its scope, in order, each once.
+/// A cursor in the log: returns the events of its scope, in order, each once.
 #[derive(Debug)]
 pub struct Watcher {
     watch_cache: Arc<WatchCache>,
@@ -212,22 +213,23 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    pub(crate) fn new(watch_cache: Arc<WatchCache>, scope: WatchScope, after: u64, sees_corrupt: bool) -> Self {
-        let buffer = watch_cache.watchers().join(&scope, sees_corrupt);
-        // One that starts at the newest revision, as most do, is live from now on: however late it first looks, events
-        // that have left the window by then are in its queue. If there is anything to read first, it reads.
+    pub(crate) fn new(watch_cache: Arc<WatchCache>, scope: WatchScope, after: u64, stops_at_corrupt: bool) -> Self {
+        let buffer = watch_cache.watchers().add(&scope, stops_at_corrupt);
+        // A watcher that starts at the newest revision, as most do, is live at once: events that leave the history
+        // before its first read are in its buffer. Any other watcher reads from the log first.
         buffer.queue.lock().live = true;
-        if !matches!(watch_cache.events_after(after, 1, sees_corrupt, |_| false), Ok((_, seen, true)) if seen == after)
+        if !matches!(watch_cache.events_after(after, 1, stops_at_corrupt, |_| false), Ok((_, last_revision, true)) if last_revision == after)
         {
-            *buffer.queue.lock() = Queue::default();
+            *buffer.queue.lock() = EventQueue::default();
         }
         Self { watch_cache, scope, buffer, cursor: after }
     }
 
-    /// The events that have come since the last call; waits for the first one.
+    /// Returns the events since the last call; waits for the first one.
     ///
     /// # Errors
-    /// The watcher fell behind the window (or started there): events are lost to it, it must list again.
+    /// Returns an error if the watcher has fallen behind the history or starts before it. It has missed events and the
+    /// client must list again.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, TooOld> {
         loop {
             let events = self.pending()?;
@@ -238,10 +240,10 @@ impl Watcher {
         }
     }
 
-    /// The events that are there already; empty where the watcher has seen everything.
+    /// Returns the events that are available without waiting; empty if the watcher is up to date.
     ///
     /// # Errors
-    /// As [`Watcher::next`].
+    /// Returns the same errors as [`Watcher::next`].
     pub fn pending(&mut self) -> Result<Vec<Arc<Event>>, TooOld> {
         loop {
             {
@@ -249,7 +251,7 @@ impl Watcher {
                 if queue.live {
                     let cursor = self.cursor;
                     let mut events = queue.take();
-                    // Events between the last look at the log and going live may be in both.
+                    // Events between the last read of the log and going live may be in both.
                     if events.first().is_some_and(|e| e.revision <= cursor) {
                         events.retain(|e| e.revision > cursor);
                     }
@@ -259,17 +261,18 @@ impl Watcher {
                     return Ok(events);
                 }
             }
-            let (events, seen, end) =
+            let (events, last_revision, end) =
                 self.watch_cache
-                    .events_after(self.cursor, STRIDE, self.buffer.sees_corrupt, |e| self.scope.wants(e))?;
-            self.cursor = seen;
+                    .events_after(self.cursor, READ_BATCH, self.buffer.stops_at_corrupt, |e| self.scope.matches(e))?;
+            self.cursor = last_revision;
             if end {
-                // From here on events are handed over. What came in between is read from the log once more.
+                // The buffer receives events from here on. Read once more what arrived in between.
                 self.buffer.queue.lock().live = true;
-                let (rest, seen, end) =
-                    self.watch_cache
-                        .events_after(self.cursor, STRIDE, self.buffer.sees_corrupt, |e| self.scope.wants(e))?;
-                self.cursor = seen;
+                let (rest, last_revision, end) =
+                    self.watch_cache.events_after(self.cursor, READ_BATCH, self.buffer.stops_at_corrupt, |e| {
+                        self.scope.matches(e)
+                    })?;
+                self.cursor = last_revision;
                 if !end {
                     self.buffer.queue.lock().live = false;
                 }
@@ -289,6 +292,6 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.watch_cache.watchers().leave(&self.scope, self.buffer.id);
+        self.watch_cache.watchers().remove(&self.scope, self.buffer.id);
     }
 }

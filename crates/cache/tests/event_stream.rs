@@ -1,72 +1,73 @@
-//! The tap: what comes into all logs, in one order.
+//! The event stream: the events of all collections in one order.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_cache::{Cache, EncodingCache, EventStream, HistoryLimits, Indexer, ObjectIndex};
-use pintle_store::{Change, Memory, Store, SystemClock};
+use pintle_store::{Change, MemoryStore, Store, SystemClock};
 
-/// Objects of which nothing needs to be known.
-struct Plain;
+/// Indexes nothing.
+struct NullIndexer;
 
-impl Indexer for Plain {
+impl Indexer for NullIndexer {
     fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
         Ok(ObjectIndex::default())
     }
 }
 
 /// A cache of `things` and `others`, and its store.
-struct Scene {
-    store: Arc<Memory>,
+struct TestCache {
+    store: Arc<MemoryStore>,
     cache: Cache,
 }
 
-impl Scene {
+impl TestCache {
     async fn new(window: HistoryLimits) -> Self {
-        let store = Arc::new(Memory::new());
+        let store = Arc::new(MemoryStore::new());
         let prefixes = ["things".into(), "others".into()];
-        let fill = Cache::fill(store.clone(), "/registry", prefixes, Arc::new(Plain), Arc::new(SystemClock), window);
-        let cache = fill.await.expect("a cache").follow([], EncodingCache::new(0));
+        let load =
+            Cache::load(store.clone(), "/registry", prefixes, Arc::new(NullIndexer), Arc::new(SystemClock), window);
+        let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
         Self { store, cache }
     }
 
-    /// Writes objects, and waits until the logs have them.
+    /// Writes objects and waits until the cache has them.
     async fn put(&self, keys: &[&str]) {
         for key in keys {
             let change = Change::put(format!("/registry/{key}"), "{}".to_owned());
             let committed = self.store.commit(change).await.expect("a commit");
-            self.cache.reaches(committed.revision.get()).await;
+            self.cache.wait_until_fresh(committed.revision.get()).await;
         }
     }
 }
 
-/// The next events of a tap, each by its key.
+/// The keys of the next events of a stream.
 async fn next(event_stream: &mut EventStream, count: usize) -> Vec<String> {
     let mut keys = Vec::new();
     while keys.len() < count {
         let events = tokio::time::timeout(Duration::from_secs(20), event_stream.next()).await.expect("events in time");
-        keys.extend(events.expect("nothing is lost").iter().map(|(_, event)| event.key.to_string()));
+        keys.extend(events.expect("no event is missed").iter().map(|(_, event)| event.key.to_string()));
     }
     keys
 }
 
 #[tokio::test]
-async fn events_of_all_logs_come_in_the_order_of_their_revisions() {
-    let scene = Scene::new(HistoryLimits::default()).await;
-    scene.put(&["things/before"]).await;
-    let mut event_stream = scene.cache.event_stream();
-    scene.put(&["things/a", "others/b", "nothing/c", "things/d", "others/e"]).await;
+async fn events_of_all_collections_are_ordered_by_revision() {
+    let test = TestCache::new(HistoryLimits::default()).await;
+    test.put(&["things/before"]).await;
+    let mut event_stream = test.cache.event_stream();
+    test.put(&["things/a", "others/b", "nothing/c", "things/d", "others/e"]).await;
     assert_eq!(next(&mut event_stream, 4).await, ["a", "b", "d", "e"]);
     let given_up = tokio::time::timeout(Duration::from_millis(1), event_stream.next()).await;
-    assert!(given_up.is_err(), "there are no others");
-    scene.put(&["others/f"]).await;
+    assert!(given_up.is_err(), "there are no more events");
+    test.put(&["others/f"]).await;
     assert_eq!(next(&mut event_stream, 1).await, ["f"]);
 }
 
 #[tokio::test]
-async fn logs_that_come_and_go_are_told_once() {
-    let scene = Scene::new(HistoryLimits::default()).await;
-    let mut event_stream = scene.cache.event_stream();
+async fn added_and_removed_watch_caches_are_reported_once() {
+    let test = TestCache::new(HistoryLimits::default()).await;
+    let mut event_stream = test.cache.event_stream();
     let mut watch_caches = || {
         let mut prefixes: Vec<String> =
             event_stream.watch_caches()?.iter().map(|watch_cache| watch_cache.prefix().to_string()).collect();
@@ -75,21 +76,21 @@ async fn logs_that_come_and_go_are_told_once() {
     };
     assert_eq!(watch_caches().as_deref(), Some("others things"));
     assert_eq!(watch_caches(), None);
-    scene.cache.open("more").await.expect("a log");
+    test.cache.open("more").await.expect("a watch cache");
     assert_eq!(watch_caches().as_deref(), Some("more others things"));
-    scene.cache.close("more");
-    scene.cache.open("more").await.expect("a log");
-    assert_eq!(watch_caches().as_deref(), Some("more others things"), "it is another one");
+    test.cache.close("more");
+    test.cache.open("more").await.expect("a watch cache");
+    assert_eq!(watch_caches().as_deref(), Some("more others things"), "it is a new watch cache");
     assert_eq!(watch_caches(), None);
 }
 
 #[tokio::test]
-async fn a_tap_that_the_window_has_passed_says_so_and_goes_on() {
-    // Each of these events is larger than the window.
-    let scene = Scene::new(HistoryLimits { bytes: 1, ..HistoryLimits::default() }).await;
-    let mut event_stream = scene.cache.event_stream();
-    scene.put(&["things/a", "things/b", "things/c"]).await;
+async fn an_event_stream_behind_the_history_fails_once_and_continues() {
+    // Each of these events is larger than the history limits.
+    let test = TestCache::new(HistoryLimits { bytes: 1, ..HistoryLimits::default() }).await;
+    let mut event_stream = test.cache.event_stream();
+    test.put(&["things/a", "things/b", "things/c"]).await;
     assert!(event_stream.next().await.is_err());
     let gone = tokio::time::timeout(Duration::from_millis(1), event_stream.next()).await;
-    assert!(gone.is_err(), "it waits for what comes now");
+    assert!(gone.is_err(), "it waits for new events");
 }

@@ -13,7 +13,7 @@ use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
 use pintle_server::http::{Listener, TlsError, server_config, verifier};
 use pintle_server::{Cluster, ClusterError, Component, ControllerOptions, Cors, Settings, service_address};
-use pintle_store::{Clock, Embedded, Memory, Store, SystemClock};
+use pintle_store::{Clock, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock};
 use rustls::pki_types::UnixTime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -261,22 +261,22 @@ impl Server {
 /// Certificates and the store, which do not need each other, at the same time: each takes milliseconds.
 fn prepare(options: &Options, names: &[String]) -> Result<(Certificates, Arc<dyn Store>), StartError> {
     // What the store keeps is what the cache can have again after a restart.
-    let window = pintle_store::Window { duration: options.window.duration, bytes: options.window.bytes as u64 };
+    let retention = HistoryRetention { duration: options.window.duration, bytes: options.window.bytes as u64 };
     let Some(folder) = &options.data_dir else {
         if options.engine == Engine::Embedded {
             return Err(StartError::Options("the embedded store needs a data folder".to_owned()));
         }
-        let store = Memory::with(window, options.clock.clone());
+        let store = MemoryStore::with(retention, options.clock.clone());
         return Ok((Certificates::generate(names)?, Arc::new(store)));
     };
     std::fs::create_dir_all(folder).map_err(|error| CertificateError::File { path: folder.clone(), error })?;
     std::thread::scope(|scope| {
         let certificates = scope.spawn(|| Certificates::load_or_generate(folder, names));
         let store: Arc<dyn Store> = match options.engine {
-            Engine::Memory => Arc::new(Memory::with(window, options.clock.clone())),
+            Engine::Memory => Arc::new(MemoryStore::with(retention, options.clock.clone())),
             Engine::Embedded => {
                 let clock = options.clock.clone();
-                Arc::new(Embedded::open(folder, pintle_store::Options { window, clock, ..Default::default() })?)
+                Arc::new(EmbeddedStore::open(folder, EmbeddedOptions { retention, clock, ..Default::default() })?)
             }
         };
         let certificates = certificates

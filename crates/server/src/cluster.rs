@@ -142,7 +142,7 @@ impl Cluster {
             indexers.set(hub);
         }
         let (store, clock) = (settings.store.clone(), settings.clock.clone());
-        let filled = Cache::fill(store, ROOT, prefixes.clone(), indexers.clone(), clock, settings.window)
+        let filled = Cache::load(store, ROOT, prefixes.clone(), indexers.clone(), clock, settings.window)
             .await
             .map_err(ClusterError::Cache)?;
         let definitions = Definitions::stored(&filled);
@@ -268,7 +268,7 @@ impl Cluster {
     /// Waits until reads see everything that was committed before now.
     pub(crate) async fn catch_up(&self) -> Result<u64, ApiError> {
         let current = self.store.current_revision().await.map_err(store_error)?.get();
-        self.cache.reaches(current).await;
+        self.cache.wait_until_fresh(current).await;
         Ok(current)
     }
 }

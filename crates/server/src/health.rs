@@ -16,7 +16,7 @@ const LOG: Check = ("log", |_| Ok(()));
 const STORE: Check = ("etcd", |call| store(&call.cluster));
 /// The cache, which reads are answered from, follows the store.
 const CACHE: Check = ("informer-sync", |call| {
-    if call.cluster.cache.follows() { Ok(()) } else { Err("the cache no longer follows the store".to_owned()) }
+    if call.cluster.cache.is_following() { Ok(()) } else { Err("the cache no longer follows the store".to_owned()) }
 });
 const SHUTDOWN: Check =
     (

@@ -73,7 +73,12 @@ impl Indexer for Indexers {
                 values.into_iter().collect()
             }
         };
-        Ok(ObjectIndex { version_at, item_at, labels: (labels.start, labels.end), fields })
+        Ok(ObjectIndex {
+            resource_version_offset: version_at,
+            item_offset: item_at,
+            labels: (labels.start, labels.end),
+            fields,
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Measures the storage engines: `cargo run --release -p pintle-store --example engines [-- [ENGINE…] [--folder DIR]
-//! [--scale PERCENT]]`. Engines: `embedded`, `memory` and `raw` (append and fdatasync of the same bytes, the ceiling).
+//! [--scale PERCENT]]`. Engines: `embedded`, `memory` and `raw` (append and fdatasync of the same bytes, the upper
+//! bound).
 
 #![allow(clippy::print_stdout, reason = "this program's purpose is to print")]
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop where it is")]
@@ -11,14 +12,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use pintle_store::{Change, Embedded, Key, Memory, Options, Revision, Span, Store, Window};
+use pintle_store::{
+    Change, EmbeddedOptions, EmbeddedStore, HistoryRetention, Key, KeyInterval, MemoryStore, Revision, Store,
+};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-/// The size of a value, about that of a small Pod.
+/// The size of a value, similar to a small Pod.
 const VALUE: usize = 1200;
 
-/// The sizes of the runs at `--scale 100`.
+/// The sizes of the runs with `--scale 100`.
 const LIVE: u64 = 100_000;
 const UPDATES: u64 = 1_000_000;
 const RUN: Duration = Duration::from_secs(5);
@@ -48,11 +51,11 @@ fn main() {
                 Target::Raw(Raw::open(&scratch.join(format!("raw-{writers}"))))
             }),
             "memory" => {
-                writers(&runtime, "memory", scale, |_| Target::Store(Arc::new(Memory::new())));
+                writers(&runtime, "memory", scale, |_| Target::Store(Arc::new(MemoryStore::new())));
             }
             "embedded" => {
                 writers(&runtime, "embedded", scale, |writers| {
-                    Target::Store(embedded(&scratch.join(format!("writers-{writers}")), Window::default()))
+                    Target::Store(embedded(&scratch.join(format!("writers-{writers}")), HistoryRetention::default()))
                 });
                 churn(&runtime, scratch, scale);
             }
@@ -61,8 +64,8 @@ fn main() {
     }
 }
 
-fn embedded(folder: &Path, window: Window) -> Arc<Embedded> {
-    Arc::new(Embedded::open(folder, Options { window, ..Options::default() }).unwrap())
+fn embedded(folder: &Path, retention: HistoryRetention) -> Arc<EmbeddedStore> {
+    Arc::new(EmbeddedStore::open(folder, EmbeddedOptions { retention, ..EmbeddedOptions::default() }).unwrap())
 }
 
 #[derive(Clone)]
@@ -80,7 +83,7 @@ impl Target {
     }
 }
 
-/// Acknowledged durable writes per second with 1, 8 and 64 writers that each wait for their answer.
+/// Durable commits per second with 1, 8 and 64 writers that each wait for their commit.
 fn writers(runtime: &Runtime, name: &str, scale: u32, open: impl Fn(usize) -> Target) {
     for count in [1, 8, 64] {
         let target = open(count);
@@ -130,8 +133,8 @@ fn churn(runtime: &Runtime, scratch: &Path, scale: u32) {
     let folder = scratch.join("churn");
     let live = LIVE * u64::from(scale) / 100;
     let updates = UPDATES * u64::from(scale) / 100;
-    let window = Window { bytes: (256 << 20) * u64::from(scale) / 100, ..Window::default() };
-    let store = embedded(&folder, window);
+    let retention = HistoryRetention { bytes: (256 << 20) * u64::from(scale) / 100, ..HistoryRetention::default() };
+    let store = embedded(&folder, retention);
     let started = Instant::now();
     runtime.block_on(fill(&store, live, 0));
     println!("embedded  created {live} keys in {:?}; file {}", started.elapsed(), size(&folder));
@@ -139,17 +142,17 @@ fn churn(runtime: &Runtime, scratch: &Path, scale: u32) {
     drop(store);
 
     let started = Instant::now();
-    let store = embedded(&folder, window);
+    let store = embedded(&folder, retention);
     let opened = started.elapsed();
     println!("embedded  resident after opening: {}", resident());
-    let range = runtime.block_on(store.range(Span::all(), None, None)).unwrap();
+    let range = runtime.block_on(store.range(KeyInterval::all(), None, None)).unwrap();
     let read = started.elapsed() - opened;
     let count = range.records.len();
     println!("embedded  opened {count} keys in {opened:?}, read them all in another {read:?}");
     drop(range);
 
     let target = Target::Store(store.clone());
-    // Once while the window fills, then with compaction at work all the time.
+    // First without compaction, then with compaction running all the time.
     for (what, part) in [("first", updates / 10), ("further", updates - updates / 10)] {
         let started = Instant::now();
         let mut waits = runtime.block_on(update(&target, live, part));
@@ -175,7 +178,7 @@ fn churn(runtime: &Runtime, scratch: &Path, scale: u32) {
     let oldest = runtime.block_on(store.oldest_revision()).unwrap();
     for at in [None, Some(oldest)] {
         let started = Instant::now();
-        let range = runtime.block_on(store.range(Span::all(), at, None)).unwrap();
+        let range = runtime.block_on(store.range(KeyInterval::all(), at, None)).unwrap();
         let each = started.elapsed() / range.records.len() as u32;
         println!("embedded  range of {} at {at:?}: {each:?} per record", range.records.len());
     }
@@ -187,7 +190,7 @@ fn churn(runtime: &Runtime, scratch: &Path, scale: u32) {
     }
     println!("embedded  history of {told} changes: {:?} each", started.elapsed() / told as u32);
 
-    // The window shrinks to nothing: what is free is given back.
+    // After compacting everything, the free pages are returned to the file system.
     runtime.block_on(store.compact(Revision(current.0))).unwrap();
     let (mut before, mut since) = (u64::MAX, Instant::now());
     while since.elapsed() < Duration::from_secs(5) {
@@ -202,12 +205,12 @@ fn churn(runtime: &Runtime, scratch: &Path, scale: u32) {
     println!("embedded  closed: file {}", size(&folder));
     drop(store);
     let started = Instant::now();
-    let store = embedded(&folder, window);
+    let store = embedded(&folder, retention);
     println!("embedded  reopened in {:?}", started.elapsed());
     drop(store);
 }
 
-async fn fill(store: &Arc<Embedded>, live: u64, round: u64) {
+async fn fill(store: &Arc<EmbeddedStore>, live: u64, round: u64) {
     let next = Arc::new(AtomicU64::new(0));
     let writers: Vec<_> = (0..64)
         .map(|_| {
@@ -254,7 +257,7 @@ async fn update(target: &Target, live: u64, updates: u64) -> Vec<Duration> {
     waits
 }
 
-/// Appends and syncs, several callers sharing a sync: what any engine does at least.
+/// Appends and syncs, several callers sharing a sync: the minimum work of any engine.
 struct Raw {
     queue: Mutex<mpsc::Sender<(Vec<u8>, oneshot::Sender<()>)>>,
 }
@@ -289,12 +292,12 @@ fn key(number: u64) -> String {
     format!("/registry/pods/namespace-{:03}/some-workload-{number:08}", number % 100)
 }
 
-/// Bytes that do not compress.
+/// Incompressible bytes.
 fn value(number: u64) -> Vec<u8> {
     (0..VALUE as u64 / 8).flat_map(|at| scatter(number * 1000 + at).to_le_bytes()).collect()
 }
 
-/// A number's bits, mixed (the finalizer of SplitMix64).
+/// Scrambles the bits of a number (the finalizer of SplitMix64).
 fn scatter(number: u64) -> u64 {
     let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -315,14 +318,14 @@ fn size(folder: &Path) -> String {
     format!("{} MB (of that WAL {} MB)", bytes(folder) / 1_000_000, wal / 1_000_000)
 }
 
-/// The CPU time of this process, where the system tells (Linux, in ticks of 10 ms).
+/// The CPU time of this process (Linux, in ticks of 10 ms), or zero.
 fn cpu_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(11);
     Duration::from_millis(fields.take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10)
 }
 
-/// The memory of this process, where the system tells (Linux).
+/// The resident memory of this process (Linux), or `?`.
 fn resident() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("?").trim().to_owned()

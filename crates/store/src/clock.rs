@@ -1,5 +1,5 @@
-//! Time as the store and all above it see it: expiry, the history window, and how long watches last. All ask a `Clock`,
-//! so that tests decide what time it is.
+//! The clock of the store and of everything above it: lease expiry, history retention and watch timeouts. Everything
+//! uses the `Clock` trait, so that tests control the time.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,31 +12,31 @@ use tokio::sync::watch;
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// The time `duration` later.
+    /// The time after this duration.
     #[must_use]
     pub fn after(self, duration: Duration) -> Timestamp {
         Timestamp(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
     }
 }
 
-/// The end of a wait.
+/// The future of [`Clock::sleep`].
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A source of time.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The time now. May step backwards; the store copes.
+    /// The current time. It may step backwards; the store handles that.
     fn now(&self) -> Timestamp;
 
-    /// How long a thread may sleep before it should look whether `due` has come.
+    /// How long a thread may sleep before it must check whether `due` has come.
     fn until(&self, due: Timestamp) -> Duration {
         Duration::from_millis(due.0.saturating_sub(self.now().0))
     }
 
-    /// Ends when this much time has passed since the call. Steps of the time of day do not matter to it.
+    /// Completes when this much time has passed since the call, independent of steps of the wall clock.
     fn sleep(&self, duration: Duration) -> Sleep;
 }
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -51,17 +51,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved, for tests.
+/// A clock that only moves when a test advances it.
 #[derive(Debug)]
 pub struct ManualClock(watch::Sender<u64>);
 
 impl ManualClock {
-    /// A clock that shows `start`.
+    /// Creates a clock that shows `start`.
     pub fn new(start: Timestamp) -> ManualClock {
         ManualClock(watch::Sender::new(start.0))
     }
 
-    /// Moves the clock on.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         self.0.send_modify(|now| *now = Timestamp(*now).after(by).0);
     }
@@ -72,7 +72,7 @@ impl Clock for ManualClock {
         Timestamp(*self.0.borrow())
     }
 
-    /// Real time says nothing about when this clock will be moved: look again soon.
+    /// Real time does not predict when a test advances this clock, so check again soon.
     fn until(&self, due: Timestamp) -> Duration {
         if due <= self.now() { Duration::ZERO } else { Duration::from_millis(1) }
     }
@@ -81,7 +81,7 @@ impl Clock for ManualClock {
         let due = self.now().after(duration).0;
         let mut now = self.0.subscribe();
         Box::pin(async move {
-            // A clock that is gone is never moved again.
+            // Nobody can advance a dropped clock: the sleep never ends.
             if now.wait_for(|now| *now >= due).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn sleeps_end_when_the_clock_has_been_moved_past_them() {
+    async fn sleep_completes_when_the_clock_is_advanced_past_its_deadline() {
         let clock = ManualClock::new(Timestamp(5));
         let mut short = clock.sleep(Duration::from_secs(1));
         let mut long = clock.sleep(Duration::from_secs(60));

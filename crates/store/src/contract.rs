@@ -1,5 +1,5 @@
-//! The contract that every engine fulfils, modelled on etcd's key-value API (revisions, compare and commit, watch from
-//! a revision, compaction). An engine is used as `Arc<dyn Store>`, so that the server does not know which one it has.
+//! The contract that every engine implements, modelled on etcd's key-value API: revisions, compare and commit, watch
+//! from a revision, compaction. The server uses an engine as `Arc<dyn Store>` and does not know which one it is.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -13,17 +13,17 @@ use bytes::Bytes;
 
 use crate::{ChangeFeed, Error};
 
-/// A position in a store's history. Every committed change takes the next one.
+/// A revision of the store. Every committed change gets the next one.
 ///
-/// An empty store is at revision 1 and its first change gets 2, as in etcd.
+/// An empty store is at revision 1 and its first change gets revision 2, as in etcd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// The revision of a store to which nothing was ever written.
+    /// The revision of an empty store.
     pub const EMPTY: Revision = Revision(1);
 
-    /// The number itself.
+    /// The revision as a number.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -89,47 +89,48 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A half-open interval of keys, `start` included, `end` (when there is one) not.
+/// A half-open interval of keys: `start` is included, `end` is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct KeyInterval {
     /// The first key of the interval.
     pub start: Key,
-    /// The first key beyond the interval; `None` means up to the last key.
+    /// The first key after the interval; `None` is unbounded.
     pub end: Option<Key>,
 }
 
-impl Span {
+impl KeyInterval {
     /// Every key of the store.
-    pub fn all() -> Span {
-        Span { start: Key::from(""), end: None }
+    pub fn all() -> KeyInterval {
+        KeyInterval { start: Key::from(""), end: None }
     }
 
     /// The keys from `start` up to, not including, `end`.
-    pub fn between(start: impl Into<Key>, end: impl Into<Key>) -> Span {
-        Span { start: start.into(), end: Some(end.into()) }
+    pub fn between(start: impl Into<Key>, end: impl Into<Key>) -> KeyInterval {
+        KeyInterval { start: start.into(), end: Some(end.into()) }
     }
 
     /// The keys that begin with `prefix`.
-    pub fn prefix(prefix: &str) -> Span {
-        Span { start: Key::from(prefix), end: successor(prefix).map(Key::from) }
+    pub fn prefix(prefix: &str) -> KeyInterval {
+        KeyInterval { start: Key::from(prefix), end: successor(prefix).map(Key::from) }
     }
 
-    /// Whether `key` lies in the interval.
+    /// Returns true if `key` is in the interval.
     pub fn contains(&self, key: &str) -> bool {
         *key >= *self.start && self.end.as_ref().is_none_or(|end| *key < **end)
     }
 
-    /// Whether no key can lie in the interval.
+    /// Returns true if the interval can contain no key.
     pub(crate) fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| *end <= self.start)
     }
 }
 
-/// The least string above every string that begins with `prefix`; `None` when there is none.
+/// The smallest string greater than every string that begins with `prefix` (etcd's range end of a prefix); `None` if
+/// there is none.
 fn successor(prefix: &str) -> Option<String> {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
-        // Code points sort as their UTF-8 bytes do, so the next scalar value is the next string; surrogates are no
+        // Code points sort like their UTF-8 bytes, so the next scalar value makes the next string. Surrogates are not
         // scalar values.
         let above = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(last as u32 + 1) };
         if let Some(above) = above {
@@ -140,79 +141,80 @@ fn successor(prefix: &str) -> Option<String> {
     None
 }
 
-/// One value as it is or was stored.
+/// One value of a key at a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where it is stored.
+    /// The key.
     pub key: Key,
-    /// What is stored, as the writer gave it (the transformer's work is undone).
+    /// The value as the writer gave it, that is after [`crate::ValueTransformer::transform_from_storage`].
     pub value: Bytes,
-    /// The change that wrote this value.
+    /// The revision of the change that wrote this value.
     pub mod_revision: Revision,
-    /// The change that created the key in its present life.
+    /// The revision of the change that created the key. A key that is deleted and created again gets a new one.
     pub create_revision: Revision,
-    /// The stored form is outdated (an old encryption key, say): write the value again even when it did not change.
+    /// The transformer reports the stored form as stale, for example because it is encrypted with an old key. The value
+    /// must be written again even if it did not change.
     pub stale: bool,
 }
 
-/// What must hold of a key for a change to be committed.
+/// The condition on a key under which a change is committed, like the compares of an etcd transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
+pub enum Compare {
     /// The key does not exist.
     Absent,
-    /// The key exists and its last change has this revision.
-    At(Revision),
-    /// Nothing.
+    /// The key exists with this mod revision.
+    ModRevision(Revision),
+    /// No condition.
     Any,
 }
 
-/// What a change does to its key.
+/// The operation of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Stores a value, with an optional time to live after which the store itself deletes it.
+    /// Writes a value, with an optional lease after which the store deletes the key.
     Put {
         /// The value.
         value: Bytes,
-        /// How long the value lives; `None` means until it is deleted. A later put replaces this.
+        /// The time to live; `None` means that the key does not expire. A later put replaces it.
         ttl: Option<Duration>,
     },
-    /// Removes the key. A key that does not exist cannot be deleted: that is a conflict, whatever is expected.
+    /// Deletes the key. Deleting a key that does not exist is a conflict, whatever the condition is.
     Delete,
 }
 
-/// One change to one key.
+/// One change of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The key to change.
     pub key: Key,
-    /// The condition under which to change it.
-    pub expect: Expect,
-    /// What to do.
+    /// The condition of the change.
+    pub compare: Compare,
+    /// The operation.
     pub op: Op,
 }
 
 impl Change {
-    /// Stores a value under a key that must not exist.
+    /// Writes a value to a key that must not exist.
     pub fn create(key: impl Into<Key>, value: impl Into<Bytes>) -> Change {
-        Change { key: key.into(), expect: Expect::Absent, op: Op::Put { value: value.into(), ttl: None } }
+        Change { key: key.into(), compare: Compare::Absent, op: Op::Put { value: value.into(), ttl: None } }
     }
 
-    /// Replaces the value that was last changed at `seen`.
+    /// Replaces the value with the given mod revision.
     pub fn update(key: impl Into<Key>, seen: Revision, value: impl Into<Bytes>) -> Change {
-        Change { key: key.into(), expect: Expect::At(seen), op: Op::Put { value: value.into(), ttl: None } }
+        Change { key: key.into(), compare: Compare::ModRevision(seen), op: Op::Put { value: value.into(), ttl: None } }
     }
 
-    /// Stores a value whatever is there.
+    /// Writes a value unconditionally.
     pub fn put(key: impl Into<Key>, value: impl Into<Bytes>) -> Change {
-        Change { key: key.into(), expect: Expect::Any, op: Op::Put { value: value.into(), ttl: None } }
+        Change { key: key.into(), compare: Compare::Any, op: Op::Put { value: value.into(), ttl: None } }
     }
 
-    /// Deletes a key under a condition.
-    pub fn delete(key: impl Into<Key>, expect: Expect) -> Change {
-        Change { key: key.into(), expect, op: Op::Delete }
+    /// Deletes a key if the condition holds.
+    pub fn delete(key: impl Into<Key>, compare: Compare) -> Change {
+        Change { key: key.into(), compare, op: Op::Delete }
     }
 
-    /// Gives the stored value a time to live. Has no effect on a deletion.
+    /// Sets the time to live of the written value. Has no effect on a deletion.
     #[must_use]
     pub fn with_ttl(mut self, time_to_live: Duration) -> Change {
         if let Op::Put { ttl, .. } = &mut self.op {
@@ -222,85 +224,90 @@ impl Change {
     }
 }
 
-/// The answer to a committed change.
+/// The response to a committed change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Committed {
-    /// The change's own revision.
+pub struct CommitResponse {
+    /// The revision of the change.
     pub revision: Revision,
-    /// What was there before.
+    /// The record before the change.
     pub previous: Option<Record>,
 }
 
-/// The answer to a range read.
+/// The response to a range read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Range {
-    /// The records found, in key order.
+pub struct RangeResponse {
+    /// The records in key order.
     pub records: Vec<Record>,
-    /// How many records of the interval lie beyond the limit; 0 when all were returned.
+    /// The number of records of the interval beyond the limit; 0 if all were returned.
     pub remaining: u64,
-    /// The revision at which the answer is true.
+    /// The revision at which the range was read.
     pub revision: Revision,
 }
 
-/// One change as the feed tells it.
+/// One committed change, as the change feed delivers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredChange {
-    /// The change's revision.
+    /// The revision of the change.
     pub revision: Revision,
-    /// The key that it changed.
+    /// The changed key.
     pub key: Key,
-    /// The new value; `None` is a deletion (by a writer, or because the time to live passed).
+    /// The new value; `None` is a deletion, by a writer or because the time to live passed.
     pub value: Option<Bytes>,
-    /// The change that created the key in the life that this change belongs to (or ends).
+    /// The revision of the change that created the key. For a deletion, that of the deleted key.
     pub create_revision: Revision,
 }
 
-/// A future as the contract's methods return it.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+/// The future that the methods of [`Store`] return.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// An ordered, multi-version key-value store.
 ///
-/// Dropping the future of a commit does not take the change back: whether it is committed is then unknown to the
-/// caller, as with a lost connection.
+/// Dropping the future of a commit does not cancel the change: the caller does not know whether it is committed, as
+/// after a lost connection.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// The revision of the last committed change. What a consistent read waits for.
-    fn current_revision(&self) -> Pending<'_, Revision>;
+    /// The revision of the last committed change. A consistent read waits for it.
+    fn current_revision(&self) -> StoreFuture<'_, Revision>;
 
-    /// The record under `key`, now or as it was at a revision of the window.
+    /// Reads the record of `key`, at the current revision or at a retained one.
     ///
-    /// Fails with [`Error::Compacted`] below the window and [`Error::Future`] above the current revision.
-    fn get(&self, key: Key, at: Option<Revision>) -> Pending<'_, Option<Record>>;
+    /// Returns [`Error::Compacted`] below the oldest revision and [`Error::FutureRevision`] above the current one.
+    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>>;
 
-    /// The records in `span`, now or as they were at a revision of the window, at most `limit` of them.
+    /// Reads the records in `interval`, at the current revision or at a retained one, at most `limit` of them.
     ///
-    /// Fails as [`Store::get`] does.
-    fn range(&self, span: Span, at: Option<Revision>, limit: Option<usize>) -> Pending<'_, Range>;
+    /// Returns the same errors as [`Store::get`].
+    fn range(
+        &self,
+        interval: KeyInterval,
+        at: Option<Revision>,
+        limit: Option<usize>,
+    ) -> StoreFuture<'_, RangeResponse>;
 
-    /// Commits one change if its condition holds; otherwise fails with [`Error::Conflict`], which carries what is there.
+    /// Commits one change if its condition holds. Otherwise returns [`Error::Conflict`] with the current record.
     ///
-    /// When this returns, the change is as durable as the engine makes it and the feed has it. Changes of concurrent
-    /// callers may share one durable commit, each with its own revision.
-    fn commit(&self, change: Change) -> Pending<'_, Committed>;
+    /// When this returns, the change is as durable as the engine makes it and the change feeds have it. Changes of
+    /// concurrent callers may share one durable commit; each gets its own revision.
+    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse>;
 
-    /// The changes after `from`, in order: first those that the store kept, then each new one as it is committed.
+    /// Watches the changes after `from`, in order: first the retained history, then each new change as it is committed.
     ///
-    /// Together with a range read at `from` this misses nothing and repeats nothing. Fails with [`Error::Compacted`]
-    /// when `from` is below [`Store::oldest_revision`] and [`Error::Future`] when it is above the current revision.
-    fn changes(&self, from: Revision) -> Pending<'_, ChangeFeed>;
+    /// Together with a range read at `from` this neither misses nor repeats a change. Returns [`Error::Compacted`] if
+    /// `from` is below [`Store::oldest_revision`] and [`Error::FutureRevision`] if it is above the current revision.
+    fn changes(&self, from: Revision) -> StoreFuture<'_, ChangeFeed>;
 
-    /// Forgets what is needed only for reads and feeds from before this revision. Returns when reads below it fail;
-    /// the space is given back in small steps later.
+    /// Compacts the history: reads and feeds from below this revision fail once this returns. The engine frees the
+    /// space later, in small steps.
     ///
-    /// Fails as [`Store::get`] does when the revision is already compacted or not yet committed.
-    fn compact(&self, before: Revision) -> Pending<'_, ()>;
+    /// Returns the same errors as [`Store::get`] if the revision is already compacted or not yet committed.
+    fn compact(&self, before: Revision) -> StoreFuture<'_, ()>;
 
     /// The oldest revision at which the store can be read and from which a feed is complete.
-    fn oldest_revision(&self) -> Pending<'_, Revision>;
+    fn oldest_revision(&self) -> StoreFuture<'_, Revision>;
 
-    /// Commits what is queued, ends the feeds, stops the engine's threads and lets go of its files.
+    /// Commits what is queued, ends the feeds, stops the engine's threads and closes its files.
     ///
-    /// Everything called afterwards fails with [`Error::Closed`]. Closing twice is no error.
-    fn close(&self) -> Pending<'_, ()>;
+    /// Every later call returns [`Error::Closed`]. Closing twice is not an error.
+    fn close(&self) -> StoreFuture<'_, ()>;
 }
 
 #[cfg(test)]
@@ -308,17 +315,17 @@ mod tests {
     use super::*;
 
     fn check(prefix: &str, inside: &[&str], outside: &[&str]) {
-        let span = Span::prefix(prefix);
+        let interval = KeyInterval::prefix(prefix);
         for key in inside {
-            assert!(span.contains(key), "{key:?} begins with {prefix:?}");
+            assert!(interval.contains(key), "{key:?} begins with {prefix:?}");
         }
         for key in outside {
-            assert!(!span.contains(key), "{key:?} does not begin with {prefix:?}");
+            assert!(!interval.contains(key), "{key:?} does not begin with {prefix:?}");
         }
     }
 
     #[test]
-    fn prefixes() {
+    fn prefix_interval_contains_exactly_the_keys_with_the_prefix() {
         check("", &["", "a", "\u{10ffff}"], &[]);
         check("/pods/", &["/pods/", "/pods/a", "/pods/\u{10ffff}"], &["/pods", "/pods0", "/poe"]);
         check("a\u{d7ff}", &["a\u{d7ff}", "a\u{d7ff}z"], &["a\u{e000}", "a\u{d7fe}"]);

@@ -1,121 +1,120 @@
-//! What can go wrong in a store, told so that a person can act on it. A variant exists where a caller or an operator
-//! does something different about it.
+//! The errors of a store. A variant exists where a caller or an operator reacts differently to it.
 
 use std::path::PathBuf;
 
 use crate::{Key, Record, Revision};
 
-/// Why a store could not do what it was asked.
+/// The reason why a store operation failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// A change's condition did not hold.
+    /// The condition of a change does not hold.
     #[error("the key is not in the expected state ({})", match .current {
         Some(record) => format!("it was last changed at revision {}", record.mod_revision),
         None => "it does not exist".to_owned(),
     })]
     Conflict {
-        /// What is there instead.
+        /// The current record of the key.
         current: Option<Box<Record>>,
     },
 
-    /// The revision lies before the kept history.
-    #[error("the requested revision has been compacted; the oldest one kept is {oldest}")]
+    /// The revision has been compacted (etcd's `ErrCompacted`).
+    #[error("the requested revision has been compacted; the oldest available one is {oldest}")]
     Compacted {
         /// The oldest revision that can be read.
         oldest: Revision,
     },
 
-    /// The revision has not been committed yet.
-    #[error("the requested revision lies in the future; the current one is {current}")]
-    Future {
-        /// The newest revision that can be read.
+    /// The revision is not committed yet (etcd's `ErrFutureRev`).
+    #[error("the requested revision is in the future; the current one is {current}")]
+    FutureRevision {
+        /// The current revision.
         current: Revision,
     },
 
-    /// A value or key is larger than the store takes.
-    #[error("key {key}: {size} bytes are more than the store takes ({limit})")]
+    /// The key and the value are larger than the store accepts.
+    #[error("key {key}: {size} bytes exceed the maximum of {limit}")]
     TooLarge {
-        /// The key that was to be written.
+        /// The key to write.
         key: Key,
         /// Size of key and value together.
         size: usize,
-        /// The most that is taken.
+        /// The maximum size.
         limit: usize,
     },
 
-    /// The transformer could not make or undo the stored form of a value.
+    /// The transformer cannot convert a value to or from its stored form.
     #[error("the value of {key} cannot be transformed: {detail}")]
     Transform {
-        /// The value's key.
+        /// The key of the value.
         key: Key,
-        /// The transformer's reason.
+        /// The transformer's error.
         detail: String,
     },
 
-    /// Another process uses the data folder.
-    #[error("the data folder {} is in use by another process{}; stop it or choose another folder", .path.display(), match .pid {
+    /// Another process has locked the data directory.
+    #[error("the data directory {} is in use by another process{}; stop it or choose another directory", .path.display(), match .pid {
         Some(pid) => format!(" (process id {pid})"),
         None => String::new(),
     })]
     Locked {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
-        /// The process that holds it, where known.
+        /// The process that holds the lock, if known.
         pid: Option<u32>,
     },
 
-    /// The file is not a store of ours.
-    #[error("{} is not a Pintle store: {detail}; move it away or choose another folder", .path.display())]
-    Foreign {
+    /// The file is not a Pintle store.
+    #[error("{} is not a Pintle store: {detail}; move it away or choose another directory", .path.display())]
+    NotAStore {
         /// The file.
         path: PathBuf,
-        /// What it seems to be instead.
+        /// What the file seems to be instead.
         detail: String,
     },
 
-    /// The file was written by a later version of the program.
+    /// A newer version of the program wrote the file.
     #[error("{} has store format {found}, and this version reads up to {supported}; use the newer version that wrote it", .path.display())]
     NewerFormat {
         /// The file.
         path: PathBuf,
-        /// The file's format.
+        /// The format version of the file.
         found: i64,
-        /// The newest format that this program reads.
+        /// The newest supported format version.
         supported: i64,
     },
 
-    /// The file's content is not what was written.
-    #[error("{} is damaged: {detail}; restore it from a backup", .path.display())]
-    Damaged {
+    /// The content of the file is corrupted.
+    #[error("{} is corrupted: {detail}; restore it from a backup", .path.display())]
+    Corrupted {
         /// The file.
         path: PathBuf,
         /// Where and how.
         detail: String,
     },
 
-    /// There is no room for the change. Nothing of it was stored.
-    #[error("no space left for {}; free some and try again", .path.display())]
+    /// The disk is full. The change is not stored.
+    #[error("no space left on device for {}; free some space and try again", .path.display())]
     DiskFull {
-        /// The file that could not grow.
+        /// The file that cannot grow.
         path: PathBuf,
     },
 
-    /// The operating system refused an operation on the file.
+    /// The operating system reported an error for the file.
     #[error("{}: {detail}", .path.display())]
     Io {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         detail: String,
     },
 
-    /// An earlier sync of the file failed, so that later ones cannot be believed: the store takes no more writes until
-    /// it is opened again.
-    #[error("{} takes no more writes because an earlier one failed to reach the disk ({detail}); check the disk and start again", .path.display())]
-    Failed {
+    /// An earlier fsync failed, so a later one that succeeds proves nothing. The store rejects writes until it is
+    /// opened again.
+    #[error("{} rejects writes because an earlier sync failed ({detail}); check the disk and restart", .path.display())]
+    SyncFailed {
         /// The file.
         path: PathBuf,
-        /// The failure.
+        /// The error of the failed sync.
         detail: String,
     },
 

@@ -1,5 +1,6 @@
-//! The change feed: history first, then live changes handed over by the committing thread. The handover never waits for
-//! a reader, and a reader that falls far behind goes back to the kept history, so that memory stays bounded.
+//! The change feed: retained history first, then live changes from the committing thread. Publishing never waits for a
+//! reader. A reader that falls far behind loses its buffer and reads the retained history again, so memory stays
+//! bounded.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,202 +8,207 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
-use crate::{Error, Pending, Revision, StoredChange, lock};
+use crate::{Error, Revision, StoreFuture, StoredChange, lock};
 
-/// How many bytes of changes may wait for one reader before it is sent back to the history.
-const BACKLOG_BYTES: usize = 64 << 20;
+/// The maximum size of the live changes that are buffered for one reader. A reader that exceeds it goes back to the
+/// history.
+const MAX_BUFFERED_BYTES: usize = 64 << 20;
 
-/// How many changes one read of history asks for.
-const PAGE: usize = 2048;
+/// The number of changes in one read of the history.
+const MAX_PAGE_CHANGES: usize = 2048;
 
-/// Where a feed reads what was committed before it was attached.
-pub(crate) trait History: fmt::Debug + Send + Sync + 'static {
-    /// The changes after `after` up to and including `until`, in order, at most about `limit`; never empty when there
-    /// are any.
-    fn page(&self, after: Revision, until: Revision, limit: usize) -> Pending<'_, Vec<StoredChange>>;
+/// Reads the changes that were committed before a feed subscribed.
+pub(crate) trait HistoryReader: fmt::Debug + Send + Sync + 'static {
+    /// The changes after `after` up to and including `until`, in order, about `limit` of them at most; never empty if
+    /// there are any.
+    fn read_page(&self, after: Revision, until: Revision, limit: usize) -> StoreFuture<'_, Vec<StoredChange>>;
 }
 
-/// Some consecutive changes.
+/// A run of consecutive changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch {
+pub struct ChangeBatch {
     /// The changes, in order of their revisions.
     pub changes: Vec<StoredChange>,
-    /// Everything up to here has now been delivered.
+    /// Every change up to this revision has been delivered.
     pub complete_to: Revision,
 }
 
-/// The ordered changes of a store from some revision on.
+/// A feed of the changes after a revision: the retained history, then the live changes of a [`FeedPublisher`].
 #[derive(Debug)]
 pub struct ChangeFeed {
     position: Revision,
     history_until: Revision,
-    history: Arc<dyn History>,
-    hub: Arc<Hub>,
-    tail: Arc<Tail>,
+    history: Arc<dyn HistoryReader>,
+    publisher: Arc<FeedPublisher>,
+    buffer: Arc<FeedBuffer>,
 }
 
 impl ChangeFeed {
-    /// Waits for changes and returns all that are there, at least one.
+    /// Waits for changes and returns all buffered ones, at least one.
     ///
-    /// Dropping the future loses nothing. Fails with [`Error::Closed`] after the last change of a closed store, and
-    /// with [`Error::Compacted`] when the reader was so slow that the history which it needs is gone.
-    pub async fn next_batch(&mut self) -> Result<Batch, Error> {
+    /// Dropping the future loses no change. Returns [`Error::Closed`] after the last change of a closed store and
+    /// [`Error::Compacted`] if the reader was so slow that the history it needs has been compacted.
+    pub async fn next_batch(&mut self) -> Result<ChangeBatch, Error> {
         loop {
             while self.position < self.history_until {
-                let mut changes = self.history.page(self.position, self.history_until, PAGE).await?;
+                let mut changes = self.history.read_page(self.position, self.history_until, MAX_PAGE_CHANGES).await?;
                 changes.retain(|change| change.revision > self.position);
                 self.position = changes.last().map_or(self.history_until, |last| last.revision);
                 if !changes.is_empty() {
-                    return Ok(Batch { changes, complete_to: self.position });
+                    return Ok(ChangeBatch { changes, complete_to: self.position });
                 }
             }
-            match self.tail.take() {
-                Taken::Changes(mut changes) => {
+            match self.buffer.take() {
+                BufferContents::Changes(mut changes) => {
                     changes.retain(|change| change.revision > self.position);
                     if let Some(last) = changes.last() {
                         self.position = last.revision;
-                        return Ok(Batch { changes, complete_to: self.position });
+                        return Ok(ChangeBatch { changes, complete_to: self.position });
                     }
                 }
-                Taken::Lagged => self.history_until = self.hub.resume(&self.tail),
-                Taken::Closed => return Err(Error::Closed),
-                Taken::Nothing => self.tail.arrived.notified().await,
+                BufferContents::Lagged => self.history_until = self.publisher.resume_live(&self.buffer),
+                BufferContents::Closed => return Err(Error::Closed),
+                BufferContents::Empty => self.buffer.notify.notified().await,
             }
         }
     }
 
-    /// Everything up to here has been delivered by this feed.
+    /// Every change up to this revision has been delivered by this feed.
     pub fn complete_to(&self) -> Revision {
         self.position
     }
 }
 
-/// What the committing side hands to its readers.
+/// Publishes committed changes to the feeds. The committing thread owns it.
 #[derive(Debug)]
-pub(crate) struct Hub {
-    backlog: usize,
-    inner: std::sync::Mutex<HubState>,
+pub(crate) struct FeedPublisher {
+    max_bytes: usize,
+    state: std::sync::Mutex<PublisherState>,
 }
 
 #[derive(Debug)]
-struct HubState {
+struct PublisherState {
     published: Revision,
     closed: bool,
-    tails: Vec<Weak<Tail>>,
+    buffers: Vec<Weak<FeedBuffer>>,
 }
 
-/// The changes that wait for one reader.
+/// The live changes that are buffered for one reader.
 #[derive(Debug, Default)]
-struct Tail {
-    state: std::sync::Mutex<TailState>,
-    arrived: Notify,
+struct FeedBuffer {
+    state: std::sync::Mutex<BufferState>,
+    notify: Notify,
 }
 
 #[derive(Debug, Default)]
-struct TailState {
-    waiting: VecDeque<Vec<StoredChange>>,
+struct BufferState {
+    batches: VecDeque<Vec<StoredChange>>,
     bytes: usize,
     lagged: bool,
     closed: bool,
 }
 
-enum Taken {
+enum BufferContents {
     Changes(Vec<StoredChange>),
     Lagged,
     Closed,
-    Nothing,
+    Empty,
 }
 
-impl Hub {
-    pub(crate) fn new(published: Revision) -> Hub {
-        Hub::with_backlog(published, BACKLOG_BYTES)
+impl FeedPublisher {
+    pub(crate) fn new(published: Revision) -> FeedPublisher {
+        FeedPublisher::with_max_bytes(published, MAX_BUFFERED_BYTES)
     }
 
-    fn with_backlog(published: Revision, backlog: usize) -> Hub {
-        Hub { backlog, inner: std::sync::Mutex::new(HubState { published, closed: false, tails: Vec::new() }) }
+    fn with_max_bytes(published: Revision, max_bytes: usize) -> FeedPublisher {
+        FeedPublisher {
+            max_bytes,
+            state: std::sync::Mutex::new(PublisherState { published, closed: false, buffers: Vec::new() }),
+        }
     }
 
-    /// Opens a feed after `from`. The caller has checked that `from` lies in the kept history.
-    pub(crate) fn attach(self: &Arc<Self>, from: Revision, history: Arc<dyn History>) -> ChangeFeed {
-        let tail = Arc::new(Tail::default());
-        let mut hub = lock(&self.inner);
-        hub.tails.push(Arc::downgrade(&tail));
-        lock(&tail.state).closed = hub.closed;
-        ChangeFeed { position: from, history_until: hub.published, history, hub: Arc::clone(self), tail }
+    /// Opens a feed after `from`. The caller has checked that `from` is retained.
+    pub(crate) fn subscribe(self: &Arc<Self>, from: Revision, history: Arc<dyn HistoryReader>) -> ChangeFeed {
+        let buffer = Arc::new(FeedBuffer::default());
+        let mut publisher = lock(&self.state);
+        publisher.buffers.push(Arc::downgrade(&buffer));
+        lock(&buffer.state).closed = publisher.closed;
+        ChangeFeed { position: from, history_until: publisher.published, history, publisher: Arc::clone(self), buffer }
     }
 
-    /// Hands committed changes to every reader. They must follow on those of the call before.
+    /// Publishes committed changes to every reader. They must directly follow those of the previous call.
     pub(crate) fn publish(&self, changes: Vec<StoredChange>) {
         let Some(last) = changes.last() else { return };
-        let bytes = changes.iter().map(weight).sum();
-        let mut hub = lock(&self.inner);
-        hub.published = last.revision;
-        hub.tails.retain(|tail| tail.strong_count() > 0);
-        let mut tails = hub.tails.iter().filter_map(Weak::upgrade).peekable();
+        let bytes = changes.iter().map(buffered_size).sum();
+        let mut publisher = lock(&self.state);
+        publisher.published = last.revision;
+        publisher.buffers.retain(|buffer| buffer.strong_count() > 0);
+        let mut buffers = publisher.buffers.iter().filter_map(Weak::upgrade).peekable();
         let mut changes = Some(changes);
-        while let Some(tail) = tails.next() {
-            let handed = if tails.peek().is_some() { changes.clone() } else { changes.take() };
-            tail.push(handed.unwrap_or_default(), bytes, self.backlog);
+        while let Some(buffer) = buffers.next() {
+            let copy = if buffers.peek().is_some() { changes.clone() } else { changes.take() };
+            buffer.push(copy.unwrap_or_default(), bytes, self.max_bytes);
         }
     }
 
-    /// Ends every feed after what was published.
+    /// Ends every feed after the published changes.
     pub(crate) fn close(&self) {
-        let mut hub = lock(&self.inner);
-        hub.closed = true;
-        for tail in hub.tails.iter().filter_map(Weak::upgrade) {
-            lock(&tail.state).closed = true;
-            tail.arrived.notify_one();
+        let mut publisher = lock(&self.state);
+        publisher.closed = true;
+        for buffer in publisher.buffers.iter().filter_map(Weak::upgrade) {
+            lock(&buffer.state).closed = true;
+            buffer.notify.notify_one();
         }
     }
 
-    /// Lets a reader that fell behind receive live changes again; returns up to where it must read history first.
-    fn resume(&self, tail: &Tail) -> Revision {
-        let hub = lock(&self.inner);
-        lock(&tail.state).lagged = false;
-        hub.published
+    /// Lets a reader that fell behind receive live changes again. Returns the revision up to which it must read history
+    /// first.
+    fn resume_live(&self, buffer: &FeedBuffer) -> Revision {
+        let publisher = lock(&self.state);
+        lock(&buffer.state).lagged = false;
+        publisher.published
     }
 }
 
-impl Tail {
-    fn push(&self, changes: Vec<StoredChange>, bytes: usize, backlog: usize) {
+impl FeedBuffer {
+    fn push(&self, changes: Vec<StoredChange>, bytes: usize, max_bytes: usize) {
         let mut state = lock(&self.state);
         if state.lagged {
             return;
         }
-        let idle = state.waiting.is_empty();
-        state.waiting.push_back(changes);
+        let idle = state.batches.is_empty();
+        state.batches.push_back(changes);
         state.bytes += bytes;
-        if state.bytes > backlog && state.waiting.len() > 1 {
-            state.waiting = VecDeque::new();
+        if state.bytes > max_bytes && state.batches.len() > 1 {
+            state.batches = VecDeque::new();
             state.bytes = 0;
             state.lagged = true;
         }
         drop(state);
         if idle {
-            self.arrived.notify_one();
+            self.notify.notify_one();
         }
     }
 
-    fn take(&self) -> Taken {
+    fn take(&self) -> BufferContents {
         let mut state = lock(&self.state);
         if state.lagged {
-            return Taken::Lagged;
+            return BufferContents::Lagged;
         }
         state.bytes = 0;
-        match state.waiting.pop_front() {
+        match state.batches.pop_front() {
             Some(mut changes) => {
-                changes.extend(state.waiting.drain(..).flatten());
-                Taken::Changes(changes)
+                changes.extend(state.batches.drain(..).flatten());
+                BufferContents::Changes(changes)
             }
-            None if state.closed => Taken::Closed,
-            None => Taken::Nothing,
+            None if state.closed => BufferContents::Closed,
+            None => BufferContents::Empty,
         }
     }
 }
 
-/// The memory that one waiting change holds, roughly.
-fn weight(change: &StoredChange) -> usize {
+/// The approximate memory of one buffered change.
+fn buffered_size(change: &StoredChange) -> usize {
     let value = change.value.as_ref().map_or(0, bytes::Bytes::len);
     size_of::<StoredChange>() + change.key.len() + value
 }
@@ -220,27 +226,27 @@ mod tests {
 
     /// A history that has every revision.
     #[derive(Debug)]
-    struct Complete;
+    struct FullHistory;
 
-    impl History for Complete {
-        fn page(&self, after: Revision, until: Revision, limit: usize) -> Pending<'_, Vec<StoredChange>> {
+    impl HistoryReader for FullHistory {
+        fn read_page(&self, after: Revision, until: Revision, limit: usize) -> StoreFuture<'_, Vec<StoredChange>> {
             let changes = (after.0 + 1..=until.0).take(limit).map(change).collect();
             Box::pin(async move { Ok(changes) })
         }
     }
 
-    /// Publishes up to `to` in steps, reading only after every `pause` steps, and expects every revision once.
-    async fn check(from: u64, at: u64, to: u64, pause: u64, backlog: usize) {
-        let hub = Arc::new(Hub::with_backlog(Revision(at), backlog));
-        let mut feed = hub.attach(Revision(from), Arc::new(Complete));
+    /// Publishes up to `to`, reads only after every `interval` changes, and expects every revision exactly once.
+    async fn check(from: u64, at: u64, to: u64, interval: u64, max_bytes: usize) {
+        let publisher = Arc::new(FeedPublisher::with_max_bytes(Revision(at), max_bytes));
+        let mut feed = publisher.subscribe(Revision(from), Arc::new(FullHistory));
         let mut seen = Vec::new();
         for revision in at + 1..=to {
-            hub.publish(vec![change(revision)]);
-            if revision % pause == 0 {
+            publisher.publish(vec![change(revision)]);
+            if revision % interval == 0 {
                 seen.extend(feed.next_batch().await.unwrap().changes);
             }
         }
-        hub.close();
+        publisher.close();
         let end = loop {
             match feed.next_batch().await {
                 Ok(batch) => {
@@ -256,14 +262,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn history_then_live() {
+    async fn feed_delivers_history_then_live_changes() {
         check(1, 1, 10, 1, 1 << 20).await;
         check(1, 2000, 2010, 3, 1 << 20).await;
         check(5, 5, 5, 1, 1 << 20).await;
     }
 
     #[tokio::test]
-    async fn a_slow_reader_returns_to_history() {
+    async fn slow_reader_goes_back_to_history() {
         check(1, 1, 500, 100, 2000).await;
         check(1, 50, 3000, 700, 500).await;
     }

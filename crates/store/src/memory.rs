@@ -1,5 +1,5 @@
-//! The engine without a disk: a map of version chains behind one lock, for tests and for servers that may forget.
-//! It keeps the whole contract, history and expiry included, so that a test on it says something about the others.
+//! The in-memory engine: a map of versions behind one lock, for tests and for servers that need no durability. It
+//! implements the whole contract, history and expiry included, so that a test on it holds for the other engines too.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -9,29 +9,29 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 
-use crate::feed::{History, Hub};
-use crate::window::Timeline;
+use crate::feed::{FeedPublisher, HistoryReader};
+use crate::retention::RetentionTracker;
 use crate::{
-    Change, ChangeFeed, Clock, Committed, Error, Expect, Key, Op, Pending, Range, Record, Revision, Span, Store,
-    StoredChange, SystemClock, Timestamp, Window, lock,
+    Change, ChangeFeed, Clock, CommitResponse, Compare, Error, HistoryRetention, Key, KeyInterval, Op, RangeResponse,
+    Record, Revision, Store, StoreFuture, StoredChange, SystemClock, Timestamp, lock,
 };
 
-/// How many changes one compaction step forgets while it holds the lock.
-const SLICE: usize = 512;
+/// The number of changes that one compaction step removes while it holds the lock.
+const MAX_STEP_CHANGES: usize = 512;
 
-/// A store that lives and dies with the process.
-pub struct Memory {
-    core: Arc<Core>,
-    keeper: Mutex<Option<JoinHandle<()>>>,
+/// A store in memory.
+pub struct MemoryStore {
+    engine: Arc<MemoryEngine>,
+    maintenance: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").finish_non_exhaustive()
+        f.debug_struct("MemoryStore").finish_non_exhaustive()
     }
 }
 
-/// One value (or deletion, without a value) that a key had.
+/// One value of a key, or a tombstone (`None`).
 #[derive(Debug)]
 struct Version {
     revision: Revision,
@@ -41,202 +41,209 @@ struct Version {
 }
 
 #[derive(Debug)]
-struct State {
+struct MemoryState {
     revision: Revision,
-    compacted: Revision,
+    compact_revision: Revision,
     keys: BTreeMap<Key, Vec<Version>>,
     log: VecDeque<(Revision, Key)>,
     expiries: BTreeMap<(Timestamp, Revision), Key>,
-    timeline: Timeline,
+    retention_tracker: RetentionTracker,
     closed: bool,
 }
 
 #[derive(Debug)]
-struct Core {
+struct MemoryEngine {
     clock: Arc<dyn Clock>,
-    hub: Arc<Hub>,
-    state: Mutex<State>,
+    publisher: Arc<FeedPublisher>,
+    state: Mutex<MemoryState>,
     wake: Condvar,
 }
 
-impl Memory {
-    /// An empty store with the default window and the machine's clock.
-    pub fn new() -> Memory {
-        Memory::with(Window::default(), Arc::new(SystemClock))
+impl MemoryStore {
+    /// Creates an empty store with the default retention and the system clock.
+    pub fn new() -> MemoryStore {
+        MemoryStore::with(HistoryRetention::default(), Arc::new(SystemClock))
     }
 
-    /// An empty store.
-    pub fn with(window: Window, clock: Arc<dyn Clock>) -> Memory {
-        let state = State {
+    /// Creates an empty store.
+    pub fn with(retention: HistoryRetention, clock: Arc<dyn Clock>) -> MemoryStore {
+        let state = MemoryState {
             revision: Revision::EMPTY,
-            compacted: Revision::EMPTY,
+            compact_revision: Revision::EMPTY,
             keys: BTreeMap::new(),
             log: VecDeque::new(),
             expiries: BTreeMap::new(),
-            timeline: Timeline::new(window),
+            retention_tracker: RetentionTracker::new(retention),
             closed: false,
         };
-        let hub = Arc::new(Hub::new(Revision::EMPTY));
-        let core = Arc::new(Core { clock, hub, state: Mutex::new(state), wake: Condvar::new() });
-        Memory { core, keeper: Mutex::new(None) }
+        let publisher = Arc::new(FeedPublisher::new(Revision::EMPTY));
+        let engine = Arc::new(MemoryEngine { clock, publisher, state: Mutex::new(state), wake: Condvar::new() });
+        MemoryStore { engine, maintenance: Mutex::new(None) }
     }
 
-    /// Starts the thread that expires and forgets, with the first change that will need it.
-    fn start_keeper(&self) {
-        let mut keeper = lock(&self.keeper);
-        if keeper.is_none() {
-            let core = Arc::clone(&self.core);
-            let spawned = std::thread::Builder::new().name("store-keeper".to_owned()).spawn(move || core.keep());
+    /// Starts the thread that expires keys and compacts history, with the first change that needs it.
+    fn start_maintenance(&self) {
+        let mut maintenance = lock(&self.maintenance);
+        if maintenance.is_none() {
+            let engine = Arc::clone(&self.engine);
+            let spawned = std::thread::Builder::new()
+                .name("store-maintenance".to_owned())
+                .spawn(move || engine.run_maintenance());
             match spawned {
-                Ok(handle) => *keeper = Some(handle),
-                // Tried again with the next change; until then nothing expires.
-                Err(error) => tracing::warn!(%error, "cannot start the thread that expires values"),
+                Ok(handle) => *maintenance = Some(handle),
+                // Retried with the next change; nothing expires until then.
+                Err(error) => tracing::warn!(%error, "Failed to start the store maintenance thread, will retry"),
             }
         }
     }
 
     fn stop(&self) -> Option<JoinHandle<()>> {
-        lock(&self.core.state).closed = true;
-        self.core.wake.notify_all();
-        self.core.hub.close();
-        lock(&self.keeper).take()
+        lock(&self.engine.state).closed = true;
+        self.engine.wake.notify_all();
+        self.engine.publisher.close();
+        lock(&self.maintenance).take()
     }
 }
 
-impl Default for Memory {
-    fn default() -> Memory {
-        Memory::new()
+impl Default for MemoryStore {
+    fn default() -> MemoryStore {
+        MemoryStore::new()
     }
 }
 
-impl Drop for Memory {
+impl Drop for MemoryStore {
     fn drop(&mut self) {
-        if let Some(keeper) = self.stop() {
-            // A panic of that thread has been reported by the panic hook.
-            let _ = keeper.join();
+        if let Some(maintenance) = self.stop() {
+            // The panic hook has already reported a panic of that thread.
+            let _ = maintenance.join();
         }
     }
 }
 
-impl Store for Memory {
-    fn current_revision(&self) -> Pending<'_, Revision> {
-        Box::pin(async { Ok(self.core.open()?.revision) })
+impl Store for MemoryStore {
+    fn current_revision(&self) -> StoreFuture<'_, Revision> {
+        Box::pin(async { Ok(self.engine.lock_open()?.revision) })
     }
 
-    fn get(&self, key: Key, at: Option<Revision>) -> Pending<'_, Option<Record>> {
+    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
         Box::pin(async move {
-            let state = self.core.open()?;
-            let at = state.readable(at)?;
-            Ok(state.keys.get(&key).and_then(|chain| record(&key, visible(chain, at)?)))
+            let state = self.engine.lock_open()?;
+            let at = state.resolve_revision(at)?;
+            Ok(state.keys.get(&key).and_then(|versions| to_record(&key, version_at(versions, at)?)))
         })
     }
 
-    fn range(&self, span: Span, at: Option<Revision>, limit: Option<usize>) -> Pending<'_, Range> {
+    fn range(
+        &self,
+        interval: KeyInterval,
+        at: Option<Revision>,
+        limit: Option<usize>,
+    ) -> StoreFuture<'_, RangeResponse> {
         Box::pin(async move {
-            let state = self.core.open()?;
-            let revision = state.readable(at)?;
-            let mut range = Range { records: Vec::new(), remaining: 0, revision };
-            if span.is_empty() {
+            let state = self.engine.lock_open()?;
+            let revision = state.resolve_revision(at)?;
+            let mut range = RangeResponse { records: Vec::new(), remaining: 0, revision };
+            if interval.is_empty() {
                 return Ok(range);
             }
-            let end = span.end.map_or(Bound::Unbounded, Bound::Excluded);
-            for (key, chain) in state.keys.range::<Key, _>((Bound::Included(span.start), end)) {
-                let Some(version) = visible(chain, revision) else { continue };
+            let end = interval.end.map_or(Bound::Unbounded, Bound::Excluded);
+            for (key, versions) in state.keys.range::<Key, _>((Bound::Included(interval.start), end)) {
+                let Some(version) = version_at(versions, revision) else { continue };
                 if limit.is_some_and(|limit| range.records.len() >= limit) {
                     range.remaining += u64::from(version.value.is_some());
                 } else {
-                    range.records.extend(record(key, version));
+                    range.records.extend(to_record(key, version));
                 }
             }
             Ok(range)
         })
     }
 
-    fn commit(&self, change: Change) -> Pending<'_, Committed> {
+    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
         Box::pin(async move {
-            self.start_keeper();
-            let mut state = self.core.open()?;
-            let now = self.core.clock.now();
-            let before = state.next_due();
-            let (committed, stored) = state.commit(change, now)?;
-            self.core.hub.publish(vec![stored]);
-            let sooner = state.next_due() != before || state.timeline.is_full();
+            self.start_maintenance();
+            let mut state = self.engine.lock_open()?;
+            let now = self.engine.clock.now();
+            let before = state.next_deadline();
+            let (response, stored) = state.commit(change, now)?;
+            self.engine.publisher.publish(vec![stored]);
+            let wake = state.next_deadline() != before || state.retention_tracker.exceeds_size();
             drop(state);
-            if sooner {
-                self.core.wake.notify_all();
+            if wake {
+                self.engine.wake.notify_all();
             }
-            Ok(committed)
+            Ok(response)
         })
     }
 
-    fn changes(&self, from: Revision) -> Pending<'_, ChangeFeed> {
+    fn changes(&self, from: Revision) -> StoreFuture<'_, ChangeFeed> {
         Box::pin(async move {
-            let state = self.core.open()?;
-            let from = state.readable(Some(from))?;
-            Ok(self.core.hub.attach(from, Arc::clone(&self.core) as Arc<dyn History>))
+            let state = self.engine.lock_open()?;
+            let from = state.resolve_revision(Some(from))?;
+            Ok(self.engine.publisher.subscribe(from, Arc::clone(&self.engine) as Arc<dyn HistoryReader>))
         })
     }
 
-    fn compact(&self, before: Revision) -> Pending<'_, ()> {
+    fn compact(&self, before: Revision) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let mut state = self.core.open()?;
-            state.compacted = state.readable(Some(before))?;
+            let mut state = self.engine.lock_open()?;
+            state.compact_revision = state.resolve_revision(Some(before))?;
             drop(state);
-            self.core.sweep();
+            self.engine.compact();
             Ok(())
         })
     }
 
-    fn oldest_revision(&self) -> Pending<'_, Revision> {
-        Box::pin(async { Ok(self.core.open()?.compacted) })
+    fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
+        Box::pin(async { Ok(self.engine.lock_open()?.compact_revision) })
     }
 
-    fn close(&self) -> Pending<'_, ()> {
+    fn close(&self) -> StoreFuture<'_, ()> {
         Box::pin(async {
-            if let Some(keeper) = self.stop() {
-                // The thread holds its lock for microseconds and leaves at once.
-                let _ = keeper.join();
+            if let Some(maintenance) = self.stop() {
+                // The thread holds its lock for microseconds and exits at once.
+                let _ = maintenance.join();
             }
             Ok(())
         })
     }
 }
 
-impl History for Core {
-    fn page(&self, after: Revision, until: Revision, limit: usize) -> Pending<'_, Vec<StoredChange>> {
+impl HistoryReader for MemoryEngine {
+    fn read_page(&self, after: Revision, until: Revision, limit: usize) -> StoreFuture<'_, Vec<StoredChange>> {
         Box::pin(async move {
             let state = lock(&self.state);
-            let after = state.readable(Some(after))?;
+            let after = state.resolve_revision(Some(after))?;
             let first = state.log.partition_point(|(revision, _)| *revision <= after);
-            let events = state.log.range(first..).take_while(|(revision, _)| *revision <= until).take(limit);
-            Ok(events.filter_map(|(revision, key)| state.stored_change(*revision, key)).collect())
+            let changes = state.log.range(first..).take_while(|(revision, _)| *revision <= until).take(limit);
+            Ok(changes.filter_map(|(revision, key)| state.stored_change(*revision, key)).collect())
         })
     }
 }
 
-impl Core {
-    fn open(&self) -> Result<std::sync::MutexGuard<'_, State>, Error> {
+impl MemoryEngine {
+    fn lock_open(&self) -> Result<std::sync::MutexGuard<'_, MemoryState>, Error> {
         let state = lock(&self.state);
         if state.closed { Err(Error::Closed) } else { Ok(state) }
     }
 
-    /// Deletes what expired and forgets what left the window, whenever something is due.
-    fn keep(&self) {
+    /// Deletes expired keys and compacts history whenever a deadline has passed.
+    fn run_maintenance(&self) {
         let mut state = lock(&self.state);
         while !state.closed {
             let now = self.clock.now();
             let expired = state.expire(now);
-            self.hub.publish(expired);
-            if let Some(horizon) = state.timeline.horizon(now) {
-                state.compacted = state.compacted.max(horizon);
+            self.publisher.publish(expired);
+            if let Some(compactable_revision) = state.retention_tracker.compactable_revision(now) {
+                state.compact_revision = state.compact_revision.max(compactable_revision);
             }
-            if state.sweep() {
+            if state.compact_step() {
                 drop(state);
                 std::thread::yield_now();
                 state = lock(&self.state);
                 continue;
             }
-            state = match state.next_due() {
+            state = match state.next_deadline() {
                 Some(due) if due <= now => state,
                 Some(due) => {
                     self.wake.wait_timeout(state, self.clock.until(due)).unwrap_or_else(PoisonError::into_inner).0
@@ -246,48 +253,49 @@ impl Core {
         }
     }
 
-    /// Forgets everything that is compacted, letting others in between the steps.
-    fn sweep(&self) {
-        while lock(&self.state).sweep() {}
+    /// Removes everything below the compact revision, releasing the lock between the steps.
+    fn compact(&self) {
+        while lock(&self.state).compact_step() {}
     }
 }
 
-impl State {
-    /// The revision at which to read, if it can be read.
-    fn readable(&self, at: Option<Revision>) -> Result<Revision, Error> {
+impl MemoryState {
+    /// The revision to read at, or an error if it cannot be read.
+    fn resolve_revision(&self, at: Option<Revision>) -> Result<Revision, Error> {
         match at {
             None => Ok(self.revision),
-            Some(at) if at < self.compacted => Err(Error::Compacted { oldest: self.compacted }),
-            Some(at) if at > self.revision => Err(Error::Future { current: self.revision }),
+            Some(at) if at < self.compact_revision => Err(Error::Compacted { oldest: self.compact_revision }),
+            Some(at) if at > self.revision => Err(Error::FutureRevision { current: self.revision }),
             Some(at) => Ok(at),
         }
     }
 
-    fn next_due(&self) -> Option<Timestamp> {
+    fn next_deadline(&self) -> Option<Timestamp> {
         let expiry = self.expiries.keys().next().map(|(due, _)| *due);
-        match (expiry, self.timeline.next_due()) {
-            (Some(expiry), Some(window)) => Some(expiry.min(window)),
-            (expiry, window) => expiry.or(window),
+        match (expiry, self.retention_tracker.next_deadline()) {
+            (Some(expiry), Some(retention)) => Some(expiry.min(retention)),
+            (expiry, retention) => expiry.or(retention),
         }
     }
 
-    fn commit(&mut self, change: Change, now: Timestamp) -> Result<(Committed, StoredChange), Error> {
-        let Change { key, expect, op } = change;
-        let current = self.keys.get(&key).and_then(|chain| chain.last()).filter(|version| version.value.is_some());
-        let holds = match (expect, current) {
-            (Expect::Absent, current) => current.is_none(),
-            (Expect::At(revision), current) => current.is_some_and(|version| version.revision == revision),
-            (Expect::Any, _) => true,
+    fn commit(&mut self, change: Change, now: Timestamp) -> Result<(CommitResponse, StoredChange), Error> {
+        let Change { key, compare, op } = change;
+        let current =
+            self.keys.get(&key).and_then(|versions| versions.last()).filter(|version| version.value.is_some());
+        let matches = match (compare, current) {
+            (Compare::Absent, current) => current.is_none(),
+            (Compare::ModRevision(revision), current) => current.is_some_and(|version| version.revision == revision),
+            (Compare::Any, _) => true,
         } && (op != Op::Delete || current.is_some());
-        let previous = current.and_then(|version| record(&key, version));
-        if !holds {
+        let previous = current.and_then(|version| to_record(&key, version));
+        if !matches {
             return Err(Error::Conflict { current: previous.map(Box::new) });
         }
         if let Some(expires) = current.and_then(|version| version.expires.map(|expires| (expires, version.revision))) {
             self.expiries.remove(&expires);
         }
         let revision = self.revision.next();
-        let create_revision = previous.as_ref().map_or(revision, |record| record.create_revision);
+        let create_revision = previous.as_ref().map_or(revision, |to_record| to_record.create_revision);
         let (value, expires) = match op {
             Op::Put { value, ttl } => (Some(value), ttl.map(|ttl| now.after(ttl))),
             Op::Delete => (None, None),
@@ -296,12 +304,12 @@ impl State {
             self.expiries.insert((expires, revision), key.clone());
         }
         self.revision = revision;
-        self.timeline.note(revision, now, key.len() + value.as_ref().map_or(0, Bytes::len));
+        self.retention_tracker.record_change(revision, now, key.len() + value.as_ref().map_or(0, Bytes::len));
         self.log.push_back((revision, key.clone()));
         let version = Version { revision, create_revision, value: value.clone(), expires };
         self.keys.entry(key.clone()).or_default().push(version);
         let stored = StoredChange { revision, key, value, create_revision };
-        Ok((Committed { revision, previous }, stored))
+        Ok((CommitResponse { revision, previous }, stored))
     }
 
     fn expire(&mut self, now: Timestamp) -> Vec<StoredChange> {
@@ -311,22 +319,23 @@ impl State {
                 self.expiries.insert((due, revision), key);
                 break;
             }
-            let change = Change::delete(key, Expect::At(revision));
+            let change = Change::delete(key, Compare::ModRevision(revision));
             deletions.extend(self.commit(change, now).map(|(_, stored)| stored));
         }
         deletions
     }
 
-    /// Forgets some of what is compacted; tells whether there is more.
-    fn sweep(&mut self) -> bool {
-        for _ in 0..SLICE {
-            let Some((revision, key)) = self.log.pop_front_if(|(revision, _)| *revision <= self.compacted) else {
+    /// Removes some of the compacted versions. Returns true if there are more.
+    fn compact_step(&mut self) -> bool {
+        for _ in 0..MAX_STEP_CHANGES {
+            let Some((revision, key)) = self.log.pop_front_if(|(revision, _)| *revision <= self.compact_revision)
+            else {
                 return false;
             };
-            if let Some(chain) = self.keys.get_mut(&key) {
-                let newest_kept = chain.partition_point(|version| version.revision < revision);
-                chain.drain(..newest_kept);
-                if chain.len() == 1 && chain[0].revision == revision && chain[0].value.is_none() {
+            if let Some(versions) = self.keys.get_mut(&key) {
+                let obsolete = versions.partition_point(|version| version.revision < revision);
+                versions.drain(..obsolete);
+                if versions.len() == 1 && versions[0].revision == revision && versions[0].value.is_none() {
                     self.keys.remove(&key);
                 }
             }
@@ -335,20 +344,20 @@ impl State {
     }
 
     fn stored_change(&self, revision: Revision, key: &Key) -> Option<StoredChange> {
-        let chain = self.keys.get(key)?;
-        let at = chain.binary_search_by_key(&revision, |version| version.revision).ok()?;
-        let Version { create_revision, ref value, .. } = chain[at];
+        let versions = self.keys.get(key)?;
+        let at = versions.binary_search_by_key(&revision, |version| version.revision).ok()?;
+        let Version { create_revision, ref value, .. } = versions[at];
         Some(StoredChange { revision, key: key.clone(), value: value.clone(), create_revision })
     }
 }
 
-/// The version of a chain that a reader at `at` sees.
-fn visible(chain: &[Version], at: Revision) -> Option<&Version> {
-    chain.partition_point(|version| version.revision <= at).checked_sub(1).map(|index| &chain[index])
+/// The version that is visible at a revision.
+fn version_at(versions: &[Version], at: Revision) -> Option<&Version> {
+    versions.partition_point(|version| version.revision <= at).checked_sub(1).map(|index| &versions[index])
 }
 
-/// A version as a record; `None` for a deletion.
-fn record(key: &Key, version: &Version) -> Option<Record> {
+/// The version as a record; `None` for a tombstone.
+fn to_record(key: &Key, version: &Version) -> Option<Record> {
     version.value.clone().map(|value| Record {
         key: key.clone(),
         value,

@@ -1,45 +1,46 @@
-//! The seam where encryption at rest sits: what the server writes is turned into what is stored, and back. Modelled on
-//! kube-apiserver's value transformers, which also tell when the stored form is outdated.
+//! The interface for encryption at rest: converts values to and from their stored form. Modelled on kube-apiserver's
+//! value transformers (upstream: `k8s.io/apiserver/pkg/storage/value`), which also report a stale stored form.
 
 use std::fmt;
 
 use bytes::Bytes;
 
-/// A value as it came back from its stored form.
+/// A value that was read from its stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded {
+pub struct TransformedValue {
     /// The value that was written.
     pub value: Bytes,
-    /// The stored form is outdated and should be made anew when the value is next written.
+    /// The stored form is stale, for example encrypted with an old key. The value must be written again.
     pub stale: bool,
 }
 
-/// Why a value could not be transformed. The text is for the log and names no secret.
+/// The reason why a value cannot be transformed. The text goes to the log and contains no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TransformError(pub String);
 
-/// Turns values into their stored form and back. The key is given so that it can be authenticated along with the value.
+/// Converts values to and from their stored form (upstream: `value.Transformer`). The key is passed as authenticated
+/// data.
 ///
-/// `decode` is called on the thread that commits, so it must not wait for anything outside the process.
-pub trait Transformer: fmt::Debug + Send + Sync + 'static {
-    /// The stored form of a value.
-    fn encode(&self, key: &str, value: Bytes) -> Result<Bytes, TransformError>;
+/// The committing thread calls `transform_from_storage`, so it must not wait for anything outside the process.
+pub trait ValueTransformer: fmt::Debug + Send + Sync + 'static {
+    /// Returns the stored form of a value.
+    fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<Bytes, TransformError>;
 
-    /// The value of a stored form.
-    fn decode(&self, key: &str, stored: Bytes) -> Result<Decoded, TransformError>;
+    /// Returns the value of a stored form, and whether that form is stale.
+    fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError>;
 }
 
-/// Stores values as they are.
+/// Stores values unchanged.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Identity;
+pub struct IdentityTransformer;
 
-impl Transformer for Identity {
-    fn encode(&self, _key: &str, value: Bytes) -> Result<Bytes, TransformError> {
+impl ValueTransformer for IdentityTransformer {
+    fn transform_to_storage(&self, _key: &str, value: Bytes) -> Result<Bytes, TransformError> {
         Ok(value)
     }
 
-    fn decode(&self, _key: &str, stored: Bytes) -> Result<Decoded, TransformError> {
-        Ok(Decoded { value: stored, stale: false })
+    fn transform_from_storage(&self, _key: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
+        Ok(TransformedValue { value: stored, stale: false })
     }
 }

@@ -1,89 +1,90 @@
-//! All that comes into the logs of a cluster, in one order.
+//! The stream of the events of all watch caches, in one order.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Cache, Shared};
+use super::{Cache, CacheState};
 use crate::{Event, TooOld, WatchCache};
 
-/// How many events are taken under one hold of the history's lock.
-const STRIDE: usize = 256;
+/// The number of events that are read under one lock of the history.
+const READ_BATCH: usize = 256;
 
-/// An event, and the log that it came into.
+/// An event and its watch cache.
 pub type StreamedEvent = (Arc<WatchCache>, Arc<Event>);
 
-/// A cursor in the history of all logs together: hands out their events in the order of their revisions, each once. It
-/// costs those who write nothing, and keeps nothing beyond the window.
+/// A cursor in the history of all watch caches: returns their events in the order of their revisions, each once. It
+/// costs writers nothing and retains nothing beyond the history.
 pub struct EventStream {
-    shared: Arc<Shared>,
-    /// How many events the history had seen before the next one.
+    shared: Arc<CacheState>,
+    /// The number of events before the next one.
     cursor: u64,
-    /// Which change of the set of logs was told last.
-    told: Option<u64>,
+    /// The generation of the watch caches that were returned last.
+    listed_at: Option<u64>,
 }
 
 impl fmt::Debug for EventStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tap").field("cursor", &self.cursor).finish_non_exhaustive()
+        f.debug_struct("EventStream").field("cursor", &self.cursor).finish_non_exhaustive()
     }
 }
 
 impl Cache {
-    /// A tap that hands out what comes from now on.
+    /// Creates a stream of the events from now on.
     #[must_use]
     pub fn event_stream(&self) -> EventStream {
-        EventStream { shared: self.shared.clone(), cursor: self.shared.history.lock().end(), told: None }
+        EventStream { shared: self.shared.clone(), cursor: self.shared.history.lock().end(), listed_at: None }
     }
 }
 
 impl EventStream {
-    /// The logs there are, if they are not those of the last call. An event of a log comes only after the log can be
-    /// seen here.
+    /// The watch caches, if any was added or removed since the last call. A watch cache is returned here before its
+    /// first event.
     pub fn watch_caches(&mut self) -> Option<Vec<Arc<WatchCache>>> {
         let watch_caches = self.shared.watch_caches.read();
-        if self.told.replace(watch_caches.changes) == Some(watch_caches.changes) {
+        if self.listed_at.replace(watch_caches.generation) == Some(watch_caches.generation) {
             return None;
         }
         Some(watch_caches.by_prefix.values().cloned().collect())
     }
 
-    /// How many events there have been so far in all logs together.
+    /// The number of events so far in all watch caches.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.shared.history.lock().end()
     }
 
-    /// How many of them were handed out here, or had passed before.
+    /// The number of events that this stream has returned or skipped.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.cursor
     }
 
-    /// The next events; waits for the first one. Nothing is lost if the wait is given up.
+    /// Returns the next events; waits for the first one. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// The window has passed: events are lost. Those that come from now on are handed out next, as by a new tap.
+    /// Returns an error if the stream has fallen behind the history and missed events. The next call continues with the
+    /// events from then on, like a new stream.
     pub async fn next(&mut self) -> Result<Vec<StreamedEvent>, TooOld> {
         loop {
-            // Looked at first: what comes after the look at the history is waited for.
-            let applied = self.shared.progress.get();
+            // Read before the history: an event that is added after that advances the progress further.
+            let applied_revision = self.shared.progress.get();
             let events = self.pending()?;
             if !events.is_empty() {
                 return Ok(events);
             }
-            self.shared.progress.reaches(applied + 1).await;
+            self.shared.progress.wait_until_fresh(applied_revision + 1).await;
         }
     }
 
     fn pending(&mut self) -> Result<Vec<StreamedEvent>, TooOld> {
         let history = self.shared.history.lock();
-        let Some(passed) = self.cursor.checked_sub(history.left) else {
-            (self.cursor, self.told) = (history.end(), None);
-            return Err(TooOld { oldest: history.events.front().map_or(0, |kept| kept.event.revision) });
+        let Some(passed) = self.cursor.checked_sub(history.evicted) else {
+            (self.cursor, self.listed_at) = (history.end(), None);
+            return Err(TooOld { oldest: history.events.front().map_or(0, |entry| entry.event.revision) });
         };
         let passed = usize::try_from(passed).unwrap_or(usize::MAX).min(history.events.len());
-        let next = history.events.range(passed..).take(STRIDE);
-        let events: Vec<StreamedEvent> = next.map(|kept| (kept.watch_cache.clone(), kept.event.clone())).collect();
+        let next = history.events.range(passed..).take(READ_BATCH);
+        let events: Vec<StreamedEvent> = next.map(|entry| (entry.watch_cache.clone(), entry.event.clone())).collect();
         self.cursor += events.len() as u64;
         Ok(events)
     }

@@ -20,7 +20,7 @@ impl Cluster {
     /// The error of who asks for an object that cannot be read, or wants to delete it.
     pub(crate) fn unreadable(&self, resource: &Resource, corrupt: &CorruptObject) -> ApiError {
         if !self.deletes_broken() {
-            return ApiError::Unclassified(corrupt.why.to_string());
+            return ApiError::Unclassified(corrupt.reason.to_string());
         }
         let prefix = resource.collection().map(|collection| collection.prefix.clone()).unwrap_or_default();
         ApiError::Internal(corrupt_message(&format!("/{prefix}/{}", corrupt.key), corrupt))
@@ -28,7 +28,7 @@ impl Cluster {
 
     /// The error of who would change an object that cannot be read.
     pub(crate) fn unchangeable(&self, corrupt: &CorruptObject) -> ApiError {
-        ApiError::Unclassified(if self.deletes_broken() { undecodable(corrupt) } else { corrupt.why.to_string() })
+        ApiError::Unclassified(if self.deletes_broken() { undecodable(corrupt) } else { corrupt.reason.to_string() })
     }
 
     /// Whether there is anything in a part of a collection that cannot be read, at a revision or now. `within` are the keys
@@ -51,7 +51,7 @@ impl Cluster {
         });
         let Some(first) = found.first() else { return Ok(()) };
         if !self.deletes_broken() {
-            return Err(ApiError::Unclassified(first.why.to_string()));
+            return Err(ApiError::Unclassified(first.reason.to_string()));
         }
         let prefix = resource.collection().map(|collection| collection.prefix.clone()).unwrap_or_default();
         let cause = |corrupt: &CorruptObject| {
@@ -74,5 +74,5 @@ fn corrupt_message(key: &str, corrupt: &CorruptObject) -> String {
 }
 
 fn undecodable(corrupt: &CorruptObject) -> String {
-    format!("object not decodable revision={}: {}", corrupt.revision, corrupt.why)
+    format!("object not decodable revision={}: {}", corrupt.revision, corrupt.reason)
 }

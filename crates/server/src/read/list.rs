@@ -145,7 +145,7 @@ impl Reading {
         })
     }
 
-    fn page(&self, after: Option<&str>, max: usize) -> Result<pintle_cache::Page, ApiError> {
+    fn page(&self, after: Option<&str>, max: usize) -> Result<pintle_cache::ObjectPage, ApiError> {
         self.watch_cache.page(&self.range, after, self.at, max).map_err(|_: TooOld| self.expired())
     }
 

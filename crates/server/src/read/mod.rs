@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The newest revision at which a collection can be read: never before anything that a watcher was told of it.
 pub(crate) fn newest(cluster: &Cluster, watch_cache: &WatchCache) -> u64 {
-    watch_cache.newest_revision().max(cluster.cache.applied())
+    watch_cache.newest_revision().max(cluster.cache.applied_revision())
 }
 
 /// Waits until the cache has come to a revision, briefly.
@@ -40,9 +40,9 @@ pub(crate) fn newest(cluster: &Cluster, watch_cache: &WatchCache) -> u64 {
 pub(crate) async fn wait_for(cluster: &Cluster, revision: u64) -> Result<(), ApiError> {
     tokio::select! {
         biased;
-        () = cluster.cache.reaches(revision) => Ok(()),
+        () = cluster.cache.wait_until_fresh(revision) => Ok(()),
         () = cluster.sleep(PATIENCE) => {
-            Err(ApiError::TooLargeResourceVersion { asked: revision, current: cluster.cache.applied(), retry_after: 1 })
+            Err(ApiError::TooLargeResourceVersion { asked: revision, current: cluster.cache.applied_revision(), retry_after: 1 })
         }
     }
 }

@@ -305,7 +305,7 @@ impl Stream {
     /// Says how far the watch has come, if that is further than where it started.
     async fn bookmark(&mut self, watcher: &mut Watcher, from: u64) -> Result<(), Over> {
         // Events are handed over before progress is: what is pending now is all there is up to here.
-        let applied = self.form.cluster.cache.applied();
+        let applied = self.form.cluster.cache.applied_revision();
         self.pending(watcher).await?;
         let revision = applied.max(self.delivered);
         if revision <= from {

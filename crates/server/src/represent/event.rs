@@ -195,7 +195,7 @@ impl ResponseFormat {
         };
         let version = || [self.resource.group.clone(), self.resource.version.clone()];
         let version = (!self.resource.is_hub()).then(version);
-        Some(FrameKey { form: form * 8 + kind as u32, version })
+        Some(FrameKey { format: form * 8 + kind as u32, version })
     }
 }
 

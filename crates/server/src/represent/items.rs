@@ -69,7 +69,7 @@ impl Items {
         match self {
             Items::Stored { built_in: true } => {
                 out.push(b'{');
-                object.write_json(object.index.item_at, object.revision, out);
+                object.write_json(object.index.item_offset, object.revision, out);
             }
             Items::Stored { built_in: false } => object.write_json(0, object.revision, out),
             Items::Partial(version) => write_partial(object, *version, out).ok_or_else(unreadable)?,
@@ -151,7 +151,7 @@ impl ResponseFormat {
 
 /// Where an object's metadata is, its name included.
 pub(super) fn metadata_of(object: &Object) -> Option<Range<u32>> {
-    let from = object.index.item_at;
+    let from = object.index.item_offset;
     let mut cursor = JsonCursor::new(object.json.get(from as usize..)?);
     loop {
         let start = cursor.offset();
@@ -169,7 +169,7 @@ fn write_partial(object: &Object, version: MetaVersion, out: &mut Vec<u8>) -> Op
     out.extend_from_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"");
     out.extend_from_slice(version.api_version().as_bytes());
     out.extend_from_slice(b"\",");
-    object.write_part(metadata_of(object)?, object.revision, out);
+    object.write_json_range(metadata_of(object)?, object.revision, out);
     out.push(b'}');
     Some(())
 }

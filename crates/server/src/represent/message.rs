@@ -51,12 +51,12 @@ impl ResponseFormat {
     /// # Errors
     /// The stored bytes cannot be read.
     pub(super) fn write_kept_message(&self, object: &Arc<Object>, out: &mut Vec<u8>) -> Result<(), ApiError> {
-        if object.encoding.look(|message| out.extend_from_slice(message)).is_some() {
+        if object.encoding.with_bytes(|message| out.extend_from_slice(message)).is_some() {
             return Ok(());
         }
         let start = out.len();
         self.write_message(object, object.revision, out)?;
-        self.cluster.cache.encoding_cache().keep(object, &out[start..]);
+        self.cluster.cache.encoding_cache().insert(object, &out[start..]);
         Ok(())
     }
 
@@ -65,7 +65,8 @@ impl ResponseFormat {
     /// # Errors
     /// The stored bytes cannot be read.
     pub(super) fn write_message(&self, object: &Object, revision: u64, out: &mut Vec<u8>) -> Result<(), ApiError> {
-        if revision == object.revision && object.encoding.look(|message| out.extend_from_slice(message)).is_some() {
+        if revision == object.revision && object.encoding.with_bytes(|message| out.extend_from_slice(message)).is_some()
+        {
             return Ok(());
         }
         append(self.shape(), out, |json| {
@@ -119,7 +120,7 @@ impl ResponseFormat {
     ) -> Result<(), ApiError> {
         // What is kept of an object begins with its metadata.
         if revision == object.revision
-            && let Some(true) = object.encoding.look(|message| {
+            && let Some(true) = object.encoding.with_bytes(|message| {
                 protobuf::first_field(message, METADATA).map(|metadata| out.extend_from_slice(metadata)).is_some()
             })
         {
@@ -127,7 +128,7 @@ impl ResponseFormat {
         }
         append(Shape::named(&self.cluster.catalog, "meta/v1.PartialObjectMetadata"), out, |json| {
             json.push(b'{');
-            object.write_part(metadata_of(object)?, revision, json);
+            object.write_json_range(metadata_of(object)?, revision, json);
             json.push(b'}');
             Some(())
         })

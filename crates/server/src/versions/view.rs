@@ -229,10 +229,16 @@ impl Equal {
             Some(behind) => u32::try_from(behind + self.start.len()).ok(),
             None => Some(place),
         };
-        let ObjectIndex { version_at, item_at, labels: (from, to), .. } = object.index;
+        let ObjectIndex { resource_version_offset: version_at, item_offset: item_at, labels: (from, to), .. } =
+            object.index;
         let labels = if to == 0 { (0, 0) } else { (moved(from)?, moved(to)?) };
         let (version_at, item_at) = (moved(version_at)?, moved(item_at)?);
-        let index = ObjectIndex { version_at, item_at, labels, fields: object.index.fields.clone() };
+        let index = ObjectIndex {
+            resource_version_offset: version_at,
+            item_offset: item_at,
+            labels,
+            fields: object.index.fields.clone(),
+        };
         Some(Arc::new(Object::new(object.key.clone(), object.revision, json.into(), index)))
     }
 }

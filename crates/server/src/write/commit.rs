@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pintle_cache::{Object, ObjectIndex};
 use pintle_registry::{ApiError, Resource};
-use pintle_store::{Change, Error, Expect, Revision};
+use pintle_store::{Change, Compare, Error, Revision};
 
 use crate::cluster::{Cluster, store_error};
 use crate::object_index;
@@ -21,7 +21,11 @@ pub(crate) enum Outcome {
 /// An object as the cache would hold it, for an answer made of the same bytes.
 pub(crate) fn as_cached(key: &str, revision: u64, json: Bytes) -> Result<Arc<Object>, ApiError> {
     let places = object_index::places(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
-    let index = ObjectIndex { version_at: places.version_at, item_at: places.item_at, ..ObjectIndex::default() };
+    let index = ObjectIndex {
+        resource_version_offset: places.version_at,
+        item_offset: places.item_at,
+        ..ObjectIndex::default()
+    };
     Ok(Arc::new(Object::new(key.into(), revision, json, index)))
 }
 
@@ -33,7 +37,7 @@ pub(crate) async fn commit(
     cluster: &Cluster,
     hub: &Resource,
     key: &str,
-    expect: Expect,
+    compare: Compare,
     json: Option<Bytes>,
 ) -> Result<Outcome, ApiError> {
     let prefix = hub.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
@@ -42,20 +46,20 @@ pub(crate) async fn commit(
         Some(json) => {
             // Upstream takes no time at all for all the time there is.
             let ttl = Some(cluster.event_ttl).filter(|ttl| hub.strategy.expires() && !ttl.is_zero());
-            Change { key: full.into(), expect, op: pintle_store::Op::Put { value: json, ttl } }
+            Change { key: full.into(), compare, op: pintle_store::Op::Put { value: json, ttl } }
         }
-        None => Change::delete(full, expect),
+        None => Change::delete(full, compare),
     };
     match cluster.store.commit(change).await {
         Ok(committed) => {
             let revision = committed.revision.get();
-            cluster.cache.reaches(revision).await;
+            cluster.cache.wait_until_fresh(revision).await;
             Ok(Outcome::Done(revision))
         }
         Err(Error::Conflict { current }) => {
             // What is there came from elsewhere: the next try has to see it.
             if let Some(current) = current {
-                cluster.cache.reaches(current.mod_revision.get()).await;
+                cluster.cache.wait_until_fresh(current.mod_revision.get()).await;
             } else {
                 cluster.catch_up().await?;
             }
@@ -66,6 +70,6 @@ pub(crate) async fn commit(
 }
 
 /// The compare on a revision.
-pub(crate) fn at(revision: u64) -> Expect {
-    Expect::At(Revision(revision))
+pub(crate) fn at(revision: u64) -> Compare {
+    Compare::ModRevision(Revision(revision))
 }

@@ -7,7 +7,7 @@ use pintle_admission::{AdmissionAttributes, AdmissionOperation, NamespaceLifecyc
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_registry::{ApiError, Backing, Resource, StrategyContext, WriteOperation};
-use pintle_store::Expect;
+use pintle_store::Compare;
 use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
@@ -194,7 +194,7 @@ impl CreateOperation<'_> {
         // Whoever empties a namespace waits for those who were let in before it began to go.
         let _let_in = cluster.creates.read().await;
         NamespaceLifecycle::check(request)?;
-        match commit(cluster, hub, &key, Expect::Absent, Some(json.clone())).await? {
+        match commit(cluster, hub, &key, Compare::Absent, Some(json.clone())).await? {
             Outcome::Done(revision) => as_cached(&key, revision, json),
             Outcome::Conflict => Err(taken()),
         }

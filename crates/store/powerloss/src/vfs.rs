@@ -1,5 +1,5 @@
-//! The table of C functions between SQLite and the operating system's own VFS, after SQLite's documentation of
-//! `sqlite3_vfs` and `sqlite3_io_methods` (and its example of a shim, `vfstrace`).
+//! The table of C functions between SQLite and the operating system's VFS, following SQLite's documentation of
+//! `sqlite3_vfs` and `sqlite3_io_methods` and its example of a shim, `vfstrace`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -7,28 +7,28 @@ use std::ptr;
 
 use rusqlite::ffi;
 
-use crate::{Disk, Failure};
+use crate::{Disk, DiskFailure};
 
-/// What the VFS object points to.
-struct Layer {
+/// The application data of the VFS object.
+struct VfsLayer {
     disk: Disk,
     below: *mut ffi::sqlite3_vfs,
 }
 
-/// What SQLite allocates per open file: this, directly followed by the file object of the VFS below.
+/// SQLite allocates this per open file, directly followed by the file object of the underlying VFS.
 #[repr(C)]
-struct File {
+struct ShimFile {
     base: ffi::sqlite3_file,
-    /// Null for files that do not matter (temporary ones).
-    watched: *mut Watched,
+    /// Null for files that are not recorded, such as temporary ones.
+    recorded: *mut RecordedFile,
 }
 
-struct Watched {
+struct RecordedFile {
     disk: Disk,
     path: PathBuf,
 }
 
-/// Makes SQLite know the layer. What it needs stays allocated, as SQLite may use it until the process ends.
+/// Registers the VFS with SQLite. It is never freed, since SQLite may use it until the process ends.
 pub(crate) fn register(name: &str, disk: Disk) -> Result<(), i32> {
     let name = CString::new(name).map_err(|_| ffi::SQLITE_MISUSE)?;
     // SAFETY: SQLite initialises itself on the first call and returns its default VFS or null.
@@ -39,14 +39,14 @@ pub(crate) fn register(name: &str, disk: Disk) -> Result<(), i32> {
     if below.is_null() {
         return Err(ffi::SQLITE_NOTFOUND);
     }
-    let layer = Box::into_raw(Box::new(Layer { disk, below }));
+    let layer = Box::into_raw(Box::new(VfsLayer { disk, below }));
     // SAFETY: `below` is a registered VFS, never unregistered here; copying the table copies plain pointers, and every
     // function that is kept from it is replaced below or does not look at the VFS object it is given.
     let mut vfs = unsafe { ptr::read(below) };
     vfs.pNext = ptr::null_mut();
     vfs.zName = name.into_raw();
     vfs.pAppData = layer.cast();
-    vfs.szOsFile += size_of::<File>() as c_int;
+    vfs.szOsFile += size_of::<ShimFile>() as c_int;
     vfs.xOpen = Some(open);
     vfs.xDelete = Some(delete);
     vfs.xAccess = Some(access);
@@ -59,21 +59,21 @@ pub(crate) fn register(name: &str, disk: Disk) -> Result<(), i32> {
 }
 
 /// SAFETY: `vfs` must be one that [`register`] made.
-unsafe fn layer<'l>(vfs: *mut ffi::sqlite3_vfs) -> &'l Layer {
-    // SAFETY: `register` put a leaked `Layer` there.
-    unsafe { &*(*vfs).pAppData.cast::<Layer>() }
+unsafe fn layer<'l>(vfs: *mut ffi::sqlite3_vfs) -> &'l VfsLayer {
+    // SAFETY: `register` put a leaked `VfsLayer` there.
+    unsafe { &*(*vfs).pAppData.cast::<VfsLayer>() }
 }
 
 /// The file object of the VFS below. SAFETY: `file` must be one that [`open`] opened or is opening.
 unsafe fn lower(file: *mut ffi::sqlite3_file) -> *mut ffi::sqlite3_file {
     // SAFETY: SQLite allocates `szOsFile` bytes, of which ours come first.
-    unsafe { file.cast::<File>().add(1).cast() }
+    unsafe { file.cast::<ShimFile>().add(1).cast() }
 }
 
 /// SAFETY: `file` must be one that [`open`] opened.
-unsafe fn watched<'f>(file: *mut ffi::sqlite3_file) -> Option<&'f Watched> {
+unsafe fn recorded<'f>(file: *mut ffi::sqlite3_file) -> Option<&'f RecordedFile> {
     // SAFETY: `open` set the pointer to a box that lives until `close`, or to null.
-    unsafe { (*file.cast::<File>()).watched.as_ref() }
+    unsafe { (*file.cast::<ShimFile>()).recorded.as_ref() }
 }
 
 /// Calls a function of the file object below with the arguments that follow. SAFETY: as for [`lower`]; SQLite's own VFSs have
@@ -99,21 +99,21 @@ unsafe extern "C" fn open(
     // is one, is a C string. The default VFS has an open function.
     unsafe {
         let layer = layer(vfs);
-        let ours = file.cast::<File>();
+        let ours = file.cast::<ShimFile>();
         (*ours).base.pMethods = ptr::null();
-        (*ours).watched = ptr::null_mut();
+        (*ours).recorded = ptr::null_mut();
         let code = match (*layer.below).xOpen {
             Some(open) => open(layer.below, name, lower(file), flags, out),
             None => ffi::SQLITE_CANTOPEN,
         };
-        // SQLite closes a file even after a failed open if methods are set.
+        // SQLite closes a file even after a failed open if its methods are set.
         if !(*lower(file)).pMethods.is_null() {
             (*ours).base.pMethods = &METHODS;
         }
         if code == ffi::SQLITE_OK && !name.is_null() && flags & (ffi::SQLITE_OPEN_MAIN_DB | ffi::SQLITE_OPEN_WAL) != 0 {
             let path = path(name);
-            layer.disk.opened(&path);
-            (*ours).watched = Box::into_raw(Box::new(Watched { disk: layer.disk.clone(), path }));
+            layer.disk.record_open(&path);
+            (*ours).recorded = Box::into_raw(Box::new(RecordedFile { disk: layer.disk.clone(), path }));
         }
         code
     }
@@ -129,7 +129,7 @@ unsafe extern "C" fn delete(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, syn
     // SAFETY: SQLite calls this with a VFS of ours and a C string.
     unsafe {
         let layer = layer(vfs);
-        layer.disk.deleted(&path(name));
+        layer.disk.record_delete(&path(name));
         (*layer.below).xDelete.map_or(ffi::SQLITE_IOERR, |delete| delete(layer.below, name, sync))
     }
 }
@@ -158,10 +158,10 @@ unsafe extern "C" fn full_pathname(
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: SQLite closes a file once and does not use it afterwards.
     unsafe {
-        let ours = file.cast::<File>();
-        if !(*ours).watched.is_null() {
-            drop(Box::from_raw((*ours).watched));
-            (*ours).watched = ptr::null_mut();
+        let ours = file.cast::<ShimFile>();
+        if !(*ours).recorded.is_null() {
+            drop(Box::from_raw((*ours).recorded));
+            (*ours).recorded = ptr::null_mut();
         }
         below!(file, xClose)
     }
@@ -175,16 +175,16 @@ unsafe extern "C" fn read(file: *mut ffi::sqlite3_file, out: *mut c_void, size: 
 unsafe extern "C" fn write(file: *mut ffi::sqlite3_file, from: *const c_void, size: c_int, offset: i64) -> c_int {
     // SAFETY: SQLite gives an open file and `size` bytes at `from`.
     unsafe {
-        let watched = watched(file);
-        match watched.map(|watched| watched.disk.failure()) {
-            Some(Failure::Full) => return ffi::SQLITE_FULL,
-            Some(Failure::Write) => return ffi::SQLITE_IOERR_WRITE,
+        let recorded = recorded(file);
+        match recorded.map(|recorded| recorded.disk.failure()) {
+            Some(DiskFailure::Full) => return ffi::SQLITE_FULL,
+            Some(DiskFailure::Write) => return ffi::SQLITE_IOERR_WRITE,
             _ => {}
         }
         let code = below!(file, xWrite, from, size, offset);
-        if let Some(watched) = watched.filter(|_| code == ffi::SQLITE_OK) {
+        if let Some(recorded) = recorded.filter(|_| code == ffi::SQLITE_OK) {
             let bytes = std::slice::from_raw_parts(from.cast::<u8>(), size as usize);
-            watched.disk.wrote(&watched.path, offset as usize, bytes);
+            recorded.disk.record_write(&recorded.path, offset as usize, bytes);
         }
         code
     }
@@ -194,8 +194,8 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: i64) -> c_int 
     // SAFETY: SQLite gives an open file.
     unsafe {
         let code = below!(file, xTruncate, size);
-        if let Some(watched) = watched(file).filter(|_| code == ffi::SQLITE_OK) {
-            watched.disk.truncated(&watched.path, size as usize);
+        if let Some(recorded) = recorded(file).filter(|_| code == ffi::SQLITE_OK) {
+            recorded.disk.record_truncate(&recorded.path, size as usize);
         }
         code
     }
@@ -206,11 +206,11 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     // says when it was asked for.
     unsafe {
         let _ = flags;
-        if let Some(watched) = watched(file) {
-            if watched.disk.failure() == Failure::Sync {
+        if let Some(recorded) = recorded(file) {
+            if recorded.disk.failure() == DiskFailure::Sync {
                 return ffi::SQLITE_IOERR_FSYNC;
             }
-            watched.disk.synced(&watched.path);
+            recorded.disk.record_sync(&recorded.path);
         }
         ffi::SQLITE_OK
     }
@@ -282,7 +282,7 @@ unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c
     unsafe { below!(file, xShmUnmap, delete) }
 }
 
-/// Version 2 of the table: with shared memory, without memory-mapped pages.
+/// Version 2 of the table: with shared memory, without memory-mapped I/O.
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     iVersion: 2,
     xClose: Some(close),

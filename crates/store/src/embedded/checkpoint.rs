@@ -1,63 +1,65 @@
-//! Moving the write-ahead log into the file without making writers wait: the reading thread moves the bulk while commits
-//! go on, then the committing thread moves what came meanwhile, after which SQLite begins the log anew.
+//! WAL checkpoints that do not block writers: the reading thread checkpoints most pages while commits go on, then the
+//! committing thread checkpoints the rest, after which SQLite restarts the WAL from the beginning.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::{Connection, Statement};
 
-use super::Requests;
-use super::file::Fault;
+use super::ReaderHandle;
+use super::file::FileError;
 
-/// About how many pages of log call for a checkpoint (4 MiB): enough to write hot pages once, too few to clog a disk.
-const PAGES: usize = 1000;
+/// The approximate number of WAL pages that triggers a checkpoint (4 MiB): enough to write hot pages only once, too few
+/// to congest a disk.
+const CHECKPOINT_PAGES: usize = 1000;
 
-/// When no more than this came meanwhile, the committing thread moves it (2 MiB); otherwise the reading thread goes again.
-const REST: usize = 500;
+/// If no more than this arrived meanwhile (2 MiB), the committing thread checkpoints it. Otherwise the reading thread
+/// runs again.
+const MAX_REMAINING_PAGES: usize = 500;
 
-/// When to move the log; lives on the committing thread.
+/// Decides when to checkpoint. The committing thread owns it.
 pub(super) struct Checkpointer<'c> {
-    requests: Arc<Requests>,
+    reader: Arc<ReaderHandle>,
     passive: Statement<'c>,
-    /// Pages written since the log last began anew, roughly.
+    /// The approximate number of pages written since the WAL was last restarted.
     pages: usize,
-    under_way: Option<Arc<AtomicBool>>,
+    running: Option<Arc<AtomicBool>>,
 }
 
 impl<'c> Checkpointer<'c> {
-    pub(super) fn new(requests: Arc<Requests>, connection: &'c Connection) -> Result<Checkpointer<'c>, Fault> {
-        Ok(Checkpointer { requests, passive: prepare(connection)?, pages: 0, under_way: None })
+    pub(super) fn new(reader: Arc<ReaderHandle>, connection: &'c Connection) -> Result<Checkpointer<'c>, FileError> {
+        Ok(Checkpointer { reader, passive: prepare(connection)?, pages: 0, running: None })
     }
 
-    /// Takes note of a committed transaction and of the pages that it wrote, roughly.
-    pub(super) fn note(&mut self, pages: usize) {
+    /// Records a committed transaction and the approximate number of pages that it wrote.
+    pub(super) fn record_commit(&mut self, pages: usize) {
         self.pages += pages;
-        if self.pages >= PAGES && self.under_way.is_none() {
-            self.ask();
+        if self.pages >= CHECKPOINT_PAGES && self.running.is_none() {
+            self.request();
         }
     }
 
-    /// Has the reading thread move what is there now.
-    fn ask(&mut self) {
+    /// Asks the reading thread for a checkpoint of the present WAL.
+    fn request(&mut self) {
         let done = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&done);
-        let asked = self.requests.send(Box::new(move |reader| {
+        let done_by_reader = Arc::clone(&done);
+        let sent = self.reader.send(Box::new(move |reader| {
             if let Err(error) = reader.checkpoint() {
-                // The committing thread meets the same trouble and tells those who wait.
-                tracing::warn!(%error, "a checkpoint failed");
+                // The committing thread gets the same error and reports it to the callers.
+                tracing::warn!(%error, "Failed to checkpoint the write-ahead log");
             }
-            told.store(true, Ordering::Release);
+            done_by_reader.store(true, Ordering::Release);
         }));
         self.pages = 0;
-        self.under_way = asked.is_ok().then_some(done);
+        self.running = sent.is_ok().then_some(done);
     }
 
-    /// Moves the rest when the bulk has been moved. Called between transactions.
-    pub(super) fn finish(&mut self) -> Result<(), Fault> {
-        if self.under_way.as_ref().is_some_and(|done| done.load(Ordering::Acquire)) {
-            self.under_way = None;
-            if self.pages > REST {
-                self.ask();
+    /// Checkpoints the remaining pages once the reading thread is done. Called between transactions.
+    pub(super) fn finish(&mut self) -> Result<(), FileError> {
+        if self.running.as_ref().is_some_and(|done| done.load(Ordering::Acquire)) {
+            self.running = None;
+            if self.pages > MAX_REMAINING_PAGES {
+                self.request();
             } else {
                 self.pages = 0;
                 run(&mut self.passive)?;
@@ -66,9 +68,9 @@ impl<'c> Checkpointer<'c> {
         Ok(())
     }
 
-    /// Moves everything now, for when there is nothing else to do.
-    pub(super) fn run(&mut self) -> Result<(), Fault> {
-        if self.under_way.is_none() {
+    /// Checkpoints everything now. Called when there is nothing else to do.
+    pub(super) fn run(&mut self) -> Result<(), FileError> {
+        if self.running.is_none() {
             self.pages = 0;
             run(&mut self.passive)?;
         }
@@ -76,12 +78,12 @@ impl<'c> Checkpointer<'c> {
     }
 }
 
-/// The statement that moves as much as can be moved without waiting for anybody.
-pub(super) fn prepare(connection: &Connection) -> Result<Statement<'_>, Fault> {
+/// The statement that checkpoints as much as possible without waiting for readers or writers.
+pub(super) fn prepare(connection: &Connection) -> Result<Statement<'_>, FileError> {
     Ok(connection.prepare("PRAGMA wal_checkpoint(PASSIVE)")?)
 }
 
-pub(super) fn run(passive: &mut Statement<'_>) -> Result<(), Fault> {
+pub(super) fn run(passive: &mut Statement<'_>) -> Result<(), FileError> {
     let mut rows = passive.query([])?;
     while rows.next()?.is_some() {}
     Ok(())

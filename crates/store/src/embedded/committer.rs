@@ -1,5 +1,5 @@
-//! The thread that writes. It turns what is queued into one transaction, adds what arrives meanwhile, what expired and
-//! a slice of compaction, syncs once, and only then lets anybody know.
+//! The committing thread. It puts the queued requests into one transaction, adds what arrives meanwhile, expired keys
+//! and a step of compaction, syncs once, and only then publishes the result.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -9,316 +9,346 @@ use rusqlite::{Connection, Statement};
 use tokio::sync::oneshot;
 
 use super::checkpoint::Checkpointer;
-use super::file::Fault;
-use super::index::Entry;
-use super::queue::{Submission, Write};
-use super::rows::{LogReader, LogWriter, Row};
-use super::sweep::{Sweep, Sweeper};
-use super::{Requests, Shared};
-use crate::{Committed, Error, Expect, Key, Record, Revision, StoredChange, Timestamp, lock};
+use super::commit_queue::{CommitRequest, PreparedOp};
+use super::compaction::{CompactionStep, Compactor};
+use super::file::FileError;
+use super::index::IndexEntry;
+use super::log::{LogReader, LogRow, LogWriter};
+use super::{EngineState, ReaderHandle};
+use crate::{CommitResponse, Compare, Error, Key, Record, Revision, StoredChange, Timestamp, lock};
 
-/// No more changes than this share a transaction, so that the first of them does not wait long.
-const BATCH: usize = 512;
+/// The maximum number of changes in one transaction, so that the first of them does not wait long.
+const MAX_CHANGES: usize = 512;
 
-/// Nor more bytes.
-const BATCH_BYTES: usize = 4 << 20;
+/// The maximum size of one transaction.
+const MAX_BYTES: usize = 4 << 20;
 
-/// How many expired values one transaction deletes at most.
-const EXPIRIES: usize = 256;
+/// The maximum number of expired keys that one transaction deletes.
+const MAX_EXPIRIES: usize = 256;
 
-type Reply = (oneshot::Sender<Result<Committed, Error>>, Result<Committed, Error>);
+type Reply = (oneshot::Sender<Result<CommitResponse, Error>>, Result<CommitResponse, Error>);
 
 pub(super) struct Committer<'c> {
-    shared: &'c Shared,
+    shared: &'c EngineState,
     reader: LogReader<'c>,
     writer: LogWriter<'c>,
-    sweeper: Sweeper<'c>,
+    compactor: Compactor<'c>,
     checkpointer: Checkpointer<'c>,
     begin: Statement<'c>,
     commit: Statement<'c>,
     rollback: Statement<'c>,
-    /// Why no more writes are taken.
-    failed: Option<Error>,
-    /// When to try again to expire or compact after that failed (the disk is full, say).
-    pause: Option<Instant>,
+    /// Set after a failed sync: all further writes are rejected with it.
+    sync_failure: Option<Error>,
+    /// When to retry expiry or compaction after a failure, such as a full disk.
+    retry_at: Option<Instant>,
 }
 
-/// The changes of one transaction, on top of the index until it is durable.
+/// The changes of one transaction. They are not in the index until they are durable.
 #[derive(Default)]
-struct Batch {
-    entries: HashMap<Key, Entry>,
-    written: Vec<Written>,
+struct Transaction {
+    entries: HashMap<Key, IndexEntry>,
+    changes: Vec<WrittenChange>,
     replies: Vec<Reply>,
     bytes: usize,
 }
 
 /// One change of a transaction.
-struct Written {
+struct WrittenChange {
     change: StoredChange,
     time: Timestamp,
     size: usize,
-    /// When and as what the new value expires.
+    /// When the new value expires.
     expires: Option<Timestamp>,
-    /// The expiry that this change makes moot.
-    unexpires: Option<(Timestamp, Revision)>,
+    /// The expiry of the previous value, which this change removes.
+    replaced_expiry: Option<(Timestamp, Revision)>,
 }
 
 impl<'c> Committer<'c> {
-    /// `compacted` is what the file says of its history.
+    /// `compact_revision` is the one that is saved in the file.
     pub(super) fn new(
-        shared: &'c Shared,
-        requests: Arc<Requests>,
+        shared: &'c EngineState,
+        reader_handle: Arc<ReaderHandle>,
         connection: &'c Connection,
-        compacted: Revision,
-    ) -> Result<Committer<'c>, Fault> {
+        compact_revision: Revision,
+    ) -> Result<Committer<'c>, FileError> {
         Ok(Committer {
             shared,
             reader: LogReader::new(connection)?,
             writer: LogWriter::new(connection)?,
-            sweeper: Sweeper::new(connection, compacted)?,
-            checkpointer: Checkpointer::new(requests, connection)?,
+            compactor: Compactor::new(connection, compact_revision)?,
+            checkpointer: Checkpointer::new(reader_handle, connection)?,
             begin: connection.prepare("BEGIN IMMEDIATE")?,
             commit: connection.prepare("COMMIT")?,
             rollback: connection.prepare("ROLLBACK")?,
-            failed: None,
-            pause: None,
+            sync_failure: None,
+            retry_at: None,
         })
     }
 
-    /// Works until the queue is stopped and empty.
+    /// Runs until the queue is stopped and empty.
     pub(super) fn run(mut self) {
         loop {
-            let found = self.shared.queue.wait(self.patience(), BATCH);
-            let chores = found.submissions.is_empty();
-            if found.stopped && chores {
+            let queued = self.shared.queue.wait(self.idle_timeout(), MAX_CHANGES);
+            let maintenance_only = queued.requests.is_empty();
+            if queued.stopped && maintenance_only {
                 return self.finish();
             }
-            let mut batch = Batch::default();
-            let outcome = match &self.failed {
-                Some(failed) => {
-                    batch.replies.extend(found.submissions.into_iter().map(|left| (left.reply, Err(Error::Closed))));
-                    Err(failed.clone())
+            let mut transaction = Transaction::default();
+            let result = match &self.sync_failure {
+                Some(sync_failure) => {
+                    transaction
+                        .replies
+                        .extend(queued.requests.into_iter().map(|request| (request.reply, Err(Error::Closed))));
+                    Err(sync_failure.clone())
                 }
-                None => self.transact(&mut batch, found.submissions),
+                None => self.run_transaction(&mut transaction, queued.requests),
             };
-            if let Err(error) = outcome {
-                if chores {
-                    tracing::warn!(%error, "expiry or compaction failed and will be tried again");
+            if let Err(error) = result {
+                if maintenance_only {
+                    tracing::warn!(%error, "Failed to expire keys or compact history, will retry");
                 }
-                self.pause = Some(Instant::now() + Duration::from_secs(1));
-                for (reply, _) in batch.replies {
-                    // Nobody waits any more: nobody needs to know.
+                self.retry_at = Some(Instant::now() + Duration::from_secs(1));
+                for (reply, _) in transaction.replies {
+                    // The caller may have dropped its future.
                     let _ = reply.send(Err(error.clone()));
                 }
             }
         }
     }
 
-    /// Writes down how far history is compacted, so that it does not reach further back after a restart.
+    /// Saves the compact revision, so that it does not go backwards at a restart.
     fn finish(mut self) {
-        if self.failed.is_none()
-            && self.sweeper.is_unrecorded(&lock(&self.shared.index))
-            && let Err(error) = self.transact(&mut Batch::default(), VecDeque::new())
+        if self.sync_failure.is_none()
+            && self.compactor.has_unsaved_revision(&lock(&self.shared.index))
+            && let Err(error) = self.run_transaction(&mut Transaction::default(), VecDeque::new())
         {
-            tracing::warn!(%error, "how far history is compacted could not be written down");
+            tracing::warn!(%error, "Failed to save the compact revision");
         }
     }
 
-    /// How long to sleep if nothing is submitted.
-    fn patience(&self) -> Option<Duration> {
-        if self.failed.is_some() {
+    /// How long to wait if no request arrives.
+    fn idle_timeout(&self) -> Option<Duration> {
+        if self.sync_failure.is_some() {
             return None;
         }
-        let pause = self.pause.map(|until| until.saturating_duration_since(Instant::now()));
-        if let Some(left) = pause.filter(|left| !left.is_zero()) {
-            return Some(left);
+        let retry_at = self.retry_at.map(|until| until.saturating_duration_since(Instant::now()));
+        if let Some(remaining) = retry_at.filter(|remaining| !remaining.is_zero()) {
+            return Some(remaining);
         }
         let index = lock(&self.shared.index);
-        if self.sweeper.has_work(&index) {
+        if self.compactor.has_work(&index) {
             return Some(Duration::ZERO);
         }
-        index.next_due().map(|due| self.shared.clock.until(due))
+        index.next_deadline().map(|due| self.shared.clock.until(due))
     }
 
-    /// Makes one transaction of what is due and submitted. After an error nothing of it is in the file, and the replies
-    /// in the batch still wait for an answer.
-    fn transact(&mut self, batch: &mut Batch, mut submissions: VecDeque<Submission>) -> Result<(), Error> {
-        self.checkpointer.finish().unwrap_or_else(|fault| self.warn(fault));
+    /// Runs one transaction with what is due and what is requested. After an error, nothing of it is in the file and
+    /// the replies in the transaction are not yet sent.
+    fn run_transaction(
+        &mut self,
+        transaction: &mut Transaction,
+        mut requests: VecDeque<CommitRequest>,
+    ) -> Result<(), Error> {
+        self.checkpointer.finish().unwrap_or_else(|error| self.warn_checkpoint_failed(error));
         let now = self.shared.clock.now();
-        let worked = self.begin.execute([]).map_err(Fault::from).and_then(|_| {
-            self.expire(batch, now)?;
+        let result = self.begin.execute([]).map_err(FileError::from).and_then(|_| {
+            self.expire(transaction, now)?;
             loop {
-                while let Some(submission) = submissions.pop_front() {
-                    self.apply(batch, submission, now)?;
+                while let Some(request) = requests.pop_front() {
+                    self.apply(transaction, request, now)?;
                 }
-                if batch.replies.len() >= BATCH || batch.bytes >= BATCH_BYTES {
+                if transaction.replies.len() >= MAX_CHANGES || transaction.bytes >= MAX_BYTES {
                     break;
                 }
-                submissions = self.shared.queue.drain(BATCH - batch.replies.len());
-                if submissions.is_empty() {
+                requests = self.shared.queue.take_up_to(MAX_CHANGES - transaction.replies.len());
+                if requests.is_empty() {
                     break;
                 }
             }
-            let sweep = self.sweeper.step(self.shared, &mut self.reader, &mut self.writer, batch.written.len(), now)?;
-            if batch.written.is_empty() && !sweep.wrote {
+            let step = self.compactor.run_step(
+                self.shared,
+                &mut self.reader,
+                &mut self.writer,
+                transaction.changes.len(),
+                now,
+            )?;
+            if transaction.changes.is_empty() && !step.wrote {
                 self.rollback.execute([])?;
             } else {
                 self.commit.execute([])?;
             }
-            Ok(sweep)
+            Ok(step)
         });
-        match worked {
-            Ok(sweep) => {
-                self.pause = None;
-                if sweep.ended_vacuum {
-                    // Only this makes the file shorter.
-                    self.checkpointer.run().unwrap_or_else(|fault| self.warn(fault));
-                } else if sweep.wrote || !batch.written.is_empty() {
-                    self.checkpointer.note(2 + sweep.removed + batch.bytes / 3500);
+        match result {
+            Ok(step) => {
+                self.retry_at = None;
+                if step.vacuum_finished {
+                    // Only a checkpoint truncates the file.
+                    self.checkpointer.run().unwrap_or_else(|error| self.warn_checkpoint_failed(error));
+                } else if step.wrote || !transaction.changes.is_empty() {
+                    self.checkpointer.record_commit(2 + step.removed + transaction.bytes / 3500);
                 }
-                self.publish(std::mem::take(batch), sweep);
+                self.publish(std::mem::take(transaction), step);
                 Ok(())
             }
-            Err(fault) => {
-                // Those that were taken but not reached share the answer.
-                batch.replies.extend(submissions.into_iter().map(|left| (left.reply, Err(Error::Closed))));
-                Err(self.abort(fault))
+            Err(error) => {
+                // The requests that were taken but not applied get the same error.
+                transaction.replies.extend(requests.into_iter().map(|request| (request.reply, Err(Error::Closed))));
+                Err(self.abort(error))
             }
         }
     }
 
-    /// A checkpoint that fails loses nothing: what it would have moved stays in the log.
-    fn warn(&self, fault: Fault) {
-        tracing::warn!(error = %fault.at(&self.shared.path), "a checkpoint failed");
+    /// A failed checkpoint loses nothing: the pages stay in the WAL.
+    fn warn_checkpoint_failed(&self, error: FileError) {
+        tracing::warn!(error = %error.into_error(&self.shared.path), "Failed to checkpoint the write-ahead log");
     }
 
-    fn abort(&mut self, fault: Fault) -> Error {
-        let lost_sync = fault.is_lost_sync();
-        let error = fault.at(&self.shared.path);
-        // Some errors have rolled back already, and then this one fails, which is as good.
+    fn abort(&mut self, error: FileError) -> Error {
+        let sync_failed = error.is_failed_sync();
+        let error = error.into_error(&self.shared.path);
+        // After some errors SQLite has already rolled back. Then this fails, which is harmless.
         let _ = self.rollback.execute([]);
-        if lost_sync {
-            self.failed = Some(Error::Failed { path: self.shared.path.clone(), detail: error.to_string() });
+        if sync_failed {
+            self.sync_failure = Some(Error::SyncFailed { path: self.shared.path.clone(), detail: error.to_string() });
         }
         error
     }
 
-    /// Deletes what has outlived its time.
-    fn expire(&mut self, batch: &mut Batch, now: Timestamp) -> Result<(), Fault> {
+    /// Deletes expired keys.
+    fn expire(&mut self, transaction: &mut Transaction, now: Timestamp) -> Result<(), FileError> {
         let due: Vec<(Revision, Key)> = {
             let index = lock(&self.shared.index);
-            let due = index.expiries.iter().take_while(|((time, _), _)| *time <= now).take(EXPIRIES);
+            let due = index.expiries.iter().take_while(|((time, _), _)| *time <= now).take(MAX_EXPIRIES);
             due.map(|((_, revision), key)| (*revision, key.clone())).collect()
         };
         for (revision, key) in due {
             let (reply, _) = oneshot::channel();
-            let deletion = Submission { key, expect: Expect::At(revision), write: Write::Delete, reply };
-            self.apply(batch, deletion, now)?;
-            if let Some((_, Err(error))) = batch.replies.last() {
-                // Not tried over and over: the value is damaged, say, and reading it says so too.
-                tracing::warn!(%error, %revision, "a value that has outlived its time cannot be deleted");
+            let deletion =
+                CommitRequest { key, compare: Compare::ModRevision(revision), op: PreparedOp::Delete, reply };
+            self.apply(transaction, deletion, now)?;
+            if let Some((_, Err(error))) = transaction.replies.last() {
+                // Not retried: the value is corrupted, for example, and reading it reports that too.
+                tracing::warn!(%error, %revision, "Failed to delete an expired key");
                 lock(&self.shared.index).expiries.retain(|(_, expiring), _| *expiring != revision);
             }
         }
         Ok(())
     }
 
-    /// Puts one change into the transaction, or the reason against it into the batch.
-    fn apply(&mut self, batch: &mut Batch, submission: Submission, now: Timestamp) -> Result<(), Fault> {
-        let size = submission.size();
-        let Submission { key, expect, write, reply } = submission;
-        // The reply is in the batch before anything can fail, so that a failure of the transaction reaches it.
-        let slot = batch.replies.len();
-        batch.replies.push((reply, Err(Error::Closed)));
+    /// Adds one change to the transaction, or an error for its caller.
+    fn apply(
+        &mut self,
+        transaction: &mut Transaction,
+        request: CommitRequest,
+        now: Timestamp,
+    ) -> Result<(), FileError> {
+        let size = request.size();
+        let CommitRequest { key, compare, op, reply } = request;
+        // Push the reply before anything can fail, so that a failure of the transaction reaches the caller.
+        let reply_index = transaction.replies.len();
+        transaction.replies.push((reply, Err(Error::Closed)));
 
         let (newest, entry) = {
             let index = lock(&self.shared.index);
-            let newest = batch.written.last().map_or(index.revision, |written| written.change.revision);
-            (newest, batch.entries.get(&key).or_else(|| index.keys.get(&key)).copied())
+            let newest = transaction.changes.last().map_or(index.revision, |written| written.change.revision);
+            (newest, transaction.entries.get(&key).or_else(|| index.keys.get(&key)).copied())
         };
-        let live = entry.filter(|entry| !entry.deleted);
-        let current = match live.map(|entry| self.reader.row(entry.revision)).transpose() {
-            // Damage to one value is not the business of the others in the transaction.
-            Err(fault @ Fault::Damage(_)) => {
-                batch.replies[slot].1 = Err(fault.at(&self.shared.path));
+        let current_entry = entry.filter(|entry| !entry.deleted);
+        let current = match current_entry.map(|entry| self.reader.row(entry.revision)).transpose() {
+            // Corruption of one value does not affect the other changes in the transaction.
+            Err(error @ FileError::Corrupted(_)) => {
+                transaction.replies[reply_index].1 = Err(error.into_error(&self.shared.path));
                 return Ok(());
             }
             current => current?,
         };
-        let unexpires = current.as_ref().and_then(|row| row.expires.map(|time| (time, row.revision)));
+        let replaced_expiry = current.as_ref().and_then(|row| row.expires.map(|time| (time, row.revision)));
         let previous = match current.map(|row| self.shared.record(row)).transpose() {
             Ok(previous) => previous,
             Err(error) => {
-                batch.replies[slot].1 = Err(error);
+                transaction.replies[reply_index].1 = Err(error);
                 return Ok(());
             }
         };
-        let holds = match (expect, live) {
-            (Expect::Absent, live) => live.is_none(),
-            (Expect::At(revision), live) => live.is_some_and(|entry| entry.revision == revision),
-            (Expect::Any, _) => true,
-        } && (live.is_some() || matches!(write, Write::Put { .. }));
-        if !holds {
-            batch.replies[slot].1 = Err(Error::Conflict { current: previous.map(Box::new) });
+        let matches = match (compare, current_entry) {
+            (Compare::Absent, current_entry) => current_entry.is_none(),
+            (Compare::ModRevision(revision), current_entry) => {
+                current_entry.is_some_and(|entry| entry.revision == revision)
+            }
+            (Compare::Any, _) => true,
+        } && (current_entry.is_some() || matches!(op, PreparedOp::Put { .. }));
+        if !matches {
+            transaction.replies[reply_index].1 = Err(Error::Conflict { current: previous.map(Box::new) });
             return Ok(());
         }
 
         let revision = newest.next();
-        let created = live.map_or(revision, |entry| entry.created);
-        let (value, stored, expires) = match write {
-            Write::Put { value, stored, expires } => (Some(value), Some(stored), expires),
-            Write::Delete => (None, None, None),
+        let create_revision = current_entry.map_or(revision, |entry| entry.create_revision);
+        let (value, stored, expires) = match op {
+            PreparedOp::Put { value, stored, expires } => (Some(value), Some(stored), expires),
+            PreparedOp::Delete => (None, None, None),
         };
-        let time = lock(&self.shared.index).timeline.stamp(now);
-        let earlier = entry.map(|entry| entry.revision);
-        let row = Row { revision, key: key.clone(), created, previous: earlier, time, expires, value: stored };
+        let time = lock(&self.shared.index).retention_tracker.monotonic_time(now);
+        let previous_row = entry.map(|entry| entry.revision);
+        let row = LogRow {
+            revision,
+            key: key.clone(),
+            create_revision,
+            previous: previous_row,
+            time,
+            expires,
+            value: stored,
+        };
         self.writer.insert(&row)?;
-        batch.bytes += size;
-        batch.entries.insert(key.clone(), Entry::new(revision, created, earlier, row.value.is_none()));
-        batch.replies[slot].1 = Ok(Committed { revision, previous });
-        let change = StoredChange { revision, key, value, create_revision: created };
-        batch.written.push(Written { change, time, size, expires, unexpires });
+        transaction.bytes += size;
+        transaction
+            .entries
+            .insert(key.clone(), IndexEntry::new(revision, create_revision, previous_row, row.value.is_none()));
+        transaction.replies[reply_index].1 = Ok(CommitResponse { revision, previous });
+        let change = StoredChange { revision, key, value, create_revision };
+        transaction.changes.push(WrittenChange { change, time, size, expires, replaced_expiry });
         Ok(())
     }
 
-    /// Lets everybody know of a durable transaction: the index, the feeds, those who wait.
-    fn publish(&mut self, batch: Batch, sweep: Sweep) {
-        let mut changes = Vec::with_capacity(batch.written.len());
+    /// Publishes a durable transaction: updates the index, the feeds and the callers.
+    fn publish(&mut self, transaction: Transaction, step: CompactionStep) {
+        let mut changes = Vec::with_capacity(transaction.changes.len());
         let mut index = lock(&self.shared.index);
-        index.keys.extend(batch.entries);
-        for Written { change, time, size, expires, unexpires } in batch.written {
+        index.keys.extend(transaction.entries);
+        for WrittenChange { change, time, size, expires, replaced_expiry } in transaction.changes {
             index.revision = change.revision;
-            index.timeline.note(change.revision, time, size);
-            if let Some(moot) = unexpires {
-                index.expiries.remove(&moot);
+            index.retention_tracker.record_change(change.revision, time, size);
+            if let Some(replaced) = replaced_expiry {
+                index.expiries.remove(&replaced);
             }
             if let Some(expires) = expires {
                 index.expiries.insert((expires, change.revision), change.key.clone());
             }
             changes.push(change);
         }
-        self.sweeper.finish(&mut index, sweep);
-        // Under the lock, so that a feed attached at a revision gets exactly what follows.
-        self.shared.hub.publish(changes);
+        self.compactor.finish(&mut index, step);
+        // Still holding the lock, so that a feed that subscribes at a revision gets exactly the changes after it.
+        self.shared.publisher.publish(changes);
         drop(index);
-        for (reply, outcome) in batch.replies {
-            // Nobody waits any more: nobody needs to know.
-            let _ = reply.send(outcome);
+        for (reply, result) in transaction.replies {
+            // The caller may have dropped its future.
+            let _ = reply.send(result);
         }
     }
 }
 
-impl Shared {
-    /// A row as a record; for rows with a value.
-    pub(super) fn record(&self, row: Row) -> Result<Record, Error> {
-        let Row { key, revision, created, value, .. } = row;
-        match self.transformer.decode(&key, value.unwrap_or_default()) {
-            Ok(decoded) => Ok(Record {
+impl EngineState {
+    /// Converts a row that has a value to a record.
+    pub(super) fn record(&self, row: LogRow) -> Result<Record, Error> {
+        let LogRow { key, revision, create_revision, value, .. } = row;
+        match self.transformer.transform_from_storage(&key, value.unwrap_or_default()) {
+            Ok(transformed) => Ok(Record {
                 key,
-                value: decoded.value,
+                value: transformed.value,
                 mod_revision: revision,
-                create_revision: created,
-                stale: decoded.stale,
+                create_revision,
+                stale: transformed.stale,
             }),
             Err(error) => Err(Error::Transform { key, detail: error.to_string() }),
         }

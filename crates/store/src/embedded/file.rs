@@ -1,5 +1,5 @@
-//! The data folder and its one file: who may open it, how a new one is made, whether an old one is ours and whole.
-//! A new file gets its name only when it is complete and synced, so that a crash leaves either a store or nothing.
+//! The data directory and its one file: locks the directory, creates a new store file and checks an existing one. A new
+//! file gets its name only when it is complete and synced, so that a crash leaves either a store or nothing.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -9,24 +9,24 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use crate::Error;
 
-/// The file's name in the data folder.
-pub(super) const FILE: &str = "pintle.db";
+/// The name of the store file in the data directory.
+pub(super) const STORE_FILE: &str = "pintle.db";
 
-/// The file whose lock says that a process uses the folder.
-const LOCK: &str = "pintle.lock";
+/// The name of the file that is locked while a process uses the directory.
+const LOCK_FILE: &str = "pintle.lock";
 
-/// Marks the file as ours in SQLite's header ("Pntl").
+/// The application id in SQLite's header ("Pntl"), which identifies a Pintle store.
 const APPLICATION_ID: i32 = 0x506e_746c;
 
-/// The format of the tables. Raised when an older program could not read or would harm the file.
-const FORMAT: i64 = 1;
+/// The version of the schema. Incremented when an older program cannot read or would corrupt the file.
+const FORMAT_VERSION: i64 = 1;
 
-/// Every SQLite file begins with this.
+/// The first bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// The log is one table, so that a value is written once. `value` comes last, so that the rest of a row is read without
-/// it; a row without a value is a deletion.
-const TABLES: &str = "
+/// The change log is one table, so that a value is written only once. `value` is the last column, so that the rest of a
+/// row is read without it. A row without a value is a tombstone.
+const SCHEMA: &str = "
     CREATE TABLE meta (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         compacted INTEGER NOT NULL,
@@ -45,53 +45,53 @@ const TABLES: &str = "
     INSERT INTO meta (id, compacted, swept) VALUES (1, 1, 1);
 ";
 
-/// What stops an operation on the file; [`Fault::at`] tells it to the outside.
+/// An error of an operation on the file; [`FileError::into_error`] converts it to the public error.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum FileError {
     Sqlite(rusqlite::Error),
-    Damage(String),
+    Corrupted(String),
 }
 
-impl From<rusqlite::Error> for Fault {
-    fn from(error: rusqlite::Error) -> Fault {
-        Fault::Sqlite(error)
+impl From<rusqlite::Error> for FileError {
+    fn from(error: rusqlite::Error) -> FileError {
+        FileError::Sqlite(error)
     }
 }
 
-impl Fault {
-    /// The fault as an error about the file at `path`.
-    pub(super) fn at(self, path: &Path) -> Error {
+impl FileError {
+    /// Converts to the public error for the file at `path`.
+    pub(super) fn into_error(self, path: &Path) -> Error {
         let path = path.to_owned();
         let error = match self {
-            Fault::Damage(detail) => return Error::Damaged { path, detail },
-            Fault::Sqlite(error) => error,
+            FileError::Corrupted(detail) => return Error::Corrupted { path, detail },
+            FileError::Sqlite(error) => error,
         };
         let detail = error.to_string();
         match error {
-            // A column that does not hold what the table's definition says.
+            // A column whose type differs from the schema.
             rusqlite::Error::InvalidColumnType(..)
             | rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::IntegralValueOutOfRange(..)
             | rusqlite::Error::Utf8Error(..)
-            | rusqlite::Error::QueryReturnedNoRows => Error::Damaged { path, detail },
-            // Our statements are right, so the tables are not those that we made.
+            | rusqlite::Error::QueryReturnedNoRows => Error::Corrupted { path, detail },
+            // The statements are correct, so the tables are not those of the schema.
             rusqlite::Error::SqliteFailure(cause, _) if cause.extended_code == ffi::SQLITE_ERROR => {
-                Error::Damaged { path, detail }
+                Error::Corrupted { path, detail }
             }
             rusqlite::Error::SqliteFailure(cause, _) => match cause.code {
-                ErrorCode::DatabaseCorrupt => Error::Damaged { path, detail },
-                ErrorCode::NotADatabase => Error::Foreign { path, detail },
+                ErrorCode::DatabaseCorrupt => Error::Corrupted { path, detail },
+                ErrorCode::NotADatabase => Error::NotAStore { path, detail },
                 ErrorCode::DiskFull => Error::DiskFull { path },
                 _ => Error::Io { path, detail },
             },
-            rusqlite::Error::SqlInputError { .. } => Error::Damaged { path, detail },
+            rusqlite::Error::SqlInputError { .. } => Error::Corrupted { path, detail },
             _ => Error::Io { path, detail },
         }
     }
 
-    /// Whether the disk may have lost what it was told to keep, so that nothing later can be promised.
-    pub(super) fn is_lost_sync(&self) -> bool {
-        let Fault::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) = self else { return false };
+    /// Returns true if the disk may have lost synced data, so that no later commit can be trusted.
+    pub(super) fn is_failed_sync(&self) -> bool {
+        let FileError::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) = self else { return false };
         matches!(
             cause.extended_code,
             ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC | ffi::SQLITE_IOERR_TRUNCATE
@@ -99,34 +99,40 @@ impl Fault {
     }
 }
 
-/// Holds the data folder for this process until dropped.
+/// The lock on the data directory, held until dropped.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct DataDir {
     path: PathBuf,
     lock: File,
 }
 
-impl Drop for Folder {
+impl Drop for DataDir {
     fn drop(&mut self) {
-        // Closing the file would do only after every process that was just forked from this one has dropped its copy.
+        // Closing the file is not enough: a process that was just forked from this one may still hold a copy of the
+        // descriptor.
         if let Err(error) = self.lock.unlock() {
-            tracing::warn!(%error, folder = %self.path.display(), "the data folder cannot be unlocked");
+            tracing::warn!(%error, path = %self.path.display(), "Failed to unlock the data directory");
         }
     }
 }
 
-impl Folder {
-    /// Takes the folder, making it if needed.
-    pub(super) fn take(path: &Path) -> Result<Folder, Error> {
-        make_folder(path)?;
-        let lock_path = path.join(LOCK);
-        let mut lock =
-            private().read(true).write(true).create(true).truncate(false).open(&lock_path).map_err(io(&lock_path))?;
+impl DataDir {
+    /// Locks the directory and creates it if it does not exist.
+    pub(super) fn lock(path: &Path) -> Result<DataDir, Error> {
+        create_dir(path)?;
+        let lock_path = path.join(LOCK_FILE);
+        let mut lock = owner_only()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&lock_path)
+            .map_err(io(&lock_path))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
-                // The process id is a courtesy: without it the message is shorter.
+                // The process id only improves the error message.
                 let _ = lock.read_to_string(&mut text);
                 return Err(Error::Locked { path: path.to_owned(), pid: text.trim().parse().ok() });
             }
@@ -134,89 +140,89 @@ impl Folder {
         }
         lock.set_len(0).map_err(io(&lock_path))?;
         write!(lock, "{}", std::process::id()).map_err(io(&lock_path))?;
-        Ok(Folder { path: path.to_owned(), lock })
+        Ok(DataDir { path: path.to_owned(), lock })
     }
 
-    pub(super) fn file(&self) -> PathBuf {
-        self.path.join(FILE)
+    pub(super) fn store_file(&self) -> PathBuf {
+        self.path.join(STORE_FILE)
     }
 
-    /// Makes sure that there is a store file of ours, making an empty one if there is none.
-    pub(super) fn prepare(&self) -> Result<(), Error> {
-        let path = self.file();
+    /// Checks the existing store file, or creates an empty one.
+    pub(super) fn ensure_store_file(&self) -> Result<(), Error> {
+        let path = self.store_file();
         if path.try_exists().map_err(io(&path))? {
             return check_header(&path);
         }
-        let wal = self.path.join(format!("{FILE}-wal"));
+        let wal = self.path.join(format!("{STORE_FILE}-wal"));
         if wal.try_exists().map_err(io(&wal))? {
-            let detail = format!("it is missing, but what was written last is still there in {}", wal.display());
-            return Err(Error::Damaged { path, detail });
+            let detail = format!("it is missing, but its write-ahead log {} exists", wal.display());
+            return Err(Error::Corrupted { path, detail });
         }
         self.create(&path)
     }
 
     fn create(&self, path: &Path) -> Result<(), Error> {
-        let new = self.path.join(format!("{FILE}.new"));
-        for leftover in [new.clone(), self.path.join(format!("{FILE}.new-journal"))] {
+        let new = self.path.join(format!("{STORE_FILE}.new"));
+        for leftover in [new.clone(), self.path.join(format!("{STORE_FILE}.new-journal"))] {
             match fs::remove_file(&leftover) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(&leftover)(error)),
                 _ => {}
             }
         }
-        // SQLite's other files inherit this file's mode, so that nobody else reads the Secrets in them.
-        let file = private().write(true).create_new(true).open(&new).map_err(io(&new))?;
-        fill(&new).map_err(|fault| fault.at(&new))?;
+        // SQLite's other files inherit this file's mode, so that no other user can read the Secrets in them.
+        let file = owner_only().write(true).create_new(true).open(&new).map_err(io(&new))?;
+        create_schema(&new).map_err(|error| error.into_error(&new))?;
         file.sync_all().map_err(io(&new))?;
         fs::rename(&new, path).map_err(io(path))?;
-        sync_folder(&self.path)
+        sync_dir(&self.path)
     }
 }
 
-fn fill(path: &Path) -> Result<(), Fault> {
+fn create_schema(path: &Path) -> Result<(), FileError> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "page_size", 4096)?;
-    // Lets free pages be given back in small steps; a full VACUUM would stop writers.
+    // Allows freeing pages in small steps. A full VACUUM would block writers.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-    connection.pragma_update(None, "user_version", FORMAT)?;
-    connection.execute_batch(&format!("BEGIN; {TABLES} COMMIT;"))?;
+    connection.pragma_update(None, "user_version", FORMAT_VERSION)?;
+    connection.execute_batch(&format!("BEGIN; {SCHEMA} COMMIT;"))?;
     connection.close().map_err(|(_, error)| error)?;
     Ok(())
 }
 
-/// Looks at what every reader of the file needs, before SQLite does, for a message that says what is wrong.
+/// Checks the header before SQLite reads it, for a better error message.
 fn check_header(path: &Path) -> Result<(), Error> {
     let mut header = Vec::with_capacity(100);
     File::open(path).and_then(|file| file.take(100).read_to_end(&mut header)).map_err(io(path))?;
-    let foreign = |detail: String| Err(Error::Foreign { path: path.to_owned(), detail });
+    let not_a_store = |detail: String| Err(Error::NotAStore { path: path.to_owned(), detail });
     if header.is_empty() {
-        return foreign("it is empty".to_owned());
+        return not_a_store("it is empty".to_owned());
     }
     if !header.starts_with(MAGIC) || header.len() < 100 {
-        return foreign(
+        return not_a_store(
             "it has no SQLite header, so it is another program's file or its start is overwritten".to_owned(),
         );
     }
     let word = |at: usize| header[at..at + 4].iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte));
     match word(68) {
         id if id == APPLICATION_ID.cast_unsigned() => {}
-        id => return foreign(format!("it is an SQLite database of another program (application id {id:#010x})")),
+        id => return not_a_store(format!("it is an SQLite database of another program (application id {id:#010x})")),
     }
     match i64::from(word(60)) {
-        FORMAT => Ok(()),
-        found => Err(Error::NewerFormat { path: path.to_owned(), found, supported: FORMAT }),
+        FORMAT_VERSION => Ok(()),
+        found => Err(Error::NewerFormat { path: path.to_owned(), found, supported: FORMAT_VERSION }),
     }
 }
 
-/// Opens the store file for the thread that commits.
+/// Opens the store file for the committing thread.
 ///
-/// A commit returns after its part of the write-ahead log is synced (`synchronous=FULL`). SQLite's own checkpoint, which
-/// makes the commit wait, is only for when ours (see `checkpoint`) does not get its turn.
-pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<Connection, Fault> {
+/// A commit returns after its part of the WAL is synced (`synchronous=FULL`). SQLite's automatic checkpoint, which
+/// blocks the commit, is only the fallback for [`super::checkpoint`].
+pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<Connection, FileError> {
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)?;
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     if mode != "wal" {
-        return Err(Fault::Damage(format!("the journal mode is {mode} and cannot be changed")));
+        return Err(FileError::Corrupted(format!("the journal mode is {mode} and cannot be changed")));
     }
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 16_000)?;
@@ -225,8 +231,8 @@ pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<Connection, 
     Ok(connection)
 }
 
-/// Opens the store file for the thread that reads.
-pub(super) fn open_reader(path: &Path, vfs: Option<&str>) -> Result<Connection, Fault> {
+/// Opens the store file for the reading thread.
+pub(super) fn open_reader(path: &Path, vfs: Option<&str>) -> Result<Connection, FileError> {
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)?;
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
@@ -234,8 +240,8 @@ pub(super) fn open_reader(path: &Path, vfs: Option<&str>) -> Result<Connection, 
     Ok(connection)
 }
 
-fn open(path: &Path, access: OpenFlags, vfs: Option<&str>) -> Result<Connection, Fault> {
-    // Each connection stays on one thread, so SQLite's own locks are not needed.
+fn open(path: &Path, access: OpenFlags, vfs: Option<&str>) -> Result<Connection, FileError> {
+    // Each connection stays on one thread, so SQLite's own mutexes are not needed.
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let connection = match vfs {
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
@@ -258,7 +264,7 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error + use<> {
 }
 
 #[cfg(unix)]
-fn private() -> OpenOptions {
+fn owner_only() -> OpenOptions {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = OpenOptions::new();
     options.mode(0o600);
@@ -266,11 +272,11 @@ fn private() -> OpenOptions {
 }
 
 #[cfg(not(unix))]
-fn private() -> OpenOptions {
+fn owner_only() -> OpenOptions {
     OpenOptions::new()
 }
 
-fn make_folder(path: &Path) -> Result<(), Error> {
+fn create_dir(path: &Path) -> Result<(), Error> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -278,8 +284,8 @@ fn make_folder(path: &Path) -> Result<(), Error> {
     builder.create(path).map_err(io(path))
 }
 
-/// Makes a new name in a folder durable.
-fn sync_folder(path: &Path) -> Result<(), Error> {
+/// Syncs a directory, so that a new or renamed entry is durable.
+fn sync_dir(path: &Path) -> Result<(), Error> {
     if cfg!(unix) {
         File::open(path).and_then(|folder| folder.sync_all()).map_err(io(path))?;
     }

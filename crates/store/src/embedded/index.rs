@@ -1,151 +1,162 @@
-//! What the engine holds in memory: for every key where its newest row is, what is due when, and how far the history
-//! reaches. It is rebuilt by one pass over the log when the file is opened, so that a commit writes nothing but log rows.
+//! The in-memory index: the newest row of every key, the lease expiries and the extent of the history. It is rebuilt by
+//! one pass over the log when the file is opened, so that a commit writes only log rows.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::ops::Bound;
 
-use super::file::Fault;
-use super::rows::{Links, LogReader, missing};
-use crate::window::Timeline;
-use crate::{Error, Key, Revision, Span, Timestamp, Window};
+use super::file::FileError;
+use super::log::{LogReader, RowHeader, missing_row};
+use crate::retention::RetentionTracker;
+use crate::{Error, HistoryRetention, Key, KeyInterval, Revision, Timestamp};
 
-/// Where a key stands.
+/// The newest row of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// The row of the key's last change.
+pub(super) struct IndexEntry {
+    /// The mod revision: the row of the key's last change.
     pub(super) revision: Revision,
-    /// The change that began the life that this row continues or ends.
-    pub(super) created: Revision,
-    /// The change to the key before this one, if it was kept when this one was made.
+    /// The create revision of the key that this row changes or deletes.
+    pub(super) create_revision: Revision,
+    /// The previous change of the key, if it was still retained when this row was written.
     pub(super) previous: Option<NonZeroU64>,
-    /// The row is a deletion.
+    /// The row is a tombstone.
     pub(super) deleted: bool,
 }
 
-impl Entry {
-    pub(super) fn new(revision: Revision, created: Revision, previous: Option<Revision>, deleted: bool) -> Entry {
-        Entry { revision, created, previous: previous.and_then(|previous| NonZeroU64::new(previous.0)), deleted }
+impl IndexEntry {
+    pub(super) fn new(
+        revision: Revision,
+        create_revision: Revision,
+        previous: Option<Revision>,
+        deleted: bool,
+    ) -> IndexEntry {
+        IndexEntry {
+            revision,
+            create_revision,
+            previous: previous.and_then(|previous| NonZeroU64::new(previous.0)),
+            deleted,
+        }
     }
 }
 
-/// The engine's memory; always what is durably committed, never ahead of it.
+/// The state of the engine. It reflects exactly what is durably committed.
 #[derive(Debug)]
-pub(super) struct Index {
-    /// The newest revision.
+pub(super) struct KeyIndex {
+    /// The current revision.
     pub(super) revision: Revision,
-    /// The oldest revision that can be read.
-    pub(super) compacted: Revision,
-    /// Up to here, what compaction makes superfluous is already gone from the file.
-    pub(super) swept: Revision,
-    pub(super) keys: BTreeMap<Key, Entry>,
+    /// The compact revision: the oldest revision that can be read.
+    pub(super) compact_revision: Revision,
+    /// Rows that are obsolete at this revision have been removed from the file (etcd's finished compaction).
+    pub(super) purged_revision: Revision,
+    pub(super) keys: BTreeMap<Key, IndexEntry>,
     pub(super) expiries: BTreeMap<(Timestamp, Revision), Key>,
-    pub(super) timeline: Timeline,
-    /// The revisions at which reads are under way, with how many.
-    pins: BTreeMap<Revision, usize>,
+    pub(super) retention_tracker: RetentionTracker,
+    /// The number of running reads by revision.
+    active_reads: BTreeMap<Revision, usize>,
 }
 
-impl Index {
-    /// Reads the log.
+impl KeyIndex {
+    /// Builds the index from the log.
     pub(super) fn load(
         log: &mut LogReader<'_>,
-        window: Window,
-        compacted: Revision,
-        swept: Revision,
-    ) -> Result<Index, Fault> {
-        let mut index = Index {
-            revision: swept,
-            compacted,
-            swept,
+        retention: HistoryRetention,
+        compact_revision: Revision,
+        purged_revision: Revision,
+    ) -> Result<KeyIndex, FileError> {
+        let mut index = KeyIndex {
+            revision: purged_revision,
+            compact_revision,
+            purged_revision,
             keys: BTreeMap::new(),
             expiries: BTreeMap::new(),
-            timeline: Timeline::new(window),
-            pins: BTreeMap::new(),
+            retention_tracker: RetentionTracker::new(retention),
+            active_reads: BTreeMap::new(),
         };
-        // A key's last row decides whether it expires.
+        // The last row of a key decides whether it expires.
         let mut expiring: BTreeMap<Key, (Timestamp, Revision)> = BTreeMap::new();
         log.scan(Revision(0), Revision(u64::MAX), usize::MAX, |row| {
-            if row.revision > swept {
+            if row.revision > purged_revision {
                 if row.revision != index.revision.next() {
-                    return Err(missing(index.revision.next()));
+                    return Err(missing_row(index.revision.next()));
                 }
                 index.revision = row.revision;
             }
             let (time, bytes) = (row.time, row.key.len() + row.size.unwrap_or(0));
-            if row.revision > compacted {
-                index.timeline.note(row.revision, time, bytes);
+            if row.revision > compact_revision {
+                index.retention_tracker.record_change(row.revision, time, bytes);
             }
             match row.expires {
                 Some(due) => drop(expiring.insert(row.key.clone(), (due, row.revision))),
                 None if expiring.is_empty() => {}
                 None => drop(expiring.remove(&row.key)),
             }
-            index.take_in(row);
+            index.insert(row);
             Ok(())
         })?;
-        // Sweeping always leaves the newest row, so rows must follow unless nothing was ever swept.
-        if compacted > index.revision || (index.revision == swept && swept > Revision::EMPTY) {
-            return Err(missing(compacted.max(swept.next())));
+        // Compaction never removes the newest row, so rows must follow unless nothing was ever removed.
+        if compact_revision > index.revision || (index.revision == purged_revision && purged_revision > Revision::EMPTY)
+        {
+            return Err(missing_row(compact_revision.max(purged_revision.next())));
         }
         index.expiries = expiring.into_iter().map(|(key, due)| (due, key)).collect();
         Ok(index)
     }
 
-    fn take_in(&mut self, row: Links) {
-        let Links { revision, created, previous, .. } = row;
-        self.keys.insert(row.key, Entry::new(revision, created, previous, row.size.is_none()));
+    fn insert(&mut self, row: RowHeader) {
+        let RowHeader { revision, create_revision, previous, .. } = row;
+        self.keys.insert(row.key, IndexEntry::new(revision, create_revision, previous, row.size.is_none()));
     }
 
-    /// The revision at which to read, if it can be read.
-    pub(super) fn readable(&self, at: Option<Revision>) -> Result<Revision, Error> {
+    /// The revision to read at, or an error if it cannot be read.
+    pub(super) fn resolve_revision(&self, at: Option<Revision>) -> Result<Revision, Error> {
         match at {
             None => Ok(self.revision),
-            Some(at) if at < self.compacted => Err(Error::Compacted { oldest: self.compacted }),
-            Some(at) if at > self.revision => Err(Error::Future { current: self.revision }),
+            Some(at) if at < self.compact_revision => Err(Error::Compacted { oldest: self.compact_revision }),
+            Some(at) if at > self.revision => Err(Error::FutureRevision { current: self.revision }),
             Some(at) => Ok(at),
         }
     }
 
-    /// Keeps what a read at `revision` needs in the file until [`Index::unpin`].
-    pub(super) fn pin(&mut self, revision: Revision) {
-        *self.pins.entry(revision).or_default() += 1;
+    /// Keeps the rows that a read at `revision` needs until [`KeyIndex::release_read`].
+    pub(super) fn register_read(&mut self, revision: Revision) {
+        *self.active_reads.entry(revision).or_default() += 1;
     }
 
-    /// Tells whether sweeping may have waited for this.
-    pub(super) fn unpin(&mut self, revision: Revision) -> bool {
-        if let Some(count) = self.pins.get_mut(&revision) {
+    /// Returns true if compaction may have waited for this read.
+    pub(super) fn release_read(&mut self, revision: Revision) -> bool {
+        if let Some(count) = self.active_reads.get_mut(&revision) {
             *count -= 1;
             if *count == 0 {
-                self.pins.remove(&revision);
+                self.active_reads.remove(&revision);
             }
         }
-        revision < self.compacted
+        revision < self.compact_revision
     }
 
-    /// Up to where the file can be swept: not beyond a read under way, and never the newest row, which tells the
-    /// store's revision.
-    pub(super) fn sweepable(&self) -> Revision {
+    /// The revision up to which rows can be removed: not beyond a running read, and never the newest row, which holds
+    /// the store's current revision.
+    pub(super) fn purgeable_revision(&self) -> Revision {
         let newest = Revision(self.revision.0.saturating_sub(1));
-        let pinned = self.pins.keys().next().copied().unwrap_or(newest);
-        self.compacted.min(newest).min(pinned).max(self.swept)
+        let pinned = self.active_reads.keys().next().copied().unwrap_or(newest);
+        self.compact_revision.min(newest).min(pinned).max(self.purged_revision)
     }
 
-    /// The next keys of an interval, beginning after `after` when given.
-    pub(super) fn keys_in(&self, span: &Span, after: Option<&Key>, count: usize) -> Vec<(Key, Entry)> {
-        if span.is_empty() {
+    /// Up to `count` keys of an interval, after the key `after` if it is given.
+    pub(super) fn keys_in(&self, interval: &KeyInterval, after: Option<&Key>, count: usize) -> Vec<(Key, IndexEntry)> {
+        if interval.is_empty() {
             return Vec::new();
         }
-        let start = after.map_or(Bound::Included(&span.start), Bound::Excluded);
-        let end = span.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let start = after.map_or(Bound::Included(&interval.start), Bound::Excluded);
+        let end = interval.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         self.keys.range::<Key, _>((start, end)).take(count).map(|(key, entry)| (key.clone(), *entry)).collect()
     }
 
-    /// When something happens by itself next.
-    pub(super) fn next_due(&self) -> Option<Timestamp> {
+    /// The time of the next expiry or compaction.
+    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         let expiry = self.expiries.keys().next().map(|(due, _)| *due);
-        match (expiry, self.timeline.next_due()) {
-            (Some(expiry), Some(window)) => Some(expiry.min(window)),
-            (expiry, window) => expiry.or(window),
+        match (expiry, self.retention_tracker.next_deadline()) {
+            (Some(expiry), Some(retention)) => Some(expiry.min(retention)),
+            (expiry, retention) => expiry.or(retention),
         }
     }
 }

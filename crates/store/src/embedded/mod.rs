@@ -1,14 +1,14 @@
-//! The durable engine: one SQLite file (write-ahead log, `synchronous=FULL`) written by one thread in shared commits.
-//! The file holds a log of changes and nothing else that grows; the index of keys is in memory.
+//! The durable engine: one SQLite file (WAL mode, `synchronous=FULL`), written by one thread with group commit. Only
+//! the change log grows in the file; the index of the keys is in memory.
 
 mod checkpoint;
+mod commit_queue;
 mod committer;
+mod compaction;
 mod file;
 mod index;
-mod queue;
+mod log;
 mod reader;
-mod rows;
-mod sweep;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,198 +17,209 @@ use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 
+use self::commit_queue::{CommitQueue, CommitRequest, PreparedOp};
 use self::committer::Committer;
-use self::file::{Fault, Folder};
-use self::index::Index;
-use self::queue::{Queue, Submission, Write};
-use self::reader::{Reader, Request};
-use self::rows::LogReader;
-use crate::feed::{History, Hub};
+use self::file::{DataDir, FileError};
+use self::index::KeyIndex;
+use self::log::LogReader;
+use self::reader::{ReadRequest, StoreReader};
+use crate::feed::{FeedPublisher, HistoryReader};
 use crate::{
-    Change, ChangeFeed, Clock, Committed, Error, Identity, Key, Op, Pending, Range, Record, Revision, Span, Store,
-    StoredChange, SystemClock, Transformer, Window, lock,
+    Change, ChangeFeed, Clock, CommitResponse, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Op,
+    RangeResponse, Record, Revision, Store, StoreFuture, StoredChange, SystemClock, ValueTransformer, lock,
 };
 
-/// The largest key and value together. Far above what the API takes, far below what SQLite does.
-const LARGEST: usize = 64 << 20;
+/// The maximum size of a key and its value. Far above what the API server accepts and far below SQLite's limit.
+const MAX_ENTRY_BYTES: usize = 64 << 20;
 
-/// How to open an embedded store.
+/// The options of an embedded store.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// How much history to keep.
-    pub window: Window,
-    /// What turns values into their stored form.
-    pub transformer: Arc<dyn Transformer>,
-    /// The time.
+pub struct EmbeddedOptions {
+    /// How much history is retained.
+    pub retention: HistoryRetention,
+    /// Converts values to and from their stored form.
+    pub transformer: Arc<dyn ValueTransformer>,
+    /// The clock for leases and retention.
     pub clock: Arc<dyn Clock>,
-    /// The SQLite file layer (a registered VFS) instead of the operating system's. Tests cut the power here.
+    /// The name of a registered SQLite VFS to use instead of the operating system's. Tests simulate power loss with it.
     pub vfs: Option<String>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options { window: Window::default(), transformer: Arc::new(Identity), clock: Arc::new(SystemClock), vfs: None }
+impl Default for EmbeddedOptions {
+    fn default() -> EmbeddedOptions {
+        EmbeddedOptions {
+            retention: HistoryRetention::default(),
+            transformer: Arc::new(IdentityTransformer),
+            clock: Arc::new(SystemClock),
+            vfs: None,
+        }
     }
 }
 
-/// A store in a data folder.
-pub struct Embedded {
-    shared: Arc<Shared>,
-    requests: Arc<Requests>,
-    /// The committing thread, which ends after the reading one.
+/// A store in a data directory.
+pub struct EmbeddedStore {
+    shared: Arc<EngineState>,
+    reader: Arc<ReaderHandle>,
+    /// The committing thread, which joins the reading thread before it ends.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the engine's threads and its callers share.
+/// The state that the engine's threads and its callers share.
 #[derive(Debug)]
-struct Shared {
+struct EngineState {
     path: PathBuf,
     clock: Arc<dyn Clock>,
-    transformer: Arc<dyn Transformer>,
-    index: Mutex<Index>,
-    queue: Queue,
-    hub: Arc<Hub>,
+    transformer: Arc<dyn ValueTransformer>,
+    index: Mutex<KeyIndex>,
+    queue: CommitQueue,
+    publisher: Arc<FeedPublisher>,
 }
 
-/// Tells everybody, when dropped, that nothing will be committed any more, however the committing thread ended.
-struct Ended<'c>(&'c Shared);
+/// Stops the queue and ends the feeds when the committing thread ends for any reason.
+struct CloseOnDrop<'c>(&'c EngineState);
 
-impl Drop for Ended<'_> {
+impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.queue.stop();
-        drop(self.0.queue.drain(usize::MAX));
-        self.0.hub.close();
+        drop(self.0.queue.take_up_to(usize::MAX));
+        self.0.publisher.close();
     }
 }
 
-/// The way to the reading thread; empty when the store is closed.
-struct Requests(Mutex<Option<mpsc::Sender<Request>>>);
+/// The channel to the reading thread; `None` after the store is closed.
+struct ReaderHandle(Mutex<Option<mpsc::Sender<ReadRequest>>>);
 
-impl fmt::Debug for Requests {
+impl fmt::Debug for ReaderHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Requests")
+        f.write_str("ReaderHandle")
     }
 }
 
-impl fmt::Debug for Embedded {
+impl fmt::Debug for EmbeddedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Embedded").field("path", &self.shared.path).finish_non_exhaustive()
+        f.debug_struct("EmbeddedStore").field("path", &self.shared.path).finish_non_exhaustive()
     }
 }
 
-impl Embedded {
-    /// Opens the store in `folder`, making both if they do not exist, and reads the log once. Blocks meanwhile.
-    pub fn open(folder: &Path, options: Options) -> Result<Embedded, Error> {
-        let folder = Arc::new(Folder::take(folder)?);
-        folder.prepare()?;
-        let path = folder.file();
-        let Options { window, transformer, clock, vfs } = options;
-        let tell = |fault: Fault| fault.at(&path);
-        let writer = file::open_writer(&path, vfs.as_deref()).map_err(tell)?;
-        let reader = file::open_reader(&path, vfs.as_deref()).map_err(tell)?;
-        let (compacted, swept) = rows::read_meta(&writer).map_err(tell)?;
-        let index = LogReader::new(&writer).and_then(|mut log| Index::load(&mut log, window, compacted, swept));
-        let index = index.map_err(tell)?;
-        let hub = Arc::new(Hub::new(index.revision));
-        let (index, queue) = (Mutex::new(index), Queue::default());
-        let shared = Arc::new(Shared { path, clock, transformer, index, queue, hub });
+impl EmbeddedStore {
+    /// Opens the store in a data directory, creates both if they do not exist, and reads the log once. Blocks until
+    /// that is done.
+    pub fn open(data_dir: &Path, options: EmbeddedOptions) -> Result<EmbeddedStore, Error> {
+        let data_dir = Arc::new(DataDir::lock(data_dir)?);
+        data_dir.ensure_store_file()?;
+        let path = data_dir.store_file();
+        let EmbeddedOptions { retention, transformer, clock, vfs } = options;
+        let to_error = |error: FileError| error.into_error(&path);
+        let write_connection = file::open_writer(&path, vfs.as_deref()).map_err(to_error)?;
+        let read_connection = file::open_reader(&path, vfs.as_deref()).map_err(to_error)?;
+        let (compact_revision, purged_revision) = log::read_meta(&write_connection).map_err(to_error)?;
+        let index = LogReader::new(&write_connection)
+            .and_then(|mut log| KeyIndex::load(&mut log, retention, compact_revision, purged_revision));
+        let index = index.map_err(to_error)?;
+        let publisher = Arc::new(FeedPublisher::new(index.revision));
+        let (index, queue) = (Mutex::new(index), CommitQueue::default());
+        let shared = Arc::new(EngineState { path, clock, transformer, index, queue, publisher });
 
         let (sender, receiver) = mpsc::channel();
-        let requests = Arc::new(Requests(Mutex::new(Some(sender))));
-        let committing = Arc::clone(&requests);
-        let keeps = Arc::clone(&folder);
-        let reading = start("store-reader", keeps, Arc::clone(&shared), move |shared| {
-            Reader::new(shared, &reader)?.run(&receiver);
+        let reader = Arc::new(ReaderHandle(Mutex::new(Some(sender))));
+        let reader_handle = Arc::clone(&reader);
+        let reader_data_dir = Arc::clone(&data_dir);
+        let reader_thread = spawn_thread("store-reader", reader_data_dir, Arc::clone(&shared), move |shared| {
+            StoreReader::new(shared, &read_connection)?.run(&receiver);
             Ok(())
         })?;
-        let work = move |shared: &Shared| {
+        let work = move |shared: &EngineState| {
             let outcome = {
-                let _ended = Ended(shared);
-                Committer::new(shared, Arc::clone(&committing), &writer, compacted).map(Committer::run)
+                let _guard = CloseOnDrop(shared);
+                Committer::new(shared, Arc::clone(&reader_handle), &write_connection, compact_revision)
+                    .map(Committer::run)
             };
-            // The last to close the file moves the whole log into it, so let that not be two at once.
-            committing.end();
-            join(reading);
+            // The last connection to close checkpoints the whole WAL, so the two must not close at the same time.
+            reader_handle.close();
+            join(reader_thread);
             outcome
         };
-        let thread = start("store-committer", folder, Arc::clone(&shared), work)?;
-        Ok(Embedded { shared, requests, thread: Mutex::new(Some(thread)) })
+        let thread = spawn_thread("store-committer", data_dir, Arc::clone(&shared), work)?;
+        Ok(EmbeddedStore { shared, reader, thread: Mutex::new(Some(thread)) })
     }
 
-    fn open_index(&self) -> Result<std::sync::MutexGuard<'_, Index>, Error> {
+    fn lock_open_index(&self) -> Result<std::sync::MutexGuard<'_, KeyIndex>, Error> {
         if self.shared.queue.is_stopped() { Err(Error::Closed) } else { Ok(lock(&self.shared.index)) }
     }
 
-    fn submission(&self, change: Change) -> Result<(Submission, oneshot::Receiver<Result<Committed, Error>>), Error> {
-        let Change { key, expect, op } = change;
-        let write = match op {
-            Op::Delete => Write::Delete,
+    fn prepare_request(
+        &self,
+        change: Change,
+    ) -> Result<(CommitRequest, oneshot::Receiver<Result<CommitResponse, Error>>), Error> {
+        let Change { key, compare, op } = change;
+        let op = match op {
+            Op::Delete => PreparedOp::Delete,
             Op::Put { value, ttl } => {
-                let encoded = self.shared.transformer.encode(&key, value.clone());
+                let transformed = self.shared.transformer.transform_to_storage(&key, value.clone());
                 let stored =
-                    encoded.map_err(|error| Error::Transform { key: key.clone(), detail: error.to_string() })?;
+                    transformed.map_err(|error| Error::Transform { key: key.clone(), detail: error.to_string() })?;
                 let size = key.len() + stored.len();
-                if size > LARGEST {
-                    return Err(Error::TooLarge { key, size, limit: LARGEST });
+                if size > MAX_ENTRY_BYTES {
+                    return Err(Error::TooLarge { key, size, limit: MAX_ENTRY_BYTES });
                 }
-                Write::Put { value, stored, expires: ttl.map(|ttl| self.shared.clock.now().after(ttl)) }
+                PreparedOp::Put { value, stored, expires: ttl.map(|ttl| self.shared.clock.now().after(ttl)) }
             }
         };
-        let (reply, answer) = oneshot::channel();
-        Ok((Submission { key, expect, write, reply }, answer))
+        let (reply, response) = oneshot::channel();
+        Ok((CommitRequest { key, compare, op, reply }, response))
     }
 
-    /// Lets both threads end when they are through with what they have.
+    /// Makes both threads end after their queued work.
     fn stop(&self) -> Option<JoinHandle<()>> {
-        self.requests.end();
+        self.reader.close();
         self.shared.queue.stop();
         lock(&self.thread).take()
     }
 }
 
-/// Starts a thread that keeps the folder for as long as it may touch the file.
-fn start(
+/// Starts a thread that holds the lock on the data directory while it can access the file.
+fn spawn_thread(
     name: &str,
-    folder: Arc<Folder>,
-    shared: Arc<Shared>,
-    work: impl FnOnce(&Shared) -> Result<(), Fault> + Send + 'static,
+    data_dir: Arc<DataDir>,
+    shared: Arc<EngineState>,
+    work: impl FnOnce(&EngineState) -> Result<(), FileError> + Send + 'static,
 ) -> Result<JoinHandle<()>, Error> {
     let path = shared.path.clone();
     let body = move || {
-        if let Err(fault) = work(&shared) {
-            tracing::error!(error = %fault.at(&shared.path), "a thread of the store ended early");
+        if let Err(error) = work(&shared) {
+            tracing::error!(error = %error.into_error(&shared.path), "Store thread failed");
         }
-        drop(folder);
+        drop(data_dir);
     };
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
     thread.map_err(|error| Error::Io { path, detail: error.to_string() })
 }
 
-impl Requests {
-    /// Lets the reading thread end when it is through with what it has.
-    fn end(&self) {
+impl ReaderHandle {
+    /// Makes the reading thread end after its queued requests.
+    fn close(&self) {
         lock(&self.0).take();
     }
 
-    fn send(&self, request: Request) -> Result<(), Error> {
+    fn send(&self, request: ReadRequest) -> Result<(), Error> {
         match &*lock(&self.0) {
-            Some(requests) => requests.send(request).map_err(|_| Error::Closed),
+            Some(reader) => reader.send(request).map_err(|_| Error::Closed),
             None => Err(Error::Closed),
         }
     }
 
-    /// Has the reading thread read something.
+    /// Runs a read on the reading thread and waits for the result.
     async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error> + Send + 'static,
+        read: impl FnOnce(&mut StoreReader<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let (request, answer) = reader::request(read);
+        let (request, response) = reader::request(read);
         self.send(request)?;
-        answer.await.unwrap_or(Err(Error::Closed))
+        response.await.unwrap_or(Err(Error::Closed))
     }
 }
 
-impl Drop for Embedded {
+impl Drop for EmbeddedStore {
     fn drop(&mut self) {
         if let Some(thread) = self.stop() {
             join(thread);
@@ -217,63 +228,68 @@ impl Drop for Embedded {
 }
 
 fn join(thread: JoinHandle<()>) {
-    // A panic has been reported by the panic hook, and there is nothing left to do for the thread.
+    // The panic hook has already reported a panic of the thread.
     let _ = thread.join();
 }
 
-impl Store for Embedded {
-    fn current_revision(&self) -> Pending<'_, Revision> {
-        Box::pin(async { Ok(self.open_index()?.revision) })
+impl Store for EmbeddedStore {
+    fn current_revision(&self) -> StoreFuture<'_, Revision> {
+        Box::pin(async { Ok(self.lock_open_index()?.revision) })
     }
 
-    fn get(&self, key: Key, at: Option<Revision>) -> Pending<'_, Option<Record>> {
-        Box::pin(self.requests.read(move |reader| reader.get(&key, at)))
+    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
+        Box::pin(self.reader.read(move |reader| reader.get(&key, at)))
     }
 
-    fn range(&self, span: Span, at: Option<Revision>, limit: Option<usize>) -> Pending<'_, Range> {
-        Box::pin(self.requests.read(move |reader| reader.range(&span, at, limit)))
+    fn range(
+        &self,
+        interval: KeyInterval,
+        at: Option<Revision>,
+        limit: Option<usize>,
+    ) -> StoreFuture<'_, RangeResponse> {
+        Box::pin(self.reader.read(move |reader| reader.range(&interval, at, limit)))
     }
 
-    fn commit(&self, change: Change) -> Pending<'_, Committed> {
+    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
         Box::pin(async move {
-            let (submission, answer) = self.submission(change)?;
-            self.shared.queue.submit(submission)?;
-            answer.await.unwrap_or(Err(Error::Closed))
+            let (request, response) = self.prepare_request(change)?;
+            self.shared.queue.submit(request)?;
+            response.await.unwrap_or(Err(Error::Closed))
         })
     }
 
-    fn changes(&self, from: Revision) -> Pending<'_, ChangeFeed> {
+    fn changes(&self, from: Revision) -> StoreFuture<'_, ChangeFeed> {
         Box::pin(async move {
-            let index = self.open_index()?;
-            let from = index.readable(Some(from))?;
-            let history = Arc::new(FileHistory(Arc::downgrade(&self.requests)));
-            Ok(self.shared.hub.attach(from, history))
+            let index = self.lock_open_index()?;
+            let from = index.resolve_revision(Some(from))?;
+            let history = Arc::new(FileHistory(Arc::downgrade(&self.reader)));
+            Ok(self.shared.publisher.subscribe(from, history))
         })
     }
 
-    fn compact(&self, before: Revision) -> Pending<'_, ()> {
+    fn compact(&self, before: Revision) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let mut index = self.open_index()?;
-            index.compacted = index.readable(Some(before))?;
+            let mut index = self.lock_open_index()?;
+            index.compact_revision = index.resolve_revision(Some(before))?;
             drop(index);
-            self.shared.queue.nudge();
+            self.shared.queue.request_maintenance();
             Ok(())
         })
     }
 
-    fn oldest_revision(&self) -> Pending<'_, Revision> {
-        Box::pin(async { Ok(self.open_index()?.compacted) })
+    fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
+        Box::pin(async { Ok(self.lock_open_index()?.compact_revision) })
     }
 
-    fn close(&self) -> Pending<'_, ()> {
+    fn close(&self) -> StoreFuture<'_, ()> {
         Box::pin(async {
             let Some(thread) = self.stop() else { return Ok(()) };
-            let (done, closed) = oneshot::channel();
-            // Joining blocks, which a future must not.
+            let (closed_sender, closed) = oneshot::channel();
+            // Joining blocks, which a future must not do.
             let joiner = std::thread::Builder::new().name("store-close".to_owned()).spawn(move || {
                 join(thread);
-                // The caller may have stopped waiting.
-                let _ = done.send(());
+                // The caller may have dropped its future.
+                let _ = closed_sender.send(());
             });
             joiner.map_err(|error| Error::Io { path: self.shared.path.clone(), detail: error.to_string() })?;
             // The sender is dropped only after the thread has ended.
@@ -283,15 +299,15 @@ impl Store for Embedded {
     }
 }
 
-/// The history in the file, for feeds, which do not keep a store open.
+/// Reads the history from the file for a feed. A feed does not keep the store open.
 #[derive(Debug)]
-struct FileHistory(Weak<Requests>);
+struct FileHistory(Weak<ReaderHandle>);
 
-impl History for FileHistory {
-    fn page(&self, after: Revision, until: Revision, limit: usize) -> Pending<'_, Vec<StoredChange>> {
+impl HistoryReader for FileHistory {
+    fn read_page(&self, after: Revision, until: Revision, limit: usize) -> StoreFuture<'_, Vec<StoredChange>> {
         Box::pin(async move {
-            let requests = self.0.upgrade().ok_or(Error::Closed)?;
-            requests.read(move |reader| reader.page(after, until, limit)).await
+            let reader = self.0.upgrade().ok_or(Error::Closed)?;
+            reader.read(move |reader| reader.read_page(after, until, limit)).await
         })
     }
 }

@@ -1,52 +1,52 @@
-//! The thread that reads. The server reads its cache and comes here when it starts and when a feed needs history, so
-//! one thread with one connection and little memory is enough; it never holds up the thread that writes.
+//! The reading thread. The server reads from its cache and uses the store only at start and when a feed needs history,
+//! so one thread with one connection and little memory is enough. It never blocks the committing thread.
 
 use std::sync::mpsc;
 
 use rusqlite::{Connection, Statement, Transaction};
 use tokio::sync::oneshot;
 
-use super::Shared;
+use super::EngineState;
 use super::checkpoint;
-use super::file::Fault;
-use super::index::Entry;
-use super::rows::{LogReader, Row, missing};
-use crate::{Error, Key, Range, Record, Revision, Span, StoredChange, lock};
+use super::file::FileError;
+use super::index::IndexEntry;
+use super::log::{LogReader, LogRow, missing_row};
+use crate::{Error, Key, KeyInterval, RangeResponse, Record, Revision, StoredChange, lock};
 
-/// How many keys are looked up between two looks at the index.
-const CHUNK: usize = 1024;
+/// The number of keys that are read from the index under one lock.
+const MAX_CHUNK_KEYS: usize = 1024;
 
-/// A page of history ends when its values come to more than this.
-const PAGE_BYTES: usize = 4 << 20;
+/// The maximum size of the values in a page of history.
+const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// Something to read, with where to send what was read.
-pub(super) type Request = Box<dyn FnOnce(&mut Reader<'_>) + Send>;
+/// A read to run on the reading thread. It sends its own result.
+pub(super) type ReadRequest = Box<dyn FnOnce(&mut StoreReader<'_>) + Send>;
 
-pub(super) struct Reader<'c> {
-    shared: &'c Shared,
+pub(super) struct StoreReader<'c> {
+    shared: &'c EngineState,
     connection: &'c Connection,
     log: LogReader<'c>,
     checkpoint: Statement<'c>,
 }
 
-/// Keeps a revision readable while it lives.
-struct Pin<'c> {
-    shared: &'c Shared,
+/// Keeps a revision readable until dropped.
+struct ReadGuard<'c> {
+    shared: &'c EngineState,
     revision: Revision,
 }
 
-impl Drop for Pin<'_> {
+impl Drop for ReadGuard<'_> {
     fn drop(&mut self) {
-        let awaited = lock(&self.shared.index).unpin(self.revision);
+        let awaited = lock(&self.shared.index).release_read(self.revision);
         if awaited {
-            self.shared.queue.nudge();
+            self.shared.queue.request_maintenance();
         }
     }
 }
 
-impl<'c> Reader<'c> {
-    pub(super) fn new(shared: &'c Shared, connection: &'c Connection) -> Result<Reader<'c>, Fault> {
-        Ok(Reader {
+impl<'c> StoreReader<'c> {
+    pub(super) fn new(shared: &'c EngineState, connection: &'c Connection) -> Result<StoreReader<'c>, FileError> {
+        Ok(StoreReader {
             shared,
             connection,
             log: LogReader::new(connection)?,
@@ -54,136 +54,151 @@ impl<'c> Reader<'c> {
         })
     }
 
-    /// Works until nobody can ask any more.
-    pub(super) fn run(mut self, requests: &mpsc::Receiver<Request>) {
+    /// Runs until every sender is dropped.
+    pub(super) fn run(mut self, requests: &mpsc::Receiver<ReadRequest>) {
         while let Ok(request) = requests.recv() {
             request(&mut self);
         }
     }
 
-    /// Moves the write-ahead log into the file, as far as that goes without waiting.
+    /// Checkpoints the WAL as far as possible without waiting.
     pub(super) fn checkpoint(&mut self) -> Result<(), Error> {
-        checkpoint::run(&mut self.checkpoint).map_err(|fault| self.told(fault))
+        checkpoint::run(&mut self.checkpoint).map_err(|error| self.to_error(error))
     }
 
-    /// Lets the rows of one request be read under one lock of the file; taking it for each row costs more than the row.
-    fn together(&self) -> Result<Transaction<'c>, Error> {
-        self.connection.unchecked_transaction().map_err(|fault| self.told(fault.into()))
+    /// Begins a read transaction, so that the rows of one request share one lock on the file. Locking for each row
+    /// costs more than reading it.
+    fn begin_read(&self) -> Result<Transaction<'c>, Error> {
+        self.connection.unchecked_transaction().map_err(|error| self.to_error(error.into()))
     }
 
-    fn pin(&self, at: Option<Revision>) -> Result<Pin<'c>, Error> {
+    fn guard(&self, at: Option<Revision>) -> Result<ReadGuard<'c>, Error> {
         let mut index = lock(&self.shared.index);
-        let revision = index.readable(at)?;
-        index.pin(revision);
-        Ok(Pin { shared: self.shared, revision })
+        let revision = index.resolve_revision(at)?;
+        index.register_read(revision);
+        Ok(ReadGuard { shared: self.shared, revision })
     }
 
     pub(super) fn get(&mut self, key: &Key, at: Option<Revision>) -> Result<Option<Record>, Error> {
-        let pin = self.pin(at)?;
+        let guard = self.guard(at)?;
         let entry = lock(&self.shared.index).keys.get(key).copied();
         match entry {
-            Some(entry) => self.revision_at(entry, pin.revision)?.map(|revision| self.record(revision)).transpose(),
+            Some(entry) => {
+                self.mod_revision_at(entry, guard.revision)?.map(|revision| self.record(revision)).transpose()
+            }
             None => Ok(None),
         }
     }
 
-    pub(super) fn range(&mut self, span: &Span, at: Option<Revision>, limit: Option<usize>) -> Result<Range, Error> {
-        let pin = self.pin(at)?;
-        let _together = self.together()?;
-        let mut found: Vec<Revision> = Vec::new();
+    pub(super) fn range(
+        &mut self,
+        interval: &KeyInterval,
+        at: Option<Revision>,
+        limit: Option<usize>,
+    ) -> Result<RangeResponse, Error> {
+        let guard = self.guard(at)?;
+        let _transaction = self.begin_read()?;
+        let mut revisions: Vec<Revision> = Vec::new();
         let mut remaining = 0;
         let mut after: Option<Key> = None;
         loop {
-            let keys = lock(&self.shared.index).keys_in(span, after.as_ref(), CHUNK);
+            let keys = lock(&self.shared.index).keys_in(interval, after.as_ref(), MAX_CHUNK_KEYS);
             for (_, entry) in &keys {
-                if limit.is_none_or(|limit| found.len() < limit) {
-                    found.extend(self.revision_at(*entry, pin.revision)?);
+                if limit.is_none_or(|limit| revisions.len() < limit) {
+                    revisions.extend(self.mod_revision_at(*entry, guard.revision)?);
                 } else {
-                    remaining += u64::from(self.exists_at(*entry, pin.revision)?);
+                    remaining += u64::from(self.exists_at(*entry, guard.revision)?);
                 }
             }
-            if keys.len() < CHUNK {
+            if keys.len() < MAX_CHUNK_KEYS {
                 break;
             }
             after = keys.into_iter().next_back().map(|(key, _)| key);
         }
-        // Rows lie in the file by revision; read in that order, each page is read once.
-        found.sort_unstable();
-        let records: Result<Vec<Record>, Error> = found.into_iter().map(|revision| self.record(revision)).collect();
+        // Rows are ordered by revision in the file. Reading in that order reads each page once.
+        revisions.sort_unstable();
+        let records: Result<Vec<Record>, Error> = revisions.into_iter().map(|revision| self.record(revision)).collect();
         let mut records = records?;
         records.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-        Ok(Range { records, remaining, revision: pin.revision })
+        Ok(RangeResponse { records, remaining, revision: guard.revision })
     }
 
-    /// The changes after one revision up to another, in order.
-    pub(super) fn page(&mut self, after: Revision, until: Revision, limit: usize) -> Result<Vec<StoredChange>, Error> {
-        let pin = self.pin(Some(after))?;
-        let rows = self.log.page(pin.revision, until, limit, PAGE_BYTES).map_err(|fault| self.told(fault))?;
-        let mut expected = pin.revision;
+    /// Reads the changes after one revision up to another, in order.
+    pub(super) fn read_page(
+        &mut self,
+        after: Revision,
+        until: Revision,
+        limit: usize,
+    ) -> Result<Vec<StoredChange>, Error> {
+        let guard = self.guard(Some(after))?;
+        let rows =
+            self.log.read_page(guard.revision, until, limit, MAX_PAGE_BYTES).map_err(|error| self.to_error(error))?;
+        let mut expected = guard.revision;
         let mut changes = Vec::with_capacity(rows.len());
         for row in rows {
             expected = expected.next();
             if row.revision != expected {
-                return Err(self.told(missing(expected)));
+                return Err(self.to_error(missing_row(expected)));
             }
-            changes.push(self.change(row)?);
+            changes.push(self.stored_change(row)?);
         }
-        if changes.is_empty() && pin.revision < until {
-            return Err(self.told(missing(expected.next())));
+        if changes.is_empty() && guard.revision < until {
+            return Err(self.to_error(missing_row(expected.next())));
         }
         Ok(changes)
     }
 
-    fn change(&self, row: Row) -> Result<StoredChange, Error> {
-        let (revision, key, create_revision) = (row.revision, row.key.clone(), row.created);
+    fn stored_change(&self, row: LogRow) -> Result<StoredChange, Error> {
+        let (revision, key, create_revision) = (row.revision, row.key.clone(), row.create_revision);
         let value = if row.value.is_some() { Some(self.shared.record(row)?.value) } else { None };
         Ok(StoredChange { revision, key, value, create_revision })
     }
 
-    /// The record of a revision that is known to have one.
+    /// Reads the record of a revision that has a value.
     fn record(&mut self, revision: Revision) -> Result<Record, Error> {
-        let row = self.log.row(revision).map_err(|fault| self.told(fault))?;
+        let row = self.log.row(revision).map_err(|error| self.to_error(error))?;
         self.shared.record(row)
     }
 
-    fn exists_at(&mut self, entry: Entry, at: Revision) -> Result<bool, Error> {
-        // The life that goes on (or ends) after `at` began before it.
-        let lives = entry.created <= at && at < entry.revision;
-        Ok(lives || self.revision_at(entry, at)?.is_some())
+    fn exists_at(&mut self, entry: IndexEntry, at: Revision) -> Result<bool, Error> {
+        // If the key is created at or before `at` and changed or deleted after it, it exists at `at`.
+        let exists = entry.create_revision <= at && at < entry.revision;
+        Ok(exists || self.mod_revision_at(entry, at)?.is_some())
     }
 
-    /// The row of the value that a key had at a pinned revision, walking back from its newest row.
-    fn revision_at(&mut self, entry: Entry, at: Revision) -> Result<Option<Revision>, Error> {
+    /// The mod revision of a key at a guarded revision, revisions by following the previous rows from the newest one.
+    fn mod_revision_at(&mut self, entry: IndexEntry, at: Revision) -> Result<Option<Revision>, Error> {
         if entry.revision <= at {
             return Ok(Some(entry.revision).filter(|_| !entry.deleted));
         }
-        let (mut revision, mut created) = (entry.revision, entry.created);
+        let (mut revision, mut create_revision) = (entry.revision, entry.create_revision);
         let mut previous = entry.previous.map(|previous| Revision(previous.get()));
         loop {
             match previous {
                 Some(before) if before > at => {
-                    let links = self.log.links(before).map_err(|fault| self.told(fault))?;
-                    let links = links.ok_or_else(|| self.told(missing(before)))?;
-                    (revision, created, previous) = (before, links.created, links.previous);
+                    let header = self.log.header(before).map_err(|error| self.to_error(error))?;
+                    let header = header.ok_or_else(|| self.to_error(missing_row(before)))?;
+                    (revision, create_revision, previous) = (before, header.create_revision, header.previous);
                 }
-                // A row that does not begin a life comes after a value; one that does, after a deletion or nothing.
-                before => return Ok(before.filter(|_| created < revision)),
+                // If a row does not create its key, the previous row has a value. If it does, the previous row is a
+                // tombstone or missing.
+                before => return Ok(before.filter(|_| create_revision < revision)),
             }
         }
     }
 
-    fn told(&self, fault: Fault) -> Error {
-        fault.at(&self.shared.path)
+    fn to_error(&self, error: FileError) -> Error {
+        error.into_error(&self.shared.path)
     }
 }
 
-/// Makes a request of a read, and what its answer comes through.
+/// Creates a request for a read, and the channel for its result.
 pub(super) fn request<T: Send + 'static>(
-    read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error> + Send + 'static,
-) -> (Request, oneshot::Receiver<Result<T, Error>>) {
+    read: impl FnOnce(&mut StoreReader<'_>) -> Result<T, Error> + Send + 'static,
+) -> (ReadRequest, oneshot::Receiver<Result<T, Error>>) {
     let (sender, receiver) = oneshot::channel();
-    let request: Request = Box::new(move |reader| {
-        // Nobody waits any more: nobody needs to know.
+    let request: ReadRequest = Box::new(move |reader| {
+        // The caller may have dropped its future.
         let _ = sender.send(read(reader));
     });
     (request, receiver)

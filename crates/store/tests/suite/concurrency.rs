@@ -1,25 +1,27 @@
-//! Many writers and readers at once: nobody overwrites unseen, and whoever was answered finds the change in the feed.
+//! Concurrent writers and readers: no write is lost, and a change is in the feed once its commit returns.
 
 use std::sync::Arc;
 
-use pintle_store::{Change, ChangeFeed, Error, Expect, Key, Revision, Span, Store, StoredChange, Window};
+use pintle_store::{
+    Change, ChangeFeed, Compare, Error, HistoryRetention, Key, KeyInterval, Revision, Store, StoredChange,
+};
 
-use crate::script::Bench;
+use crate::script::EngineUnderTest;
 
 const WRITERS: u64 = 16;
 const ROUNDS: u64 = 40;
 
-/// Adds one to a counter that others add to as well.
+/// Increments a counter that other writers increment too.
 async fn increment(store: &dyn Store, key: &Key) -> Revision {
     loop {
-        let (expect, count) = match store.get(key.clone(), None).await.unwrap() {
+        let (compare, count) = match store.get(key.clone(), None).await.unwrap() {
             Some(record) => {
                 let count: u64 = std::str::from_utf8(&record.value).unwrap().parse().unwrap();
-                (Expect::At(record.mod_revision), count)
+                (Compare::ModRevision(record.mod_revision), count)
             }
-            None => (Expect::Absent, 0),
+            None => (Compare::Absent, 0),
         };
-        let change = Change { expect, ..Change::put(key.clone(), (count + 1).to_string()) };
+        let change = Change { compare, ..Change::put(key.clone(), (count + 1).to_string()) };
         match store.commit(change).await {
             Ok(committed) => return committed.revision,
             Err(Error::Conflict { .. }) => {}
@@ -39,8 +41,8 @@ async fn collect(mut feed: ChangeFeed) -> Vec<StoredChange> {
     }
 }
 
-async fn check(bench: Bench) {
-    let store = Arc::clone(&bench.store);
+async fn check(engine: EngineUnderTest) {
+    let store = Arc::clone(&engine.store);
     let early = tokio::spawn(collect(store.changes(Revision::EMPTY).await.unwrap()));
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
@@ -51,7 +53,7 @@ async fn check(bench: Bench) {
                     let key = Key::from(format!("/counters/{}", (writer + round) % 3));
                     let revision = increment(&*store, &key).await;
                     assert!(store.current_revision().await.unwrap() >= revision);
-                    // What a feed from just before tells first is this change, without waiting for another.
+                    // A feed from the previous revision delivers this change first, without waiting for another one.
                     let mut feed = store.changes(Revision(revision.get() - 1)).await.unwrap();
                     let first = feed.next_batch().await.unwrap().changes.remove(0);
                     assert_eq!((first.revision, &first.key), (revision, &key));
@@ -65,13 +67,13 @@ async fn check(bench: Bench) {
     let mut acknowledged = Vec::new();
     for writer in writers {
         let own = writer.await.unwrap();
-        assert!(own.is_sorted(), "one writer's changes are in its order");
+        assert!(own.is_sorted(), "the changes of one writer are in its order");
         acknowledged.extend(own);
     }
     acknowledged.sort_unstable();
     let last = 1 + WRITERS * ROUNDS;
     assert_eq!(acknowledged, (2..=last).map(Revision).collect::<Vec<_>>());
-    let counters = store.range(Span::prefix("/counters/"), None, None).await.unwrap().records;
+    let counters = store.range(KeyInterval::prefix("/counters/"), None, None).await.unwrap().records;
     let sum: u64 =
         counters.iter().map(|record| std::str::from_utf8(&record.value).unwrap().parse::<u64>().unwrap()).sum();
     assert_eq!(sum, WRITERS * ROUNDS, "no increment was lost");
@@ -83,7 +85,7 @@ async fn check(bench: Bench) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_among_many() {
-    check(Bench::memory(Window::default())).await;
-    check(Bench::embedded(Window::default())).await;
+async fn concurrent_writers_lose_no_change() {
+    check(EngineUnderTest::memory(HistoryRetention::default())).await;
+    check(EngineUnderTest::embedded(HistoryRetention::default())).await;
 }

@@ -1,12 +1,12 @@
-//! The store's contract as scripts, run on every engine. Read top to bottom, this is the specification.
+//! The store's contract as scripts that run on every engine. Read from top to bottom, this is the specification.
 
 use std::time::Duration;
 
-use crate::script::{check, check_in};
-use pintle_store::Window;
+use crate::script::{check, check_with_retention};
+use pintle_store::HistoryRetention;
 
 #[tokio::test]
-async fn compare_and_commit() {
+async fn a_change_commits_only_if_its_compare_holds() {
     check(
         "
         current                => 1
@@ -36,7 +36,7 @@ async fn compare_and_commit() {
 }
 
 #[tokio::test]
-async fn reads_at_a_revision() {
+async fn reads_at_a_revision_return_the_state_of_that_revision() {
     check(
         "
         create a 1             => 2
@@ -76,7 +76,7 @@ async fn reads_at_a_revision() {
 }
 
 #[tokio::test]
-async fn feeds() {
+async fn a_feed_delivers_the_changes_after_its_revision() {
     check(
         "
         feed 1                 =>
@@ -96,7 +96,7 @@ async fn feeds() {
 }
 
 #[tokio::test]
-async fn compaction() {
+async fn reads_below_the_compact_revision_fail() {
     check(
         "
         create a 1             => 2
@@ -133,7 +133,7 @@ async fn compaction() {
 }
 
 #[tokio::test]
-async fn everything_is_deleted_and_compacted() {
+async fn an_empty_compacted_store_keeps_its_revision() {
     check(
         "
         create a 1             => 2
@@ -152,7 +152,7 @@ async fn everything_is_deleted_and_compacted() {
 }
 
 #[tokio::test]
-async fn time_to_live() {
+async fn a_key_is_deleted_when_its_ttl_passes() {
     check(
         "
         create a 1 ttl 100     => 2
@@ -179,7 +179,7 @@ async fn time_to_live() {
 }
 
 #[tokio::test]
-async fn expired_together_in_order_of_time() {
+async fn keys_expire_in_the_order_of_their_deadlines() {
     check(
         "
         create a 1 ttl 30      => 2
@@ -194,10 +194,10 @@ async fn expired_together_in_order_of_time() {
 }
 
 #[tokio::test]
-async fn window_of_time() {
-    let window = Window { duration: Duration::from_millis(100), bytes: u64::MAX };
-    check_in(
-        window,
+async fn history_older_than_the_retention_is_compacted() {
+    let retention = HistoryRetention { duration: Duration::from_millis(100), bytes: u64::MAX };
+    check_with_retention(
+        retention,
         "
         create a 1             => 2
         put a 2                => 3 was a=1@2/2
@@ -220,10 +220,10 @@ async fn window_of_time() {
 }
 
 #[tokio::test]
-async fn window_of_bytes() {
-    let window = Window { duration: Duration::from_secs(1000), bytes: 10 };
-    check_in(
-        window,
+async fn history_beyond_the_size_limit_is_compacted() {
+    let retention = HistoryRetention { duration: Duration::from_secs(1000), bytes: 10 };
+    check_with_retention(
+        retention,
         "
         create a 1234          => 2
         put a 2345             => 3 was a=1234@2/2

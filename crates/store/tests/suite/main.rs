@@ -1,12 +1,12 @@
-//! Tests of the store from outside: the contract on every engine, and what only the durable engine promises.
+//! Black-box tests of the store: the contract on every engine, and the guarantees of the durable engine.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod concurrency;
 mod contract;
-mod damage;
-mod kill;
+mod corruption;
 mod model;
-mod power;
+mod power_loss;
+mod process_kill;
 mod script;
-mod transform;
+mod transformer;

@@ -1,17 +1,17 @@
-//! Random operations on every engine, each answer compared with a model that keeps every state there ever was.
+//! Property test: random operations on every engine, compared with a model that keeps every past state.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pintle_store::{Change, Error, Expect, Key, Record, Revision, Span, Store, StoredChange, Window};
+use pintle_store::{Change, Compare, Error, HistoryRetention, Key, KeyInterval, Record, Revision, Store, StoredChange};
 use proptest::prelude::*;
 
-use crate::script::Bench;
+use crate::script::EngineUnderTest;
 
-/// One operation. Numbers are taken modulo what there is.
+/// One operation. Numbers are taken modulo the number of candidates.
 #[derive(Clone, Debug)]
 enum Operation {
-    Write { key: u8, expect: Expected, value: Option<u16> },
+    Write { key: u8, compare: Comparison, value: Option<u16> },
     Get { key: u8, at: Option<u16> },
     Range { from: u8, to: u8, at: Option<u16>, limit: Option<u8> },
     Feed { from: u16 },
@@ -20,7 +20,7 @@ enum Operation {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Expected {
+enum Comparison {
     Absent,
     Newest,
     Outdated(u16),
@@ -29,14 +29,14 @@ enum Expected {
 
 fn operation() -> impl Strategy<Value = Operation> {
     let expected = prop_oneof![
-        2 => Just(Expected::Absent),
-        3 => Just(Expected::Newest),
-        1 => any::<u16>().prop_map(Expected::Outdated),
-        3 => Just(Expected::Any),
+        2 => Just(Comparison::Absent),
+        3 => Just(Comparison::Newest),
+        1 => any::<u16>().prop_map(Comparison::Outdated),
+        3 => Just(Comparison::Any),
     ];
     prop_oneof![
         20 => (any::<u8>(), expected, prop::option::weighted(0.7, any::<u16>()))
-            .prop_map(|(key, expect, value)| Operation::Write { key, expect, value }),
+            .prop_map(|(key, compare, value)| Operation::Write { key, compare, value }),
         4 => (any::<u8>(), any::<Option<u16>>()).prop_map(|(key, at)| Operation::Get { key, at }),
         4 => (any::<u8>(), any::<u8>(), any::<Option<u16>>(), prop::option::of(0..5_u8))
             .prop_map(|(from, to, at, limit)| Operation::Range { from, to, at, limit }),
@@ -46,7 +46,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Every change there was and every state.
+/// The history of all changes and states.
 #[derive(Debug)]
 struct Model {
     /// The state at revision 1, 2, …
@@ -60,8 +60,8 @@ impl Model {
         Revision(self.states.len() as u64)
     }
 
-    /// A revision from somewhat before the oldest to somewhat after the newest.
-    fn pick(&self, number: u16) -> Revision {
+    /// A revision from slightly below the oldest to slightly above the newest.
+    fn pick_revision(&self, number: u16) -> Revision {
         Revision(u64::from(number) % (self.current().0 + 3))
     }
 
@@ -74,13 +74,13 @@ impl Model {
         }
     }
 
-    fn write(&mut self, key: Key, expect: Expect, value: Option<Bytes>) -> Result<String, String> {
+    fn write(&mut self, key: Key, compare: Compare, value: Option<Bytes>) -> Result<String, String> {
         let mut state = self.states.last().cloned().unwrap();
         let previous = state.get(&key).cloned();
-        let holds = match expect {
-            Expect::Absent => previous.is_none(),
-            Expect::At(revision) => previous.as_ref().is_some_and(|record| record.mod_revision == revision),
-            Expect::Any => true,
+        let holds = match compare {
+            Compare::Absent => previous.is_none(),
+            Compare::ModRevision(revision) => previous.as_ref().is_some_and(|record| record.mod_revision == revision),
+            Compare::Any => true,
         };
         if !holds || (previous.is_none() && value.is_none()) {
             return Err(format!("conflict {previous:?}"));
@@ -100,81 +100,83 @@ impl Model {
     }
 }
 
-fn told(error: Error) -> String {
+fn describe_error(error: Error) -> String {
     match error {
         Error::Conflict { current } => format!("conflict {:?}", current.map(|record| *record)),
         Error::Compacted { oldest } => format!("compacted {oldest}"),
-        Error::Future { current } => format!("future {current}"),
+        Error::FutureRevision { current } => format!("future {current}"),
         other => panic!("unexpected: {other}"),
     }
 }
 
-fn name(key: u8) -> Key {
+fn key_name(key: u8) -> Key {
     Key::from(format!("/things/{}", key % 9))
 }
 
 /// Runs the operations on a store and on the model.
-async fn check(mut bench: Bench, operations: &[Operation]) {
+async fn check(mut engine: EngineUnderTest, operations: &[Operation]) {
     let mut model = Model { states: vec![BTreeMap::new()], changes: Vec::new(), compacted: Revision::EMPTY };
-    // A feed that lives as long as the store is open, with what it has told.
-    let mut live = bench.store.changes(Revision::EMPTY).await.unwrap();
+    // A feed that stays open as long as the store.
+    let mut live = engine.store.changes(Revision::EMPTY).await.unwrap();
     for operation in operations {
-        let store = bench.store.clone();
-        let (found, expected) = match operation.clone() {
-            Operation::Write { key, expect, value } => {
-                let key = name(key);
-                let expect = match expect {
-                    Expected::Absent => Expect::Absent,
-                    Expected::Any => Expect::Any,
-                    Expected::Newest => {
+        let store = engine.store.clone();
+        let (actual, expected) = match operation.clone() {
+            Operation::Write { key, compare, value } => {
+                let key = key_name(key);
+                let compare = match compare {
+                    Comparison::Absent => Compare::Absent,
+                    Comparison::Any => Compare::Any,
+                    Comparison::Newest => {
                         let record = model.states.last().unwrap().get(&key);
-                        record.map_or(Expect::Absent, |record| Expect::At(record.mod_revision))
+                        record.map_or(Compare::Absent, |record| Compare::ModRevision(record.mod_revision))
                     }
-                    Expected::Outdated(number) => Expect::At(model.pick(number)),
+                    Comparison::Outdated(number) => Compare::ModRevision(model.pick_revision(number)),
                 };
                 let value = value.map(|value| Bytes::from(vec![value as u8; usize::from(value % 6000)]));
                 let change = match value.clone() {
-                    Some(value) => Change { expect, ..Change::put(key.clone(), value) },
-                    None => Change::delete(key.clone(), expect),
+                    Some(value) => Change { compare, ..Change::put(key.clone(), value) },
+                    None => Change::delete(key.clone(), compare),
                 };
-                let found = store.commit(change).await;
-                let found = found.map(|done| format!("{} {:?}", done.revision, done.previous)).map_err(told);
-                (found, model.write(key, expect, value))
+                let actual = store.commit(change).await;
+                let actual =
+                    actual.map(|done| format!("{} {:?}", done.revision, done.previous)).map_err(describe_error);
+                (actual, model.write(key, compare, value))
             }
             Operation::Get { key, at } => {
-                let (key, at) = (name(key), at.map(|at| model.pick(at)));
-                let found = store.get(key.clone(), at).await.map(|record| format!("{record:?}")).map_err(told);
-                (found, model.state(at).map(|(state, _)| format!("{:?}", state.get(&key))))
+                let (key, at) = (key_name(key), at.map(|at| model.pick_revision(at)));
+                let actual =
+                    store.get(key.clone(), at).await.map(|record| format!("{record:?}")).map_err(describe_error);
+                (actual, model.state(at).map(|(state, _)| format!("{:?}", state.get(&key))))
             }
             Operation::Range { from, to, at, limit } => {
-                let (from, to, at) = (name(from), name(to), at.map(|at| model.pick(at)));
+                let (from, to, at) = (key_name(from), key_name(to), at.map(|at| model.pick_revision(at)));
                 let limit = limit.map(usize::from);
-                let span = Span::between(from, to);
-                let found = store.range(span.clone(), at, limit).await;
-                let found = found.map(|range| format!("{:?} {} {}", range.records, range.remaining, range.revision));
+                let interval = KeyInterval::between(from, to);
+                let actual = store.range(interval.clone(), at, limit).await;
+                let actual = actual.map(|range| format!("{:?} {} {}", range.records, range.remaining, range.revision));
                 let expected = model.state(at).map(|(state, at)| {
-                    let inside: Vec<&Record> = state.values().filter(|record| span.contains(&record.key)).collect();
+                    let inside: Vec<&Record> = state.values().filter(|record| interval.contains(&record.key)).collect();
                     let shown = limit.unwrap_or(usize::MAX).min(inside.len());
                     format!("{:?} {} {at}", &inside[..shown], inside.len() - shown)
                 });
-                (found.map_err(told), expected)
+                (actual.map_err(describe_error), expected)
             }
             Operation::Feed { from } => {
-                let from = model.pick(from);
-                let found = collect(&*store, from, model.current()).await.map(|changes| format!("{changes:?}"));
+                let from = model.pick_revision(from);
+                let actual = collect(&*store, from, model.current()).await.map(|changes| format!("{changes:?}"));
                 let expected = model.state(Some(from)).map(|_| {
                     let after: Vec<_> = model.changes.iter().filter(|change| change.revision > from).collect();
                     format!("{after:?}")
                 });
-                (found.map_err(told), expected)
+                (actual.map_err(describe_error), expected)
             }
             Operation::Compact { before } => {
-                let before = model.pick(before);
+                let before = model.pick_revision(before);
                 let expected = model.state(Some(before)).map(|_| String::new());
                 if expected.is_ok() {
                     model.compacted = before;
                 }
-                (store.compact(before).await.map(|()| String::new()).map_err(told), expected)
+                (store.compact(before).await.map(|()| String::new()).map_err(describe_error), expected)
             }
             Operation::Reopen => {
                 if live.complete_to() >= model.compacted {
@@ -182,16 +184,16 @@ async fn check(mut bench: Bench, operations: &[Operation]) {
                     assert!(changes.iter().all(|change| model.changes.contains(change)));
                 }
                 drop(store);
-                bench.reopen().await;
-                live = bench.store.changes(model.current()).await.unwrap();
+                engine.reopen().await;
+                live = engine.store.changes(model.current()).await.unwrap();
                 (Ok(String::new()), Ok(String::new()))
             }
         };
-        assert_eq!(found, expected, "{operation:?}");
-        assert_eq!(bench.store.current_revision().await.unwrap(), model.current());
-        assert_eq!(bench.store.oldest_revision().await.unwrap(), model.compacted);
+        assert_eq!(actual, expected, "{operation:?}");
+        assert_eq!(engine.store.current_revision().await.unwrap(), model.current());
+        assert_eq!(engine.store.oldest_revision().await.unwrap(), model.compacted);
     }
-    bench.store.close().await.unwrap();
+    engine.store.close().await.unwrap();
 }
 
 async fn collect(store: &dyn Store, from: Revision, until: Revision) -> Result<Vec<StoredChange>, Error> {
@@ -210,11 +212,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_engine_does_as_the_model(operations in prop::collection::vec(operation(), 1..120)) {
+    fn every_engine_behaves_like_the_model(operations in prop::collection::vec(operation(), 1..120)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            check(Bench::memory(Window::default()), &operations).await;
-            check(Bench::embedded(Window::default()), &operations).await;
+            check(EngineUnderTest::memory(HistoryRetention::default()), &operations).await;
+            check(EngineUnderTest::embedded(HistoryRetention::default()), &operations).await;
         });
     }
 }

@@ -1,123 +1,126 @@
-//! A small language for stores: one operation a line, `operation => what comes of it`. Every script runs on both
-//! engines, and on the embedded one once more with a restart after every line.
+//! A small script language for stores: one operation per line, `operation => expected result`. Every script runs on
+//! both engines, and once more on the embedded one with a restart after every line.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_store::{
-    Change, Embedded, Error, Expect, Key, ManualClock, Memory, Options, Record, Revision, Span, Store, StoredChange,
-    Timestamp, Window,
+    Change, Compare, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, KeyInterval, ManualClock,
+    MemoryStore, Record, Revision, Store, StoredChange, Timestamp,
 };
 
-/// A store under test that can be closed and opened again.
-pub(crate) struct Bench {
+/// A store that can be closed and opened again.
+pub(crate) struct EngineUnderTest {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) folder: Option<tempfile::TempDir>,
-    window: Window,
+    retention: HistoryRetention,
 }
 
-impl Bench {
-    pub(crate) fn memory(window: Window) -> Bench {
+impl EngineUnderTest {
+    pub(crate) fn memory(retention: HistoryRetention) -> EngineUnderTest {
         let clock = Arc::new(ManualClock::new(Timestamp(1_000_000)));
-        Bench { store: Arc::new(Memory::with(window, clock.clone())), clock, folder: None, window }
+        EngineUnderTest { store: Arc::new(MemoryStore::with(retention, clock.clone())), clock, folder: None, retention }
     }
 
-    pub(crate) fn embedded(window: Window) -> Bench {
+    pub(crate) fn embedded(retention: HistoryRetention) -> EngineUnderTest {
         let clock = Arc::new(ManualClock::new(Timestamp(1_000_000)));
         let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(open(folder.path(), window, clock.clone()).unwrap());
-        Bench { store, clock, folder: Some(folder), window }
+        let store = Arc::new(open(folder.path(), retention, clock.clone()).unwrap());
+        EngineUnderTest { store, clock, folder: Some(folder), retention }
     }
 
-    /// Closes and opens the store, if it is one that remembers.
+    /// Closes and opens the store again if it is durable.
     pub(crate) async fn reopen(&mut self) {
         if let Some(folder) = &self.folder {
             self.store.close().await.unwrap();
-            self.store = Arc::new(open(folder.path(), self.window, self.clock.clone()).unwrap());
+            self.store = Arc::new(open(folder.path(), self.retention, self.clock.clone()).unwrap());
         }
     }
 }
 
-fn open(folder: &Path, window: Window, clock: Arc<ManualClock>) -> Result<Embedded, Error> {
-    Embedded::open(folder, Options { window, clock, ..Options::default() })
+fn open(folder: &Path, retention: HistoryRetention, clock: Arc<ManualClock>) -> Result<EmbeddedStore, Error> {
+    EmbeddedStore::open(folder, EmbeddedOptions { retention, clock, ..EmbeddedOptions::default() })
 }
 
-/// Runs a script with the default window.
+/// Runs a script on every engine with the default retention.
 pub(crate) async fn check(script: &str) {
-    check_in(Window::default(), script).await;
+    check_with_retention(HistoryRetention::default(), script).await;
 }
 
 /// Runs a script on every engine.
-pub(crate) async fn check_in(window: Window, script: &str) {
-    run("memory", Bench::memory(window), false, script).await;
-    run("embedded", Bench::embedded(window), false, script).await;
-    run("embedded, reopened", Bench::embedded(window), true, script).await;
+pub(crate) async fn check_with_retention(retention: HistoryRetention, script: &str) {
+    run("memory", EngineUnderTest::memory(retention), false, script).await;
+    run("embedded", EngineUnderTest::embedded(retention), false, script).await;
+    run("embedded, reopened", EngineUnderTest::embedded(retention), true, script).await;
 }
 
-async fn run(engine: &str, mut bench: Bench, restless: bool, script: &str) {
+async fn run(name: &str, mut engine: EngineUnderTest, reopen_after_each_line: bool, script: &str) {
     for (number, line) in script.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() {
             continue;
         }
         let (operation, expected) = line.split_once("=>").unwrap_or((line, ""));
-        let outcome = operate(&mut bench, operation.trim()).await.unwrap_or_else(|error| short(&error));
-        assert_eq!(outcome, expected.trim(), "{engine}, line {}: {line}", number + 1);
-        if restless {
-            bench.reopen().await;
+        let outcome = execute(&mut engine, operation.trim()).await.unwrap_or_else(|error| describe_error(&error));
+        assert_eq!(outcome, expected.trim(), "{name}, line {}: {line}", number + 1);
+        if reopen_after_each_line {
+            engine.reopen().await;
         }
     }
-    bench.store.close().await.unwrap();
-    assert!(matches!(bench.store.current_revision().await, Err(Error::Closed)), "{engine}");
+    engine.store.close().await.unwrap();
+    assert!(matches!(engine.store.current_revision().await, Err(Error::Closed)), "{name}");
 }
 
-async fn operate(bench: &mut Bench, operation: &str) -> Result<String, Error> {
+async fn execute(engine: &mut EngineUnderTest, operation: &str) -> Result<String, Error> {
     let words: Vec<&str> = operation.split_whitespace().collect();
     let option = |name: &str| words.iter().position(|word| *word == name).map(|at| words[at + 1].parse().unwrap());
     let at = option("at").map(Revision);
     let ttl = option("ttl").map(Duration::from_millis);
-    let store = &bench.store;
+    let store = &engine.store;
     let change = match words[..] {
         ["create", key, value, ..] => Change::create(key, value.to_owned()),
         ["put", key, value, ..] => Change::put(key, value.to_owned()),
         ["update", key, value, ..] => Change::update(key, at.unwrap(), value.to_owned()),
-        ["delete", key, "absent"] => Change::delete(key, Expect::Absent),
-        ["delete", key, ..] => Change::delete(key, at.map_or(Expect::Any, Expect::At)),
+        ["delete", key, "absent"] => Change::delete(key, Compare::Absent),
+        ["delete", key, ..] => Change::delete(key, at.map_or(Compare::Any, Compare::ModRevision)),
         ["get", key, ..] => {
             let record = store.get(Key::from(key), at).await?;
-            return Ok(record.as_ref().map_or("nothing".to_owned(), print));
+            return Ok(record.as_ref().map_or("nothing".to_owned(), format_record));
         }
         ["range", start, end, ..] => {
-            let span =
-                if end == "end" { Span { start: Key::from(start), end: None } } else { Span::between(start, end) };
-            let range = store.range(span, at, option("limit").map(|limit| limit as usize)).await?;
-            let mut printed: Vec<String> = range.records.iter().map(print).collect();
+            let interval = if end == "end" {
+                KeyInterval { start: Key::from(start), end: None }
+            } else {
+                KeyInterval::between(start, end)
+            };
+            let range = store.range(interval, at, option("limit").map(|limit| limit as usize)).await?;
+            let mut output: Vec<String> = range.records.iter().map(format_record).collect();
             if range.remaining > 0 {
-                printed.push(format!("and {} more", range.remaining));
+                output.push(format!("and {} more", range.remaining));
             }
-            printed.push(format!("at {}", range.revision));
-            return Ok(printed.join(" "));
+            output.push(format!("at {}", range.revision));
+            return Ok(output.join(" "));
         }
-        ["feed", from] => return feed(&**store, Revision(from.parse().unwrap())).await,
+        ["feed", from] => return read_feed(&**store, Revision(from.parse().unwrap())).await,
         ["compact", before] => {
             return store.compact(Revision(before.parse().unwrap())).await.map(|()| "done".to_owned());
         }
         ["oldest"] => return Ok(store.oldest_revision().await?.to_string()),
         ["current"] => return Ok(store.current_revision().await?.to_string()),
         ["advance", millis] => {
-            bench.clock.advance(Duration::from_millis(millis.parse().unwrap()));
+            engine.clock.advance(Duration::from_millis(millis.parse().unwrap()));
             return Ok(String::new());
         }
-        // Waits until the store has got there by itself.
+        // Waits until the store reaches the revision by itself.
         ["until", what, revision] => {
             let revision = Revision(revision.parse().unwrap());
             loop {
                 let reached = match what {
                     "current" => store.current_revision().await?,
                     "oldest" => store.oldest_revision().await?,
-                    other => panic!("nothing is called {other}"),
+                    other => panic!("unknown revision {other}"),
                 };
                 if reached >= revision {
                     return Ok(reached.to_string());
@@ -126,52 +129,53 @@ async fn operate(bench: &mut Bench, operation: &str) -> Result<String, Error> {
             }
         }
         ["reopen"] => {
-            bench.reopen().await;
+            engine.reopen().await;
             return Ok(String::new());
         }
-        _ => panic!("what is {operation:?}?"),
+        _ => panic!("unknown operation {operation:?}"),
     };
     let change = match ttl {
         Some(ttl) => change.with_ttl(ttl),
         None => change,
     };
     let committed = store.commit(change).await?;
-    let previous = committed.previous.as_ref().map_or(String::new(), |record| format!(" was {}", print(record)));
+    let previous =
+        committed.previous.as_ref().map_or(String::new(), |record| format!(" was {}", format_record(record)));
     Ok(format!("{}{previous}", committed.revision))
 }
 
-/// Everything that a new feed tells up to the present.
-async fn feed(store: &dyn Store, from: Revision) -> Result<String, Error> {
-    let mut feed = store.changes(from).await?;
+/// Formats all changes that a new feed delivers up to the current revision.
+async fn read_feed(store: &dyn Store, from: Revision) -> Result<String, Error> {
+    let mut read_feed = store.changes(from).await?;
     let current = store.current_revision().await?;
-    let mut printed = Vec::new();
-    while feed.complete_to() < current {
-        let batch = feed.next_batch().await?;
-        assert_eq!(batch.complete_to, feed.complete_to());
-        printed.extend(batch.changes.iter().map(print_change));
+    let mut output = Vec::new();
+    while read_feed.complete_to() < current {
+        let batch = read_feed.next_batch().await?;
+        assert_eq!(batch.complete_to, read_feed.complete_to());
+        output.extend(batch.changes.iter().map(format_change));
     }
-    Ok(printed.join(" "))
+    Ok(output.join(" "))
 }
 
-/// `key=value@changed/created`
-pub(crate) fn print(record: &Record) -> String {
+/// `key=value@mod_revision/create_revision`
+pub(crate) fn format_record(record: &Record) -> String {
     let value = String::from_utf8_lossy(&record.value);
     format!("{}={value}@{}/{}", record.key, record.mod_revision, record.create_revision)
 }
 
 /// `revision:key=value/created` or `revision:key-/created`
-pub(crate) fn print_change(change: &StoredChange) -> String {
+pub(crate) fn format_change(change: &StoredChange) -> String {
     let StoredChange { revision, key, value, create_revision } = change;
     let value = value.as_ref().map_or("-".to_owned(), |value| format!("={}", String::from_utf8_lossy(value)));
     format!("{revision}:{key}{value}/{create_revision}")
 }
 
-fn short(error: &Error) -> String {
+fn describe_error(error: &Error) -> String {
     match error {
-        Error::Conflict { current: Some(record) } => format!("conflict {}", print(record)),
+        Error::Conflict { current: Some(record) } => format!("conflict {}", format_record(record)),
         Error::Conflict { current: None } => "conflict".to_owned(),
         Error::Compacted { oldest } => format!("compacted {oldest}"),
-        Error::Future { current } => format!("future {current}"),
+        Error::FutureRevision { current } => format!("future {current}"),
         other => panic!("unexpected: {other}"),
     }
 }

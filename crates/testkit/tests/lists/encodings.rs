@@ -4,7 +4,7 @@ use std::path::Path;
 
 use futures_util::future::join_all;
 use pintle_codec::{json, protobuf, yaml};
-use pintle_store::{Change, Embedded, Store};
+use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Store};
 use pintle_testkit::{Cluster, Options, manual_clock};
 use pintle_value::{Object, Value};
 use serde_json::json as literal;
@@ -122,7 +122,7 @@ async fn check_protobuf(cluster: &Cluster, path: &str, (group, kind): (&str, &st
 
 /// Writes small ConfigMaps into the store of a stopped durable cluster.
 async fn write_configmaps(folder: &Path, count: usize) {
-    let store = Embedded::open(folder, pintle_store::Options::default()).expect("the cluster's store");
+    let store = EmbeddedStore::open(folder, EmbeddedOptions::default()).expect("the cluster's store");
     let put = |i: usize| {
         let map = literal!({"kind": "ConfigMap", "apiVersion": "v1",
             "metadata": {"name": format!("m{i:05}"), "namespace": "n", "uid": format!("{i}")}, "data": {"i": i.to_string()}});

@@ -1,5 +1,5 @@
-//! Killed processes: a child writes with 64 writers and tells what was acknowledged; it is killed at some moment, and
-//! everything that it told must be there, in order. `PINTLE_KILLS` sets how often (50 by default).
+//! Kills a child process that runs 64 writers, and expects every acknowledged change to be in the store, in order.
+//! `PINTLE_KILLS` sets the number of kills (default 50).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -8,26 +8,26 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pintle_store::{Change, Embedded, Key, Options, Revision, Store};
+use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Key, Revision, Store};
 
-/// Set for the child: the folder in which to write.
-const FOLDER: &str = "PINTLE_STORE_KILL_FOLDER";
+/// The environment variable that makes this process the child, with its data directory.
+const DATA_DIR_VARIABLE: &str = "PINTLE_STORE_KILL_FOLDER";
 
-/// How many kills one folder lives through before the next begins with an empty one.
-const LIVES: u32 = 10;
+/// The number of kills before the test starts over with an empty store.
+const KILLS_PER_STORE: u32 = 10;
 
-fn open(folder: &Path) -> Embedded {
-    Embedded::open(folder, Options::default()).unwrap()
+fn open(folder: &Path) -> EmbeddedStore {
+    EmbeddedStore::open(folder, EmbeddedOptions::default()).unwrap()
 }
 
 fn value(key: u64, seed: u64) -> String {
     format!("{key} {seed} {}", "x".repeat((seed % 700) as usize))
 }
 
-/// Does nothing unless it is the child.
+/// Does nothing unless it runs in the child.
 #[test]
-fn writes_until_it_is_killed() {
-    let Some(folder) = std::env::var_os(FOLDER) else { return };
+fn write_until_killed() {
+    let Some(folder) = std::env::var_os(DATA_DIR_VARIABLE) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let store = Arc::new(open(Path::new(&folder)));
     runtime.block_on(async move {
@@ -52,56 +52,56 @@ fn writes_until_it_is_killed() {
     });
 }
 
-/// Starts the child, kills it after about `life`, and returns what it told: revision to key and seed.
-fn live_and_die(folder: &Path, life: Duration) -> BTreeMap<Revision, (u64, u64)> {
+/// Starts the child and kills it after about `delay`. Returns the acknowledged changes: key and seed by revision.
+fn run_child_and_kill(folder: &Path, delay: Duration) -> BTreeMap<Revision, (u64, u64)> {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["kill::writes_until_it_is_killed", "--exact", "--nocapture"])
-        .env(FOLDER, folder)
+        .args(["process_kill::write_until_killed", "--exact", "--nocapture"])
+        .env(DATA_DIR_VARIABLE, folder)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut told = BTreeMap::new();
+    let mut acknowledged_changes = BTreeMap::new();
     let mut output = BufReader::new(child.stdout.take().unwrap());
-    let mut born = None;
+    let mut first_line_at = None;
     let mut line = String::new();
     loop {
         line.clear();
         if output.read_line(&mut line).unwrap() == 0 {
             break;
         }
-        // The last line may be cut off, and the test harness says something of its own.
+        // The last line may be cut off, and the test harness prints lines of its own.
         if let Some(numbers) = line.strip_prefix("acknowledged ").and_then(|rest| rest.strip_suffix('\n')) {
             let numbers: Vec<u64> = numbers.split(' ').map(|number| number.parse().unwrap()).collect();
-            told.insert(Revision(numbers[0]), (numbers[1], numbers[2]));
-            let born = born.get_or_insert_with(Instant::now);
-            if born.elapsed() >= life {
-                // SIGKILL on Unix. Harmless when repeated until the pipe is empty.
+            acknowledged_changes.insert(Revision(numbers[0]), (numbers[1], numbers[2]));
+            let first_line_at = first_line_at.get_or_insert_with(Instant::now);
+            if first_line_at.elapsed() >= delay {
+                // Sends SIGKILL on Unix. Repeating it until the pipe is empty is harmless.
                 child.kill().unwrap();
             }
         }
     }
     child.wait().unwrap();
-    told
+    acknowledged_changes
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_survives_a_kill() {
+async fn acknowledged_changes_survive_a_kill() {
     let kills: u32 = std::env::var("PINTLE_KILLS").map_or(50, |kills| kills.parse().unwrap());
     let mut folder = tempfile::tempdir().unwrap();
     let (mut before, mut acknowledged) = (Revision::EMPTY, 0);
     for kill in 0..kills {
-        if kill % LIVES == 0 {
+        if kill % KILLS_PER_STORE == 0 {
             folder = tempfile::tempdir().unwrap();
             before = Revision::EMPTY;
         }
-        let life = Duration::from_micros(u64::from(kill) * 7919 % 97 * 1500);
-        let told = live_and_die(folder.path(), life);
-        acknowledged += told.len();
+        let delay = Duration::from_micros(u64::from(kill) * 7919 % 97 * 1500);
+        let acknowledged_changes = run_child_and_kill(folder.path(), delay);
+        acknowledged += acknowledged_changes.len();
 
         let store = open(folder.path());
         let current = store.current_revision().await.unwrap();
-        assert!(told.keys().next_back().is_none_or(|last| *last <= current), "kill {kill}");
-        assert!(told.keys().next().is_none_or(|first| *first > before), "kill {kill}");
+        assert!(acknowledged_changes.keys().next_back().is_none_or(|last| *last <= current), "kill {kill}");
+        assert!(acknowledged_changes.keys().next().is_none_or(|first| *first > before), "kill {kill}");
         let mut feed = store.changes(before).await.unwrap();
         let mut found = BTreeMap::new();
         while feed.complete_to() < current {
@@ -110,7 +110,7 @@ async fn what_was_acknowledged_survives_a_kill() {
             }
         }
         assert_eq!(found.len() as u64, current.0 - before.0, "kill {kill}: no revision is missing");
-        for (revision, (key, seed)) in told {
+        for (revision, (key, seed)) in acknowledged_changes {
             let (found_key, found_value) = &found[&revision];
             assert_eq!(*found_key, Key::from(format!("/registry/things/{key}")), "kill {kill}, revision {revision}");
             assert_eq!(found_value[..], *value(key, seed).as_bytes(), "kill {kill}, revision {revision}");
@@ -118,5 +118,5 @@ async fn what_was_acknowledged_survives_a_kill() {
         before = current;
         store.close().await.unwrap();
     }
-    assert!(acknowledged > kills as usize * 10, "the children got to write");
+    assert!(acknowledged > kills as usize * 10, "the children wrote enough");
 }

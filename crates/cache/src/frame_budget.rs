@@ -1,33 +1,34 @@
-//! Which events keep their finished frames: the newest ones, by bytes. A frame is as long as its object, so that one per
-//! event of the window would double what the cache takes; a watcher that lags further behind makes its own.
+//! Decides which events keep their encoded frames: the newest ones, within a size limit. A frame is as long as its
+//! object, so frames for the whole history would double the memory of the cache. A watcher that lags further behind
+//! encodes its own frames.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use crate::Event;
 
-/// How many bytes of objects the events come to that keep their frames. There may be a frame per form that is watched.
+/// The maximum size of the objects whose events keep frames. There may be one frame per watched format.
 const LIMIT: usize = 16 << 20;
 
-/// The events that keep their frames, over all logs.
+/// The events of all watch caches that keep their frames.
 #[derive(Debug)]
-pub(crate) struct Framed {
-    /// Oldest first, each with the length of a frame. The window may let go of them earlier.
+pub(crate) struct FrameBudget {
+    /// Oldest first, each with the size of a frame. The history may drop events earlier.
     events: VecDeque<(usize, Weak<Event>)>,
     bytes: usize,
     limit: usize,
 }
 
-impl Default for Framed {
+impl Default for FrameBudget {
     fn default() -> Self {
         Self { events: VecDeque::new(), bytes: 0, limit: LIMIT }
     }
 }
 
-impl Framed {
-    /// Adds a new event; the oldest ones beyond the limit give up their frames.
+impl FrameBudget {
+    /// Adds a new event. The oldest events beyond the limit drop their frames.
     pub(crate) fn push(&mut self, event: &Arc<Event>) {
-        let length = event.frame_length();
+        let length = event.frame_size();
         self.bytes += length;
         self.events.push_back((length, Arc::downgrade(event)));
         while self.bytes > self.limit
@@ -35,7 +36,7 @@ impl Framed {
         {
             self.bytes -= length;
             if let Some(event) = event.upgrade() {
-                event.forget_frames();
+                event.drop_frames();
             }
         }
     }
@@ -53,28 +54,28 @@ mod tests {
         Arc::new(Event::new("key".into(), revision, Some(object), None))
     }
 
-    /// Renders a frame of each event twice, and says for which the first one was kept.
+    /// Renders a frame of each event twice and checks for which events the first one was kept.
     fn check(lengths: &[usize], kept: &[bool]) {
-        let mut framed = Framed { limit: 2000, ..Framed::default() };
+        let mut frame_budget = FrameBudget { limit: 2000, ..FrameBudget::default() };
         let events: Vec<_> = lengths.iter().zip(1..).map(|(length, revision)| event(revision, *length)).collect();
         for event in &events {
             event.frame(FrameKey::default(), || Bytes::from_static(b"first"));
-            framed.push(event);
+            frame_budget.push(event);
         }
         let second = || Bytes::from_static(b"second");
         let found: Vec<_> =
             events.iter().map(|event| event.frame(FrameKey::default(), second) == b"first"[..]).collect();
         assert_eq!(found, kept);
-        // What was given up stays so: nobody keeps a frame that nobody counts.
+        // An event that has dropped its frames keeps no new ones, because they would not be counted.
         let third = || Bytes::from_static(b"third");
         for (event, kept) in events.iter().zip(kept) {
             assert_eq!(event.frame(FrameKey::default(), third), if *kept { &b"first"[..] } else { &b"third"[..] });
         }
-        assert!(framed.bytes <= framed.limit);
+        assert!(frame_budget.bytes <= frame_budget.limit);
     }
 
     #[test]
-    fn the_newest_events_keep_their_frames() {
+    fn only_the_newest_events_keep_their_frames() {
         check(&[], &[]);
         check(&[500, 500], &[true, true]);
         check(&[500, 500, 900], &[false, true, true]);
@@ -83,11 +84,11 @@ mod tests {
     }
 
     #[test]
-    fn events_that_left_the_window_do_not_matter() {
-        let mut framed = Framed { limit: 2000, ..Framed::default() };
+    fn events_dropped_from_history_are_removed() {
+        let mut frame_budget = FrameBudget { limit: 2000, ..FrameBudget::default() };
         for revision in 0..100 {
-            framed.push(&event(revision, 900));
+            frame_budget.push(&event(revision, 900));
         }
-        assert!(framed.events.len() <= 2 && framed.bytes <= 2000);
+        assert!(frame_budget.events.len() <= 2 && frame_budget.bytes <= 2000);
     }
 }

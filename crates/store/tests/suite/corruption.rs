@@ -1,44 +1,44 @@
-//! Files that are not what they should be: each gives an error that a person can act on, and never wrong answers.
+//! Corrupted and foreign files: opening or reading them returns an actionable error and never wrong data.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pintle_store::{Change, Embedded, Error, Key, Options, Revision, Span, Store};
+use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Error, Key, KeyInterval, Revision, Store};
 
-fn open(folder: &Path) -> Result<Embedded, Error> {
-    Embedded::open(folder, Options::default())
+fn open(folder: &Path) -> Result<EmbeddedStore, Error> {
+    EmbeddedStore::open(folder, EmbeddedOptions::default())
 }
 
 fn file(folder: &Path) -> PathBuf {
     folder.join("pintle.db")
 }
 
-/// A closed store with some history, and everything that it can tell.
-async fn sample() -> (tempfile::TempDir, Told) {
+/// A closed store with some history, and its content.
+async fn sample() -> (tempfile::TempDir, Content) {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).unwrap();
     fill(&store).await;
-    let told = everything(&store).await.unwrap();
+    let content = read_everything(&store).await.unwrap();
     store.close().await.unwrap();
-    assert!(!folder.path().join("pintle.db-wal").exists(), "closing leaves one file");
-    (folder, told)
+    assert!(!folder.path().join("pintle.db-wal").exists(), "close removes the WAL");
+    (folder, content)
 }
 
-async fn fill(store: &Embedded) {
+async fn fill(store: &EmbeddedStore) {
     for number in 0..60_usize {
         let value = vec![b'a' + (number % 26) as u8; 40 + number * 90];
         store.commit(Change::put(format!("/registry/things/{:02}", number % 40), value)).await.unwrap();
     }
-    store.commit(Change::delete("/registry/things/07", pintle_store::Expect::Any)).await.unwrap();
+    store.commit(Change::delete("/registry/things/07", pintle_store::Compare::Any)).await.unwrap();
     store.compact(Revision(20)).await.unwrap();
 }
 
-/// The state and, by revision, the history.
-type Told = (BTreeMap<Key, (Revision, Vec<u8>)>, BTreeMap<Revision, (Key, Option<Vec<u8>>)>);
+/// The current records, and the history by revision.
+type Content = (BTreeMap<Key, (Revision, Vec<u8>)>, BTreeMap<Revision, (Key, Option<Vec<u8>>)>);
 
-async fn everything(store: &Embedded) -> Result<Told, Error> {
-    let range = store.range(Span::all(), None, None).await?;
+async fn read_everything(store: &EmbeddedStore) -> Result<Content, Error> {
+    let range = store.range(KeyInterval::all(), None, None).await?;
     let state =
         range.records.into_iter().map(|record| (record.key, (record.mod_revision, record.value.to_vec()))).collect();
     let mut history = BTreeMap::new();
@@ -51,13 +51,13 @@ async fn everything(store: &Embedded) -> Result<Told, Error> {
     Ok((state, history))
 }
 
-/// Opens a sample whose file was changed and expects an error with this in its message.
+/// Modifies the file of a sample and expects that opening it fails with these texts in the error.
 async fn check(change: impl FnOnce(&Path), expect: &[&str]) {
     let (folder, _) = sample().await;
     change(folder.path());
     let error = open(folder.path()).expect_err(expect.last().unwrap()).to_string();
     for part in expect {
-        assert!(error.contains(part), "{error:?} does not say {part:?}");
+        assert!(error.contains(part), "{error:?} does not contain {part:?}");
     }
     assert!(error.contains("pintle.db"), "{error:?} does not name the file");
 }
@@ -74,7 +74,7 @@ fn sql(folder: &Path, statements: &str) {
 }
 
 #[tokio::test]
-async fn foreign_files() {
+async fn a_file_that_is_no_store_is_rejected() {
     check(|folder| fs::write(file(folder), "").unwrap(), &["is not a Pintle store", "empty"]).await;
     check(|folder| fs::write(file(folder), "hello").unwrap(), &["is not a Pintle store", "header"]).await;
     let garbage: Vec<u8> = (0..100_000_u32).map(|at| (at.wrapping_mul(at) >> 3) as u8).collect();
@@ -87,96 +87,97 @@ async fn foreign_files() {
 }
 
 #[tokio::test]
-async fn later_formats() {
+async fn a_newer_format_version_is_rejected() {
     check(|folder| sql(folder, "PRAGMA user_version = 2"), &["format 2", "up to 1", "newer version"]).await;
 }
 
 #[tokio::test]
-async fn missing_parts() {
+async fn a_truncated_or_incomplete_store_is_rejected() {
     let half = |content: &mut Vec<u8>| content.truncate(content.len() / 2);
-    check(|folder| rewrite(folder, half), &["is damaged"]).await;
-    check(|folder| rewrite(folder, |content| content.truncate(4096)), &["is damaged"]).await;
-    check(|folder| rewrite(folder, |content| content[4096..].fill(0)), &["is damaged"]).await;
-    check(|folder| sql(folder, "DELETE FROM log WHERE revision = 33"), &["is damaged", "revision 33 is missing"]).await;
+    check(|folder| rewrite(folder, half), &["is corrupted"]).await;
+    check(|folder| rewrite(folder, |content| content.truncate(4096)), &["is corrupted"]).await;
+    check(|folder| rewrite(folder, |content| content[4096..].fill(0)), &["is corrupted"]).await;
+    check(|folder| sql(folder, "DELETE FROM log WHERE revision = 33"), &["is corrupted", "revision 33 is missing"])
+        .await;
     let all = "DELETE FROM log";
-    check(|folder| sql(folder, all), &["is damaged", "is missing"]).await;
-    check(|folder| sql(folder, "DELETE FROM meta"), &["is damaged"]).await;
-    check(|folder| sql(folder, "UPDATE meta SET swept = -1"), &["is damaged"]).await;
-    check(|folder| sql(folder, "UPDATE meta SET compacted = 1000"), &["is damaged"]).await;
-    check(|folder| sql(folder, "DROP TABLE log"), &["is damaged"]).await;
+    check(|folder| sql(folder, all), &["is corrupted", "is missing"]).await;
+    check(|folder| sql(folder, "DELETE FROM meta"), &["is corrupted"]).await;
+    check(|folder| sql(folder, "UPDATE meta SET swept = -1"), &["is corrupted"]).await;
+    check(|folder| sql(folder, "UPDATE meta SET compacted = 1000"), &["is corrupted"]).await;
+    check(|folder| sql(folder, "DROP TABLE log"), &["is corrupted"]).await;
     check(
         |folder| {
             fs::remove_file(file(folder)).unwrap();
             fs::write(folder.join("pintle.db-wal"), "something").unwrap();
         },
-        &["is damaged", "missing", "pintle.db-wal"],
+        &["is corrupted", "missing", "pintle.db-wal"],
     )
     .await;
 }
 
 #[tokio::test]
-async fn altered_records() {
-    let altered = ["is damaged", "revision 40", "checksum"];
-    check(|folder| sql(folder, "UPDATE log SET key = '/other' WHERE revision = 40"), &altered).await;
-    check(|folder| sql(folder, "UPDATE log SET created = 39 WHERE revision = 40"), &altered).await;
-    check(|folder| sql(folder, "UPDATE log SET expires = 1 WHERE revision = 40"), &altered).await;
-    check(|folder| sql(folder, "UPDATE log SET value = NULL WHERE revision = 40"), &altered).await;
+async fn a_modified_row_fails_its_checksum() {
+    let modified = ["is corrupted", "revision 40", "checksum"];
+    check(|folder| sql(folder, "UPDATE log SET key = '/other' WHERE revision = 40"), &modified).await;
+    check(|folder| sql(folder, "UPDATE log SET created = 39 WHERE revision = 40"), &modified).await;
+    check(|folder| sql(folder, "UPDATE log SET expires = 1 WHERE revision = 40"), &modified).await;
+    check(|folder| sql(folder, "UPDATE log SET value = NULL WHERE revision = 40"), &modified).await;
 
-    // A value is read, and so checked, only when it is asked for; others are not affected.
-    let (folder, told) = sample().await;
+    // The checksum of a value is verified only when the value is read; other rows are not affected.
+    let (folder, expected) = sample().await;
     sql(folder.path(), "UPDATE log SET value = zeroblob(length(value)) WHERE revision = 40");
     let store = open(folder.path()).unwrap();
-    let key = |revision: u64| told.1[&Revision(revision)].0.clone();
+    let key = |revision: u64| expected.1[&Revision(revision)].0.clone();
     let error = store.get(key(40), None).await.unwrap_err();
-    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    assert!(matches!(error, Error::Corrupted { .. }), "{error}");
     assert!(error.to_string().contains("revision 40"), "{error}");
-    assert!(store.range(Span::all(), None, None).await.is_err());
+    assert!(store.range(KeyInterval::all(), None, None).await.is_err());
     assert!(store.get(key(41), None).await.unwrap().is_some());
-    let (damaged, sound) =
+    let (corrupted, intact) =
         tokio::join!(store.commit(Change::put(key(40), "new")), store.commit(Change::put(key(41), "new")));
-    assert!(matches!(damaged, Err(Error::Damaged { .. })), "{damaged:?}");
-    assert!(sound.is_ok(), "{sound:?}");
+    assert!(matches!(corrupted, Err(Error::Corrupted { .. })), "{corrupted:?}");
+    assert!(intact.is_ok(), "{intact:?}");
 }
 
 #[tokio::test]
-async fn any_flipped_byte_is_an_error_or_no_matter() {
-    let (folder, told) = sample().await;
+async fn any_flipped_byte_is_an_error_or_has_no_effect() {
+    let (folder, expected) = sample().await;
     let content = fs::read(file(folder.path())).unwrap();
-    let mut noticed = 0;
+    let mut detected = 0;
     let positions = (0..400_usize).map(|at| at * 7919 % content.len()).chain(0..200).chain(4096..4200);
     for at in positions {
-        let mut altered = content.clone();
-        altered[at] ^= 1 << (at % 8);
+        let mut modified = content.clone();
+        modified[at] ^= 1 << (at % 8);
         let copy = tempfile::tempdir().unwrap();
-        fs::write(file(copy.path()), altered).unwrap();
+        fs::write(file(copy.path()), modified).unwrap();
         let outcome = match open(copy.path()) {
-            Ok(store) => everything(&store).await,
+            Ok(store) => read_everything(&store).await,
             Err(error) => Err(error),
         };
         match outcome {
-            Err(Error::Damaged { .. } | Error::Foreign { .. } | Error::NewerFormat { .. } | Error::Io { .. }) => {
-                noticed += 1;
+            Err(Error::Corrupted { .. } | Error::NotAStore { .. } | Error::NewerFormat { .. } | Error::Io { .. }) => {
+                detected += 1;
             }
             Err(error) => panic!("byte {at}: {error}"),
             Ok((state, history)) => {
-                assert!(state == told.0, "byte {at}: the state is wrong");
-                // Where history begins may have been flipped, but not what it says.
+                assert!(state == expected.0, "byte {at}: the state is wrong");
+                // The flipped byte may move the start of the history, but not change its content.
                 assert!(
-                    history.iter().all(|(at, change)| told.1.get(at).is_none_or(|told| told == change)),
+                    history.iter().all(|(at, change)| expected.1.get(at).is_none_or(|expected| expected == change)),
                     "byte {at}"
                 );
             }
         }
     }
-    assert!(noticed > 300, "most bytes matter: {noticed}");
+    assert!(detected > 300, "most flipped bytes are detected: {detected}");
 }
 
 #[tokio::test]
-async fn a_damaged_write_ahead_log_ends_before_the_damage() {
+async fn a_corrupted_wal_is_read_up_to_the_corruption() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).unwrap();
     fill(&store).await;
-    let (_, history) = everything(&store).await.unwrap();
+    let (_, history) = read_everything(&store).await.unwrap();
     let current = store.current_revision().await.unwrap();
     let (main, wal) = (fs::read(file(folder.path())).unwrap(), fs::read(folder.path().join("pintle.db-wal")).unwrap());
     for at in (0..wal.len()).step_by(wal.len() / 40) {
@@ -188,14 +189,17 @@ async fn a_damaged_write_ahead_log_ends_before_the_damage() {
         let store = open(copy.path()).unwrap();
         let found = store.current_revision().await.unwrap();
         assert!(found <= current, "byte {at}");
-        for (revision, change) in everything(&store).await.unwrap().1 {
-            assert!(history.get(&revision).is_none_or(|told| *told == change), "byte {at}, revision {revision}");
+        for (revision, change) in read_everything(&store).await.unwrap().1 {
+            assert!(
+                history.get(&revision).is_none_or(|expected| *expected == change),
+                "byte {at}, revision {revision}"
+            );
         }
     }
 }
 
 #[tokio::test]
-async fn one_process_per_folder() {
+async fn a_data_directory_is_locked_by_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).unwrap();
     let error = open(folder.path()).unwrap_err();
@@ -207,12 +211,12 @@ async fn one_process_per_folder() {
     let store = open(folder.path()).unwrap();
     assert_eq!(store.current_revision().await.unwrap(), Revision(2));
     drop(store);
-    assert!(open(folder.path()).is_ok(), "dropping lets go as well");
+    assert!(open(folder.path()).is_ok(), "dropping the store unlocks the directory");
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn nobody_else_reads_the_files() {
+async fn files_are_readable_by_the_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("made/here");
@@ -226,7 +230,7 @@ async fn nobody_else_reads_the_files() {
 }
 
 #[tokio::test]
-async fn an_interrupted_first_start_leaves_nothing_behind() {
+async fn an_interrupted_first_start_is_cleaned_up() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("pintle.db.new"), "half").unwrap();
     fs::write(folder.path().join("pintle.db.new-journal"), "half").unwrap();
@@ -236,7 +240,7 @@ async fn an_interrupted_first_start_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_made() {
+async fn a_data_directory_that_cannot_be_created_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("taken"), "a file").unwrap();
     let error = open(&folder.path().join("taken")).unwrap_err();

@@ -1,15 +1,16 @@
-//! The values of an object's selectable fields, packed: most are a few letters, there are ten of a pod, and pods are many.
+//! The values of an object's selectable fields, packed into one allocation: most are a few bytes long, a pod has ten of
+//! them, and there are many pods.
 
-/// Some strings in an order, each behind its length.
+/// An ordered list of strings, each prefixed with its length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SelectableValues(Box<[u8]>);
 
 impl SelectableValues {
-    /// The value at a place; empty where there is none.
+    /// The value at an index; empty if there is none.
     #[must_use]
-    pub fn get(&self, place: usize) -> &str {
+    pub fn get(&self, index: usize) -> &str {
         let mut rest = &*self.0;
-        for _ in 0..place {
+        for _ in 0..index {
             rest = split(rest).1;
         }
         std::str::from_utf8(split(rest).0).unwrap_or_default()
@@ -22,7 +23,7 @@ impl<S: AsRef<str>> FromIterator<S> for SelectableValues {
         for value in values {
             let value = value.as_ref().as_bytes();
             let mut length = value.len();
-            // Seven bits a byte, the lowest first.
+            // A varint: seven bits per byte, the lowest first.
             while length >= 0x80 {
                 packed.push(length as u8 | 0x80);
                 length >>= 7;
@@ -34,13 +35,13 @@ impl<S: AsRef<str>> FromIterator<S> for SelectableValues {
     }
 }
 
-/// The first value, and what follows it.
+/// The first value, and the rest.
 fn split(packed: &[u8]) -> (&[u8], &[u8]) {
     let mut length = 0;
-    for (place, byte) in packed.iter().enumerate() {
-        length |= usize::from(byte & 0x7f) << (7 * place);
+    for (index, byte) in packed.iter().enumerate() {
+        length |= usize::from(byte & 0x7f) << (7 * index);
         if byte & 0x80 == 0 {
-            return packed[place + 1..].split_at(length);
+            return packed[index + 1..].split_at(length);
         }
     }
     (&[], &[])
@@ -51,12 +52,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_is_found() {
+    fn packed_values_are_read_by_index() {
         let long = "x".repeat(300);
         for values in [vec![], vec![""], vec!["a", "", "b"], vec![&*long, "y", &*"z".repeat(127), &*"z".repeat(128)]] {
             let fields: SelectableValues = values.iter().collect();
-            for (place, value) in values.iter().enumerate() {
-                assert_eq!(fields.get(place), *value);
+            for (index, value) in values.iter().enumerate() {
+                assert_eq!(fields.get(index), *value);
             }
             assert_eq!(fields.get(values.len()), "");
             assert_eq!(fields.get(values.len() + 5), "");

@@ -1,4 +1,4 @@
-//! The transformer: what lies on the disk, what comes back, and what happens when it cannot.
+//! Value transformers: the stored bytes, the returned values, and failures.
 
 use std::fs;
 use std::path::Path;
@@ -6,63 +6,69 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pintle_store::{
-    Change, Decoded, Embedded, Error, Expect, Key, Options, Revision, Span, Store, TransformError, Transformer, Window,
+    Change, Compare, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, KeyInterval, Revision, Store,
+    TransformError, TransformedValue, ValueTransformer,
 };
 
-/// Encrypts, in a manner of speaking: the first byte of the stored form says with which key.
+/// A toy cipher. The first byte of the stored form identifies the key.
 #[derive(Debug)]
-struct Mask {
+struct MaskTransformer {
     current: u8,
     known: &'static [u8],
 }
 
-impl Mask {
+impl MaskTransformer {
     fn apply(key: &str, mask: u8, value: &[u8]) -> Vec<u8> {
         value.iter().map(|byte| byte ^ mask ^ key.len() as u8).collect()
     }
 }
 
-impl Transformer for Mask {
-    fn encode(&self, key: &str, value: Bytes) -> Result<Bytes, TransformError> {
+impl ValueTransformer for MaskTransformer {
+    fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<Bytes, TransformError> {
         if value == "unspeakable" {
             return Err(TransformError("no key for this".to_owned()));
         }
         let mut stored = vec![self.current];
-        stored.extend(Mask::apply(key, self.current, &value));
+        stored.extend(MaskTransformer::apply(key, self.current, &value));
         Ok(stored.into())
     }
 
-    fn decode(&self, key: &str, stored: Bytes) -> Result<Decoded, TransformError> {
+    fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
         match stored.split_first() {
-            Some((mask, rest)) if self.known.contains(mask) => {
-                Ok(Decoded { value: Mask::apply(key, *mask, rest).into(), stale: *mask != self.current })
-            }
+            Some((mask, rest)) if self.known.contains(mask) => Ok(TransformedValue {
+                value: MaskTransformer::apply(key, *mask, rest).into(),
+                stale: *mask != self.current,
+            }),
             _ => Err(TransformError("unknown encryption key".to_owned())),
         }
     }
 }
 
-fn open(folder: &Path, current: u8, known: &'static [u8]) -> Embedded {
-    let transformer = Arc::new(Mask { current, known });
-    Embedded::open(folder, Options { transformer, window: Window::default(), ..Options::default() }).unwrap()
+fn open(folder: &Path, current: u8, known: &'static [u8]) -> EmbeddedStore {
+    let transformer = Arc::new(MaskTransformer { current, known });
+    EmbeddedStore::open(
+        folder,
+        EmbeddedOptions { transformer, retention: HistoryRetention::default(), ..EmbeddedOptions::default() },
+    )
+    .unwrap()
 }
 
 #[tokio::test]
-async fn values_are_stored_transformed_and_stale_ones_known() {
+async fn values_are_stored_transformed_and_stale_ones_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), 0x51, &[0x51]);
     let mut feed = store.changes(Revision::EMPTY).await.unwrap();
     store.commit(Change::create("/secrets/a", "the plain text")).await.unwrap();
     let change = feed.next_batch().await.unwrap().changes.remove(0);
-    assert_eq!(change.value.unwrap(), "the plain text", "the feed tells what was written");
+    assert_eq!(change.value.unwrap(), "the plain text", "the feed delivers the plain value");
     let record = store.get(Key::from("/secrets/a"), None).await.unwrap().unwrap();
     assert_eq!((record.value.as_ref(), record.stale), (&b"the plain text"[..], false));
     store.close().await.unwrap();
     let content = fs::read(folder.path().join("pintle.db")).unwrap();
-    assert!(!content.windows(9).any(|part| part == b"the plain"), "the disk does not");
+    assert!(!content.windows(9).any(|part| part == b"the plain"), "the file contains only the transformed value");
 
     let store = open(folder.path(), 0x52, &[0x51, 0x52]);
-    let record = store.range(Span::all(), None, None).await.unwrap().records.remove(0);
+    let record = store.range(KeyInterval::all(), None, None).await.unwrap().records.remove(0);
     assert_eq!((record.value.as_ref(), record.stale), (&b"the plain text"[..], true));
     let rewritten = store.commit(Change::update("/secrets/a", Revision(2), record.value)).await.unwrap();
     assert!(rewritten.previous.unwrap().stale);
@@ -72,7 +78,7 @@ async fn values_are_stored_transformed_and_stale_ones_known() {
 }
 
 #[tokio::test]
-async fn a_value_that_cannot_be_transformed_hurts_nobody_else() {
+async fn a_value_that_cannot_be_transformed_does_not_affect_others() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), 0x51, &[0x51]);
     store.commit(Change::create("/secrets/a", "old")).await.unwrap();
@@ -84,10 +90,10 @@ async fn a_value_that_cannot_be_transformed_hurts_nobody_else() {
     let store = open(folder.path(), 0x52, &[0x52]);
     let error = store.get(Key::from("/secrets/a"), None).await.unwrap_err();
     assert_eq!(error.to_string(), "the value of /secrets/a cannot be transformed: unknown encryption key");
-    let (lost, sound) =
+    let (lost, intact) =
         tokio::join!(store.commit(Change::put("/secrets/a", "new")), store.commit(Change::create("/secrets/c", "new")));
     assert!(matches!(lost, Err(Error::Transform { .. })), "{lost:?}");
-    assert!(sound.is_ok(), "{sound:?}");
-    let gone = store.commit(Change::delete("/secrets/a", Expect::Any)).await;
-    assert!(matches!(gone, Err(Error::Transform { .. })), "its last value could not be told: {gone:?}");
+    assert!(intact.is_ok(), "{intact:?}");
+    let gone = store.commit(Change::delete("/secrets/a", Compare::Any)).await;
+    assert!(matches!(gone, Err(Error::Transform { .. })), "its previous value cannot be returned: {gone:?}");
 }

@@ -1,0 +1,229 @@
+//! Loads a cache: reads the whole store once, reading the next part while the present one is indexed.
+
+use std::fmt;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use pintle_store::{
+    ChangeBatch, ChangeFeed, Clock, KeyInterval, RangeResponse, Record, Revision, Store, StoredChange, Timestamp,
+};
+use pintle_value::Str;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::{Cache, CacheError, CacheState, HistoryLimits, Indexer, follow};
+use crate::progress::Progress;
+use crate::{EncodingCache, WatchCache};
+
+/// The number of records per read.
+const RECORDS_PER_READ: usize = 25_000;
+
+/// A cache that is loaded with everything stored of the collections that are known so far, but does not follow the
+/// store yet.
+pub struct LoadedCache {
+    shared: Arc<CacheState>,
+    feed: ChangeFeed,
+    unclaimed: UnclaimedData,
+}
+
+/// What does not belong to a known collection.
+#[derive(Default)]
+struct UnclaimedData {
+    records: Vec<Record>,
+    changes: Vec<StoredChange>,
+}
+
+impl fmt::Debug for LoadedCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadedCache").field("root", &self.shared.root).finish_non_exhaustive()
+    }
+}
+
+impl Cache {
+    /// Loads the watch caches of these collections (key prefixes such as `pods` and `services/specs`) from the store,
+    /// with the retained history. Store keys are `root/prefix/…`.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
+    pub async fn load(
+        store: Arc<dyn Store>,
+        root: &str,
+        prefixes: impl IntoIterator<Item = Str>,
+        indexer: Arc<dyn Indexer>,
+        clock: Arc<dyn Clock>,
+        history_limits: HistoryLimits,
+    ) -> Result<LoadedCache, CacheError> {
+        let prefixes: Vec<Str> = prefixes.into_iter().collect();
+        loop {
+            let oldest = store.oldest_revision().await?;
+            let shared = Arc::new(CacheState {
+                store: store.clone(),
+                root: root.trim_end_matches('/').to_owned(),
+                indexer: indexer.clone(),
+                clock: clock.clone(),
+                history_limits,
+                progress: Progress::new(oldest.get()),
+                watch_caches: RwLock::default(),
+                start_revision: oldest.get(),
+                history: Mutex::default(),
+                pins: Arc::default(),
+            });
+            shared.add_watch_caches(prefixes.iter().cloned());
+            match shared.catch_up(oldest).await {
+                Ok((feed, unclaimed)) => return Ok(LoadedCache { shared, feed, unclaimed }),
+                // The store compacted its history meanwhile. This happens once, for changes from before the start.
+                Err(pintle_store::Error::Compacted { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl LoadedCache {
+    /// The watch cache of a collection, by its key prefix.
+    #[must_use]
+    pub fn watch_cache(&self, prefix: &str) -> Option<Arc<WatchCache>> {
+        self.shared.watch_caches.read().get(prefix).cloned()
+    }
+
+    /// The revision up to which every watch cache is complete.
+    #[must_use]
+    pub fn applied_revision(&self) -> u64 {
+        self.shared.progress.get()
+    }
+
+    /// Adds these collections, which were discovered from the objects of the others, and follows the store from now on.
+    #[must_use]
+    pub fn follow(self, more: impl IntoIterator<Item = Str>, encoding_cache: EncodingCache) -> Cache {
+        let Self { shared, feed, unclaimed } = self;
+        shared.add_watch_caches(more);
+        shared.insert_initial(&unclaimed.records);
+        shared.apply_changes(&unclaimed.changes, map_parallel);
+        // Events are dropped in the order of their revisions over all collections.
+        shared.history.lock().events.make_contiguous().sort_by_key(|entry| entry.event.revision);
+        shared.trim();
+        let encoding_cache = Arc::new(encoding_cache);
+        let feeder = tokio::spawn(follow(shared.clone(), encoding_cache.clone(), feed));
+        Cache { shared, encoding_cache, feeder }
+    }
+}
+
+impl CacheState {
+    /// Adds the watch caches of these collections. They start with the history.
+    fn add_watch_caches(&self, prefixes: impl IntoIterator<Item = Str>) {
+        let mut watch_caches = self.watch_caches.write();
+        for prefix in prefixes {
+            watch_caches.add(WatchCache::new(prefix, self.start_revision));
+        }
+    }
+
+    /// Reads from the oldest retained revision to the newest one, and returns the feed of the changes after it.
+    async fn catch_up(&self, oldest: Revision) -> Result<(ChangeFeed, UnclaimedData), pintle_store::Error> {
+        let now = self.store.current_revision().await?;
+        let mut progress_logger = LoadProgressLogger { clock: self.clock.clone(), last_logged: self.clock.now() };
+        let mut unclaimed = UnclaimedData::default();
+        let (sender, mut ranges) = mpsc::channel(1);
+        let reader = tokio::spawn(read_ranges(self.store.clone(), format!("{}/", self.root), oldest, sender));
+        let mut read = 0;
+        while let Some(RangeResponse { records, remaining, .. }) = ranges.recv().await {
+            self.insert_initial(&records);
+            read += records.len() as u64;
+            progress_logger.log("objects", read, read + remaining);
+            unclaimed.records.extend(records.into_iter().filter(|record| self.locate(&record.key).is_none()));
+        }
+        join(reader).await?;
+        let (sender, mut batches) = mpsc::channel(1);
+        let reader = tokio::spawn(read_history(self.store.changes(oldest).await?, now, sender));
+        while let Some(mut batch) = batches.recv().await {
+            self.apply_changes(&batch.changes, map_parallel);
+            self.progress.advance(batch.complete_to.get());
+            self.trim();
+            progress_logger.log("history", self.progress.get() - oldest.get(), now.get() - oldest.get());
+            batch.changes.retain(|change| self.locate(&change.key).is_none());
+            unclaimed.changes.append(&mut batch.changes);
+        }
+        Ok((join(reader).await?, unclaimed))
+    }
+
+    /// Inserts the records at the start of the history.
+    fn insert_initial(&self, records: &[Record]) {
+        let pending_changes =
+            map_parallel(records, &|r: &Record| self.pending_change(&r.key, r.mod_revision, Some(&r.value)));
+        for (watch_cache, pending_change) in pending_changes.into_iter().flatten() {
+            watch_cache.insert_initial(pending_change);
+        }
+    }
+}
+
+/// Reads all records with a key prefix at a revision, part by part.
+async fn read_ranges(
+    store: Arc<dyn Store>,
+    key_prefix: String,
+    at: Revision,
+    sender: mpsc::Sender<RangeResponse>,
+) -> Result<(), pintle_store::Error> {
+    let mut interval = KeyInterval::prefix(&key_prefix);
+    loop {
+        let range = store.range(interval.clone(), Some(at), Some(RECORDS_PER_READ)).await?;
+        let last = range.records.last().filter(|_| range.remaining > 0).map(|record| record.key.clone());
+        // The receiver is dropped if the load has failed.
+        let receiver_alive = sender.send(range).await.is_ok();
+        match last {
+            // The smallest key greater than a key is the key and a zero byte.
+            Some(last) if receiver_alive => interval.start = format!("{last}\0").into(),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Reads the retained changes up to a revision, and returns the feed of the changes after it.
+async fn read_history(
+    mut feed: ChangeFeed,
+    until: Revision,
+    sender: mpsc::Sender<ChangeBatch>,
+) -> Result<ChangeFeed, pintle_store::Error> {
+    while feed.complete_to() < until {
+        if sender.send(feed.next_batch().await?).await.is_err() {
+            break;
+        }
+    }
+    Ok(feed)
+}
+
+/// Returns the result of a task and propagates its panic.
+async fn join<T>(task: JoinHandle<Result<T, pintle_store::Error>>) -> Result<T, pintle_store::Error> {
+    task.await.unwrap_or_else(|error| match error.try_into_panic() {
+        Ok(panic) => resume_unwind(panic),
+        Err(_) => Err(pintle_store::Error::Closed),
+    })
+}
+
+/// Maps on all processors: nothing else runs during the load, and the indexer takes most of the time.
+fn map_parallel<T: Sync, R: Send>(items: &[T], each: &(dyn Fn(&T) -> R + Sync)) -> Vec<R> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let parts = items.chunks(items.len().div_ceil(workers).max(1));
+        let parts: Vec<_> = parts.map(|part| scope.spawn(|| part.iter().map(each).collect::<Vec<_>>())).collect();
+        let join_worker = |part: ScopedJoinHandle<'_, Vec<R>>| part.join().unwrap_or_else(|panic| resume_unwind(panic));
+        parts.into_iter().flat_map(join_worker).collect()
+    })
+}
+
+/// Logs the progress of a long load, once a second.
+struct LoadProgressLogger {
+    clock: Arc<dyn Clock>,
+    last_logged: Timestamp,
+}
+
+impl LoadProgressLogger {
+    fn log(&mut self, what: &str, done: u64, total: u64) {
+        let now = self.clock.now();
+        if self.last_logged.after(Duration::from_secs(1)) <= now {
+            self.last_logged = now;
+            tracing::info!(target: "pintle::start", what, done, total, "Loading the store");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Loading a cache while the store changes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, KeyRange, ObjectIndex};
+use pintle_store::{
+    Change, ChangeFeed, CommitResponse, Key, KeyInterval, MemoryStore, RangeResponse, Record, Revision, Store,
+    StoreFuture, SystemClock,
+};
+
+/// Indexes nothing.
+struct NullIndexer;
+
+impl Indexer for NullIndexer {
+    fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
+        Ok(ObjectIndex::default())
+    }
+}
+
+/// A store that compacts one more revision just before a read, a limited number of times.
+#[derive(Debug)]
+struct CompactingStore {
+    store: MemoryStore,
+    compactions: AtomicUsize,
+}
+
+impl CompactingStore {
+    async fn compact_once(&self) -> Result<(), pintle_store::Error> {
+        let left = self
+            .compactions
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |compactions| compactions.checked_sub(1));
+        if left.is_err() {
+            return Ok(());
+        }
+        let oldest = self.store.oldest_revision().await?;
+        self.store.compact(Revision(oldest.get() + 1)).await
+    }
+}
+
+impl Store for CompactingStore {
+    fn current_revision(&self) -> StoreFuture<'_, Revision> {
+        self.store.current_revision()
+    }
+
+    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
+        self.store.get(key, at)
+    }
+
+    fn range(
+        &self,
+        interval: KeyInterval,
+        at: Option<Revision>,
+        limit: Option<usize>,
+    ) -> StoreFuture<'_, RangeResponse> {
+        Box::pin(async move {
+            self.compact_once().await?;
+            self.store.range(interval, at, limit).await
+        })
+    }
+
+    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
+        self.store.commit(change)
+    }
+
+    fn changes(&self, from: Revision) -> StoreFuture<'_, ChangeFeed> {
+        Box::pin(async move {
+            self.compact_once().await?;
+            self.store.changes(from).await
+        })
+    }
+
+    fn compact(&self, before: Revision) -> StoreFuture<'_, ()> {
+        self.store.compact(before)
+    }
+
+    fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
+        self.store.oldest_revision()
+    }
+
+    fn close(&self) -> StoreFuture<'_, ()> {
+        self.store.close()
+    }
+}
+
+async fn check(compactions: usize) {
+    let store = MemoryStore::new();
+    for i in 0..8 {
+        store.commit(Change::put(format!("/registry/things/{}", i % 3), format!("{i}"))).await.expect("a commit");
+    }
+    let newest = store.current_revision().await.expect("a revision").get();
+    let store = Arc::new(CompactingStore { store, compactions: AtomicUsize::new(compactions) });
+    let load = Cache::load(
+        store,
+        "/registry",
+        ["things".into()],
+        Arc::new(NullIndexer),
+        Arc::new(SystemClock),
+        HistoryLimits::default(),
+    );
+    let cache = load
+        .await
+        .unwrap_or_else(|error| panic!("{compactions} compactions: {error}"))
+        .follow([], EncodingCache::new(0));
+    let watch_cache = cache.watch_cache("things").expect("a watch cache");
+    let page = watch_cache.page(&KeyRange::All, None, newest, 10).expect("the newest state");
+    let found: Vec<_> = page.objects.iter().map(|object| String::from_utf8_lossy(&object.json)).collect();
+    assert_eq!(found, ["6", "7", "5"], "{compactions} compactions");
+}
+
+#[tokio::test]
+async fn loading_succeeds_while_the_store_compacts() {
+    for compactions in 0..5 {
+        check(compactions).await;
+    }
+}
+
+/// Loads a cache of `things` with changes from before and after the start of the history, then adds `later`.
+#[tokio::test]
+async fn collections_discovered_during_loading_have_their_history() {
+    let store = Arc::new(MemoryStore::new());
+    let put = async |key: &str, value: &str| {
+        let committed =
+            store.commit(Change::put(format!("/registry/{key}"), value.to_owned())).await.expect("a commit");
+        committed.revision.get()
+    };
+    for key in ["later/old", "things/old", "elsewhere/old", "later/changed"] {
+        put(key, "before").await;
+    }
+    store.compact(store.current_revision().await.expect("a revision")).await.expect("a compaction");
+    let first = put("later/changed", "1").await;
+    put("things/a", "2").await;
+    let second = put("later/changed", "3").await;
+    put("things/a", "4").await;
+    let window = HistoryLimits { bytes: 1100, ..HistoryLimits::default() };
+    let load = Cache::load(
+        store.clone(),
+        "/registry",
+        ["things".into()],
+        Arc::new(NullIndexer),
+        Arc::new(SystemClock),
+        window,
+    );
+    let loaded = load.await.expect("a cache");
+    assert!(loaded.watch_cache("things").is_some() && loaded.watch_cache("later").is_none());
+    let cache = loaded.follow(["later".into()], EncodingCache::new(0));
+    let watch_cache = cache.watch_cache("later").expect("a watch cache");
+    let show = |at: u64| {
+        let page = watch_cache.page(&KeyRange::All, None, at, 10).ok()?;
+        Some(page.objects.iter().map(|object| String::from_utf8_lossy(&object.json).into_owned()).collect::<Vec<_>>())
+    };
+    assert_eq!(show(second), Some(vec!["3".to_owned(), "before".to_owned()]));
+    // The limits are so small that only the oldest event of all, which belongs to `later`, has been dropped.
+    assert_eq!((show(first), show(first - 1)), (Some(vec!["1".to_owned(), "before".to_owned()]), None));
+    let then = put("later/new", "5").await;
+    cache.wait_until_fresh(then).await;
+    assert_eq!(show(then).map(|objects| objects.len()), Some(3));
+}

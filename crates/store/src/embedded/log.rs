@@ -1,0 +1,269 @@
+//! Reads and writes the rows of the change log. Every row has two checksums, one over its value and one over the rest,
+//! because SQLite checks its own structure but not the content.
+
+use bytes::Bytes;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Row as SqlRow, Statement, params};
+
+use super::file::FileError;
+use crate::{Key, Revision, Timestamp};
+
+/// One change as a row of the log.
+#[derive(Clone, Debug)]
+pub(super) struct LogRow {
+    pub(super) revision: Revision,
+    pub(super) key: Key,
+    /// The create revision of the key.
+    pub(super) create_revision: Revision,
+    /// The previous change of the key, if it was still retained when this row was written.
+    pub(super) previous: Option<Revision>,
+    pub(super) time: Timestamp,
+    pub(super) expires: Option<Timestamp>,
+    /// The transformed value; `None` is a tombstone.
+    pub(super) value: Option<Bytes>,
+}
+
+impl LogRow {
+    fn header(&self) -> RowHeader {
+        let LogRow { revision, ref key, create_revision, previous, time, expires, ref value } = *self;
+        let size = value.as_ref().map(Bytes::len);
+        RowHeader { revision, key: key.clone(), create_revision, previous, time, expires, size }
+    }
+
+    /// Both checksums in one number: that of the value in the lower half, that of the header in the upper half.
+    fn checksum(&self) -> u64 {
+        u64::from(self.header().checksum()) << 32
+            | u64::from(crc32fast::hash(self.value.as_deref().unwrap_or_default()))
+    }
+}
+
+/// A row without its value.
+#[derive(Clone, Debug)]
+pub(super) struct RowHeader {
+    pub(super) revision: Revision,
+    pub(super) key: Key,
+    pub(super) create_revision: Revision,
+    pub(super) previous: Option<Revision>,
+    pub(super) time: Timestamp,
+    pub(super) expires: Option<Timestamp>,
+    /// The size of the transformed value; `None` is a tombstone.
+    pub(super) size: Option<usize>,
+}
+
+impl RowHeader {
+    fn checksum(&self) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        let numbers = [
+            self.revision.0,
+            self.create_revision.0,
+            self.previous.map_or(0, |revision| revision.0),
+            self.time.0,
+            self.expires.map_or(u64::MAX, |time| time.0),
+            self.size.map_or(u64::MAX, |size| size as u64),
+        ];
+        for number in numbers {
+            hasher.update(&number.to_le_bytes());
+        }
+        hasher.update(self.key.as_bytes());
+        hasher.finalize()
+    }
+}
+
+const ROW_COLUMNS: &str = "revision, key, created, previous, time, expires, sum, value";
+const HEADER_COLUMNS: &str = "revision, key, created, previous, time, expires, sum, length(value)";
+
+/// The statements that read the log.
+#[derive(Debug)]
+pub(super) struct LogReader<'c> {
+    row: Statement<'c>,
+    header: Statement<'c>,
+    row_page: Statement<'c>,
+    header_page: Statement<'c>,
+}
+
+impl<'c> LogReader<'c> {
+    pub(super) fn new(connection: &'c Connection) -> Result<LogReader<'c>, FileError> {
+        let prepare_page = |columns: &str| {
+            connection.prepare(&format!(
+                "SELECT {columns} FROM log WHERE revision > ?1 AND revision <= ?2 ORDER BY revision LIMIT ?3"
+            ))
+        };
+        Ok(LogReader {
+            row: connection.prepare(&format!("SELECT {ROW_COLUMNS} FROM log WHERE revision = ?1"))?,
+            header: connection.prepare(&format!("SELECT {HEADER_COLUMNS} FROM log WHERE revision = ?1"))?,
+            row_page: prepare_page(ROW_COLUMNS)?,
+            header_page: prepare_page(HEADER_COLUMNS)?,
+        })
+    }
+
+    /// Reads the row of a revision, which must exist.
+    pub(super) fn row(&mut self, revision: Revision) -> Result<LogRow, FileError> {
+        let row = self.row.query_row([to_sql_integer(revision.0)], |row| Ok(read_row(row))).optional()?;
+        row.unwrap_or_else(|| Err(missing_row(revision)))
+    }
+
+    /// Reads the header of a revision, if its row exists.
+    pub(super) fn header(&mut self, revision: Revision) -> Result<Option<RowHeader>, FileError> {
+        self.header.query_row([to_sql_integer(revision.0)], |row| Ok(read_header(row))).optional()?.transpose()
+    }
+
+    /// Reads the rows after one revision up to another. Stops early when their values exceed `bytes`.
+    pub(super) fn read_page(
+        &mut self,
+        after: Revision,
+        until: Revision,
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<LogRow>, FileError> {
+        let mut found = Vec::new();
+        let mut size = 0;
+        let mut rows = self.row_page.query(params![
+            to_sql_integer(after.0),
+            to_sql_integer(until.0),
+            to_sql_integer(limit as u64)
+        ])?;
+        while let Some(row) = rows.next()? {
+            let row = read_row(row)?;
+            size += row.value.as_ref().map_or(0, Bytes::len);
+            found.push(row);
+            if size > bytes {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Calls `visit` with the headers of the rows after one revision up to another.
+    pub(super) fn scan(
+        &mut self,
+        after: Revision,
+        until: Revision,
+        limit: usize,
+        mut visit: impl FnMut(RowHeader) -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        let mut rows = self.header_page.query(params![
+            to_sql_integer(after.0),
+            to_sql_integer(until.0),
+            to_sql_integer(limit as u64)
+        ])?;
+        while let Some(row) = rows.next()? {
+            visit(read_header(row)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// The statements that modify the log. They run inside a transaction.
+#[derive(Debug)]
+pub(super) struct LogWriter<'c> {
+    insert: Statement<'c>,
+    delete: Statement<'c>,
+    meta: Statement<'c>,
+}
+
+impl<'c> LogWriter<'c> {
+    pub(super) fn new(connection: &'c Connection) -> Result<LogWriter<'c>, FileError> {
+        Ok(LogWriter {
+            insert: connection
+                .prepare(&format!("INSERT INTO log ({ROW_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"))?,
+            delete: connection.prepare("DELETE FROM log WHERE revision = ?1")?,
+            meta: connection.prepare("UPDATE meta SET compacted = ?1, swept = ?2 WHERE id = 1")?,
+        })
+    }
+
+    pub(super) fn insert(&mut self, row: &LogRow) -> Result<(), FileError> {
+        self.insert.execute(params![
+            to_sql_integer(row.revision.0),
+            row.key.as_str(),
+            to_sql_integer(row.create_revision.0),
+            row.previous.map(|revision| to_sql_integer(revision.0)),
+            to_sql_integer(row.time.0),
+            row.expires.map(|time| to_sql_integer(time.0)),
+            row.checksum().cast_signed(),
+            row.value.as_deref(),
+        ])?;
+        Ok(())
+    }
+
+    /// Deletes the row of a revision, which must exist.
+    pub(super) fn delete(&mut self, revision: Revision) -> Result<(), FileError> {
+        if self.delete.execute([to_sql_integer(revision.0)])? == 1 { Ok(()) } else { Err(missing_row(revision)) }
+    }
+
+    pub(super) fn set_meta(&mut self, compact_revision: Revision, purged_revision: Revision) -> Result<(), FileError> {
+        self.meta.execute([to_sql_integer(compact_revision.0), to_sql_integer(purged_revision.0)])?;
+        Ok(())
+    }
+}
+
+/// Reads the compact revision and the purged revision from the file.
+pub(super) fn read_meta(connection: &Connection) -> Result<(Revision, Revision), FileError> {
+    let query = "SELECT compacted, swept FROM meta WHERE id = 1";
+    let (compact_revision, purged_revision) =
+        connection.query_row(query, [], |row| Ok((unsigned_column(row, 0)?, unsigned_column(row, 1)?)))?;
+    if purged_revision > compact_revision || purged_revision < Revision::EMPTY.0 {
+        return Err(FileError::Corrupted(format!(
+            "its compact revision {compact_revision} and purged revision {purged_revision} contradict each other"
+        )));
+    }
+    Ok((Revision(compact_revision), Revision(purged_revision)))
+}
+
+pub(super) fn missing_row(revision: Revision) -> FileError {
+    FileError::Corrupted(format!("the record of revision {revision} is missing"))
+}
+
+/// SQLite's integers are signed. Real values are far below the limit; larger ones are clamped to it.
+fn to_sql_integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn unsigned_column(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<u64> {
+    let number: i64 = row.get(column)?;
+    u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
+}
+
+fn optional_unsigned_column(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
+    if row.get_ref(column)? == ValueRef::Null { Ok(None) } else { unsigned_column(row, column).map(Some) }
+}
+
+fn key_column(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<Key> {
+    Ok(Key::from(row.get_ref(column)?.as_str()?))
+}
+
+/// The columns that [`ROW_COLUMNS`] and [`HEADER_COLUMNS`] share, with the size of the value and the checksums, which
+/// are not verified here.
+fn read_columns(row: &SqlRow<'_>, size: Option<usize>) -> rusqlite::Result<(RowHeader, u64)> {
+    let header = RowHeader {
+        revision: Revision(unsigned_column(row, 0)?),
+        key: key_column(row, 1)?,
+        create_revision: Revision(unsigned_column(row, 2)?),
+        previous: optional_unsigned_column(row, 3)?.map(Revision),
+        time: Timestamp(unsigned_column(row, 4)?),
+        expires: optional_unsigned_column(row, 5)?.map(Timestamp),
+        size,
+    };
+    Ok((header, row.get::<_, i64>(6)?.cast_unsigned()))
+}
+
+fn read_header(row: &SqlRow<'_>) -> Result<RowHeader, FileError> {
+    let size = optional_unsigned_column(row, 7)?.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+    let (header, checksum) = read_columns(row, size)?;
+    if u64::from(header.checksum()) == checksum >> 32 { Ok(header) } else { Err(checksum_mismatch(header.revision)) }
+}
+
+fn read_row(row: &SqlRow<'_>) -> Result<LogRow, FileError> {
+    let value = match row.get_ref(7)? {
+        ValueRef::Blob(value) => Some(Bytes::copy_from_slice(value)),
+        ValueRef::Null => None,
+        other => return Err(FileError::Corrupted(format!("a value has the type {}", other.data_type()))),
+    };
+    let (header, checksum) = read_columns(row, value.as_ref().map(Bytes::len))?;
+    let RowHeader { revision, key, create_revision, previous, time, expires, .. } = header;
+    let found = LogRow { revision, key, create_revision, previous, time, expires, value };
+    if found.checksum() == checksum { Ok(found) } else { Err(checksum_mismatch(revision)) }
+}
+
+fn checksum_mismatch(revision: Revision) -> FileError {
+    FileError::Corrupted(format!("the record of revision {revision} does not match its checksum"))
+}
