@@ -73,12 +73,12 @@ fn example_value(ty: &Type) -> Value {
 
 /// Returns an object with a value at the end of a path.
 fn object_with(path: &[PathStep], leaf: Value) -> Value {
-    path.iter().rev().fold(leaf, |entered, step| {
+    path.iter().rev().fold(leaf, |inner, step| {
         let mut value = Value::object();
         match step {
-            PathStep::Field(name) => value.set(name, entered),
-            PathStep::Key => value.set("key", entered),
-            PathStep::Item => return Value::Array(vec![entered]),
+            PathStep::Field(name) => value.set(name, inner),
+            PathStep::Key => value.set("key", inner),
+            PathStep::Item => return Value::Array(vec![inner]),
         }
         value
     })

@@ -38,13 +38,11 @@ fn published_schemas_match_upstream() {
     let mut schema = Value::Null;
     let mut found = Default::default();
     let mut rows = 0;
-    for describe_operation in include_str!("published.txt").lines() {
-        let Some((mark, text)) =
-            describe_operation.split_once(' ').filter(|(mark, _)| matches!(*mark, "=" | "2" | "3"))
-        else {
+    for line in include_str!("published.txt").lines() {
+        let Some((mark, text)) = line.split_once(' ').filter(|(mark, _)| matches!(*mark, "=" | "2" | "3")) else {
             continue;
         };
-        let row: Value = serde_json::from_str(text).expect(describe_operation);
+        let row: Value = serde_json::from_str(text).expect(line);
         match mark {
             "=" => (schema, rows, found) = (row.clone(), rows + 1, published(&row)),
             "2" => assert_eq!(plain(&found[0]), plain(&row), "v2 of {schema}"),

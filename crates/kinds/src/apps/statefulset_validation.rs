@@ -33,19 +33,23 @@ const MUTABLE: [&str; 7] = [
 #[derive(Clone, Copy)]
 struct StatefulSetValidationOptions {
     skip_immutable_fields: bool,
-    template: bool,
+    skip_template: bool,
 }
 
 /// Validates a new StatefulSet.
 pub(super) fn validate(object: &Value) -> Errors {
-    validate_spec(&object["spec"], None, StatefulSetValidationOptions { skip_immutable_fields: false, template: false })
+    validate_spec(
+        &object["spec"],
+        None,
+        StatefulSetValidationOptions { skip_immutable_fields: false, skip_template: false },
+    )
 }
 
 /// Validates an update.
 pub(super) fn validate_update(object: &Value, old: &Value) -> Errors {
     let (spec, old_spec) = (&object["spec"], &old["spec"]);
-    let mut options = StatefulSetValidationOptions { skip_immutable_fields: true, template: false };
-    options.template = !validate_spec(old_spec, Some(old_spec), options).is_empty();
+    let mut options = StatefulSetValidationOptions { skip_immutable_fields: true, skip_template: false };
+    options.skip_template = !validate_spec(old_spec, Some(old_spec), options).is_empty();
     let mut errors = validate_spec(spec, Some(old_spec), options);
     let mut rest = spec.clone();
     for field in MUTABLE {
@@ -95,7 +99,7 @@ fn validate_spec(spec: &Value, old: Option<&Value>, options: StatefulSetValidati
             }
             let pods = template_of_controller(spec);
             let old_template = old.and_then(|old| old.get("template"));
-            if !options.template {
+            if !options.skip_template {
                 errors.append(template::validate(Some(&pods), old_template, &template_path));
             }
             template::validate_metadata(&mut errors, &pods, old_template, &template_path);

@@ -27,7 +27,7 @@ pub(super) fn check(der: &[u8]) -> Result<(), String> {
         return Err(syntax("trailing data"));
     }
     let unknown = || "x509: cannot verify signature: algorithm unimplemented".to_owned();
-    let error_of = match request.certification_request_info.subject_pki.parsed() {
+    let verification_error = match request.certification_request_info.subject_pki.parsed() {
         Ok(PublicKey::RSA(key)) if key.key_size() < MIN_RSA_BITS => return Err(unknown()),
         Ok(PublicKey::RSA(_)) => "crypto/rsa: verification error",
         Ok(PublicKey::EC(_)) => "x509: ECDSA verification failure",
@@ -35,7 +35,7 @@ pub(super) fn check(der: &[u8]) -> Result<(), String> {
     };
     request.verify_signature().map_err(|error| match error {
         X509Error::SignatureUnsupportedAlgorithm => unknown(),
-        _ => error_of.to_owned(),
+        _ => verification_error.to_owned(),
     })
 }
 

@@ -85,14 +85,14 @@ fn version(definition: &mut Value) -> &mut Value {
 fn errors_and_warnings(resource: &Resource, case: &TestCase<'_>) -> Vec<String> {
     let strategy: &dyn Strategy = &*resource.strategy;
     let schema = &resource.schema;
-    let parse = |definition: &Value| {
+    let decode = |definition: &Value| {
         let mut definition = definition.clone();
         normalise(&schema.types, schema.root, &mut definition, &mut Problems::default());
         strategy.defaults(&mut definition);
         definition
     };
-    let (mut new, context) = (parse(&case.new), context());
-    let old = case.old.as_ref().map(parse);
+    let (mut new, context) = (decode(&case.new), context());
+    let old = case.old.as_ref().map(decode);
     let mut warnings = Vec::new();
     let errors = match &old {
         None => {
@@ -101,7 +101,7 @@ fn errors_and_warnings(resource: &Resource, case: &TestCase<'_>) -> Vec<String> 
             let path = FieldPath::new("metadata.name");
             let mut errors = strategy.validate(&context, &new);
             let names = strategy.validate_name(new.name(), false);
-            errors.0.extend(names.into_iter().map(|failures| FieldError::invalid(&path, new.name(), failures)));
+            errors.0.extend(names.into_iter().map(|message| FieldError::invalid(&path, new.name(), message)));
             errors
         }
         Some(old) if case.through_status => {
@@ -147,7 +147,7 @@ fn lists_and_maps() {
 }
 
 #[test]
-fn strategy() {
+fn rules() {
     check(include_str!("rules.txt"));
 }
 

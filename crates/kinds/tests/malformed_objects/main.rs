@@ -45,7 +45,7 @@ fn context() -> StrategyContext {
 
 /// Calls `visit` with every object that differs from `sample` in one replaced or removed part.
 fn for_each_variant(sample: &Value, visit: &mut dyn FnMut(Value)) {
-    INVALID_VALUES.iter().for_each(|oddity| visit(json(oddity)));
+    INVALID_VALUES.iter().for_each(|value| visit(json(value)));
     match sample {
         Value::Array(items) => {
             for (i, item) in items.iter().enumerate() {

@@ -164,13 +164,13 @@ impl Cluster {
 
     /// Expects a write to fail with this message.
     #[track_caller]
-    fn refuse(&self, name: &str, spec: &str, expect: &str) {
+    fn expect_error(&self, name: &str, spec: &str, expect: &str) {
         assert_eq!(self.apply(name, spec, false).map_err(|error| error.to_string()), Err(expect.to_owned()), "{spec}");
     }
 
     /// Expects exactly these addresses to be allocated.
     #[track_caller]
-    fn allocated(&self, expect: &[&str]) {
+    fn expect_allocated(&self, expect: &[&str]) {
         assert_eq!(self.store.names("ipaddresses.networking.k8s.io"), expect);
     }
 }
@@ -191,12 +191,12 @@ fn a_new_service_gets_defaults_and_an_address() {
         "ports":[{{"port":80,"protocol":"TCP","targetPort":80}}],"sessionAffinity":"None","type":"ClusterIP"}}"#
     );
     assert_eq!(spec, object(&expect));
-    cluster.allocated(&[&ip]);
+    cluster.expect_allocated(&[&ip]);
     // The manifest can be applied again.
     assert_eq!(cluster.write("web", PLAIN), spec);
-    cluster.allocated(&[&ip]);
+    cluster.expect_allocated(&[&ip]);
     cluster.delete("web");
-    cluster.allocated(&[]);
+    cluster.expect_allocated(&[]);
 }
 
 #[test]
@@ -204,16 +204,16 @@ fn an_address_is_allocated_only_once() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
     let with = |ip: &str| format!(r#"{{"clusterIP":"{ip}","ports":[{{"port":80}}]}}"#);
     cluster.write("a", &with("10.0.0.9"));
-    cluster.refuse("b", &with("10.0.0.9"), "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.0.0.9\"]: failed to allocate IP 10.0.0.9: provided IP is already allocated");
-    cluster.refuse("b", &with("10.1.0.9"), "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.1.0.9\"]: failed to allocate IP 10.1.0.9: the provided network does not match the current range");
-    cluster.refuse(
+    cluster.expect_error("b", &with("10.0.0.9"), "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.0.0.9\"]: failed to allocate IP 10.0.0.9: provided IP is already allocated");
+    cluster.expect_error("b", &with("10.1.0.9"), "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.1.0.9\"]: failed to allocate IP 10.1.0.9: the provided network does not match the current range");
+    cluster.expect_error(
         "a",
         &with("10.0.0.8"),
         "Service \"a\" is invalid: spec.clusterIPs[0]: Invalid value: [\"10.0.0.8\"]: may not change once set",
     );
     // A write that fails after the allocation releases its address.
-    cluster.refuse("c", r#"{"ports":[]}"#, "Service \"c\" is invalid: spec.ports: Required value");
-    cluster.allocated(&["10.0.0.9"]);
+    cluster.expect_error("c", r#"{"ports":[]}"#, "Service \"c\" is invalid: spec.ports: Required value");
+    cluster.expect_allocated(&["10.0.0.9"]);
 }
 
 #[test]
@@ -224,8 +224,8 @@ fn allocation_from_a_full_range_fails() {
     cluster.store.blind.store(true, Ordering::Relaxed);
     cluster.write("b", PLAIN);
     cluster.store.blind.store(false, Ordering::Relaxed);
-    cluster.allocated(&["10.0.0.1", "10.0.0.2"]);
-    cluster.refuse(
+    cluster.expect_allocated(&["10.0.0.1", "10.0.0.2"]);
+    cluster.expect_error(
         "c",
         PLAIN,
         "Internal error occurred: failed to allocate a serviceIP for Service \"c\": range is full",
@@ -241,13 +241,13 @@ fn services_without_addresses() {
     assert_eq!(spec["clusterIPs"], object(r#"["None"]"#));
     let spec = cluster.write("elsewhere", r#"{"type":"ExternalName","externalName":"a.example.com"}"#);
     assert_eq!(spec, object(r#"{"type":"ExternalName","externalName":"a.example.com","sessionAffinity":"None"}"#));
-    cluster.allocated(&[]);
+    cluster.expect_allocated(&[]);
     // The service can change to another type and back.
     let spec = cluster.write("elsewhere", r#"{"clusterIP":"10.0.0.7","ports":[{"port":80}]}"#);
     assert_eq!(spec["clusterIPs"], object(r#"["10.0.0.7"]"#));
-    cluster.allocated(&["10.0.0.7"]);
+    cluster.expect_allocated(&["10.0.0.7"]);
     cluster.write("elsewhere", r#"{"type":"ExternalName","externalName":"a.example.com"}"#);
-    cluster.allocated(&[]);
+    cluster.expect_allocated(&[]);
 }
 
 #[test]
@@ -255,12 +255,12 @@ fn node_ports_are_allocated_and_released() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
     let node_port = |port: i64| format!(r#"{{"type":"NodePort","ports":[{{"port":80,"nodePort":{port}}}]}}"#);
     cluster.write("a", &node_port(30001));
-    cluster.refuse(
+    cluster.expect_error(
         "b",
         &node_port(30001),
         "Service \"b\" is invalid: spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated",
     );
-    cluster.refuse("b", &node_port(80), "Service \"b\" is invalid: spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767");
+    cluster.expect_error("b", &node_port(80), "Service \"b\" is invalid: spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767");
     assert_eq!(cluster.store.names("ipaddresses.networking.k8s.io").len(), 1);
     // A changed port and a changed type release the node port.
     cluster.write("a", &node_port(30002));
@@ -278,7 +278,7 @@ fn node_ports_are_allocated_and_released() {
     assert_eq!(spec["ports"][0]["nodePort"], spec["ports"][1]["nodePort"]);
     // After a restart, the allocated ports are loaded from the stored services.
     let restarted = Cluster { store: cluster.store, strategy: ServiceStrategy::new(ServiceNetwork::default()) };
-    restarted.refuse(
+    restarted.expect_error(
         "e",
         &node_port(30001),
         "Service \"e\" is invalid: spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated",
@@ -295,7 +295,7 @@ fn load_balancers_with_local_traffic_get_a_health_check_port() {
     assert!((30086..=32767).contains(&port));
     assert!(spec["ports"][0].get("nodePort").is_none());
     let requested = |port: i64| local.replace("\"ports\"", &format!("\"healthCheckNodePort\":{port},\"ports\""));
-    cluster.refuse("other", &requested(port), &format!("Internal error occurred: failed to allocate requested HealthCheck NodePort {port}: provided port is already allocated"));
+    cluster.expect_error("other", &requested(port), &format!("Internal error occurred: failed to allocate requested HealthCheck NodePort {port}: provided port is already allocated"));
     assert_eq!(cluster.write("lb", local), spec);
     cluster.write("lb", PLAIN);
     assert!(cluster.stored("lb").at(&["spec", "healthCheckNodePort"]).is_none());
@@ -333,7 +333,7 @@ fn a_dry_run_allocates_nothing() {
     cluster
         .apply("a", r#"{"type":"NodePort","clusterIP":"10.0.0.5","ports":[{"port":80,"nodePort":30005}]}"#, true)
         .unwrap();
-    cluster.allocated(&[]);
+    cluster.expect_allocated(&[]);
     cluster.write("b", r#"{"type":"NodePort","clusterIP":"10.0.0.5","ports":[{"port":80,"nodePort":30005}]}"#);
     let text = cluster.apply("c", r#"{"clusterIP":"10.9.0.5","ports":[{"port":80}]}"#, true).map_err(|e| e.to_string());
     assert_eq!(text, Err("Service \"c\" is invalid: spec.clusterIPs: Invalid value: [\"10.9.0.5\"]: failed to allocate IP 10.9.0.5: the provided IP (10.9.0.5) is not in the valid range. The range of valid IPs is 10.0.0.0/24".to_owned()));
