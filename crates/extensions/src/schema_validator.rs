@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pintle_kinds::{CompiledRule, Ruled, SchemaJudge};
+use pintle_kinds::{CompiledRule, RuledNode, SchemaValidator};
 use pintle_registry::Resource;
 use pintle_value::{Errors, FieldPath, Value, object};
 
@@ -19,7 +19,7 @@ pub fn install_definition_validation(resources: &mut [Arc<Resource>]) {
         resource.group == "apiextensions.k8s.io" && resource.plural == "customresourcedefinitions"
     };
     for resource in resources.iter_mut().filter(definitions).filter_map(Arc::get_mut) {
-        resource.strategy = pintle_kinds::definitions(Arc::new(StructuralSchemaValidator));
+        resource.strategy = pintle_kinds::custom_resource_definition_strategy(Arc::new(StructuralSchemaValidator));
     }
 }
 
@@ -58,7 +58,7 @@ fn remove_int_or_string(schema: &mut Value) {
     }
 }
 
-impl SchemaJudge for StructuralSchemaValidator {
+impl SchemaValidator for StructuralSchemaValidator {
     fn has_unknown_fields(&self, schema: &Value, value: &Value) -> bool {
         wrap_schema(schema).is_some_and(|schema| !schema.prune(&mut wrap_value(value)).is_empty())
     }
@@ -91,7 +91,7 @@ impl SchemaJudge for StructuralSchemaValidator {
         schema.map(|schema| schema.root().validate(Some(&path.to_string()), value)).unwrap_or_default()
     }
 
-    fn judge_default(
+    fn validate_default(
         &self,
         schema: &Value,
         value: &Value,
@@ -118,7 +118,7 @@ impl SchemaJudge for StructuralSchemaValidator {
         (errors, left.min(left_of_new))
     }
 
-    fn compile_rules(&self, root: &Value, ruled: &[Ruled<'_>]) -> Vec<Result<Vec<CompiledRule>, String>> {
+    fn compile_rules(&self, root: &Value, ruled: &[RuledNode<'_>]) -> Vec<Result<Vec<CompiledRule>, String>> {
         StructuralSchema::parse(root).map(|schema| compile_nodes(&schema, ruled)).unwrap_or_default()
     }
 }

@@ -42,10 +42,10 @@ pub use builtin::{resources, storage_version_hash};
 pub use scheduling::system_priority_classes;
 
 pub use self::apiextensions::{
-    CLEANUP_FINALIZER, CompiledRule, FoundPath, PathSchema, RuleCost, Ruled, SchemaJudge, Step, definitions,
-    follow_field_path,
+    CLEANUP_FINALIZER, CompiledRule, PathSchema, ResolvedFieldPath, RuleCost, RuledNode, SchemaStep, SchemaValidator,
+    custom_resource_definition_strategy, resolve_field_path,
 };
-pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, services};
+pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, service_strategy};
 
 /// Returns the strategy of a built-in resource at one version.
 #[must_use]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pintle_cel::{SizeEstimate, SizeEstimator, Type, TypeProvider, is_reserved};
-use pintle_kinds::Step;
+use pintle_kinds::SchemaStep;
 use pintle_value::{Str, Value};
 
 use super::escape::escape;
@@ -123,10 +123,10 @@ impl DeclType {
     }
 
     /// Returns the type one step further, or `None` if CEL cannot access it from here.
-    pub(crate) fn step(&self, step: Step<'_>) -> Option<&Arc<Self>> {
+    pub(crate) fn step(&self, step: SchemaStep<'_>) -> Option<&Arc<Self>> {
         match (step, &self.kind) {
-            (Step::Property(name), DeclKind::Object(fields)) => fields.get(&*escape(name)?),
-            (Step::Items, DeclKind::List(inner)) | (Step::Values, DeclKind::Map(inner)) => Some(inner),
+            (SchemaStep::Property(name), DeclKind::Object(fields)) => fields.get(&*escape(name)?),
+            (SchemaStep::Items, DeclKind::List(inner)) | (SchemaStep::Values, DeclKind::Map(inner)) => Some(inner),
             _ => None,
         }
     }

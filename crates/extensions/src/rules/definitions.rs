@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_kinds::{CompiledRule, RuleCost, Ruled, Step};
+use pintle_kinds::{CompiledRule, RuleCost, RuledNode, SchemaStep};
 use pintle_value::Value;
 
 use super::compile::RuleEnvironments;
@@ -13,13 +13,16 @@ const NO_TYPES: &str = "internal error: failed to construct type information for
 const NO_TYPE: &str = "failed to convert to declType for CEL validation rules";
 
 /// Compiles the rules of schema nodes.
-pub(crate) fn compile_nodes(schema: &StructuralSchema, ruled: &[Ruled<'_>]) -> Vec<Result<Vec<CompiledRule>, String>> {
+pub(crate) fn compile_nodes(
+    schema: &StructuralSchema,
+    ruled: &[RuledNode<'_>],
+) -> Vec<Result<Vec<CompiledRule>, String>> {
     let mut types = NodeTypes { schema, outermost: None };
     ruled.iter().map(|node| compile_node(&mut types, node)).collect()
 }
 
-fn compile_node<'r>(types: &mut NodeTypes<'_, 'r>, node: &'r Ruled<'_>) -> Result<Vec<CompiledRule>, String> {
-    let decl_type = types.of(&node.way)?;
+fn compile_node<'r>(types: &mut NodeTypes<'_, 'r>, node: &'r RuledNode<'_>) -> Result<Vec<CompiledRule>, String> {
+    let decl_type = types.of(&node.steps)?;
     let cardinality = decl_type.max_cardinality();
     let environments = RuleEnvironments::of(decl_type);
     let rules = node.schema.items_at(&["x-kubernetes-validations"]);
@@ -53,25 +56,25 @@ fn compile_rule(rule: &Value, environments: &RuleEnvironments, cardinality: u64)
 struct NodeTypes<'s, 'r> {
     schema: &'s StructuralSchema,
     /// The most recently used outermost node with rules, and its type. All nodes within it are visited consecutively.
-    outermost: Option<(&'r [Step<'r>], Arc<DeclType>)>,
+    outermost: Option<(&'r [SchemaStep<'r>], Arc<DeclType>)>,
 }
 
 impl<'s, 'r> NodeTypes<'s, 'r> {
     /// Returns the type of the node at a path.
-    fn of(&mut self, way: &'r [Step<'r>]) -> Result<Arc<DeclType>, &'static str> {
+    fn of(&mut self, steps: &'r [SchemaStep<'r>]) -> Result<Arc<DeclType>, &'static str> {
         let mut node = self.schema.root();
         let mut depth = 0;
         while node.rules().is_empty() {
-            node = way.get(depth).and_then(|step| below(node, *step)).ok_or(NO_TYPES)?;
+            node = steps.get(depth).and_then(|step| below(node, *step)).ok_or(NO_TYPES)?;
             depth += 1;
         }
-        let mut decl_type = Some(self.outermost(&way[..depth], node)?);
-        for step in &way[depth..] {
+        let mut decl_type = Some(self.outermost(&steps[..depth], node)?);
+        for step in &steps[depth..] {
             node = below(node, *step).ok_or(NO_TYPES)?;
             let seen = decl_type.as_ref().and_then(|around| around.step(*step)).cloned();
             decl_type = match step {
                 // A field that CEL cannot name has a type of its own.
-                Step::Property(_) if seen.is_none() => {
+                SchemaStep::Property(_) if seen.is_none() => {
                     Some(DeclType::of(node, node.is_embedded_resource()).ok_or(NO_TYPES)?)
                 }
                 _ => seen,
@@ -80,22 +83,22 @@ impl<'s, 'r> NodeTypes<'s, 'r> {
         decl_type.ok_or(NO_TYPE)
     }
 
-    fn outermost(&mut self, way: &'r [Step<'r>], node: SchemaNode<'s>) -> Result<Arc<DeclType>, &'static str> {
+    fn outermost(&mut self, steps: &'r [SchemaStep<'r>], node: SchemaNode<'s>) -> Result<Arc<DeclType>, &'static str> {
         if let Some((known, decl_type)) = &self.outermost
-            && *known == way
+            && *known == steps
         {
             return Ok(decl_type.clone());
         }
-        let decl_type = DeclType::of(node, way.is_empty() || node.is_embedded_resource()).ok_or(NO_TYPES)?;
-        self.outermost = Some((way, decl_type.clone()));
+        let decl_type = DeclType::of(node, steps.is_empty() || node.is_embedded_resource()).ok_or(NO_TYPES)?;
+        self.outermost = Some((steps, decl_type.clone()));
         Ok(decl_type)
     }
 }
 
-fn below<'s>(node: SchemaNode<'s>, step: Step<'_>) -> Option<SchemaNode<'s>> {
+fn below<'s>(node: SchemaNode<'s>, step: SchemaStep<'_>) -> Option<SchemaNode<'s>> {
     match step {
-        Step::Property(name) => node.property(name),
-        Step::Items => node.items(),
-        Step::Values => node.values(),
+        SchemaStep::Property(name) => node.property(name),
+        SchemaStep::Items => node.items(),
+        SchemaStep::Values => node.values(),
     }
 }

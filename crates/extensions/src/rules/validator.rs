@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pintle_cel::Program;
-use pintle_kinds::{Step, follow_field_path};
+use pintle_kinds::{SchemaStep, resolve_field_path};
 use pintle_value::{Str, Value};
 
 use super::compile::RuleEnvironments;
@@ -63,7 +63,7 @@ impl CelValidator {
             return None;
         }
         let adapter = adapter.or_else(|| (!node.rules().is_empty()).then(|| ValueAdapter::of(node, resource)));
-        let below = |node: SchemaNode<'_>, step: Step<'_>| {
+        let below = |node: SchemaNode<'_>, step: SchemaStep<'_>| {
             let decl_type = decl_type.as_ref().and_then(|around| around.step(step)).cloned();
             Self::node(
                 node,
@@ -73,7 +73,7 @@ impl CelValidator {
             )
         };
         let properties = node.properties().filter_map(|(name, property)| {
-            let step = Step::Property(name);
+            let step = SchemaStep::Property(name);
             let rules = if DeclType::can_name(name) {
                 // Fields without a CEL type are skipped.
                 decl_type.as_ref()?.step(step)?;
@@ -85,9 +85,9 @@ impl CelValidator {
             Some((Str::from(name), rules?))
         });
         let properties: Box<[(Str, CelValidator)]> = properties.collect();
-        let items = node.items().and_then(|items| below(items, Step::Items)).map(Box::new);
+        let items = node.items().and_then(|items| below(items, SchemaStep::Items)).map(Box::new);
         let values = match node.additional() {
-            Additional::Values(values) => below(values, Step::Values).map(Box::new),
+            Additional::Values(values) => below(values, SchemaStep::Values).map(Box::new),
             _ => None,
         };
         let has_untyped_rules = decl_type.is_none() && !node.rules().is_empty();
@@ -115,7 +115,7 @@ impl Rule {
         let uses_old_self = matches!(&expression, Some(Ok(expression)) if expression.uses_old_self);
         let message = if compiles { environments.message(rule) } else { None };
         let field = rule.str_at(&["fieldPath"]);
-        let field = if field.is_empty() { None } else { follow_field_path(field, node, true).ok() };
+        let field = if field.is_empty() { None } else { resolve_field_path(field, node, true).ok() };
         Self {
             program: expression
                 .map(|outcome| outcome.map(|expression| expression.program).map_err(String::into_boxed_str)),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use pintle_cel::{EvalError, List, ListTopology, Map, TypeAdapter, Untyped, Value};
-use pintle_kinds::Step;
+use pintle_kinds::SchemaStep;
 use pintle_value::print::go_type;
 use pintle_value::{Object, Str, Value as Json};
 
@@ -109,13 +109,15 @@ impl ValueAdapter {
     }
 
     /// Returns the adapter one step further, if it equals the adapter of that node alone.
-    pub(super) fn step(&self, step: Step<'_>) -> Option<Arc<Self>> {
+    pub(super) fn step(&self, step: SchemaStep<'_>) -> Option<Arc<Self>> {
         match (step, &self.kind) {
             // Meta fields have fixed types within a resource, and the types of the schema otherwise.
-            (Step::Property(name), AdapterKind::Object(fields)) if !is_meta_field(name) => {
+            (SchemaStep::Property(name), AdapterKind::Object(fields)) if !is_meta_field(name) => {
                 fields.iter().find(|(known, _)| known == name).map(|(_, adapter)| adapter.clone())
             }
-            (Step::Items, AdapterKind::List(inner, _)) | (Step::Values, AdapterKind::Map(inner)) => Some(inner.clone()),
+            (SchemaStep::Items, AdapterKind::List(inner, _)) | (SchemaStep::Values, AdapterKind::Map(inner)) => {
+                Some(inner.clone())
+            }
             _ => None,
         }
     }

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use pintle_registry::Strategy;
 
-pub use schema::field_path::{FoundPath, PathSchema, follow as follow_field_path};
-pub use schema::validator::{CompiledRule, RuleCost, Ruled, SchemaJudge, Step};
+pub use schema::field_path::{PathSchema, ResolvedFieldPath, resolve as resolve_field_path};
+pub use schema::validator::{CompiledRule, RuleCost, RuledNode, SchemaStep, SchemaValidator};
 pub use strategy::CLEANUP_FINALIZER;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
@@ -33,6 +33,6 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
 /// Returns the strategy for CustomResourceDefinition with a validator for the contents of schemas. Without one, as in
 /// [`crate::strategy`], defaults and expressions are not validated.
 #[must_use]
-pub fn definitions(validator: Arc<dyn SchemaJudge>) -> Arc<dyn Strategy> {
+pub fn custom_resource_definition_strategy(validator: Arc<dyn SchemaValidator>) -> Arc<dyn Strategy> {
     Arc::new(strategy::CustomResourceDefinitionStrategy { validator })
 }

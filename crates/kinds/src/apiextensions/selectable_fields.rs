@@ -23,7 +23,7 @@ pub(super) fn validate(errors: &mut Errors, fields: &[Value], schema: Node<'_>, 
             errors.required(&path, "");
             continue;
         }
-        let resolved = match field_path::follow(text, schema, false) {
+        let resolved = match field_path::resolve(text, schema, false) {
             Ok(resolved) => resolved,
             Err(error) => {
                 errors.invalid(&path, text, format!("is an invalid path: {error}"));

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::schema::validator::SchemaJudge;
+use super::schema::validator::SchemaValidator;
 use super::schema::{self, Node, SCHEMA, VersionSchema, unsupported};
 use super::validation_options::ValidationOptions;
 use super::{conversion, selectable_fields, versions};
@@ -95,7 +95,7 @@ pub(super) fn is_established(object: &Value) -> bool {
 }
 
 /// Validates the spec of a definition.
-pub(super) fn validate(object: &Value, options: &ValidationOptions, validator: &dyn SchemaJudge) -> Errors {
+pub(super) fn validate(object: &Value, options: &ValidationOptions, validator: &dyn SchemaValidator) -> Errors {
     let mut errors = Errors::new();
     let spec = &object["spec"];
     let path = FieldPath::new("spec");
@@ -174,11 +174,11 @@ struct SpecValidator<'a> {
     has_defaults: bool,
     structural: bool,
     options: &'a ValidationOptions,
-    validator: &'a dyn SchemaJudge,
+    validator: &'a dyn SchemaValidator,
 }
 
 impl<'a> SpecValidator<'a> {
-    fn of(object: &'a Value, options: &'a ValidationOptions, validator: &'a dyn SchemaJudge) -> Self {
+    fn of(object: &'a Value, options: &'a ValidationOptions, validator: &'a dyn SchemaValidator) -> Self {
         let versions = versions(object);
         let preserves_unknown = object["spec"].bool_at(&["preserveUnknownFields"]);
         let any = |is: &mut dyn FnMut(Node<'_>) -> bool| schemas(object).any(|schema| schema.any(is));

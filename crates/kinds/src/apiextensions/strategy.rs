@@ -9,7 +9,7 @@ use pintle_value::{Errors, FieldPath, Value, object};
 
 use super::ratcheting::options_for_update;
 use super::schema::defaults::has_unpruned_defaults;
-use super::schema::validator::SchemaJudge;
+use super::schema::validator::SchemaValidator;
 use super::validation_options::ValidationOptions;
 use super::{approval, formats, spec, status};
 use crate::generic::{
@@ -24,7 +24,7 @@ const DEFAULT_PORT: i64 = 443;
 /// The strategy for CustomResourceDefinition.
 pub(super) struct CustomResourceDefinitionStrategy {
     /// Validates default values and CEL expressions.
-    pub(super) validator: Arc<dyn SchemaJudge>,
+    pub(super) validator: Arc<dyn SchemaValidator>,
 }
 
 impl Strategy for CustomResourceDefinitionStrategy {

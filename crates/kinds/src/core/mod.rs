@@ -8,10 +8,10 @@ use pintle_registry::Strategy;
 pub(crate) mod cluster;
 /// `pods`, `podtemplates` and `replicationcontrollers`.
 pub(crate) mod pod;
-/// `services` and `endpoints`.
+/// `service_strategy` and `endpoints`.
 mod service;
 
-pub use service::{NetworkError, ServiceNetwork, bootstrap_objects, services};
+pub use service::{NetworkError, ServiceNetwork, bootstrap_objects, service_strategy};
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     pod::strategy(plural)

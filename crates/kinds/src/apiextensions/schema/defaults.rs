@@ -4,17 +4,17 @@
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::node::Node;
-use super::validator::SchemaJudge;
+use super::validator::SchemaValidator;
 
 /// Validates the defaults of a structural schema. With `pruned`, defaults may not contain unknown fields.
-pub(crate) fn validate(root: Node<'_>, pruned: bool, validator: &dyn SchemaJudge, path: &FieldPath<'_>) -> Errors {
+pub(crate) fn validate(root: Node<'_>, pruned: bool, validator: &dyn SchemaValidator, path: &FieldPath<'_>) -> Errors {
     let mut defaults = DefaultsValidator { pruned, validator, budget: BUDGET, errors: Errors::new() };
     defaults.visit_node(root, &ResourcePosition { resource: root, steps: Vec::new(), inside_meta: false }, true, path);
     defaults.errors
 }
 
 /// Returns true if a default contains unknown fields. Schemas that are not structural count as having none.
-pub(crate) fn has_unpruned_defaults(root: Node<'_>, validator: &dyn SchemaJudge) -> bool {
+pub(crate) fn has_unpruned_defaults(root: Node<'_>, validator: &dyn SchemaValidator) -> bool {
     root.any(&mut |node| node.keyword("default").is_some_and(|value| validator.has_unknown_fields(node.0, value)))
 }
 
@@ -23,7 +23,7 @@ const BUDGET: i64 = 10_000_000;
 
 struct DefaultsValidator<'a> {
     pruned: bool,
-    validator: &'a dyn SchemaJudge,
+    validator: &'a dyn SchemaValidator,
     /// The remaining CEL cost budget. If it is negative, the remaining defaults are not validated.
     budget: i64,
     errors: Errors,
@@ -108,7 +108,7 @@ impl DefaultsValidator<'_> {
         let errors = if errors.is_empty() { self.validator.validate(node.0, value, path) } else { errors };
         if errors.is_empty() {
             let is_whole_resource = std::ptr::eq(position.resource.0, node.0);
-            let (errors, budget) = self.validator.judge_default(node.0, value, is_whole_resource, self.budget, path);
+            let (errors, budget) = self.validator.validate_default(node.0, value, is_whole_resource, self.budget, path);
             self.errors.append(errors);
             self.budget = budget;
         }

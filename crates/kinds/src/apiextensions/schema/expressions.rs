@@ -1,5 +1,5 @@
 //! Validates the CEL expressions of the rules of a schema (upstream: the last part of
-//! `ValidateCustomResourceDefinitionOpenAPISchema`). A [`SchemaJudge`] compiles them. Stored expressions compile in
+//! `ValidateCustomResourceDefinitionOpenAPISchema`). A [`SchemaValidator`] compiles them. Stored expressions compile in
 //! the same environment as new ones, because the two environments are equal in Kubernetes 1.36.
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
@@ -8,7 +8,7 @@ use super::costs::{TotalCost, validate_one};
 use super::go_types::RULE;
 use super::node::Node;
 use super::openapi::RuledNodeContext;
-use super::validator::{CompiledRule, Ruled, SchemaJudge};
+use super::validator::{CompiledRule, RuledNode, SchemaValidator};
 use crate::go_json;
 
 /// Validates the expressions of rules and adds up their estimated costs. Rules in `unchanged_schemas` schemas may exceed the
@@ -16,10 +16,10 @@ use crate::go_json;
 pub(super) fn validate(
     errors: &mut Errors,
     root: Node<'_>,
-    ruled: &[Ruled<'_>],
+    ruled: &[RuledNode<'_>],
     contexts: &[RuledNodeContext],
     unchanged_schemas: bool,
-    validator: &dyn SchemaJudge,
+    validator: &dyn SchemaValidator,
 ) -> TotalCost {
     let mut totals = TotalCost::default();
     if ruled.is_empty() {

@@ -31,7 +31,7 @@ impl PathSchema for Node<'_> {
 
 /// A resolved field path.
 #[derive(Debug)]
-pub struct FoundPath<S> {
+pub struct ResolvedFieldPath<S> {
     /// The path in the form that error messages use.
     pub path: String,
     /// The first field of the path.
@@ -47,8 +47,8 @@ const UNEXPECTED_END: &str = "unexpected end of JSON path";
 ///
 /// # Errors
 /// Returns upstream's message if the text is malformed or refers to no field.
-pub fn follow<S: PathSchema>(path: &str, root: S, brackets: bool) -> Result<FoundPath<S>, String> {
-    let mut resolved = FoundPath { path: String::new(), first: String::new(), schema: Some(root) };
+pub fn resolve<S: PathSchema>(path: &str, root: S, brackets: bool) -> Result<ResolvedFieldPath<S>, String> {
+    let mut resolved = ResolvedFieldPath { path: String::new(), first: String::new(), schema: Some(root) };
     let mut tokens = Tokens(path);
     while let Some(token) = tokens.next() {
         match token {
@@ -68,7 +68,7 @@ pub fn follow<S: PathSchema>(path: &str, root: S, brackets: bool) -> Result<Foun
     Ok(resolved)
 }
 
-impl<S: PathSchema> FoundPath<S> {
+impl<S: PathSchema> ResolvedFieldPath<S> {
     fn step(&mut self, name: &str) -> Result<(), String> {
         let schema = self.schema.ok_or(NO_FIELD)?;
         let step;
@@ -148,7 +148,7 @@ mod tests {
 
     fn check(path: &str, brackets: bool, expect: &str) {
         let schema = object(SCHEMA);
-        let resolved = match follow(path, Node(&schema), brackets) {
+        let resolved = match resolve(path, Node(&schema), brackets) {
             Ok(resolved) => format!("{} {}", resolved.path, resolved.schema.map_or("-", |node| node.type_name())),
             Err(error) => error,
         };

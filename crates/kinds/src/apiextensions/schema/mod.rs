@@ -24,7 +24,7 @@ pub(super) use node::Node;
 
 use super::validation_options::ValidationOptions;
 use crate::go_json;
-use validator::SchemaJudge;
+use validator::SchemaValidator;
 
 /// The keywords that the root of a schema may use if the status subresource is enabled, since the schema of the status is
 /// extracted from it.
@@ -68,7 +68,7 @@ pub(super) fn validate(
     subject: &VersionSchema<'_>,
     options: &ValidationOptions,
     structural: bool,
-    validator: &dyn SchemaJudge,
+    validator: &dyn SchemaValidator,
     path: &FieldPath<'_>,
 ) -> Errors {
     let mut errors = Errors::new();

@@ -7,7 +7,7 @@ use pintle_value::{Errors, FieldPath};
 
 use super::costs::Cardinality;
 use super::node::Node;
-use super::validator::{Ruled, Step};
+use super::validator::{RuledNode, SchemaStep};
 use super::{lists, rules};
 use crate::apiextensions::validation_options::ValidationOptions;
 
@@ -33,7 +33,7 @@ pub(super) struct SchemaFindings<'a> {
     /// The errors.
     pub(super) errors: Errors,
     /// The nodes whose rules are to be compiled, in upstream's order.
-    pub(super) ruled: Vec<Ruled<'a>>,
+    pub(super) ruled: Vec<RuledNode<'a>>,
     /// The context of each of these nodes.
     pub(super) contexts: Vec<RuledNodeContext>,
 }
@@ -60,7 +60,7 @@ impl<'a> SchemaFindings<'a> {
 struct SchemaVisitor<'a> {
     options: &'a ValidationOptions,
     /// The steps from the root to the current node.
-    steps: Vec<Step<'a>>,
+    steps: Vec<SchemaStep<'a>>,
 }
 
 /// Validates all nodes of a schema. With `rules`, collects the rules whose expressions are to be compiled.
@@ -170,7 +170,7 @@ impl<'a> SchemaVisitor<'a> {
     /// Validates the node that a step leads to.
     fn visit_step(
         &mut self,
-        step: Step<'a>,
+        step: SchemaStep<'a>,
         node: Node<'a>,
         context: &NodeContext<'_>,
         path: &FieldPath<'_>,
@@ -226,7 +226,7 @@ impl<'a> SchemaVisitor<'a> {
             }
             if let Some(schema) = node.child("additionalProperties") {
                 findings.append(self.visit_step(
-                    Step::Values,
+                    SchemaStep::Values,
                     schema,
                     &context.for_additional_properties(node),
                     &additional,
@@ -236,7 +236,7 @@ impl<'a> SchemaVisitor<'a> {
         let properties = path.child("properties");
         for (name, property) in node.named("properties") {
             let context = context.for_property(node, name, path);
-            findings.append(self.visit_step(Step::Property(name), property, &context, &properties.key(name)));
+            findings.append(self.visit_step(SchemaStep::Property(name), property, &context, &properties.key(name)));
         }
     }
 
@@ -271,10 +271,10 @@ impl<'a> SchemaVisitor<'a> {
     ) {
         let items = path.child("items");
         if let Some(below) = node.child("items") {
-            findings.append(self.visit_step(Step::Items, below, &context.for_item(node, path), &items));
+            findings.append(self.visit_step(SchemaStep::Items, below, &context.for_item(node, path), &items));
         }
         for (i, below) in node.children("items").enumerate() {
-            findings.append(self.visit_step(Step::Items, below, &context.for_item(node, path), &items.index(i)));
+            findings.append(self.visit_step(SchemaStep::Items, below, &context.for_item(node, path), &items.index(i)));
         }
     }
 
@@ -290,7 +290,7 @@ impl<'a> SchemaVisitor<'a> {
         }
         rules::validate_shape(&mut findings.errors, node, path);
         if context.rules && findings.errors.is_empty() {
-            findings.ruled.push(Ruled { schema: node.0, way: self.steps.clone() });
+            findings.ruled.push(RuledNode { schema: node.0, steps: self.steps.clone() });
             findings.contexts.push(RuledNodeContext {
                 path: path.to_string(),
                 uncorrelatable: context.uncorrelatable.clone(),
@@ -312,7 +312,7 @@ mod tests {
         let findings = validate(Node(&schema), &options, true, &FieldPath::new("s"));
         let ruled = findings.ruled.iter().zip(&findings.contexts).map(|(ruled, context)| {
             let within = context.uncorrelatable.as_deref().unwrap_or("-");
-            format!("{} {} {within}", context.path, ruled.way.len())
+            format!("{} {} {within}", context.path, ruled.steps.len())
         });
         assert_eq!(ruled.collect::<Vec<_>>(), expect);
         assert!(validate(Node(&schema), &options, false, &FieldPath::new("s")).ruled.is_empty());

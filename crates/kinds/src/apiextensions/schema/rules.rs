@@ -54,7 +54,7 @@ fn validate_field_path(errors: &mut Errors, node: Node<'_>, field: &str, path: &
         errors.invalid(path, field, ONE_LINE);
     }
     // If the schema cannot have fields, upstream reports that instead of this error.
-    if unsupported::fault(node).is_none() && field_path::follow(field, node, true).is_err() {
+    if unsupported::fault(node).is_none() && field_path::resolve(field, node, true).is_err() {
         errors.invalid(path, field, "must be a valid path");
     }
 }

@@ -6,7 +6,7 @@ use pintle_value::{Errors, FieldPath, Value};
 /// Validates the values and the expressions in schemas. The validator of custom resources implements this trait, so
 /// that definitions and custom resources are validated alike. Schemas are nodes of the JSON of an `openAPIV3Schema` and
 /// are structural.
-pub trait SchemaJudge: Send + Sync {
+pub trait SchemaValidator: Send + Sync {
     /// Returns true if pruning by `schema` removes a field from `value`.
     fn has_unknown_fields(&self, schema: &Value, value: &Value) -> bool;
 
@@ -20,7 +20,7 @@ pub trait SchemaJudge: Send + Sync {
 
     /// Evaluates the rules in `schema` on a default value within a cost budget. Returns the errors and the remaining
     /// budget. `resource` is true if the default is a whole resource.
-    fn judge_default(
+    fn validate_default(
         &self,
         _schema: &Value,
         _value: &Value,
@@ -33,7 +33,7 @@ pub trait SchemaJudge: Send + Sync {
 
     /// Compiles the rules of nodes of a schema, each with the types of its node. Returns the rules of each node, or the
     /// reason why the node cannot have rules.
-    fn compile_rules(&self, _root: &Value, ruled: &[Ruled<'_>]) -> Vec<Result<Vec<CompiledRule>, String>> {
+    fn compile_rules(&self, _root: &Value, ruled: &[RuledNode<'_>]) -> Vec<Result<Vec<CompiledRule>, String>> {
         ruled.iter().map(|_| Ok(Vec::new())).collect()
     }
 }
@@ -41,16 +41,16 @@ pub trait SchemaJudge: Send + Sync {
 /// A node with rules, below which no other error was found. Excludes nodes below junctors, and nodes of schemas that
 /// are not structural or have invalid defaults.
 #[derive(Debug)]
-pub struct Ruled<'s> {
+pub struct RuledNode<'s> {
     /// The schema of the node.
     pub schema: &'s Value,
     /// The steps from the schema of the whole object to the node.
-    pub way: Vec<Step<'s>>,
+    pub steps: Vec<SchemaStep<'s>>,
 }
 
 /// A step from a schema to a schema below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step<'s> {
+pub enum SchemaStep<'s> {
     /// To a property.
     Property(&'s str),
     /// To the items of a list.
@@ -86,7 +86,7 @@ pub struct RuleCost {
 /// A validator that accepts everything, for use where no real one is available.
 pub(crate) struct NoopSchemaValidator;
 
-impl SchemaJudge for NoopSchemaValidator {
+impl SchemaValidator for NoopSchemaValidator {
     fn has_unknown_fields(&self, _: &Value, _: &Value) -> bool {
         false
     }

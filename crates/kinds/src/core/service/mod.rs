@@ -26,13 +26,13 @@ pub use network::{NetworkError, ServiceNetwork};
 /// Returns the strategy for services of a cluster with this network. It contains the allocator, so each cluster needs
 /// its own.
 #[must_use]
-pub fn services(network: ServiceNetwork) -> Arc<dyn Strategy> {
+pub fn service_strategy(network: ServiceNetwork) -> Arc<dyn Strategy> {
     Arc::new(strategy::ServiceStrategy::new(network))
 }
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "services" => Some(services(ServiceNetwork::default())),
+        "services" => Some(service_strategy(ServiceNetwork::default())),
         "endpoints" => Some(Arc::new(endpoints::EndpointsStrategy)),
         _ => None,
     }
