@@ -310,7 +310,7 @@ impl Drop for Cache {
     }
 }
 
-async fn follow(shared: Arc<CacheState>, encoding_cache: Arc<EncodingCache>, mut feed: ChangeFeed) {
+async fn follow(shared: Arc<CacheState>, encoding_cache: Arc<EncodingCache>, mut feed: Box<dyn ChangeFeed>) {
     let mut tick = tokio::time::interval(Duration::from_secs(5));
     loop {
         tokio::select! {

@@ -63,7 +63,7 @@ impl Store for CompactingStore {
         self.store.commit(change)
     }
 
-    fn changes(&self, from: Revision) -> StoreFuture<'_, ChangeFeed> {
+    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
         Box::pin(async move {
             self.compact_once().await?;
             self.store.changes(from).await

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{ChangeFeed, Error};
+use crate::Error;
 
 /// A revision of the store. Every committed change gets the next one.
 ///
@@ -257,7 +257,28 @@ pub struct StoredChange {
     pub create_revision: Revision,
 }
 
-/// The future that the methods of [`Store`] return.
+/// A run of consecutive changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeBatch {
+    /// The changes, in order of their revisions.
+    pub changes: Vec<StoredChange>,
+    /// Every change up to this revision has been delivered.
+    pub complete_to: Revision,
+}
+
+/// A feed of the changes of a store after a revision, like an etcd watch from a revision.
+pub trait ChangeFeed: fmt::Debug + Send {
+    /// Waits for changes and returns all that are available, at least one.
+    ///
+    /// Dropping the future loses no change. Returns [`Error::Closed`] after the last change of a closed store and
+    /// [`Error::Compacted`] if the reader was so slow that the history it needs has been compacted.
+    fn next_batch(&mut self) -> StoreFuture<'_, ChangeBatch>;
+
+    /// Every change up to this revision has been delivered by this feed.
+    fn complete_to(&self) -> Revision;
+}
+
+/// The future that the methods of [`Store`] and [`ChangeFeed`] return.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// An ordered, multi-version key-value store.
@@ -293,7 +314,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// Together with a range read at `from` this neither misses nor repeats a change. Returns [`Error::Compacted`] if
     /// `from` is below [`Store::oldest_revision`] and [`Error::FutureRevision`] if it is above the current revision.
-    fn changes(&self, from: Revision) -> StoreFuture<'_, ChangeFeed>;
+    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>>;
 
     /// Compacts the history: reads and feeds from below this revision fail once this returns. The engine frees the
     /// space later, in small steps.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
-use crate::{Error, Revision, StoreFuture, StoredChange, lock};
+use crate::{ChangeBatch, ChangeFeed, Error, Revision, StoreFuture, StoredChange, lock};
 
 /// The maximum size of the live changes that are buffered for one reader. A reader that exceeds it goes back to the
 /// history.
@@ -24,18 +24,9 @@ pub(crate) trait HistoryReader: fmt::Debug + Send + Sync + 'static {
     fn read_page(&self, after: Revision, until: Revision, limit: usize) -> StoreFuture<'_, Vec<StoredChange>>;
 }
 
-/// A run of consecutive changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChangeBatch {
-    /// The changes, in order of their revisions.
-    pub changes: Vec<StoredChange>,
-    /// Every change up to this revision has been delivered.
-    pub complete_to: Revision,
-}
-
-/// A feed of the changes after a revision: the retained history, then the live changes of a [`FeedPublisher`].
+/// A feed of the retained history and then of the live changes of a [`FeedPublisher`].
 #[derive(Debug)]
-pub struct ChangeFeed {
+pub(crate) struct BufferedFeed {
     position: Revision,
     history_until: Revision,
     history: Arc<dyn HistoryReader>,
@@ -43,12 +34,18 @@ pub struct ChangeFeed {
     buffer: Arc<FeedBuffer>,
 }
 
-impl ChangeFeed {
-    /// Waits for changes and returns all buffered ones, at least one.
-    ///
-    /// Dropping the future loses no change. Returns [`Error::Closed`] after the last change of a closed store and
-    /// [`Error::Compacted`] if the reader was so slow that the history it needs has been compacted.
-    pub async fn next_batch(&mut self) -> Result<ChangeBatch, Error> {
+impl ChangeFeed for BufferedFeed {
+    fn next_batch(&mut self) -> StoreFuture<'_, ChangeBatch> {
+        Box::pin(self.read_batch())
+    }
+
+    fn complete_to(&self) -> Revision {
+        self.position
+    }
+}
+
+impl BufferedFeed {
+    async fn read_batch(&mut self) -> Result<ChangeBatch, Error> {
         loop {
             while self.position < self.history_until {
                 let mut changes = self.history.read_page(self.position, self.history_until, MAX_PAGE_CHANGES).await?;
@@ -71,11 +68,6 @@ impl ChangeFeed {
                 BufferContents::Empty => self.buffer.notify.notified().await,
             }
         }
-    }
-
-    /// Every change up to this revision has been delivered by this feed.
-    pub fn complete_to(&self) -> Revision {
-        self.position
     }
 }
 
@@ -128,12 +120,18 @@ impl FeedPublisher {
     }
 
     /// Opens a feed after `from`. The caller has checked that `from` is retained.
-    pub(crate) fn subscribe(self: &Arc<Self>, from: Revision, history: Arc<dyn HistoryReader>) -> ChangeFeed {
+    pub(crate) fn subscribe(self: &Arc<Self>, from: Revision, history: Arc<dyn HistoryReader>) -> BufferedFeed {
         let buffer = Arc::new(FeedBuffer::default());
         let mut publisher = lock(&self.state);
         publisher.buffers.push(Arc::downgrade(&buffer));
         lock(&buffer.state).closed = publisher.closed;
-        ChangeFeed { position: from, history_until: publisher.published, history, publisher: Arc::clone(self), buffer }
+        BufferedFeed {
+            position: from,
+            history_until: publisher.published,
+            history,
+            publisher: Arc::clone(self),
+            buffer,
+        }
     }
 
     /// Publishes committed changes to every reader. They must directly follow those of the previous call.

@@ -14,12 +14,11 @@ mod transformer;
 
 pub use clock::{Clock, ManualClock, Sleep, SystemClock, Timestamp};
 pub use contract::{
-    Change, CommitResponse, Compare, Key, KeyInterval, Op, RangeResponse, Record, Revision, Store, StoreFuture,
-    StoredChange,
+    Change, ChangeBatch, ChangeFeed, CommitResponse, Compare, Key, KeyInterval, Op, RangeResponse, Record, Revision,
+    Store, StoreFuture, StoredChange,
 };
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use error::Error;
-pub use feed::{ChangeBatch, ChangeFeed};
 pub use memory::MemoryStore;
 pub use retention::HistoryRetention;
 pub use transformer::{IdentityTransformer, TransformError, TransformedValue, ValueTransformer};

@@ -176,11 +176,12 @@ impl Store for MemoryStore {
         })
     }
 
-    fn changes(&self, from: Revision) -> StoreFuture<'_, ChangeFeed> {
+    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
         Box::pin(async move {
             let state = self.engine.lock_open()?;
             let from = state.resolve_revision(Some(from))?;
-            Ok(self.engine.publisher.subscribe(from, Arc::clone(&self.engine) as Arc<dyn HistoryReader>))
+            let feed = self.engine.publisher.subscribe(from, Arc::clone(&self.engine) as Arc<dyn HistoryReader>);
+            Ok(Box::new(feed) as Box<dyn ChangeFeed>)
         })
     }
 

@@ -25,7 +25,7 @@ const RECORDS_PER_READ: usize = 25_000;
 /// store yet.
 pub struct LoadedCache {
     shared: Arc<CacheState>,
-    feed: ChangeFeed,
+    feed: Box<dyn ChangeFeed>,
     unclaimed: UnclaimedData,
 }
 
@@ -121,7 +121,7 @@ impl CacheState {
     }
 
     /// Reads from the oldest retained revision to the newest one, and returns the feed of the changes after it.
-    async fn catch_up(&self, oldest: Revision) -> Result<(ChangeFeed, UnclaimedData), pintle_store::Error> {
+    async fn catch_up(&self, oldest: Revision) -> Result<(Box<dyn ChangeFeed>, UnclaimedData), pintle_store::Error> {
         let now = self.store.current_revision().await?;
         let mut progress_logger = LoadProgressLogger { clock: self.clock.clone(), last_logged: self.clock.now() };
         let mut unclaimed = UnclaimedData::default();
@@ -181,10 +181,10 @@ async fn read_ranges(
 
 /// Reads the retained changes up to a revision, and returns the feed of the changes after it.
 async fn read_history(
-    mut feed: ChangeFeed,
+    mut feed: Box<dyn ChangeFeed>,
     until: Revision,
     sender: mpsc::Sender<ChangeBatch>,
-) -> Result<ChangeFeed, pintle_store::Error> {
+) -> Result<Box<dyn ChangeFeed>, pintle_store::Error> {
     while feed.complete_to() < until {
         if sender.send(feed.next_batch().await?).await.is_err() {
             break;

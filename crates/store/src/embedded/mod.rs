@@ -258,12 +258,12 @@ impl Store for EmbeddedStore {
         })
     }
 
-    fn changes(&self, from: Revision) -> StoreFuture<'_, ChangeFeed> {
+    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
         Box::pin(async move {
             let index = self.lock_open_index()?;
             let from = index.resolve_revision(Some(from))?;
             let history = Arc::new(FileHistory(Arc::downgrade(&self.reader)));
-            Ok(self.shared.publisher.subscribe(from, history))
+            Ok(Box::new(self.shared.publisher.subscribe(from, history)) as Box<dyn ChangeFeed>)
         })
     }
 

@@ -30,7 +30,7 @@ async fn increment(store: &dyn Store, key: &Key) -> Revision {
     }
 }
 
-async fn collect(mut feed: ChangeFeed) -> Vec<StoredChange> {
+async fn collect(mut feed: Box<dyn ChangeFeed>) -> Vec<StoredChange> {
     let mut changes = Vec::new();
     loop {
         match feed.next_batch().await {

@@ -200,7 +200,7 @@ async fn collect(store: &dyn Store, from: Revision, until: Revision) -> Result<V
     drain(&mut store.changes(from).await?, until).await
 }
 
-async fn drain(feed: &mut pintle_store::ChangeFeed, until: Revision) -> Result<Vec<StoredChange>, Error> {
+async fn drain(feed: &mut Box<dyn pintle_store::ChangeFeed>, until: Revision) -> Result<Vec<StoredChange>, Error> {
     let mut changes = Vec::new();
     while feed.complete_to() < until {
         changes.extend(feed.next_batch().await?.changes);
