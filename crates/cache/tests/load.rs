@@ -78,6 +78,10 @@ impl Store for CompactingStore {
         self.store.oldest_revision()
     }
 
+    fn health(&self) -> Result<(), pintle_store::Error> {
+        self.store.health()
+    }
+
     fn close(&self) -> StoreFuture<'_, ()> {
         self.store.close()
     }

@@ -118,6 +118,13 @@ pub enum Error {
         detail: String,
     },
 
+    /// A thread of the engine has ended although the store is open. The store must be opened again.
+    #[error("the {thread} thread of the store has ended unexpectedly; restart")]
+    ThreadEnded {
+        /// The name of the thread.
+        thread: &'static str,
+    },
+
     /// The store is closed.
     #[error("the store is closed")]
     Closed,

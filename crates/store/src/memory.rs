@@ -199,6 +199,10 @@ impl Store for MemoryStore {
         Box::pin(async { Ok(self.engine.lock_open()?.compact_revision) })
     }
 
+    fn health(&self) -> Result<(), Error> {
+        self.engine.lock_open().map(drop)
+    }
+
     fn close(&self) -> StoreFuture<'_, ()> {
         Box::pin(async {
             if let Some(maintenance) = self.stop() {

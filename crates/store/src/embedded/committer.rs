@@ -26,6 +26,9 @@ const MAX_BYTES: usize = 4 << 20;
 /// The maximum number of expired keys that one transaction deletes.
 const MAX_EXPIRIES: usize = 256;
 
+/// How long to wait before the retry after a failed transaction.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
 type Reply = (oneshot::Sender<Result<CommitResponse, Error>>, Result<CommitResponse, Error>);
 
 pub(super) struct Committer<'c> {
@@ -39,7 +42,8 @@ pub(super) struct Committer<'c> {
     rollback: Statement<'c>,
     /// Set after a failed sync: all further writes are rejected with it.
     sync_failure: Option<Error>,
-    /// When to retry expiry or compaction after a failure, such as a full disk.
+    /// When to retry after a failed transaction, such as one on a full disk. The retry writes even if nothing is due, so
+    /// that an idle store notices that it works again.
     retry_at: Option<Instant>,
 }
 
@@ -105,9 +109,10 @@ impl<'c> Committer<'c> {
             };
             if let Err(error) = result {
                 if maintenance_only {
-                    tracing::warn!(%error, "Failed to expire keys or compact history, will retry");
+                    tracing::warn!(%error, "Failed to commit a maintenance transaction, will retry");
                 }
-                self.retry_at = Some(Instant::now() + Duration::from_secs(1));
+                self.retry_at = Some(Instant::now() + RETRY_INTERVAL);
+                self.shared.health.set_commit_error(Some(self.sync_failure.as_ref().unwrap_or(&error).clone()));
                 for (reply, _) in transaction.replies {
                     // The caller may have dropped its future.
                     let _ = reply.send(Err(error.clone()));
@@ -131,9 +136,8 @@ impl<'c> Committer<'c> {
         if self.sync_failure.is_some() {
             return None;
         }
-        let retry_at = self.retry_at.map(|until| until.saturating_duration_since(Instant::now()));
-        if let Some(remaining) = retry_at.filter(|remaining| !remaining.is_zero()) {
-            return Some(remaining);
+        if let Some(retry_at) = self.retry_at {
+            return Some(retry_at.saturating_duration_since(Instant::now()));
         }
         let index = lock(&self.shared.index);
         if self.compactor.has_work(&index) {
@@ -170,6 +174,7 @@ impl<'c> Committer<'c> {
                 &mut self.reader,
                 &mut self.writer,
                 transaction.changes.len(),
+                self.retry_at.is_some(),
                 now,
             )?;
             if transaction.changes.is_empty() && !step.wrote {
@@ -181,7 +186,9 @@ impl<'c> Committer<'c> {
         });
         match result {
             Ok(step) => {
-                self.retry_at = None;
+                if self.retry_at.take().is_some() {
+                    self.shared.health.set_commit_error(None);
+                }
                 if step.vacuum_finished {
                     // Only a checkpoint truncates the file.
                     self.checkpointer.run().unwrap_or_else(|error| self.warn_checkpoint_failed(error));

@@ -81,13 +81,15 @@ impl<'c> Compactor<'c> {
         index.compact_revision > self.saved_revision
     }
 
-    /// Runs one step inside the open transaction, which has written `written` rows.
+    /// Runs one step inside the open transaction, which has written `written` rows. With `probe` it writes even if there
+    /// is nothing to compact, to find out whether writes succeed again.
     pub(super) fn run_step(
         &mut self,
         shared: &EngineState,
         reader: &mut LogReader<'_>,
         writer: &mut LogWriter<'_>,
         written: usize,
+        probe: bool,
         now: Timestamp,
     ) -> Result<CompactionStep, FileError> {
         let (compact_revision, purged_revision, until, has_unsaved) = {
@@ -140,7 +142,7 @@ impl<'c> Compactor<'c> {
             step.vacuum_finished = self.vacuum_running && !step.wrote;
             self.vacuum_running = step.wrote;
         }
-        if step.purged_revision > purged_revision || has_unsaved {
+        if step.purged_revision > purged_revision || has_unsaved || (probe && written == 0) {
             writer.set_meta(compact_revision, step.purged_revision)?;
             step.saved_revision = Some(compact_revision);
             step.wrote = true;

@@ -6,6 +6,7 @@ mod commit_queue;
 mod committer;
 mod compaction;
 mod file;
+mod health;
 mod index;
 mod log;
 mod reader;
@@ -20,6 +21,7 @@ use tokio::sync::oneshot;
 use self::commit_queue::{CommitQueue, CommitRequest, PreparedOp};
 use self::committer::Committer;
 use self::file::{DataDir, FileError};
+use self::health::{COMMITTER, EngineHealth, READER, ThreadEndGuard};
 use self::index::KeyIndex;
 use self::log::LogReader;
 use self::reader::{ReadRequest, StoreReader};
@@ -73,6 +75,7 @@ struct EngineState {
     index: Mutex<KeyIndex>,
     queue: CommitQueue,
     publisher: Arc<FeedPublisher>,
+    health: EngineHealth,
 }
 
 /// Stops the queue and ends the feeds when the committing thread ends for any reason.
@@ -118,19 +121,29 @@ impl EmbeddedStore {
         let index = index.map_err(to_error)?;
         let publisher = Arc::new(FeedPublisher::new(index.revision));
         let (index, queue) = (Mutex::new(index), CommitQueue::default());
-        let shared = Arc::new(EngineState { path, clock, transformer, index, queue, publisher });
+        let shared = Arc::new(EngineState {
+            path,
+            clock,
+            transformer,
+            index,
+            queue,
+            publisher,
+            health: EngineHealth::default(),
+        });
 
         let (sender, receiver) = mpsc::channel();
         let reader = Arc::new(ReaderHandle(Mutex::new(Some(sender))));
         let reader_handle = Arc::clone(&reader);
         let reader_data_dir = Arc::clone(&data_dir);
-        let reader_thread = spawn_thread("store-reader", reader_data_dir, Arc::clone(&shared), move |shared| {
+        let reader_thread = spawn_thread(READER, reader_data_dir, Arc::clone(&shared), move |shared| {
             StoreReader::new(shared, &read_connection)?.run(&receiver);
             Ok(())
         })?;
         let work = move |shared: &EngineState| {
             let outcome = {
-                let _guard = CloseOnDrop(shared);
+                // Dropped before the reading thread ends, so that this thread is reported and not the other one.
+                let _end_guard = ThreadEndGuard { health: &shared.health, thread: COMMITTER };
+                let _close_guard = CloseOnDrop(shared);
                 Committer::new(shared, Arc::clone(&reader_handle), &write_connection, compact_revision)
                     .map(Committer::run)
             };
@@ -139,7 +152,7 @@ impl EmbeddedStore {
             join(reader_thread);
             outcome
         };
-        let thread = spawn_thread("store-committer", data_dir, Arc::clone(&shared), work)?;
+        let thread = spawn_thread(COMMITTER, data_dir, Arc::clone(&shared), work)?;
         Ok(EmbeddedStore { shared, reader, thread: Mutex::new(Some(thread)) })
     }
 
@@ -171,6 +184,7 @@ impl EmbeddedStore {
 
     /// Makes both threads end after their queued work.
     fn stop(&self) -> Option<JoinHandle<()>> {
+        self.shared.health.set_closed();
         self.reader.close();
         self.shared.queue.stop();
         lock(&self.thread).take()
@@ -179,16 +193,20 @@ impl EmbeddedStore {
 
 /// Starts a thread that holds the lock on the data directory while it can access the file.
 fn spawn_thread(
-    name: &str,
+    name: &'static str,
     data_dir: Arc<DataDir>,
     shared: Arc<EngineState>,
     work: impl FnOnce(&EngineState) -> Result<(), FileError> + Send + 'static,
 ) -> Result<JoinHandle<()>, Error> {
     let path = shared.path.clone();
     let body = move || {
+        let guard = ThreadEndGuard { health: &shared.health, thread: name };
         if let Err(error) = work(&shared) {
-            tracing::error!(error = %error.into_error(&shared.path), "Store thread failed");
+            let error = error.into_error(&shared.path);
+            tracing::error!(%error, thread = name, "Store thread failed");
+            guard.fail(error);
         }
+        drop(guard);
         drop(data_dir);
     };
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
@@ -279,6 +297,10 @@ impl Store for EmbeddedStore {
 
     fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
         Box::pin(async { Ok(self.lock_open_index()?.compact_revision) })
+    }
+
+    fn health(&self) -> Result<(), Error> {
+        self.shared.health.check()
     }
 
     fn close(&self) -> StoreFuture<'_, ()> {

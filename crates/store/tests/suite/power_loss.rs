@@ -139,11 +139,11 @@ async fn run_until_failure(
     let disk = Disk::register(name).unwrap();
     let store = Arc::new(open(folder.path(), name));
     let mut log = write(&store, &disk, 300).await;
-    let (writing, run_until_failure) = tokio::join!(write(&store, &disk, 1_000_000), async {
+    store.health().unwrap();
+    let (writing, ()) = tokio::join!(write(&store, &disk, 1_000_000), async {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         disk.fail(failure);
     });
-    let () = run_until_failure;
     log.extend(writing);
     let error = store.commit(Change::put("/more", "1")).await.unwrap_err();
     // Reads still work.
@@ -152,12 +152,21 @@ async fn run_until_failure(
     (folder, disk, store, log, error)
 }
 
+/// The store finds out by itself that the disk works again, without a request.
+async fn wait_until_healthy(store: &EmbeddedStore) {
+    while store.health().is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_fail_on_a_full_disk_and_recover() {
     let (folder, disk, store, mut log, error) = run_until_failure("full", DiskFailure::Full).await;
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
     assert!(error.to_string().contains("no space left on device for"), "{error}");
+    assert!(matches!(store.health(), Err(Error::DiskFull { .. })), "{:?}", store.health());
     disk.fail(DiskFailure::None);
+    wait_until_healthy(&store).await;
     log.extend(write(&store, &disk, 200).await);
     store.close().await.unwrap();
     let store = open(folder.path(), "");
@@ -168,7 +177,9 @@ async fn writes_fail_on_a_full_disk_and_recover() {
 async fn a_failed_write_is_reported() {
     let (folder, disk, store, log, error) = run_until_failure("refused", DiskFailure::Write).await;
     assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert!(matches!(store.health(), Err(Error::Io { .. })), "{:?}", store.health());
     disk.fail(DiskFailure::None);
+    wait_until_healthy(&store).await;
     store.close().await.unwrap();
     let store = open(folder.path(), "");
     assert_eq!(check(&store, &log, "reopened").await, *log.last_key_value().unwrap().0);
@@ -181,6 +192,7 @@ async fn a_failed_sync_rejects_all_later_writes() {
     disk.fail(DiskFailure::None);
     let error = store.commit(Change::put("/more", "1")).await.unwrap_err();
     assert!(matches!(error, Error::SyncFailed { .. }), "a later commit is rejected too: {error}");
+    assert!(matches!(store.health(), Err(Error::SyncFailed { .. })), "{:?}", store.health());
     store.close().await.unwrap();
     let store = open(folder.path(), "");
     let current = store.current_revision().await.unwrap();
