@@ -40,10 +40,10 @@ pub trait Indexer: Send + Sync + 'static {
 
 impl dyn Indexer {
     /// The state of a key after a change.
-    fn index_change(&self, prefix: &str, key: &Key, revision: u64, value: Option<&Bytes>) -> NewState {
+    fn index_change(&self, prefix: &str, key: &Key, revision: u64, value: Option<&Bytes>, stale: bool) -> NewState {
         let Some(value) = value else { return NewState::Deleted };
         match self.index(prefix, value) {
-            Ok(index) => NewState::Object(Object::new(key.clone(), revision, value.clone(), index)),
+            Ok(index) => NewState::Object(Object::new(key.clone(), revision, value.clone(), index).with_stale(stale)),
             Err(error) => {
                 tracing::error!(prefix, key = &**key, revision, error, "Failed to decode a stored object");
                 NewState::Corrupt(error.into())
@@ -229,7 +229,7 @@ impl Cache {
         for record in store.range(KeyInterval::prefix(&key_prefix), Some(now), None).await?.records {
             let Some(key) = record.key.strip_prefix(key_prefix.as_str()) else { continue };
             let (key, revision) = (Key::from(key), record.mod_revision.get());
-            let new_state = indexer.index_change(prefix, &key, revision, Some(&record.value));
+            let new_state = indexer.index_change(prefix, &key, revision, Some(&record.value), record.stale);
             watch_cache.insert_initial(PendingChange { key, revision, new_state });
         }
         watch_caches.write().add(watch_cache);
@@ -352,10 +352,11 @@ impl CacheState {
         store_key: &str,
         revision: Revision,
         value: Option<&Bytes>,
+        stale: bool,
     ) -> Option<(Arc<WatchCache>, PendingChange)> {
         let (watch_cache, prefix, rest) = self.locate(store_key)?;
         let (key, revision) = (Key::from(rest), revision.get());
-        let new_state = self.indexer.index_change(prefix, &key, revision, value);
+        let new_state = self.indexer.index_change(prefix, &key, revision, value, stale);
         Some((watch_cache, PendingChange { key, revision, new_state }))
     }
 
@@ -380,8 +381,9 @@ impl CacheState {
         // Consecutive changes of one collection are appended together, to lock it and wake its watchers only once.
         let mut run: Option<(Arc<WatchCache>, Vec<PendingChange>)> = None;
         let mut appended = Vec::new();
-        let to_pending =
-            |change: &StoredChange| self.pending_change(&change.key, change.revision, change.value.as_ref());
+        let to_pending = |change: &StoredChange| {
+            self.pending_change(&change.key, change.revision, change.value.as_ref(), change.stale)
+        };
         for (watch_cache, pending_change) in map(changes, &to_pending).into_iter().flatten() {
             match &mut run {
                 Some((current, changes)) if Arc::ptr_eq(current, &watch_cache) && changes.len() < MAX_RUN => {

@@ -4,7 +4,7 @@
 //! get a hit.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -22,19 +22,14 @@ const DEAD_CHECKS_PER_INSERT: usize = 3;
 /// The number of ticks per round over the ring. An encoding that is not requested for a round is evicted.
 const TICKS_PER_ROUND: usize = 60;
 
-/// The slot for the cached encoding of an object.
+/// The slot for the cached encoding of an object, and a flag of the object that fits into the slot's padding.
 #[derive(Debug, Default)]
-pub struct Encoding(Mutex<EncodingState>);
-
-#[derive(Debug, Default)]
-enum EncodingState {
-    /// The encoding has not been requested yet.
-    #[default]
-    Empty,
-    /// The length of the encoding, for callers that need it before they encode.
-    LengthOnly(u32),
-    /// The length and the bytes.
-    Cached(u32, Box<CachedBytes>),
+pub struct Encoding {
+    cached: Mutex<Option<Box<CachedBytes>>>,
+    /// The length of the encoding, for callers that need it before they encode; 0 if it has not been encoded yet.
+    length: AtomicU32,
+    /// See [`Object::is_stale`].
+    pub(crate) object_is_stale: bool,
 }
 
 #[derive(Debug)]
@@ -56,32 +51,26 @@ impl Encoding {
     /// The length of the encoding, if it is known.
     #[must_use]
     pub fn length(&self) -> Option<usize> {
-        match &*self.0.lock() {
-            EncodingState::Empty => None,
-            EncodingState::LengthOnly(length) | EncodingState::Cached(length, _) => Some(*length as usize),
-        }
+        // No encoding is empty.
+        Some(self.length.load(Ordering::Relaxed) as usize).filter(|length| *length > 0)
     }
 
     /// Calls a function with the bytes, if they are cached.
-    pub fn with_bytes<R>(&self, with_bytes: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        match &mut *self.0.lock() {
-            EncodingState::Cached(_, kept) => {
-                kept.referenced = true;
-                Some(with_bytes(&kept.bytes))
-            }
-            _ => None,
-        }
+    pub fn with_bytes<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        self.cached.lock().as_mut().map(|cached| {
+            cached.referenced = true;
+            read(&cached.bytes)
+        })
     }
 
     /// Called when the clock hand passes. Returns true if the encoding stays cached.
     fn evict_unless_referenced(&self) -> bool {
-        let mut state = self.0.lock();
-        let EncodingState::Cached(length, kept) = &mut *state else { return false };
-        if std::mem::take(&mut kept.referenced) {
-            return true;
+        let mut slot = self.cached.lock();
+        let stays = slot.as_mut().is_some_and(|cached| std::mem::take(&mut cached.referenced));
+        if !stays {
+            *slot = None;
         }
-        *state = EncodingState::LengthOnly(*length);
-        false
+        stays
     }
 }
 
@@ -116,15 +105,11 @@ impl EncodingCache {
         if Arc::strong_count(object) == 1 {
             return;
         }
-        let state = if self.admit(object, bytes.len() + OVERHEAD) {
-            EncodingState::Cached(
-                length,
-                Box::new(CachedBytes { bytes: bytes.into(), referenced: true, size: self.size.clone() }),
-            )
-        } else {
-            EncodingState::LengthOnly(length)
-        };
-        *object.encoding.0.lock() = state;
+        object.encoding.length.store(length, Ordering::Relaxed);
+        if self.admit(object, bytes.len() + OVERHEAD) {
+            let cached = CachedBytes { bytes: bytes.into(), referenced: true, size: self.size.clone() };
+            *object.encoding.cached.lock() = Some(Box::new(cached));
+        }
     }
 
     /// Reserves the size of an encoding. Returns false if there is no room.

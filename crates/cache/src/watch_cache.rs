@@ -453,7 +453,7 @@ impl WatchCache {
                 && let Some(index) = index(&object.json)
             {
                 let (key, revision, json) = (object.key.clone(), object.revision, object.json.clone());
-                place.insert(Arc::new(Object::new(key, revision, json, index)));
+                place.insert(Arc::new(Object::new(key, revision, json, index).with_stale(object.is_stale())));
             }
         }
         // Changes that were appended meanwhile are already indexed.

@@ -255,6 +255,9 @@ pub struct StoredChange {
     pub value: Option<Bytes>,
     /// The revision of the change that created the key. For a deletion, that of the deleted key.
     pub create_revision: Revision,
+    /// The stored form of the value is stale, see [`Record::stale`]. Only the retained history has stale values: a live
+    /// change has just been transformed.
+    pub stale: bool,
 }
 
 /// A run of consecutive changes.

@@ -313,7 +313,7 @@ impl MemoryState {
         self.log.push_back((revision, key.clone()));
         let version = Version { revision, create_revision, value: value.clone(), expires };
         self.keys.entry(key.clone()).or_default().push(version);
-        let stored = StoredChange { revision, key, value, create_revision };
+        let stored = StoredChange { revision, key, value, create_revision, stale: false };
         Ok((CommitResponse { revision, previous }, stored))
     }
 
@@ -352,7 +352,7 @@ impl MemoryState {
         let versions = self.keys.get(key)?;
         let at = versions.binary_search_by_key(&revision, |version| version.revision).ok()?;
         let Version { create_revision, ref value, .. } = versions[at];
-        Some(StoredChange { revision, key: key.clone(), value: value.clone(), create_revision })
+        Some(StoredChange { revision, key: key.clone(), value: value.clone(), create_revision, stale: false })
     }
 }
 

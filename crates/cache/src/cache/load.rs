@@ -151,7 +151,7 @@ impl CacheState {
     /// Inserts the records at the start of the history.
     fn insert_initial(&self, records: &[Record]) {
         let pending_changes =
-            map_parallel(records, &|r: &Record| self.pending_change(&r.key, r.mod_revision, Some(&r.value)));
+            map_parallel(records, &|r: &Record| self.pending_change(&r.key, r.mod_revision, Some(&r.value), r.stale));
         for (watch_cache, pending_change) in pending_changes.into_iter().flatten() {
             watch_cache.insert_initial(pending_change);
         }

@@ -313,7 +313,7 @@ impl<'c> Committer<'c> {
             .entries
             .insert(key.clone(), IndexEntry::new(revision, create_revision, previous_row, row.value.is_none()));
         transaction.replies[reply_index].1 = Ok(CommitResponse { revision, previous });
-        let change = StoredChange { revision, key, value, create_revision };
+        let change = StoredChange { revision, key, value, create_revision, stale: false };
         transaction.changes.push(WrittenChange { change, time, size, expires, replaced_expiry });
         Ok(())
     }

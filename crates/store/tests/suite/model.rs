@@ -95,7 +95,7 @@ impl Model {
             None => drop(state.remove(&key)),
         }
         self.states.push(state);
-        self.changes.push(StoredChange { revision, key, value, create_revision });
+        self.changes.push(StoredChange { revision, key, value, create_revision, stale: false });
         Ok(format!("{revision} {previous:?}"))
     }
 }

@@ -165,7 +165,7 @@ pub(crate) fn format_record(record: &Record) -> String {
 
 /// `revision:key=value/created` or `revision:key-/created`
 pub(crate) fn format_change(change: &StoredChange) -> String {
-    let StoredChange { revision, key, value, create_revision } = change;
+    let StoredChange { revision, key, value, create_revision, .. } = change;
     let value = value.as_ref().map_or("-".to_owned(), |value| format!("={}", String::from_utf8_lossy(value)));
     format!("{revision}:{key}{value}/{create_revision}")
 }

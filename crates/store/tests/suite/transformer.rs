@@ -70,11 +70,22 @@ async fn values_are_stored_transformed_and_stale_ones_are_reported() {
     let store = open(folder.path(), 0x52, &[0x51, 0x52]);
     let record = store.range(KeyInterval::all(), None, None).await.unwrap().records.remove(0);
     assert_eq!((record.value.as_ref(), record.stale), (&b"the plain text"[..], true));
+    let change = store.changes(Revision::EMPTY).await.unwrap().next_batch().await.unwrap().changes.remove(0);
+    assert!(change.stale, "the history reports it too");
     let rewritten = store.commit(Change::update("/secrets/a", Revision(2), record.value)).await.unwrap();
     assert!(rewritten.previous.unwrap().stale);
     assert!(!store.get(Key::from("/secrets/a"), None).await.unwrap().unwrap().stale);
     let history = store.changes(Revision::EMPTY).await.unwrap().next_batch().await.unwrap().changes;
     assert!(history.iter().all(|change| change.value.as_deref() == Some(b"the plain text")));
+    assert_eq!(history.iter().map(|change| change.stale).collect::<Vec<_>>(), [true, false]);
+    store.compact(Revision(3)).await.unwrap();
+    store.close().await.unwrap();
+
+    // The same bytes were really written with the new key: the old one is not needed any more.
+    let store = open(folder.path(), 0x52, &[0x52]);
+    let record = store.get(Key::from("/secrets/a"), None).await.unwrap().unwrap();
+    assert_eq!((record.value.as_ref(), record.stale), (&b"the plain text"[..], false));
+    assert_eq!(record.mod_revision, Revision(3));
 }
 
 #[tokio::test]
