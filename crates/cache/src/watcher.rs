@@ -218,8 +218,11 @@ impl Watcher {
         // A watcher that starts at the newest revision, as most do, is live at once: events that leave the history
         // before its first read are in its buffer. Any other watcher reads from the log first.
         buffer.queue.lock().live = true;
-        if !matches!(watch_cache.events_after(after, 1, stops_at_corrupt, |_| false), Ok((_, last_revision, true)) if last_revision == after)
-        {
+        let is_newest = matches!(
+            watch_cache.events_after(after, 1, stops_at_corrupt, |_| false),
+            Ok((_, last_revision, true)) if last_revision == after
+        );
+        if !is_newest {
             *buffer.queue.lock() = EventQueue::default();
         }
         Self { watch_cache, scope, buffer, cursor: after }

@@ -26,8 +26,8 @@ struct TestCache {
 impl TestCache {
     async fn new(store: Arc<MemoryStore>) -> Self {
         let things = ["things".into()];
-        let (clock, window) = (Arc::new(SystemClock), HistoryLimits::default());
-        let load = Cache::load(store.clone(), "/registry", things, Arc::new(RejectingIndexer), clock, window);
+        let (clock, history_limits) = (Arc::new(SystemClock), HistoryLimits::default());
+        let load = Cache::load(store.clone(), "/registry", things, Arc::new(RejectingIndexer), clock, history_limits);
         let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
         let watch_cache = cache.watch_cache("things").expect("a watch cache");
         Self { store, cache, watch_cache }

@@ -22,11 +22,17 @@ struct TestCache {
 }
 
 impl TestCache {
-    async fn new(window: HistoryLimits) -> Self {
+    async fn new(history_limits: HistoryLimits) -> Self {
         let store = Arc::new(MemoryStore::new());
         let prefixes = ["things".into(), "others".into()];
-        let load =
-            Cache::load(store.clone(), "/registry", prefixes, Arc::new(NullIndexer), Arc::new(SystemClock), window);
+        let load = Cache::load(
+            store.clone(),
+            "/registry",
+            prefixes,
+            Arc::new(NullIndexer),
+            Arc::new(SystemClock),
+            history_limits,
+        );
         let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
         Self { store, cache }
     }
@@ -91,6 +97,6 @@ async fn an_event_stream_behind_the_history_fails_once_and_continues() {
     let mut event_stream = test.cache.event_stream();
     test.put(&["things/a", "things/b", "things/c"]).await;
     assert!(event_stream.next().await.is_err());
-    let gone = tokio::time::timeout(Duration::from_millis(1), event_stream.next()).await;
-    assert!(gone.is_err(), "it waits for new events");
+    let next = tokio::time::timeout(Duration::from_millis(1), event_stream.next()).await;
+    assert!(next.is_err(), "it waits for new events");
 }

@@ -136,14 +136,14 @@ async fn collections_discovered_during_loading_have_their_history() {
     put("things/a", "2").await;
     let second = put("later/changed", "3").await;
     put("things/a", "4").await;
-    let window = HistoryLimits { bytes: 1100, ..HistoryLimits::default() };
+    let history_limits = HistoryLimits { bytes: 1100, ..HistoryLimits::default() };
     let load = Cache::load(
         store.clone(),
         "/registry",
         ["things".into()],
         Arc::new(NullIndexer),
         Arc::new(SystemClock),
-        window,
+        history_limits,
     );
     let loaded = load.await.expect("a cache");
     assert!(loaded.watch_cache("things").is_some() && loaded.watch_cache("later").is_none());

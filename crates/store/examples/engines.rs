@@ -88,14 +88,14 @@ fn writers(runtime: &Runtime, name: &str, scale: u32, open: impl Fn(usize) -> Ta
     for count in [1, 8, 64] {
         let target = open(count);
         let before = cpu_time();
-        let (rate, mut waits) = runtime.block_on(load(&target, count, RUN * scale / 100, LIVE));
-        waits.sort_unstable();
-        let cpu = (cpu_time() - before) / waits.len().max(1) as u32;
+        let (rate, mut latencies) = runtime.block_on(load(&target, count, RUN * scale / 100, LIVE));
+        latencies.sort_unstable();
+        let cpu = (cpu_time() - before) / latencies.len().max(1) as u32;
         println!(
-            "{name:9} {count:3} writers: {rate:8.0} commits/s, wait p50 {:?} p99 {:?} max {:?}; CPU {cpu:?} each, writers included",
-            at(&waits, 50),
-            at(&waits, 99),
-            waits.last().copied().unwrap_or_default(),
+            "{name:9} {count:3} writers: {rate:8.0} commits/s, latency p50 {:?} p99 {:?} max {:?}; CPU {cpu:?} each, writers included",
+            at(&latencies, 50),
+            at(&latencies, 99),
+            latencies.last().copied().unwrap_or_default(),
         );
         if let Target::Store(store) = target {
             runtime.block_on(store.close()).unwrap();
@@ -110,22 +110,22 @@ async fn load(target: &Target, count: usize, time: Duration, keys: u64) -> (f64,
         .map(|_| {
             let (target, next) = (target.clone(), next.clone());
             tokio::spawn(async move {
-                let mut waits = Vec::new();
+                let mut latencies = Vec::new();
                 while started.elapsed() < time {
                     let number = scatter(next.fetch_add(1, Ordering::Relaxed)) % keys;
                     let begun = Instant::now();
                     target.write(key(number), value(number)).await;
-                    waits.push(begun.elapsed());
+                    latencies.push(begun.elapsed());
                 }
-                waits
+                latencies
             })
         })
         .collect();
-    let mut waits = Vec::new();
+    let mut latencies = Vec::new();
     for writer in writers {
-        waits.extend(writer.await.unwrap());
+        latencies.extend(writer.await.unwrap());
     }
-    (waits.len() as f64 / started.elapsed().as_secs_f64(), waits)
+    (latencies.len() as f64 / started.elapsed().as_secs_f64(), latencies)
 }
 
 /// Fills a store, reopens it, updates it a million times while it compacts, and reads it.
@@ -155,14 +155,14 @@ fn churn(runtime: &Runtime, scratch: &Path, scale: u32) {
     // First without compaction, then with compaction running all the time.
     for (what, part) in [("first", updates / 10), ("further", updates - updates / 10)] {
         let started = Instant::now();
-        let mut waits = runtime.block_on(update(&target, live, part));
-        waits.sort_unstable();
+        let mut latencies = runtime.block_on(update(&target, live, part));
+        latencies.sort_unstable();
         println!(
-            "embedded  {part} {what} updates by 64 writers: {:.0}/s, wait p50 {:?} p99 {:?} max {:?}; file {}; oldest {}",
+            "embedded  {part} {what} updates by 64 writers: {:.0}/s, latency p50 {:?} p99 {:?} max {:?}; file {}; oldest {}",
             part as f64 / started.elapsed().as_secs_f64(),
-            at(&waits, 50),
-            at(&waits, 99),
-            waits.last().copied().unwrap_or_default(),
+            at(&latencies, 50),
+            at(&latencies, 99),
+            latencies.last().copied().unwrap_or_default(),
             size(&folder),
             runtime.block_on(store.oldest_revision()).unwrap(),
         );
@@ -183,12 +183,12 @@ fn churn(runtime: &Runtime, scratch: &Path, scale: u32) {
         println!("embedded  range of {} at {at:?}: {each:?} per record", range.records.len());
     }
     let started = Instant::now();
-    let (mut feed, mut told) = (runtime.block_on(store.changes(oldest)).unwrap(), 0);
+    let (mut feed, mut delivered) = (runtime.block_on(store.changes(oldest)).unwrap(), 0);
     let current = runtime.block_on(store.current_revision()).unwrap();
     while feed.complete_to() < current {
-        told += runtime.block_on(feed.next_batch()).unwrap().changes.len();
+        delivered += runtime.block_on(feed.next_batch()).unwrap().changes.len();
     }
-    println!("embedded  history of {told} changes: {:?} each", started.elapsed() / told as u32);
+    println!("embedded  history of {delivered} changes: {:?} each", started.elapsed() / delivered as u32);
 
     // After compacting everything, the free pages are returned to the file system.
     runtime.block_on(store.compact(Revision(current.0))).unwrap();
@@ -237,24 +237,24 @@ async fn update(target: &Target, live: u64, updates: u64) -> Vec<Duration> {
         .map(|_| {
             let (target, next) = (target.clone(), next.clone());
             tokio::spawn(async move {
-                let mut waits = Vec::new();
+                let mut latencies = Vec::new();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= updates {
-                        return waits;
+                        return latencies;
                     }
                     let begun = Instant::now();
                     target.write(key(scatter(number) % live), value(number)).await;
-                    waits.push(begun.elapsed());
+                    latencies.push(begun.elapsed());
                 }
             })
         })
         .collect();
-    let mut waits = Vec::new();
+    let mut latencies = Vec::new();
     for writer in writers {
-        waits.extend(writer.await.unwrap());
+        latencies.extend(writer.await.unwrap());
     }
-    waits
+    latencies
 }
 
 /// Appends and syncs, several callers sharing a sync: the minimum work of any engine.

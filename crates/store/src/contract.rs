@@ -330,8 +330,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the reason if the store cannot serve reads or writes now.
     ///
-    /// Does neither block nor do I/O, so that a health endpoint can call it for every request. An engine over the network
-    /// returns the result of its own background probe.
+    /// Does neither block nor do I/O, so that a health endpoint can call it for every request. An engine over the
+    /// network returns the result of its own background probe.
     fn health(&self) -> Result<(), Error>;
 
     /// Commits what is queued, ends the feeds, stops the engine's threads and closes its files.

@@ -41,7 +41,7 @@ pub(crate) fn register(name: &str, disk: Disk) -> Result<(), i32> {
     }
     let layer = Box::into_raw(Box::new(VfsLayer { disk, below }));
     // SAFETY: `below` is a registered VFS, never unregistered here; copying the table copies plain pointers, and every
-    // function that is kept from it is replaced below or does not look at the VFS object it is given.
+    // function copied from it is replaced below or ignores the VFS object that it is given.
     let mut vfs = unsafe { ptr::read(below) };
     vfs.pNext = ptr::null_mut();
     vfs.zName = name.into_raw();
@@ -64,7 +64,7 @@ unsafe fn layer<'l>(vfs: *mut ffi::sqlite3_vfs) -> &'l VfsLayer {
     unsafe { &*(*vfs).pAppData.cast::<VfsLayer>() }
 }
 
-/// The file object of the VFS below. SAFETY: `file` must be one that [`open`] opened or is opening.
+/// The file object of the underlying VFS. SAFETY: `file` must be one that [`open`] opened or is opening.
 unsafe fn lower(file: *mut ffi::sqlite3_file) -> *mut ffi::sqlite3_file {
     // SAFETY: SQLite allocates `szOsFile` bytes, of which ours come first.
     unsafe { file.cast::<ShimFile>().add(1).cast() }
@@ -76,8 +76,8 @@ unsafe fn recorded<'f>(file: *mut ffi::sqlite3_file) -> Option<&'f RecordedFile>
     unsafe { (*file.cast::<ShimFile>()).recorded.as_ref() }
 }
 
-/// Calls a function of the file object below with the arguments that follow. SAFETY: as for [`lower`]; SQLite's own VFSs have
-/// every function that is called here.
+/// Calls a function of the underlying file object with these arguments. SAFETY: as for [`lower`]; SQLite's own VFSs
+/// have every function that is called here.
 macro_rules! below {
     ($file:expr, $function:ident $(, $argument:expr)*) => {{
         let file = lower($file);
@@ -95,7 +95,7 @@ unsafe extern "C" fn open(
     flags: c_int,
     out: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite calls this with a VFS of ours and a file object of the size that we asked for; a name, where there
+    // SAFETY: SQLite calls this with a VFS of ours and a file object of the requested size; a name, where there
     // is one, is a C string. The default VFS has an open function.
     unsafe {
         let layer = layer(vfs);
@@ -202,8 +202,8 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: i64) -> c_int 
 }
 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
-    // SAFETY: SQLite gives an open file. The real sync is left out: this machine's power is not at stake, and the record
-    // says when it was asked for.
+    // SAFETY: SQLite gives an open file. The real sync is skipped: the test simulates the power loss, and the record
+    // has the sync.
     unsafe {
         let _ = flags;
         if let Some(recorded) = recorded(file) {

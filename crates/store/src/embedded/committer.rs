@@ -42,8 +42,8 @@ pub(super) struct Committer<'c> {
     rollback: Statement<'c>,
     /// Set after a failed sync: all further writes are rejected with it.
     sync_failure: Option<Error>,
-    /// When to retry after a failed transaction, such as one on a full disk. The retry writes even if nothing is due, so
-    /// that an idle store notices that it works again.
+    /// When to retry after a failed transaction, such as one on a full disk. The retry writes even if nothing is due,
+    /// so that an idle store notices that it works again.
     retry_at: Option<Instant>,
 }
 

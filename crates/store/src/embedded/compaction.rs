@@ -81,8 +81,8 @@ impl<'c> Compactor<'c> {
         index.compact_revision > self.saved_revision
     }
 
-    /// Runs one step inside the open transaction, which has written `written` rows. With `probe` it writes even if there
-    /// is nothing to compact, to find out whether writes succeed again.
+    /// Runs one step inside the open transaction, which has written `written` rows. With `probe` it writes even if
+    /// there is nothing to compact, to find out whether writes succeed again.
     pub(super) fn run_step(
         &mut self,
         shared: &EngineState,

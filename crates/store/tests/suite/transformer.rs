@@ -105,6 +105,6 @@ async fn a_value_that_cannot_be_transformed_does_not_affect_others() {
         tokio::join!(store.commit(Change::put("/secrets/a", "new")), store.commit(Change::create("/secrets/c", "new")));
     assert!(matches!(lost, Err(Error::Transform { .. })), "{lost:?}");
     assert!(intact.is_ok(), "{intact:?}");
-    let gone = store.commit(Change::delete("/secrets/a", Compare::Any)).await;
-    assert!(matches!(gone, Err(Error::Transform { .. })), "its previous value cannot be returned: {gone:?}");
+    let deleted = store.commit(Change::delete("/secrets/a", Compare::Any)).await;
+    assert!(matches!(deleted, Err(Error::Transform { .. })), "its previous value cannot be returned: {deleted:?}");
 }
