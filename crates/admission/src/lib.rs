@@ -1,9 +1,12 @@
-//! Admission: what may change or refuse a write after authorization and before it is stored. Built-in plugins live
-//! here; webhooks and policies become further plugins of the same trait.
+//! Admission: plugins that may change or refuse a write after authorization and before it is stored (upstream:
+//! `apiserver/pkg/admission`). Built-in plugins live here; webhooks and policies are further plugins of the same trait. This
+//! crate knows no HTTP.
 
+mod chain;
 mod namespace_lifecycle;
 mod terminating_definition;
 
+pub use chain::{AdmissionConfiguration, ConfigurationError, PluginChain};
 pub use namespace_lifecycle::NamespaceLifecycle;
 pub use terminating_definition::TerminatingDefinition;
 
@@ -13,22 +16,38 @@ use pintle_auth::UserInfo;
 use pintle_registry::{ApiError, BoxFuture, ObjectClient, Resource};
 use pintle_value::Value;
 
-/// What a write does.
+/// What a write does (`admission.Operation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdmissionOperation {
-    /// A new object.
+    /// Creates an object, or calls a subresource that is created (`pods/binding`).
     Create,
-    /// A change of an object.
+    /// Changes an object.
     Update,
-    /// A removal.
+    /// Deletes an object.
     Delete,
-    /// A subresource that is called rather than written (`pods/exec`).
+    /// Calls a subresource that is a connection (`pods/exec`).
     Connect,
 }
 
-/// A write as a plugin sees it.
+/// Collects what plugins report beside their decision.
+pub trait AdmissionRecorder: Sync {
+    /// Adds a warning to the response.
+    fn warn(&self, text: String);
+
+    /// Adds an annotation to the request's audit event. The first value of a key stays.
+    fn annotate(&self, key: &str, value: String);
+}
+
+/// The options of a request (`CreateOptions`, `UpdateOptions`, `PatchOptions`, `DeleteOptions`). Plugins that need the object
+/// ask for it; all others pay nothing.
+pub trait RequestOptions: Sync {
+    /// The options as an object of `meta.k8s.io/v1`.
+    fn to_object(&self) -> Value;
+}
+
+/// A write as plugins see it (`admission.Attributes`). Objects are at the version of the request.
 pub struct AdmissionAttributes<'a> {
-    /// What it does.
+    /// What the write does.
     pub operation: AdmissionOperation,
     /// The resource, at the version of the request.
     pub resource: &'a Arc<Resource>,
@@ -36,66 +55,47 @@ pub struct AdmissionAttributes<'a> {
     pub subresource: &'a str,
     /// The namespace, or empty.
     pub namespace: &'a str,
-    /// The object's name; may be empty where it is yet to be generated.
+    /// The object's name; empty while it is to be generated.
     pub name: &'a str,
-    /// Who asks.
+    /// Who writes.
     pub user: &'a UserInfo,
+    /// The options of the request.
+    pub options: &'a dyn RequestOptions,
     /// True if nothing will be stored.
     pub dry_run: bool,
-    /// The object as it is, for updates and deletes.
+    /// The stored object, for updates and deletes.
     pub old: Option<&'a Value>,
-    /// The rest of the cluster.
-    pub objects: &'a dyn ObjectClient,
+    /// Reads and writes other objects of the cluster.
+    pub client: &'a dyn ObjectClient,
+    /// Takes warnings and audit annotations.
+    pub recorder: &'a dyn AdmissionRecorder,
 }
 
-/// A plugin. Both steps do nothing unless a plugin says otherwise.
+/// An admission plugin. Both phases admit everything by default.
 pub trait AdmissionPlugin: Send + Sync {
     /// The name, as in `--enable-admission-plugins`.
     fn name(&self) -> &'static str;
 
-    /// May change the object.
+    /// True if the plugin handles this operation on this resource. Writes that it does not handle cost nothing.
+    fn handles(&self, _operation: AdmissionOperation, _resource: &Resource) -> bool {
+        true
+    }
+
+    /// Mutating phase: may change or refuse the object. `object` is null for deletes.
     fn mutate<'a>(
         &'a self,
-        _request: &'a AdmissionAttributes<'a>,
+        _attributes: &'a AdmissionAttributes<'a>,
         _object: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async { Ok(()) })
     }
 
-    /// May refuse the write. `object` is what would be stored; null for deletes.
+    /// Validating phase: may refuse the object that would be stored. `object` is null for deletes.
     fn validate<'a>(
         &'a self,
-        _request: &'a AdmissionAttributes<'a>,
+        _attributes: &'a AdmissionAttributes<'a>,
         _object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async { Ok(()) })
-    }
-}
-
-/// The plugins in the order in which they run.
-#[derive(Default)]
-pub struct PluginChain(pub Vec<Box<dyn AdmissionPlugin>>);
-
-impl PluginChain {
-    /// Lets each plugin change the object.
-    ///
-    /// # Errors
-    /// The first refusal.
-    pub async fn mutate(&self, request: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
-        for plugin in &self.0 {
-            plugin.mutate(request, object).await?;
-        }
-        Ok(())
-    }
-
-    /// Lets each plugin refuse the write.
-    ///
-    /// # Errors
-    /// The first refusal.
-    pub async fn validate(&self, request: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
-        for plugin in &self.0 {
-            plugin.validate(request, object).await?;
-        }
-        Ok(())
     }
 }

@@ -1,59 +1,59 @@
-//! `NamespaceLifecycle`: nothing is created in a namespace that is not there or is going away, and the namespaces that
-//! every cluster has cannot be deleted.
+//! The plugin `NamespaceLifecycle` (upstream: `admission/plugin/namespace/lifecycle`): refuses creates in a namespace that
+//! does not exist or is terminating, and the deletion of the system's namespaces.
 
-use pintle_registry::{ApiError, BoxFuture, Cause, GroupResource, Scope};
+use pintle_registry::{ApiError, BoxFuture, Cause, GroupResource, Resource, Scope};
 use pintle_value::{Str, Value};
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
-/// Namespaces that cannot be deleted.
-const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+/// The namespaces that cannot be deleted.
+const UNDELETABLE: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// The plugin.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamespaceLifecycle;
 
 impl NamespaceLifecycle {
-    /// Checks a request.
+    /// Checks a write.
     ///
     /// # Errors
-    /// Its namespace is not there, is going away, or may not go.
-    pub fn check(request: &AdmissionAttributes<'_>) -> Result<(), ApiError> {
-        let resource = request.resource.group_resource();
+    /// Its namespace does not exist, is terminating, or cannot be deleted.
+    pub fn check(attributes: &AdmissionAttributes<'_>) -> Result<(), ApiError> {
+        let resource = attributes.resource.group_resource();
         let namespaces = GroupResource::new("", "namespaces");
         if resource == namespaces {
-            if request.operation == AdmissionOperation::Delete && IMMORTAL.contains(&request.name) {
+            if attributes.operation == AdmissionOperation::Delete && UNDELETABLE.contains(&attributes.name) {
                 return Err(ApiError::Forbidden {
                     resource,
-                    name: request.name.into(),
+                    name: attributes.name.into(),
                     why: "this namespace may not be deleted".to_owned(),
                     causes: Vec::new(),
                 });
             }
             return Ok(());
         }
-        // Reviews of access ask about namespaces that need not exist.
+        // Access reviews may name namespaces that do not exist.
         let review = resource.group == "authorization.k8s.io" && resource.resource == "localsubjectaccessreviews";
-        if request.resource.scope == Scope::Cluster || request.operation != AdmissionOperation::Create || review {
+        if attributes.resource.scope == Scope::Cluster || attributes.operation != AdmissionOperation::Create || review {
             return Ok(());
         }
-        let Some(namespace) = request.objects.get(&namespaces, "", request.namespace)? else {
-            return Err(ApiError::NotFound { resource: namespaces, name: request.namespace.into() });
+        let Some(namespace) = attributes.client.get(&namespaces, "", attributes.namespace)? else {
+            return Err(ApiError::NotFound { resource: namespaces, name: attributes.namespace.into() });
         };
         if namespace.str_at(&["status", "phase"]) != "Terminating" && !namespace.is_terminating() {
             return Ok(());
         }
         let causes = vec![Cause {
             reason: Str::from("NamespaceTerminating"),
-            message: format!("namespace {} is being terminated", request.namespace),
+            message: format!("namespace {} is being terminated", attributes.namespace),
             field: "metadata.namespace".to_owned(),
         }];
         Err(ApiError::Forbidden {
             resource,
-            name: request.name.into(),
+            name: attributes.name.into(),
             why: format!(
                 "unable to create new content in namespace {} because it is being terminated",
-                request.namespace
+                attributes.namespace
             ),
             causes,
         })
@@ -65,11 +65,19 @@ impl AdmissionPlugin for NamespaceLifecycle {
         "NamespaceLifecycle"
     }
 
+    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
+        match operation {
+            AdmissionOperation::Create => resource.scope == Scope::Namespaced,
+            AdmissionOperation::Delete => resource.group.is_empty() && resource.plural == "namespaces",
+            AdmissionOperation::Update | AdmissionOperation::Connect => false,
+        }
+    }
+
     fn mutate<'a>(
         &'a self,
-        request: &'a AdmissionAttributes<'a>,
+        attributes: &'a AdmissionAttributes<'a>,
         _: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move { Self::check(request) })
+        Box::pin(async move { Self::check(attributes) })
     }
 }

@@ -1,23 +1,23 @@
-//! Nothing new comes to a kind that goes: its objects are being deleted (upstream: the handler of custom resources wraps
-//! the chain of plugins in its `forbidCreateAdmission`).
+//! Refuses creates of custom resources whose definition is terminating (upstream: the handler of custom resources wraps the
+//! admission chain in its `forbidCreateAdmission`). It cannot be disabled.
 
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::{ApiError, BoxFuture, Resource};
 use pintle_value::Value;
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
-/// The plugin. It cannot be switched off.
+/// The plugin.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TerminatingDefinition;
 
 impl TerminatingDefinition {
-    fn check(request: &AdmissionAttributes<'_>) -> Result<(), ApiError> {
-        if !request.resource.terminating || request.operation != AdmissionOperation::Create {
+    fn check(attributes: &AdmissionAttributes<'_>) -> Result<(), ApiError> {
+        if !attributes.resource.terminating || attributes.operation != AdmissionOperation::Create {
             return Ok(());
         }
         Err(ApiError::Forbidden {
-            resource: request.resource.group_resource(),
-            name: request.name.into(),
+            resource: attributes.resource.group_resource(),
+            name: attributes.name.into(),
             why: "create not allowed while custom resource definition is terminating".to_owned(),
             causes: Vec::new(),
         })
@@ -26,22 +26,26 @@ impl TerminatingDefinition {
 
 impl AdmissionPlugin for TerminatingDefinition {
     fn name(&self) -> &'static str {
-        "Closing"
+        "TerminatingDefinition"
+    }
+
+    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
+        operation == AdmissionOperation::Create && resource.definition.is_some()
     }
 
     fn mutate<'a>(
         &'a self,
-        request: &'a AdmissionAttributes<'a>,
+        attributes: &'a AdmissionAttributes<'a>,
         _: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async { Self::check(request) })
+        Box::pin(async { Self::check(attributes) })
     }
 
     fn validate<'a>(
         &'a self,
-        request: &'a AdmissionAttributes<'a>,
+        attributes: &'a AdmissionAttributes<'a>,
         _: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async { Self::check(request) })
+        Box::pin(async { Self::check(attributes) })
     }
 }

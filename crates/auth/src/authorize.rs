@@ -1,19 +1,21 @@
-//! May they? The attributes that are asked about, and the authorizers that decide.
+//! Authorizers: the trait, and what they decide about (upstream: `authorization/authorizer`).
+
+use std::borrow::Cow;
 
 use pintle_value::Str;
 
-use crate::UserInfo;
+use crate::{AuthFuture, UserInfo};
 
-/// What someone wants to do.
+/// What a user wants to do (`authorizer.Attributes`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes<'a> {
-    /// `get`, `list`, `create`, …; for paths that are no resource the lower-case HTTP method.
+pub struct AuthorizationAttributes<'a> {
+    /// `get`, `list`, `create`, …; for non-resource paths the lower-case HTTP method.
     pub verb: &'a str,
     /// The group of the resource.
     pub group: &'a str,
     /// The version of the resource.
     pub version: &'a str,
-    /// The plural name of the resource, or empty for a path.
+    /// The plural name of the resource, or empty for a non-resource path.
     pub resource: &'a str,
     /// The subresource, or empty.
     pub subresource: &'a str,
@@ -23,40 +25,67 @@ pub struct Attributes<'a> {
     pub name: &'a str,
     /// The path.
     pub path: &'a str,
+    /// The field selector of a list, watch or deletecollection, as the client wrote it; or empty.
+    pub field_selector: &'a str,
+    /// The label selector of a list, watch or deletecollection, as the client wrote it; or empty.
+    pub label_selector: &'a str,
 }
 
-/// An authorizer's answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An authorizer's decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// They may.
+    /// The user may.
     Allow,
-    /// They may not, whatever others say.
-    Deny(String),
-    /// Nothing to say; someone else may allow it.
-    NoOpinion(String),
+    /// The user may not, whatever other authorizers decide.
+    Deny,
+    /// The authorizer does not decide; another one may allow it.
+    NoOpinion,
 }
 
-/// One way to decide.
+/// A decision with its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authorization {
+    /// The decision.
+    pub decision: Decision,
+    /// Why, as access reviews and refused clients see it; may be empty.
+    pub reason: Cow<'static, str>,
+    /// What went wrong while deciding, as access reviews show it (`evaluationError`).
+    pub error: Option<String>,
+}
+
+impl Authorization {
+    /// Allows, without a reason.
+    pub const ALLOW: Authorization =
+        Authorization { decision: Decision::Allow, reason: Cow::Borrowed(""), error: None };
+}
+
+/// Decides what users may do.
 pub trait Authorizer: Send + Sync {
-    /// Decides.
-    fn authorize(&self, user: &UserInfo, attributes: &Attributes<'_>) -> Decision;
+    /// Decides whether a user may do something.
+    fn authorize<'a>(
+        &'a self,
+        user: &'a UserInfo,
+        attributes: &'a AuthorizationAttributes<'a>,
+    ) -> AuthFuture<'a, Authorization>;
 
-    /// What someone may do in a namespace, as far as it can be listed.
-    fn rules(&self, user: &UserInfo, namespace: &str) -> Rules;
+    /// What a user may do in a namespace, as far as it can be listed.
+    fn rules<'a>(&'a self, user: &'a UserInfo, namespace: &'a str) -> AuthFuture<'a, RulesReview>;
 }
 
-/// What someone may do, as `SelfSubjectRulesReview` lists it.
+/// What a user may do, as `SelfSubjectRulesReview` lists it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
-    /// To resources.
-    pub resources: Vec<ResourceRule>,
-    /// To paths that are no resources.
-    pub paths: Vec<PathRule>,
-    /// True if there is more that cannot be listed.
+pub struct RulesReview {
+    /// Rules for resources.
+    pub resource_rules: Vec<ResourceRule>,
+    /// Rules for non-resource paths.
+    pub non_resource_rules: Vec<NonResourceRule>,
+    /// True if there are rules that cannot be listed.
     pub incomplete: bool,
+    /// What went wrong while listing.
+    pub error: Option<String>,
 }
 
-/// A rule about resources; `*` is any.
+/// A rule for resources; `*` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceRule {
     /// The verbs.
@@ -65,31 +94,36 @@ pub struct ResourceRule {
     pub groups: Vec<Str>,
     /// The resources.
     pub resources: Vec<Str>,
-    /// The names; empty for all.
+    /// The object names; empty for all.
     pub names: Vec<Str>,
 }
 
-/// A rule about paths; `*` is any.
+/// A rule for non-resource paths; `*` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PathRule {
+pub struct NonResourceRule {
     /// The verbs.
     pub verbs: Vec<Str>,
     /// The paths.
     pub paths: Vec<Str>,
 }
 
-/// Allows everything to everyone who is known (`--authorization-mode=AlwaysAllow`).
+/// Allows every authenticated user everything (`--authorization-mode=AlwaysAllow`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlwaysAllow;
 
 impl Authorizer for AlwaysAllow {
-    fn authorize(&self, _: &UserInfo, _: &Attributes<'_>) -> Decision {
-        Decision::Allow
+    fn authorize<'a>(&'a self, _: &'a UserInfo, _: &'a AuthorizationAttributes<'a>) -> AuthFuture<'a, Authorization> {
+        AuthFuture::ready(Authorization::ALLOW)
     }
 
-    fn rules(&self, _: &UserInfo, _: &str) -> Rules {
+    fn rules<'a>(&'a self, _: &'a UserInfo, _: &'a str) -> AuthFuture<'a, RulesReview> {
         let any = || vec![Str::from("*")];
         let resources = ResourceRule { verbs: any(), groups: any(), resources: any(), names: Vec::new() };
-        Rules { resources: vec![resources], paths: vec![PathRule { verbs: any(), paths: any() }], incomplete: false }
+        AuthFuture::ready(RulesReview {
+            resource_rules: vec![resources],
+            non_resource_rules: vec![NonResourceRule { verbs: any(), paths: any() }],
+            incomplete: false,
+            error: None,
+        })
     }
 }

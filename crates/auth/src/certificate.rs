@@ -1,5 +1,6 @@
-//! Client certificates: the common name is the user, the organizations are the groups (upstream: `x509.CommonNameUserConversion`).
-//! A verification costs more than all the rest of a small request, so that its good outcome is kept for some seconds.
+//! Client certificates: the common name is the user, the organizations are the groups (upstream: `authentication/request/x509`,
+//! `CommonNameUserConversion`). Verification costs more than the rest of a small request, so a success is cached for some
+//! seconds.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,67 +11,71 @@ use rustls_pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::{AuthenticationError, Authenticator, Credentials, UserInfo};
+use crate::authenticate::AuthenticationResult;
+use crate::{AuthFuture, AuthenticationError, AuthenticationRequest, Authenticator, UserInfo};
 
-/// Where it is said by which credential someone is known.
+/// The extra attribute that names the credential.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-/// How long a certificate that was found good is not looked at again: so much later than it expires it may be accepted.
-const KEPT: Duration = Duration::from_secs(10);
-/// How many certificates are remembered.
-const REMEMBERED: usize = 4096;
+/// How long a verified chain is accepted without another verification, so also how long after its expiry.
+const CACHE_TTL: Duration = Duration::from_secs(10);
+/// Maximum number of cached chains.
+const CACHE_SIZE: usize = 4096;
 
-/// Checks a certificate chain (leaf first) against the authorities that are trusted, now. Says why it is not good.
-pub type Verify = Box<dyn Fn(&CertificateDer<'_>, &[CertificateDer<'_>]) -> Result<(), String> + Send + Sync>;
+/// Verifies a certificate chain (leaf first) against the trusted authorities, at the current time. The error is the reason.
+pub type VerifyCertificate =
+    Box<dyn Fn(&CertificateDer<'_>, &[CertificateDer<'_>]) -> Result<(), String> + Send + Sync>;
 
-/// Knows senders by their client certificate.
+/// Authenticates users by their client certificate.
 pub struct ClientCertificateAuthenticator {
-    verify: Verify,
-    /// By the leaf's bytes.
-    known: RwLock<HashMap<Box<[u8]>, Known>>,
+    verify: VerifyCertificate,
+    /// Verified chains by the bytes of the leaf.
+    cache: RwLock<HashMap<Box<[u8]>, CachedChain>>,
 }
 
-/// A chain that was found good.
-struct Known {
-    rest: Vec<CertificateDer<'static>>,
+/// A verified chain.
+struct CachedChain {
+    intermediates: Vec<CertificateDer<'static>>,
     user: UserInfo,
-    until: Instant,
+    expires: Instant,
 }
 
 impl ClientCertificateAuthenticator {
     /// An authenticator that trusts the certificates that `verify` accepts.
     #[must_use]
-    pub fn new(verify: Verify) -> Self {
-        Self { verify, known: RwLock::default() }
+    pub fn new(verify: VerifyCertificate) -> Self {
+        Self { verify, cache: RwLock::default() }
     }
 
-    /// Who was found to hold this chain a moment ago.
-    fn recall(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: Instant) -> Option<UserInfo> {
-        let known = self.known.read();
-        let found = known.get(leaf.as_ref())?;
-        (now < found.until && found.rest == rest).then(|| found.user.clone())
+    fn cached(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: Instant,
+    ) -> Option<UserInfo> {
+        let cache = self.cache.read();
+        let chain = cache.get(leaf.as_ref())?;
+        (now < chain.expires && chain.intermediates == intermediates).then(|| chain.user.clone())
     }
 
-    fn remember(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], user: &UserInfo, now: Instant) {
-        let mut known = self.known.write();
-        if known.len() >= REMEMBERED {
-            known.retain(|_, known| now < known.until);
+    fn store(&self, leaf: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>], user: &UserInfo, now: Instant) {
+        let mut cache = self.cache.write();
+        if cache.len() >= CACHE_SIZE {
+            cache.retain(|_, chain| now < chain.expires);
         }
-        if known.len() < REMEMBERED {
-            let rest = rest.iter().map(|c| c.clone().into_owned()).collect();
-            let found = Known { rest, user: user.clone(), until: now + KEPT };
-            known.insert(leaf.as_ref().into(), found);
+        if cache.len() < CACHE_SIZE {
+            let intermediates = intermediates.iter().map(|c| c.clone().into_owned()).collect();
+            let chain = CachedChain { intermediates, user: user.clone(), expires: now + CACHE_TTL };
+            cache.insert(leaf.as_ref().into(), chain);
         }
     }
-}
 
-impl Authenticator for ClientCertificateAuthenticator {
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<UserInfo>, AuthenticationError> {
-        let Some((leaf, rest)) = credentials.certificates.split_first() else { return Ok(None) };
+    fn verify(&self, request: &AuthenticationRequest<'_>) -> AuthenticationResult {
+        let Some((leaf, intermediates)) = request.certificates.split_first() else { return Ok(None) };
         let now = Instant::now();
-        if let Some(user) = self.recall(leaf, rest, now) {
-            return Ok(Some(user));
+        if let Some(user) = self.cached(leaf, intermediates, now) {
+            return Ok(Some(user.into()));
         }
-        (self.verify)(leaf, rest).map_err(AuthenticationError)?;
+        (self.verify)(leaf, intermediates).map_err(AuthenticationError)?;
         let (_, certificate) = X509Certificate::from_der(leaf).map_err(|e| AuthenticationError(e.to_string()))?;
         let subject = certificate.subject();
         let name = subject.iter_common_name().next().and_then(|a| a.as_str().ok()).unwrap_or_default();
@@ -81,8 +86,14 @@ impl Authenticator for ClientCertificateAuthenticator {
         let fingerprint: String = Sha256::digest(leaf).iter().map(|byte| format!("{byte:02x}")).collect();
         let extra = vec![(CREDENTIAL_ID.into(), vec![Str::from(format!("X509SHA256={fingerprint}"))])];
         let user = UserInfo { name: name.into(), uid: Str::default(), groups, extra };
-        self.remember(leaf, rest, &user, now);
-        Ok(Some(user))
+        self.store(leaf, intermediates, &user, now);
+        Ok(Some(user.into()))
+    }
+}
+
+impl Authenticator for ClientCertificateAuthenticator {
+    fn authenticate<'a>(&'a self, request: &'a AuthenticationRequest<'a>) -> AuthFuture<'a, AuthenticationResult> {
+        AuthFuture::ready(self.verify(request))
     }
 }
 
@@ -91,6 +102,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use http::HeaderMap;
     use rcgen::{CertificateParams, DnType, KeyPair};
 
     use super::*;
@@ -102,25 +114,26 @@ mod tests {
         params.self_signed(&KeyPair::generate().unwrap()).unwrap().into()
     }
 
-    /// Shows each chain in turn to one authenticator, which trusts what `good` says: who it is, and how many were
-    /// verified so far.
-    fn check(good: fn(usize) -> bool, chains: &[(&[CertificateDer<'static>], Option<&str>, usize)]) {
+    /// Presents each chain in turn to one authenticator, for which the `n`th verification succeeds if `succeeds(n)`. Each
+    /// row is a chain, the user, and the number of verifications so far.
+    fn check(succeeds: fn(usize) -> bool, chains: &[(&[CertificateDer<'static>], Option<&str>, usize)]) {
         let verified = Arc::new(AtomicUsize::new(0));
         let counter = verified.clone();
         let authenticator = ClientCertificateAuthenticator::new(Box::new(move |_, _| {
-            if good(counter.fetch_add(1, Ordering::Relaxed)) { Ok(()) } else { Err("not good".to_owned()) }
+            if succeeds(counter.fetch_add(1, Ordering::Relaxed)) { Ok(()) } else { Err("not good".to_owned()) }
         }));
         for (certificates, name, count) in chains {
-            let credentials = Credentials { certificates, authorization: None };
-            let who = authenticator.authenticate(&credentials).ok().flatten();
-            assert_eq!(who.as_ref().map(|who| who.name.as_str()), *name);
-            assert!(who.is_none_or(|who| who.groups == ["group"]));
+            let headers = HeaderMap::new();
+            let request = AuthenticationRequest { certificates, headers: &headers, audiences: &[] };
+            let user = authenticator.verify(&request).ok().flatten().map(|authentication| authentication.user);
+            assert_eq!(user.as_ref().map(|user| user.name.as_str()), *name);
+            assert!(user.is_none_or(|user| user.groups == ["group"]));
             assert_eq!(verified.load(Ordering::Relaxed), *count);
         }
     }
 
     #[test]
-    fn verified_once() {
+    fn a_chain_is_verified_once_while_it_is_cached() {
         let (a, b) = (certificate("a"), certificate("b"));
         let (alone, other, with_b) = ([a.clone()], [b.clone()], [a, b]);
         check(
@@ -137,24 +150,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_good_is_not_remembered() {
+    fn a_failed_verification_is_not_cached() {
         let alone = [certificate("a")];
         check(|n| n == 1, &[(&alone, None, 1), (&alone, Some("a"), 2), (&alone, Some("a"), 2)]);
     }
 
     #[test]
-    fn remembers_a_bounded_number() {
+    fn the_cache_is_bounded_and_entries_expire() {
         let authenticator = ClientCertificateAuthenticator::new(Box::new(|_, _| Ok(())));
         let now = Instant::now();
-        for number in 0..REMEMBERED + 10 {
+        for number in 0..CACHE_SIZE + 10 {
             let leaf = CertificateDer::from(number.to_be_bytes().to_vec());
-            authenticator.remember(&leaf, &[], &UserInfo::default(), now);
+            authenticator.store(&leaf, &[], &UserInfo::default(), now);
         }
-        assert_eq!(authenticator.known.read().len(), REMEMBERED);
+        assert_eq!(authenticator.cache.read().len(), CACHE_SIZE);
         let leaf = CertificateDer::from(vec![1]);
-        authenticator.remember(&leaf, &[], &UserInfo::default(), now + KEPT);
-        assert_eq!(authenticator.known.read().len(), 1);
-        assert!(authenticator.recall(&leaf, &[], now + KEPT).is_some());
-        assert!(authenticator.recall(&leaf, &[], now + KEPT * 2).is_none());
+        authenticator.store(&leaf, &[], &UserInfo::default(), now + CACHE_TTL);
+        assert_eq!(authenticator.cache.read().len(), 1);
+        assert!(authenticator.cached(&leaf, &[], now + CACHE_TTL).is_some());
+        assert!(authenticator.cached(&leaf, &[], now + CACHE_TTL * 2).is_none());
     }
 }

@@ -4,20 +4,21 @@ use std::collections::HashMap;
 
 use pintle_value::Str;
 
-use crate::{AuthenticationError, Authenticator, Credentials, UserInfo};
+use crate::authenticate::AuthenticationResult;
+use crate::{AuthFuture, AuthenticationError, AuthenticationRequest, Authenticator, UserInfo};
 
-/// The file is not as it must be.
+/// An error in a token file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
-    /// A line with too few columns.
+    /// A line has too few columns.
     #[error("line {line}: a token line must have at least 3 columns (token, user name, user uid), found {columns}")]
     TooFewColumns {
         /// The line, counted from 1.
         line: usize,
-        /// How many columns it has.
+        /// The number of its columns.
         columns: usize,
     },
-    /// A line whose quotes do not close.
+    /// A quoted field is not closed.
     #[error("line {line}: a quoted field does not end")]
     OpenQuote {
         /// The line, counted from 1.
@@ -25,15 +26,14 @@ pub enum TokenFileError {
     },
 }
 
-/// Knows senders by tokens of a file that was read at start.
+/// Authenticates users by the tokens of a file that was read at start (`--token-auth-file`).
 #[derive(Clone, Debug, Default)]
 pub struct TokenFileAuthenticator {
     tokens: HashMap<String, UserInfo>,
 }
 
 impl TokenFileAuthenticator {
-    /// Reads the file's text. Empty lines and empty tokens are passed over; of a token that stands there twice, the
-    /// last line counts.
+    /// Parses the text of a file. Empty lines and empty tokens are skipped; of a duplicate token, the last line counts.
     ///
     /// # Errors
     /// A line is malformed.
@@ -60,7 +60,7 @@ impl TokenFileAuthenticator {
     }
 }
 
-/// The fields of a line of CSV (RFC 4180); spaces around them do not count. `None` if a quote does not close.
+/// The trimmed fields of a CSV line (RFC 4180). `None` if a quoted field is not closed.
 fn columns(line: &str) -> Option<Vec<String>> {
     let mut columns = Vec::new();
     let mut field = String::new();
@@ -86,13 +86,13 @@ fn columns(line: &str) -> Option<Vec<String>> {
 }
 
 impl Authenticator for TokenFileAuthenticator {
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<UserInfo>, AuthenticationError> {
-        let Some(token) = credentials.bearer() else { return Ok(None) };
-        // A look-up by hash does not tell by its time how much of a token was right.
-        match self.tokens.get(token) {
-            Some(user) => Ok(Some(user.clone())),
+    fn authenticate<'a>(&'a self, request: &'a AuthenticationRequest<'a>) -> AuthFuture<'a, AuthenticationResult> {
+        let Some(token) = request.bearer_token() else { return AuthFuture::ready(Ok(None)) };
+        // A look-up by hash does not reveal by its timing how much of a token was right.
+        AuthFuture::ready(match self.tokens.get(token) {
+            Some(user) => Ok(Some(user.clone().into())),
             None => Err(AuthenticationError("invalid bearer token".to_owned())),
-        }
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_cache::{EventStream, WatchCache};
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry, Resource};
+use pintle_registry::{ApiError, BoxFuture, DeletionPropagation, GroupResource, Registry, Resource};
 use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 use tokio::sync::watch;
@@ -23,17 +23,6 @@ pub struct ObjectRef {
     pub name: String,
 }
 
-/// What becomes of the dependents of an object that is deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
-    /// They lose their owner.
-    Orphan,
-    /// They are deleted after it.
-    Background,
-    /// They are deleted before it.
-    Foreground,
-}
-
 /// How an object is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteRequest {
@@ -42,7 +31,7 @@ pub struct DeleteRequest {
     /// The revision that it has to have.
     pub revision: u64,
     /// What becomes of its dependents.
-    pub propagation: Propagation,
+    pub propagation: DeletionPropagation,
 }
 
 /// What controllers see of a cluster, and what they can do to it. Everything is done as the server itself: nobody's

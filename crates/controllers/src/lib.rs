@@ -15,8 +15,8 @@ mod reconciler;
 mod tokens;
 mod work_queue;
 
-pub use apiserver::{ApiServer, SYSTEM_NAMESPACES, ServerIdentity};
-pub use client::{ClusterClient, DeleteRequest, ObjectRef, Propagation, UpdateFn};
+pub use apiserver::{SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration};
+pub use client::{ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
 pub use fixtures::fixtures;
 pub use garbage::garbage;
 pub use namespaces::namespaces;

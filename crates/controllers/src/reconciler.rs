@@ -6,13 +6,13 @@ use std::sync::{Arc, Weak};
 
 use futures_util::future::{join_all, select_all};
 use pintle_cache::{Event, KeyRange, WatchCache, WatchScope, Watcher};
-use pintle_registry::{ApiError, GroupResource};
+use pintle_registry::{ApiError, DeletionPropagation, GroupResource};
 use pintle_value::{Str, Value};
 use tokio::sync::watch;
 
 use crate::objects::{find, watch_cache_of};
 use crate::work_queue::WorkQueue;
-use crate::{ClusterClient, DeleteRequest, ObjectRef, Propagation, others};
+use crate::{ClusterClient, DeleteRequest, ObjectRef, others};
 
 /// Where there is to be an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl DesiredObject {
             (Some(Diff::Replace), Some(found)) => {
                 let revision = found.resource_version().parse().unwrap_or_default();
                 let deletion =
-                    DeleteRequest { uid: found.uid().into(), revision, propagation: Propagation::Background };
+                    DeleteRequest { uid: found.uid().into(), revision, propagation: DeletionPropagation::Background };
                 client.delete(place, deletion).await?;
             }
             (Some(_), _) => {

@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 use pintle_cache::{Event, KeyRange, Object, WatchCache, WatchScope, Watcher};
-use pintle_registry::{ApiError, GroupResource};
+use pintle_registry::{ApiError, DeletionPropagation, GroupResource};
 use pintle_value::{Str, Value};
 
 use crate::objects::{find, tree, watch_cache_of};
 use crate::work_queue::WorkQueue;
-use crate::{ClusterClient, DeleteRequest, ObjectRef, Propagation, others};
+use crate::{ClusterClient, DeleteRequest, ObjectRef, others};
 
 /// The type of secrets that are tokens.
 const TYPE: &str = "kubernetes.io/service-account-token";
@@ -99,7 +99,7 @@ async fn look_at_token(client: &Arc<dyn ClusterClient>, place: &ObjectRef) -> Re
         return Ok(false);
     }
     let uid = tree(&secret).map_or_else(Str::default, |secret| secret.uid().into());
-    let deletion = DeleteRequest { uid, revision: secret.revision, propagation: Propagation::Background };
+    let deletion = DeleteRequest { uid, revision: secret.revision, propagation: DeletionPropagation::Background };
     client.clone().delete(place.clone(), deletion).await?;
     Ok(true)
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pintle_admission::AdmissionConfiguration;
 use pintle_auth::{
     AlwaysAllow, Authenticator, ClientCertificateAuthenticator, TokenFileAuthenticator, TokenFileError,
     UnionAuthenticator,
@@ -12,7 +13,9 @@ use pintle_auth::{
 use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
 use pintle_server::http::{Listener, TlsError, server_config, verifier};
-use pintle_server::{Cluster, ClusterError, Component, ControllerOptions, Cors, Settings, service_address};
+use pintle_server::{
+    AccessControl, ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, service_address,
+};
 use pintle_store::{Clock, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock};
 use rustls::pki_types::UnixTime;
 use tokio::sync::watch;
@@ -102,7 +105,7 @@ impl Default for Options {
             tokens: None,
             window: HistoryLimits::default(),
             encoding_cache: ENCODING_CACHE_MIB << 20,
-            components: Component::usual(),
+            components: Component::defaults(),
             min_request_timeout: MIN_REQUEST_TIMEOUT,
             gates: Gates::default(),
             cors_allowed_origins: Vec::new(),
@@ -158,7 +161,7 @@ pub struct Server {
     pub kubeconfig_path: Option<PathBuf>,
     /// How long the start took.
     pub start_time: Duration,
-    cluster: Arc<Cluster>,
+    api_server: Arc<ApiServer>,
     store: Arc<dyn Store>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -193,18 +196,21 @@ impl Server {
         let bind = |error| StartError::Bind { address, error };
         let listener = Listener::bind(address, tls).await.map_err(bind)?;
         let address = listener.address().map_err(bind)?;
-        let cluster = Cluster::start(Settings {
+        let api_server = ApiServer::start(ClusterConfig {
             store: store.clone(),
-            window: options.window,
+            history: options.window,
             encoding_cache: options.encoding_cache,
             clock: options.clock.clone(),
             min_request_timeout: options.min_request_timeout,
-            authenticator: Box::new(UnionAuthenticator(authenticators)),
-            authorizer: Box::new(AlwaysAllow),
+            access: Box::new(|_| AccessControl {
+                authenticator: Box::new(UnionAuthenticator(authenticators)),
+                authorizer: Box::new(AlwaysAllow),
+            }),
+            admission: AdmissionConfiguration::default(),
             components: options.components,
             gates: options.gates,
             cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
-            controller_options: ControllerOptions {
+            controllers: ControllerOptions {
                 controllers: options.controllers,
                 fixtures: (options.controllers && options.fixtures).then(|| certificates.authority.certificate.clone()),
                 port: address.port(),
@@ -223,14 +229,14 @@ impl Server {
             write_private(path, &text)?;
         }
         let stop = watch::Sender::new(false);
-        let task = tokio::spawn(listener.serve(cluster.clone(), stop.subscribe(), GRACE));
+        let task = tokio::spawn(listener.serve(api_server.clone(), stop.subscribe(), GRACE));
         Ok(Self {
             url,
             certificates,
             kubeconfig: text,
             kubeconfig_path: path,
             start_time: started.elapsed(),
-            cluster,
+            api_server,
             store,
             stop,
             task,
@@ -249,7 +255,7 @@ impl Server {
     /// # Errors
     /// The store cannot be closed cleanly. Nothing that was acknowledged is lost.
     pub async fn stop(self) -> Result<(), pintle_store::Error> {
-        if tokio::time::timeout(GRACE, self.cluster.leave()).await.is_err() {
+        if tokio::time::timeout(GRACE, self.api_server.deregister()).await.is_err() {
             tracing::warn!("the cluster is not told that the server goes");
         }
         self.stop.send_replace(true);

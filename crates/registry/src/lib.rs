@@ -4,6 +4,7 @@
 
 mod backing;
 mod definition;
+mod deletion;
 mod error;
 mod names;
 mod reset_fields;
@@ -19,6 +20,7 @@ pub use pintle_apply::set::Filter;
 
 pub use backing::{Action, Backing, Collection, Computed, Review};
 pub use definition::DefinitionSource;
+pub use deletion::DeletionPropagation;
 pub use error::{ApiError, Cause, ErrorReason, RetryAfter};
 pub use names::{GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use reset_fields::ResetFields;

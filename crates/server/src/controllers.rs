@@ -7,8 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pintle_cache::{EventStream, WatchCache};
 use pintle_controllers::{
-    ApiServer, ClusterClient, DeleteRequest, ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, UpdateFn,
-    fixtures, garbage, namespaces, tokens,
+    ClusterClient, DeleteRequest, ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration,
+    UpdateFn, fixtures, garbage, namespaces, tokens,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -45,7 +45,7 @@ pub fn service_address() -> String {
 /// What is done until the cluster is left.
 pub(crate) struct RunningControllers {
     leaving: watch::Sender<bool>,
-    server: ApiServer,
+    server: ServerRegistration,
     /// Keeps objects there.
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -58,7 +58,7 @@ impl RunningControllers {
         let run = uuid::Uuid::new_v4().to_string();
         let hostname = controller_options.hostname.as_ref().filter(|_| gates.is_enabled(Feature::API_SERVER_IDENTITY));
         let identity = hostname.map(|hostname| ServerIdentity::new(hostname, &run, peer));
-        let server = ApiServer { service, endpoint: controller_options.endpoint, identity };
+        let server = ServerRegistration { service, endpoint: controller_options.endpoint, identity };
         Self { leaving: watch::Sender::new(false), server, task: Mutex::default() }
     }
 
@@ -72,13 +72,13 @@ impl RunningControllers {
         reconciler.settle(&client, &SYSTEM_NAMESPACES).await;
         let (client, server) = (Arc::downgrade(&client), self.server.clone());
         if controller_options.controllers {
-            let (client, mut closing) = (client.clone(), cluster.closing.subscribe());
+            let (client, shutdown) = (client.clone(), cluster.shutdown());
             tokio::spawn(async move {
                 tokio::select! {
                     ((), (), ()) = async {
                         tokio::join!(namespaces(client.clone()), garbage(client.clone()), tokens(client.clone()))
                     } => {}
-                    _ = closing.wait_for(|closing| *closing) => {}
+                    () = shutdown => {}
                 }
             });
         }
@@ -90,16 +90,15 @@ impl RunningControllers {
     }
 }
 
-impl Cluster {
-    /// Says that the server goes, before it does: nothing is kept there any more, and nothing leads to it. To be called
-    /// while the store can still be written.
-    pub async fn leave(self: Arc<Self>) {
-        self.running_controllers.leaving.send_replace(true);
-        let task = self.running_controllers.task.lock().take();
+impl RunningControllers {
+    /// Stops reconciling the server's own objects, then withdraws the server from the cluster.
+    pub(crate) async fn stop(&self, cluster: &Arc<Cluster>) {
+        self.leaving.send_replace(true);
+        let task = self.task.lock().take();
         if let Some(task) = task {
             let _ = task.await;
-            let client: Arc<dyn ClusterClient> = self.clone();
-            self.running_controllers.server.leave(&client).await;
+            let client: Arc<dyn ClusterClient> = cluster.clone();
+            self.server.leave(&client).await;
         }
     }
 }
@@ -110,7 +109,7 @@ impl ClusterClient for Cluster {
     }
 
     fn kinds(&self) -> watch::Receiver<()> {
-        self.kinds_change.subscribe()
+        self.registry_changed.subscribe()
     }
 
     fn watch_cache(&self, resource: &Resource) -> Option<Arc<WatchCache>> {
@@ -134,7 +133,7 @@ impl ClusterClient for Cluster {
     }
 
     fn creates_have_ended(self: Arc<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async move { drop(self.creates.write().await) })
+        Box::pin(async move { drop(self.pending_creates.write().await) })
     }
 
     fn create(self: Arc<Self>, resource: GroupResource, object: Value) -> BoxFuture<'static, Result<(), ApiError>> {
@@ -150,7 +149,7 @@ impl ClusterClient for Cluster {
     }
 
     fn delete(self: Arc<Self>, place: ObjectRef, deletion: DeleteRequest) -> BoxFuture<'static, Result<(), ApiError>> {
-        Box::pin(async move { InternalClient(self).delete_as_asked(&place, &deletion).await })
+        Box::pin(async move { InternalClient(self).delete_with(&place, &deletion).await })
     }
 
     fn change(

@@ -67,7 +67,7 @@ impl Definitions {
     /// # Errors
     /// They cannot be read.
     pub(crate) async fn follow(mut self, cluster: &Arc<Cluster>) -> Result<(), ApiError> {
-        let hub = cluster.stored(&definitions())?;
+        let hub = cluster.hub_of(&definitions())?;
         let watch_cache = cluster.watch_cache(&hub)?;
         let from = cluster.catch_up().await?;
         let mut watcher = watch_cache.watch(WatchScope::All, from);
@@ -82,7 +82,7 @@ impl Definitions {
         cluster.publish(groups.map(|group| (group.clone(), self.records(&group))));
         let unsettled = self.kinds.iter().filter(|(_, kind)| !kind.settled);
         let names: Vec<Str> = unsettled.map(|(name, _)| name.clone()).collect();
-        let (weak, mut closing) = (Arc::downgrade(cluster), cluster.closing.subscribe());
+        let (weak, mut closing) = (Arc::downgrade(cluster), cluster.shutting_down.subscribe());
         tokio::spawn(async move {
             for name in names {
                 let Some(cluster) = weak.upgrade() else { return };
@@ -319,7 +319,7 @@ impl Definitions {
             // Others may write to the definition and to its objects at the same time.
             while let Err(error) = clean_up(&weak, &name, resource.as_ref()).await {
                 let gone = matches!(error, ApiError::NotFound { .. } | ApiError::NoSuchPath);
-                let Some(cluster) = weak.upgrade().filter(|cluster| !gone && !*cluster.closing.borrow()) else {
+                let Some(cluster) = weak.upgrade().filter(|cluster| !gone && !cluster.is_shutting_down()) else {
                     return;
                 };
                 tracing::info!(%error, %name, "the objects of a definition are not all gone yet");
@@ -347,7 +347,7 @@ async fn clean_up(cluster: &Weak<Cluster>, name: &str, resource: Option<&Arc<Res
     };
     say(cluster, name, &done).await?;
     let Some(cluster) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
-    InternalClient(cluster).remove_finalizer(&definitions(), "", name, CLEANUP_FINALIZER).await
+    InternalClient(cluster).remove_finalizer(&definitions(), ("", name), CLEANUP_FINALIZER).await
 }
 
 fn is_built_in(cluster: &Weak<Cluster>, resource: &Resource) -> Result<bool, ApiError> {

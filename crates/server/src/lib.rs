@@ -1,35 +1,34 @@
-//! The API over HTTP: what a request is about, who sends it and whether they may, and the handlers that read from the
-//! cache and write through the guaranteed-update loop to the store. [`Cluster`] is one logical cluster with all that
-//! belongs to it; [`pipeline`] is the way of a request through the house.
+//! The API over HTTP. The modules are layers; each one uses only those above it in this list:
+//!
+//! 1. `http`: sockets, TLS, connections, bodies
+//! 2. `request`: what a request says
+//! 3. `cluster`: the handles that everything shares
+//! 4. `access`, `context`: who sends a request, and everything known about it
+//! 5. `encode`, `conversion`, `represent`: objects at versions, and what they look like on the wire
+//! 6. `read`, then `write`: get, list and watch from the watch cache; writes through the guaranteed update
+//! 7. `handlers`: which operation a request asks for
+//! 8. `pipeline`: the path of every request
+//! 9. `controllers`, `definitions`, `startup`: what runs without a request, and [`ApiServer`], which ties all together
 
+mod access;
 mod cluster;
-mod components;
+mod context;
 mod controllers;
-mod cors;
-mod custom;
+mod conversion;
 mod definitions;
-mod discovery;
-mod documents;
-mod health;
+mod encode;
+mod handlers;
 pub mod http;
-mod metrics;
-mod negotiate;
-mod object_index;
-mod openapi;
-pub mod pipeline;
-mod query;
+mod pipeline;
 mod read;
 mod represent;
 mod request;
-mod status;
-mod stored;
-mod version;
-mod versions;
-mod warnings;
+mod startup;
 mod write;
 
-pub use cluster::{Cluster, ClusterError, Settings};
-pub use components::Component;
+pub use access::AccessControl;
+pub use cluster::{Cluster, Component};
 pub use controllers::{ControllerOptions, service_address};
-pub use cors::Cors;
-pub use version::version;
+pub use handlers::version;
+pub use http::Cors;
+pub use startup::{AccessBuilder, ApiServer, ClusterConfig, ClusterError};

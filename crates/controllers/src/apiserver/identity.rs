@@ -6,13 +6,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pintle_cache::KeyRange;
-use pintle_registry::{ApiError, GroupResource};
+use pintle_registry::{ApiError, DeletionPropagation, GroupResource};
 use pintle_value::time::{Duration as Lasting, Time};
 use pintle_value::{Value, object};
 use sha2::{Digest, Sha256};
 
 use crate::objects::{find, tree, watch_cache_of};
-use crate::{ClusterClient, DeleteRequest, ObjectRef, Propagation};
+use crate::{ClusterClient, DeleteRequest, ObjectRef};
 
 const NAMESPACE: &str = "kube-system";
 /// What the lease is of, as its label says.
@@ -130,7 +130,7 @@ fn base32(bytes: &[u8]) -> String {
 
 async fn delete(client: &Arc<dyn ClusterClient>, lease: &Value) {
     let revision = lease.resource_version().parse().unwrap_or_default();
-    let deletion = DeleteRequest { uid: lease.uid().into(), revision, propagation: Propagation::Background };
+    let deletion = DeleteRequest { uid: lease.uid().into(), revision, propagation: DeletionPropagation::Background };
     match client.clone().delete(place(lease.name()), deletion).await {
         // It was renewed or deleted meanwhile.
         Ok(()) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => {}

@@ -20,7 +20,7 @@ pub const SYSTEM_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-no
 
 /// A server, as its clients see it.
 #[derive(Clone, Debug)]
-pub struct ApiServer {
+pub struct ServerRegistration {
     /// The service `kubernetes`, as it is made.
     pub service: Value,
     /// Where clients in the cluster reach the server, if that is to be told.
@@ -29,7 +29,7 @@ pub struct ApiServer {
     pub identity: Option<ServerIdentity>,
 }
 
-impl ApiServer {
+impl ServerRegistration {
     /// The objects that it keeps there.
     #[must_use]
     pub fn objects(&self) -> Vec<DesiredObject> {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use pintle_cache::Object;
-use pintle_registry::{ApiError, GroupVersionKind, Resource, Scope};
+use pintle_registry::{ApiError, DeletionPropagation, GroupVersionKind, Resource, Scope};
 use pintle_value::metadata::{FOREGROUND, ORPHAN};
 use pintle_value::{Str, Value};
 
 use super::facts::{Owner, OwnerReferences};
 use super::graph::Item;
 use crate::ClusterClient;
-use crate::client::{DeleteRequest, ObjectRef, Propagation};
+use crate::client::{DeleteRequest, ObjectRef};
 use crate::work_queue::ReconcileResult;
 
 /// Dependents that lose their owner at a time.
@@ -120,11 +120,11 @@ pub(super) async fn look(
                 // A circle: nobody waits for this one any more.
                 change(client, &subject.item, &subject.resource, unblocked).await?;
             }
-            Propagation::Foreground
+            DeletionPropagation::Foreground
         }
-        [true, _] => Propagation::Orphan,
-        [_, true] => Propagation::Foreground,
-        _ => Propagation::Background,
+        [true, _] => DeletionPropagation::Orphan,
+        [_, true] => DeletionPropagation::Foreground,
+        _ => DeletionPropagation::Background,
     };
     let Some(object) = current(client, &subject.item, &subject.resource) else { return Ok(ReconcileResult::Done) };
     let deletion = DeleteRequest { uid: facts.uid.clone(), revision: object.revision, propagation };

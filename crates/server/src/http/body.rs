@@ -10,9 +10,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use super::Data;
-use super::produce::{CpuPermits, Produce, PullBody};
-use super::written::{BodySender, PushBody};
+use super::Chunk;
+use super::pull_body::{BodySource, CpuPermits, PullBody};
+use super::push_body::{BodySender, PushBody};
 
 /// The body of an answer.
 pub enum Body {
@@ -26,11 +26,11 @@ pub enum Body {
 
 impl Body {
     /// A body that is made piece by piece; whole, and so with a length, where one piece is all.
-    pub async fn from_producer(mut producer: Box<dyn Produce>, cpu_permits: &CpuPermits) -> Self {
-        match poll_fn(|cx| producer.poll_next(cx)).await {
+    pub async fn from_source(mut source: Box<dyn BodySource>, cpu_permits: &CpuPermits) -> Self {
+        match poll_fn(|cx| source.poll_next(cx)).await {
             None => Self::empty(),
-            Some(Ok(first)) if producer.is_done() => Body::Whole(first),
-            first => Body::PullBody(PullBody::new(first, producer, cpu_permits)),
+            Some(Ok(first)) if source.is_done() => Body::Whole(first),
+            first => Body::PullBody(PullBody::new(first, source, cpu_permits)),
         }
     }
 
@@ -64,10 +64,10 @@ impl<T: Into<Bytes>> From<T> for Body {
 }
 
 impl http_body::Body for Body {
-    type Data = Data;
+    type Data = Chunk;
     type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Data>, io::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Chunk>, io::Error>>> {
         match &mut *self {
             Body::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Body::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes).into())))),

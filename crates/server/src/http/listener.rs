@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use super::Response;
-use crate::pipeline::BoxFuture;
+use pintle_registry::BoxFuture;
 
 /// How long a client may take for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);

@@ -1,18 +1,22 @@
 //! HTTP itself: sockets, TLS, connections, bodies. What a request means is decided elsewhere.
 
 mod body;
-mod data;
+mod chunk;
+pub(crate) mod cors;
 mod listener;
-mod produce;
+mod pull_body;
+mod push_body;
+mod response;
 mod tls;
-mod written;
 
 pub use body::Body;
-pub use data::{Data, Parts};
+pub use chunk::{Chunk, ChunkParts};
+pub use cors::Cors;
 pub use listener::{Handler, Listener, Peer};
-pub use produce::{CpuPermits, Produce, PullBody};
+pub use pull_body::{BodySource, CpuPermits, PullBody};
+pub use push_body::{BodySender, PushBody};
+pub(crate) use response::{page_not_found, text};
 pub use tls::{TlsError, server_config, verifier};
-pub use written::{BodySender, PushBody};
 
 /// An answer on its way out.
 pub type Response = http::Response<Body>;

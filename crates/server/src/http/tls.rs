@@ -63,7 +63,7 @@ pub fn server_config(
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|e| error("TLS", e))?
-        .with_client_cert_verifier(Arc::new(JudgeLater(client_ca)))
+        .with_client_cert_verifier(Arc::new(DeferredClientAuth(client_ca)))
         .with_single_cert(chain, key)
         .map_err(|e| error("serving certificate", e))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -73,9 +73,9 @@ pub fn server_config(
 
 /// Lets any client certificate through the handshake, once the client has proven to hold its key.
 #[derive(Debug)]
-struct JudgeLater(Arc<dyn ClientCertVerifier>);
+struct DeferredClientAuth(Arc<dyn ClientCertVerifier>);
 
-impl ClientCertVerifier for JudgeLater {
+impl ClientCertVerifier for DeferredClientAuth {
     fn offer_client_auth(&self) -> bool {
         true
     }

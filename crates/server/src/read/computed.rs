@@ -6,12 +6,12 @@ use std::sync::Arc;
 use http::StatusCode;
 use pintle_registry::{ApiError, Computed, Resource};
 
+use super::component_statuses;
 use super::list::select;
-use crate::components;
+use crate::context::RequestContext;
 use crate::http::Response;
-use crate::pipeline::RequestContext;
-use crate::query::ListOptions;
 use crate::represent::{ListHead, ResponseFormat, compress};
+use crate::request::query::ListOptions;
 
 /// Answers a get.
 pub(crate) async fn get(
@@ -21,7 +21,7 @@ pub(crate) async fn get(
 ) -> Result<Response, ApiError> {
     let form = ResponseFormat::negotiate(call, resource, false)?;
     let object = match source {
-        Computed::ComponentStatuses => components::get(&call.cluster, &call.info.name).await?,
+        Computed::ComponentStatuses => component_statuses::get(&call.cluster, &call.info.name).await?,
     };
     let body = form.body_of(object)?;
     Ok(compress(call, form.respond(StatusCode::OK, body)))
@@ -37,7 +37,7 @@ pub(crate) async fn list(
     let options = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &options)?;
     let mut objects = match source {
-        Computed::ComponentStatuses => components::list(&call.cluster).await,
+        Computed::ComponentStatuses => component_statuses::list(&call.cluster).await,
     };
     objects.retain(|object| selection.matches_tree(object));
     let body = form.list_of(&ListHead::default(), objects)?;

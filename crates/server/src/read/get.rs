@@ -6,12 +6,11 @@ use http::StatusCode;
 use pintle_cache::Object;
 use pintle_registry::{ApiError, Resource};
 
-use crate::cluster::object_key;
+use crate::cluster::{check_key, object_key};
+use crate::context::RequestContext;
 use crate::http::Response;
-use crate::pipeline::RequestContext;
-use crate::query::revision_parameter;
 use crate::represent::{ResponseFormat, compress};
-use crate::write::check_key;
+use crate::request::query::revision_parameter;
 
 /// Answers a get.
 pub(crate) async fn get(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
@@ -31,7 +30,7 @@ pub(crate) async fn get(call: &RequestContext, resource: &Arc<Resource>) -> Resu
         Some(revision) => super::wait_for(&call.cluster, revision).await?,
     }
     let object = find(call, resource)?;
-    let body = form.body(&form.view.show_one(&object).await?)?;
+    let body = form.body(&form.view.convert_one(&object).await?)?;
     Ok(compress(call, form.respond(StatusCode::OK, body)))
 }
 

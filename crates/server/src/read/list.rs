@@ -8,13 +8,13 @@ use pintle_registry::{ApiError, Resource, Scope};
 use pintle_selector::FieldSelector;
 use pintle_value::Str;
 
-use super::Selection;
 use super::continue_token::{self, Continue};
 use crate::cluster::Cluster;
+use crate::context::RequestContext;
+use crate::conversion::Selection;
 use crate::http::Response;
-use crate::pipeline::RequestContext;
-use crate::query::{ListOptions, VersionMatch, revision_parameter};
 use crate::represent::{ListHead, ResponseFormat, Source, Walk, compress};
+use crate::request::query::{ListOptions, VersionMatch, revision_parameter};
 
 /// Keys looked at at once.
 const STRIDE: usize = 512;
@@ -24,9 +24,9 @@ pub(crate) async fn list(call: &RequestContext, resource: &Arc<Resource>) -> Res
     let form = ResponseFormat::negotiate(call, resource, false)?;
     let options = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &options)?;
-    let reading = Reading::begin(&form, selection, &options).await?;
+    let reading = ListRead::begin(&form, selection, &options).await?;
     if reading.of_cache {
-        form.view.is_whole(&reading.watch_cache)?;
+        form.view.check_all_readable(&reading.watch_cache)?;
     }
     let of_cache = reading.of_cache;
     let (head, source) = match reading.limit {
@@ -38,14 +38,14 @@ pub(crate) async fn list(call: &RequestContext, resource: &Arc<Resource>) -> Res
             // Finds out now, not in the middle of the answer, whether the revision is still there.
             reading.page(reading.after.as_deref(), 1)?;
             reading.check_readable(&form, None)?;
-            let Reading { watch_cache, range, selection, at, after, pin, .. } = reading;
+            let ListRead { watch_cache, range, selection, at, after, pin, .. } = reading;
             let head = ListHead { revision: at.to_string(), ..ListHead::default() };
             let walk = Walk { watch_cache, range, selection, at, start: after, reached: None, done: false, _pin: pin };
             (head, Source::Walk(walk))
         }
     };
     let response = form.respond_list(&head, source).await;
-    Ok(compress(call, response.map_err(|error| if of_cache { form.view.unready(error) } else { error })?))
+    Ok(compress(call, response.map_err(|error| if of_cache { form.view.initializing_error(error) } else { error })?))
 }
 
 /// What a deletecollection is about: the objects, and the head of the list that has them.
@@ -61,9 +61,9 @@ pub(crate) async fn collect(
     if options.limit == 0 {
         options.limit = i64::MAX;
     }
-    let reading = Reading::begin(form, selection, &options).await?;
+    let reading = ListRead::begin(form, selection, &options).await?;
     if reading.of_cache {
-        form.view.is_whole(&reading.watch_cache)?;
+        form.view.check_all_readable(&reading.watch_cache)?;
     }
     reading.chunk(form, reading.limit.unwrap_or(usize::MAX)).await
 }
@@ -95,7 +95,7 @@ pub(crate) fn select(
 }
 
 /// A list under way: what of which state it shows. The state stays readable meanwhile.
-struct Reading {
+struct ListRead {
     watch_cache: Arc<WatchCache>,
     range: KeyRange,
     selection: Selection,
@@ -113,7 +113,7 @@ struct Reading {
     pin: RevisionPin,
 }
 
-impl Reading {
+impl ListRead {
     async fn begin(form: &ResponseFormat, selection: Selection, options: &ListOptions) -> Result<Self, ApiError> {
         let namespaced = form.resource.scope == Scope::Namespaced;
         let range = match options.continue_token.as_str() {
@@ -159,7 +159,7 @@ impl Reading {
 
     /// Why objects cannot be shown.
     fn told(&self, form: &ResponseFormat, error: ApiError) -> ApiError {
-        if self.of_cache { form.view.unready(error) } else { error }
+        if self.of_cache { form.view.initializing_error(error) } else { error }
     }
 
     fn expired(&self) -> ApiError {
@@ -191,7 +191,7 @@ impl Reading {
         loop {
             let page = self.page(after.as_deref(), stride)?;
             let found = if late {
-                form.view.show(page.objects).await.map_err(|error| self.told(form, error))?
+                form.view.convert_shared(page.objects).await.map_err(|error| self.told(form, error))?
             } else {
                 page.objects
             };

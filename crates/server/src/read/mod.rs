@@ -1,19 +1,16 @@
 //! Reading: get, list and watch, all from the cache.
 
+mod component_statuses;
 pub(crate) mod computed;
 mod continue_token;
-mod corrupt;
 mod get;
 mod lifetime;
 mod list;
-mod selection;
 mod watch;
 mod websocket;
 
 pub(crate) use get::{find, get};
-pub(crate) use lifetime::Lifetime;
 pub(crate) use list::{collect, list, select};
-pub(crate) use selection::Selection;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +19,8 @@ use pintle_cache::WatchCache;
 use pintle_registry::{ApiError, Resource};
 
 use crate::cluster::Cluster;
+use crate::context::RequestContext;
 use crate::http::Response;
-use crate::pipeline::RequestContext;
 
 /// How long a read waits for a revision that is about to come (upstream: the watch cache's `blockTimeout`).
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -9,15 +9,15 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use pintle_cache::{Event, KeyRange, Object, RevisionPin, TooOld, WatchCache, Watcher};
 use pintle_registry::{ApiError, Resource, Scope};
 
-use super::Selection;
 use super::lifetime::{Due, Lifetime, lasts};
 use super::list::select;
 use crate::cluster::Cluster;
-use crate::http::{Body, BodySender, Data, Response};
-use crate::negotiate::Transform;
-use crate::pipeline::RequestContext;
-use crate::query::{ListOptions, revision_parameter};
+use crate::context::RequestContext;
+use crate::conversion::Selection;
+use crate::http::{Body, BodySender, Chunk, Response};
 use crate::represent::ResponseFormat;
+use crate::request::negotiate::Transform;
+use crate::request::query::{ListOptions, revision_parameter};
 
 /// Frames go out in one write up to this size.
 const PIECE: usize = 64 * 1024;
@@ -26,7 +26,7 @@ const STRIDE: usize = 256;
 
 /// Answers a watch.
 pub(crate) async fn watch(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    if *call.cluster.closing.borrow() {
+    if call.cluster.is_shutting_down() {
         // An empty watch would make clients believe that they have to list again; this makes them wait for who comes.
         return Err(ApiError::TooManyRequests {
             message: "The apiserver is shutting down, please try again later.".to_owned(),
@@ -43,7 +43,7 @@ pub(crate) async fn watch(call: &RequestContext, resource: &Arc<Resource>) -> Re
 
     let bookmarks = options.allow_watch_bookmarks;
     let lasts = lasts(options.timeout_seconds, call.cluster.min_request_timeout);
-    let lifetime = call.cluster.lifetime(lasts, bookmarks);
+    let lifetime = Lifetime::begin(&call.cluster.clock, lasts, bookmarks);
     let mut stream = Stream {
         scope: selection.scope(namespaced, &form.hub),
         range: selection.range(namespaced),
@@ -51,7 +51,7 @@ pub(crate) async fn watch(call: &RequestContext, resource: &Arc<Resource>) -> Re
         watch_cache,
         form,
         selection,
-        outlet: BodySender::default(),
+        sender: BodySender::default(),
         delivered: 0,
     };
     // What is there comes first if the client asks for it, or if it comes in the old way without a revision.
@@ -68,22 +68,22 @@ pub(crate) async fn watch(call: &RequestContext, resource: &Arc<Resource>) -> Re
         },
         Some(revision) => revision,
     };
-    stream.form.view.is_whole(&stream.watch_cache)?;
+    stream.form.view.check_all_readable(&stream.watch_cache)?;
     if state_first {
         stream.is_ready(from).await?;
     }
     // Watching starts before the client hears that it does, and before the state is read: nothing is missed in between.
     let watcher = stream.watch_cache.watch_until_corrupt(stream.scope.clone(), from);
     let pin = state_first.then(|| call.cluster.cache.pin(from));
-    let mut closing = call.cluster.closing.subscribe();
+    let shutdown = call.cluster.shutdown();
     let gone = unserved(call.cluster.clone(), resource.clone());
     let form = stream.form.clone();
-    let body = Body::written(|outlet| {
-        stream.outlet = outlet;
+    let body = Body::written(|sender| {
+        stream.sender = sender;
         async move {
             tokio::select! {
                 _ = stream.run(watcher, lifetime, from, pin, initial == Some(true) && bookmarks) => {}
-                _ = closing.wait_for(|closing| *closing) => {}
+                () = shutdown => {}
                 () = gone => {}
             }
         }
@@ -96,7 +96,7 @@ async fn unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
     if resource.built_in {
         return std::future::pending().await;
     }
-    let mut changes = cluster.kinds_change.subscribe();
+    let mut changes = cluster.registry_changed.subscribe();
     let served = || {
         let registry = cluster.registry();
         let now = registry.resource(&resource.group, &resource.version, &resource.plural);
@@ -140,7 +140,7 @@ struct Stream {
     scope: pintle_cache::WatchScope,
     range: KeyRange,
     watch_cache: Arc<WatchCache>,
-    outlet: BodySender,
+    sender: BodySender,
     columns: bool,
     delivered: u64,
 }
@@ -177,7 +177,7 @@ impl Stream {
                         }
                     }
                     // Something has come that cannot be read, which nobody can be told of.
-                    Err(_) if self.form.view.is_whole(&self.watch_cache).is_err() => return Err(Over),
+                    Err(_) if self.form.view.check_all_readable(&self.watch_cache).is_err() => return Err(Over),
                     Err(TooOld { oldest }) => return self.too_old(from.max(self.delivered), oldest).await,
                 },
                 due = lifetime.next() => match due {
@@ -190,10 +190,10 @@ impl Stream {
 
     /// Finds out, before the client hears that it watches, whether what is there can be shown to it at all.
     async fn is_ready(&self, at: u64) -> Result<(), ApiError> {
-        if self.form.view.asks()
+        if self.form.view.uses_webhook()
             && let Ok(page) = self.watch_cache.page(&self.range, None, at, STRIDE)
         {
-            self.shown(page.objects).await.map_err(|error| self.form.view.unready(error))?;
+            self.shown(page.objects).await.map_err(|error| self.form.view.initializing_error(error))?;
         }
         Ok(())
     }
@@ -233,7 +233,7 @@ impl Stream {
     /// The events that the client selects; those that are pending go out in one write.
     async fn events(&mut self, events: &[Arc<Event>]) -> Result<(), Over> {
         let shown;
-        let events = if self.form.view.are_stored(events) {
+        let events = if self.form.view.are_at_version(events) {
             events
         } else {
             shown = self.shown_events(events).await?;
@@ -244,7 +244,7 @@ impl Stream {
         let mut failed = None;
         for event in events {
             self.delivered = event.revision;
-            let Some(kind) = self.selection.kind_of(event) else { continue };
+            let Some(kind) = self.selection.event_type(event) else { continue };
             match self.form.event(event, kind, std::mem::take(&mut self.columns)) {
                 Ok(frame) => {
                     bytes += frame.len();
@@ -257,11 +257,11 @@ impl Stream {
             }
             if bytes >= PIECE {
                 bytes = 0;
-                self.send(Data::of(std::mem::take(&mut frames))).await?;
+                self.send(Chunk::of(std::mem::take(&mut frames))).await?;
             }
         }
         if !frames.is_empty() {
-            self.send(Data::of(frames)).await?;
+            self.send(Chunk::of(frames)).await?;
         }
         match failed {
             Some(error) => self.fail(&error).await,
@@ -274,9 +274,9 @@ impl Stream {
         let view = &self.form.view;
         if !self.selection.is_late(view) {
             objects.retain(|object| self.selection.matches(object));
-            return view.show(objects).await;
+            return view.convert_shared(objects).await;
         }
-        let mut shown = view.show(objects).await?;
+        let mut shown = view.convert_shared(objects).await?;
         shown.retain(|object| self.selection.matches(object));
         Ok(shown)
     }
@@ -286,9 +286,9 @@ impl Stream {
     async fn shown_events(&self, events: &[Arc<Event>]) -> Result<Vec<Arc<Event>>, Over> {
         let view = &self.form.view;
         let late = self.selection.is_late(view);
-        let selected = |event: &&Arc<Event>| late || self.selection.kind_of(event).is_some();
+        let selected = |event: &&Arc<Event>| late || self.selection.event_type(event).is_some();
         let selected: Vec<Arc<Event>> = events.iter().filter(selected).cloned().collect();
-        view.show_events(&selected).await.map_err(|error| {
+        view.convert_events(&selected).await.map_err(|error| {
             tracing::warn!(%error, "a watch ends: objects cannot be shown at its version");
             Over
         })
@@ -331,8 +331,8 @@ impl Stream {
         Err(Over)
     }
 
-    async fn send(&self, piece: impl Into<Data>) -> Result<(), Over> {
-        self.outlet.put(piece.into()).await;
+    async fn send(&self, piece: impl Into<Chunk>) -> Result<(), Over> {
+        self.sender.send(piece.into()).await;
         Ok(())
     }
 }

@@ -17,8 +17,8 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
+use crate::context::RequestContext;
 use crate::http::{Body, Response};
-use crate::pipeline::RequestContext;
 
 /// The only version of the protocol.
 const VERSION: &str = "13";

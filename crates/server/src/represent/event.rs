@@ -9,42 +9,16 @@ use pintle_registry::ApiError;
 use pintle_schema::{Problems, normalise};
 use pintle_value::{Value, object};
 
-use super::encode::{Shape, encode, json};
 use super::{ListHead, ResponseFormat, partial};
-use crate::negotiate::{Encoding, MetaVersion, Transform};
-
-/// What an event says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EventKind {
-    /// The object is new to the watcher.
-    Added,
-    /// It changed.
-    Modified,
-    /// It is gone, or no longer what the watcher selects.
-    Deleted,
-    /// Nothing happened up to here.
-    Bookmark,
-    /// The watch is over.
-    Error,
-}
-
-impl EventKind {
-    const fn name(self) -> &'static str {
-        match self {
-            EventKind::Added => "ADDED",
-            EventKind::Modified => "MODIFIED",
-            EventKind::Deleted => "DELETED",
-            EventKind::Bookmark => "BOOKMARK",
-            EventKind::Error => "ERROR",
-        }
-    }
-}
+use crate::conversion::WatchEventType;
+use crate::encode::{Shape, encode, json};
+use crate::request::negotiate::{Encoding, MetaVersion, Transform};
 
 impl ResponseFormat {
     /// The frame of an event. `columns`: a table has to say its columns.
-    pub(crate) fn event(&self, event: &Event, kind: EventKind, columns: bool) -> Result<Bytes, ApiError> {
+    pub(crate) fn event(&self, event: &Event, kind: WatchEventType, columns: bool) -> Result<Bytes, ApiError> {
         let object = match kind {
-            EventKind::Deleted => event.previous.as_ref(),
+            WatchEventType::Deleted => event.previous.as_ref(),
             _ => event.object.as_ref(),
         };
         let Some(object) = object else { return Err(ApiError::Internal("an event without its object".to_owned())) };
@@ -68,15 +42,15 @@ impl ResponseFormat {
         if self.is_stored(Encoding::Protobuf) {
             let mut out = Vec::with_capacity(object.json.len());
             let mut written = Ok(());
-            protobuf::watch_frame(EventKind::Added.name(), &mut out, |out| {
+            protobuf::watch_frame(WatchEventType::Added.name(), &mut out, |out| {
                 written = self.write_object(out, |out| self.write_kept_message(object, out));
             });
             return written.map(|()| out.into());
         }
-        self.frame(object, object.revision, EventKind::Added, columns)
+        self.frame(object, object.revision, WatchEventType::Added, columns)
     }
 
-    fn frame(&self, object: &Object, revision: u64, kind: EventKind, columns: bool) -> Result<Bytes, ApiError> {
+    fn frame(&self, object: &Object, revision: u64, kind: WatchEventType, columns: bool) -> Result<Bytes, ApiError> {
         if self.is_stored(Encoding::Json) {
             let mut out = Vec::with_capacity(object.json.len() + 80);
             open(kind, &mut out);
@@ -93,7 +67,7 @@ impl ResponseFormat {
     }
 
     /// The frame of an object whose message is made of its stored bytes.
-    fn message_frame(&self, object: &Object, revision: u64, kind: EventKind) -> Option<Result<Bytes, ApiError>> {
+    fn message_frame(&self, object: &Object, revision: u64, kind: WatchEventType) -> Option<Result<Bytes, ApiError>> {
         let mut out = Vec::with_capacity(object.json.len());
         let mut written = Ok(());
         match self.accepted.transform {
@@ -112,7 +86,7 @@ impl ResponseFormat {
     }
 
     /// The frame of an object's tree.
-    fn tree_frame(&self, tree: &Value, kind: EventKind, columns: bool) -> Bytes {
+    fn tree_frame(&self, tree: &Value, kind: WatchEventType, columns: bool) -> Bytes {
         let catalog = &self.cluster.catalog;
         match self.accepted.transform {
             None => self.wrap(tree, self.shape(), kind),
@@ -144,16 +118,16 @@ impl ResponseFormat {
             let schema = &self.resource.schema;
             normalise(&schema.types, schema.root, &mut bookmark, &mut Problems::default());
         }
-        self.tree_frame(&bookmark, EventKind::Bookmark, columns)
+        self.tree_frame(&bookmark, WatchEventType::Bookmark, columns)
     }
 
     /// An error that ends the stream.
     pub(crate) fn error(&self, error: &ApiError) -> Bytes {
-        let status = crate::status::failure(error).status;
-        self.wrap(&status, Shape::named(&self.cluster.catalog, "meta/v1.Status"), EventKind::Error)
+        let status = super::status::failure(error).status;
+        self.wrap(&status, Shape::named(&self.cluster.catalog, "meta/v1.Status"), WatchEventType::Error)
     }
 
-    fn wrap(&self, value: &Value, shape: Shape<'_>, kind: EventKind) -> Bytes {
+    fn wrap(&self, value: &Value, shape: Shape<'_>, kind: WatchEventType) -> Bytes {
         match self.accepted.encoding {
             Encoding::Protobuf => {
                 let object = encode(value, shape, Encoding::Protobuf, false);
@@ -181,7 +155,7 @@ impl ResponseFormat {
     }
 
     /// The key under which a frame is shared: forms that depend on nothing but the object, and when it is first seen.
-    fn frame_key(&self, kind: EventKind) -> Option<FrameKey> {
+    fn frame_key(&self, kind: WatchEventType) -> Option<FrameKey> {
         let form = match (self.accepted.encoding, self.accepted.transform) {
             (Encoding::Json, None) => 0,
             (Encoding::Protobuf, None) => 1,
@@ -199,7 +173,7 @@ impl ResponseFormat {
     }
 }
 
-fn open(kind: EventKind, out: &mut Vec<u8>) {
+fn open(kind: WatchEventType, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"type\":\"");
     out.extend_from_slice(kind.name().as_bytes());
     out.extend_from_slice(b"\",\"object\":");

@@ -6,9 +6,9 @@ use pintle_codec::{cbor, protobuf, yaml};
 use pintle_registry::ApiError;
 use pintle_value::{Value, object};
 
-use super::encode::{Shape, json};
 use super::{ListHead, ResponseFormat};
-use crate::negotiate::{Encoding, Transform};
+use crate::encode::{Shape, json};
+use crate::request::negotiate::{Encoding, Transform};
 
 /// A list without its items, in an encoding, on its way out.
 pub(super) enum Framing {

@@ -10,8 +10,8 @@ use flate2::write::GzEncoder;
 use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, VARY};
 
-use crate::http::{Body, Produce, PullBody, Response};
-use crate::pipeline::RequestContext;
+use crate::context::RequestContext;
+use crate::http::{Body, BodySource, PullBody, Response};
 
 /// Answers smaller than this are sent as they are.
 const THRESHOLD: usize = 128 * 1024;
@@ -21,10 +21,10 @@ pub(crate) fn compress(call: &RequestContext, mut response: Response) -> Respons
     if !call.accepts_gzip() {
         return response;
     }
-    let inner: Box<dyn Produce> = match std::mem::replace(response.body_mut(), Body::empty()) {
+    let inner: Box<dyn BodySource> = match std::mem::replace(response.body_mut(), Body::empty()) {
         Body::Whole(bytes) if bytes.len() >= THRESHOLD => Box::new(Single(Some(bytes))),
         // What does not fit a piece is large.
-        Body::PullBody(produced) => produced.into_producer(),
+        Body::PullBody(produced) => produced.into_source(),
         other => {
             *response.body_mut() = other;
             return response;
@@ -46,18 +46,18 @@ pub(crate) fn compress(call: &RequestContext, mut response: Response) -> Respons
 /// A body that is there already.
 struct Single(Option<Bytes>);
 
-impl Produce for Single {
+impl BodySource for Single {
     fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
         Poll::Ready(self.0.take().map(Ok))
     }
 }
 
 struct Gzip {
-    inner: Box<dyn Produce>,
+    inner: Box<dyn BodySource>,
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
-impl Produce for Gzip {
+impl BodySource for Gzip {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
         let Some(encoder) = self.encoder.as_mut() else { return Poll::Ready(None) };
         loop {

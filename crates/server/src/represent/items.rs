@@ -11,9 +11,9 @@ use pintle_codec::{protobuf, yaml};
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
-use super::encode::{Shape, write_cbor, write_json};
 use super::{IncludeObject, ResponseFormat};
-use crate::negotiate::{Encoding, MetaVersion, Transform};
+use crate::encode::{Shape, write_cbor, write_json};
+use crate::request::negotiate::{Encoding, MetaVersion, Transform};
 
 /// How the items of a list are made.
 #[derive(Clone)]

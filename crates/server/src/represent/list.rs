@@ -11,13 +11,13 @@ use pintle_cache::Object;
 use pintle_registry::{ApiError, GroupVersionKind};
 use pintle_value::Value;
 
-use super::encode::Shape;
 use super::framing::Framing;
 use super::items::Items;
 use super::source::{Shown, Source};
 use super::{ResponseFormat, partial};
-use crate::http::{Body, Produce, Response};
-use crate::negotiate::Transform;
+use crate::encode::Shape;
+use crate::http::{Body, BodySource, Response};
+use crate::request::negotiate::Transform;
 
 /// A piece of a body is sent when it has grown to this.
 const PIECE: usize = 128 * 1024;
@@ -126,7 +126,7 @@ impl ListBody {
     }
 }
 
-impl Produce for ListBody {
+impl BodySource for ListBody {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
         if self.ended {
             return Poll::Ready(None);
@@ -152,7 +152,7 @@ impl ResponseFormat {
     /// The form is none of a list, or the first objects cannot be shown.
     pub(crate) async fn respond_list(&self, head: &ListHead, source: Source) -> Result<Response, ApiError> {
         let body = ListBody::begin(self.clone(), head, source).await?;
-        Ok(self.respond(StatusCode::OK, Body::from_producer(Box::new(body), &self.cluster.cpu_permits).await))
+        Ok(self.respond(StatusCode::OK, Body::from_source(Box::new(body), &self.cluster.cpu_permits).await))
     }
 
     /// Kind and apiVersion of a list in this form.

@@ -10,9 +10,9 @@ use pintle_codec::protobuf;
 use pintle_registry::ApiError;
 
 use super::ResponseFormat;
-use super::encode::Shape;
 use super::items::metadata_of;
-use crate::negotiate::MetaVersion;
+use crate::encode::Shape;
+use crate::request::negotiate::MetaVersion;
 
 /// What is needed to make a message, kept for the next one.
 #[derive(Default)]

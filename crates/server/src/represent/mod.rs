@@ -1,7 +1,6 @@
 //! How objects, lists and events look on the wire. What is asked for most, JSON at the version that objects are stored
 //! at, is copied from finished bytes; every other form is made of the object's tree on demand.
 
-mod encode;
 mod event;
 mod framing;
 mod gzip;
@@ -9,11 +8,12 @@ mod items;
 mod list;
 mod message;
 mod source;
+pub(crate) mod status;
 mod table;
 
 use std::sync::Arc;
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use pintle_cache::Object;
 use pintle_registry::{ApiError, Resource};
@@ -21,13 +21,12 @@ use pintle_value::time::Time;
 use pintle_value::{Value, object};
 
 use crate::cluster::{Cluster, tree};
+use crate::context::RequestContext;
+use crate::conversion::VersionView;
+use crate::encode::{Shape, encode};
 use crate::http::{Body, Response};
-use crate::negotiate::{self, Accepted, Encoding, Endpoint, MetaVersion, Transform};
-use crate::pipeline::RequestContext;
-use crate::versions::View;
+use crate::request::negotiate::{self, Accepted, Encoding, Endpoint, MetaVersion, Transform};
 
-pub(crate) use encode::{Shape, encode};
-pub(crate) use event::EventKind;
 pub(crate) use gzip::compress;
 pub(crate) use list::ListHead;
 pub(crate) use source::{Source, Walk};
@@ -52,7 +51,7 @@ pub(crate) struct ResponseFormat {
     /// The record of the version that rules hold at.
     pub(crate) hub: Arc<Resource>,
     /// How stored objects come to that version.
-    pub(crate) view: View,
+    pub(crate) view: VersionView,
     pub(crate) accepted: Accepted,
     pub(crate) include: IncludeObject,
 }
@@ -80,7 +79,7 @@ impl ResponseFormat {
             _ => IncludeObject::Metadata,
         };
         let hub = call.cluster.hub(resource);
-        let view = View::of(&call.cluster, &hub);
+        let view = VersionView::of(&call.cluster, &hub);
         Ok(Self { cluster: call.cluster.clone(), resource: resource.clone(), hub, view, accepted, include })
     }
 
@@ -172,6 +171,22 @@ impl ResponseFormat {
     }
 }
 
+impl ResponseFormat {
+    /// The response with an object that was written. That of a dry run has revision 0 and no resourceVersion.
+    ///
+    /// # Errors
+    /// As [`ResponseFormat::body`], or the object cannot be shown at the version of the request.
+    pub(crate) async fn answer(&self, code: StatusCode, object: &Arc<Object>) -> Result<Response, ApiError> {
+        let object = self.view.convert_one(object).await?;
+        if object.revision > 0 {
+            return Ok(self.respond(code, self.body(&object)?));
+        }
+        let mut tree = self.tree(&object)?;
+        tree.remove_at(&["metadata", "resourceVersion"]);
+        Ok(self.respond(code, self.body_of(tree)?))
+    }
+}
+
 /// Turns an object of the hub version into one of a record's version.
 pub(crate) fn from_hub(resource: &Resource, mut object: Value) -> Value {
     if !resource.is_hub() {
@@ -192,11 +207,6 @@ pub(crate) fn to_hub(resource: &Resource, hub: &Resource, mut object: Value) -> 
     object
 }
 
-/// Appends an object of the hub version as JSON.
-pub(crate) fn write_stored(hub: &Resource, object: &Value, out: &mut Vec<u8>) {
-    encode::write_json(object, Shape::of(hub), out);
-}
-
 /// An object's metadata alone.
 pub(crate) fn partial(object: &Value, version: MetaVersion) -> Value {
     object! {
@@ -214,7 +224,7 @@ pub(crate) fn respond(code: StatusCode, encoding: Encoding, body: impl Into<Body
 }
 
 /// A `Status` as an answer.
-pub(crate) fn status(
+pub(crate) fn status_response(
     call: &RequestContext,
     code: StatusCode,
     status: &Value,
@@ -225,23 +235,47 @@ pub(crate) fn status(
     respond(code, encoding, encode(status, shape, encoding, pretty))
 }
 
-/// A `Status` as an answer to a client that accepts nothing which it could have.
-pub(crate) fn raw_status(call: &RequestContext, code: StatusCode, status: &Value) -> Response {
-    let json = encode::json(status, Shape::named(&call.cluster.catalog, "meta/v1.Status"));
+/// The response to a failed request: a `Status` in the negotiated encoding, or in JSON if the client accepts none.
+pub(crate) fn error_response(call: &RequestContext, error: &ApiError) -> Response {
+    let failure = self::status::failure(error);
+    let mut response = match negotiate::output(&call.headers, &call.query, call.endpoint()) {
+        Ok(accepted) => status_response(call, failure.code, &failure.status, accepted.encoding, accepted.pretty),
+        Err(_) => raw_status(call, failure.code, &failure.status),
+    };
+    if let Some(seconds) = failure.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if failure.code == StatusCode::PAYLOAD_TOO_LARGE {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// A response of JSON that is not an object of the API, or one whose encoding is not negotiated.
+pub(crate) fn json_response(call: &RequestContext, code: StatusCode, value: &Value) -> Response {
+    let accepted = negotiate::output(&call.headers, &call.query, Endpoint { protobuf: false, ..Endpoint::PLAIN });
+    let pretty = accepted.is_ok_and(|a| a.pretty);
+    let bytes = if pretty { pintle_codec::json::encode_pretty(value) } else { pintle_codec::json::encode(value) };
+    respond(code, Encoding::Json, bytes)
+}
+
+/// A `Status` in JSON, for a client that accepts no encoding of it.
+fn raw_status(call: &RequestContext, code: StatusCode, status: &Value) -> Response {
+    let json = crate::encode::json(status, Shape::named(&call.cluster.catalog, "meta/v1.Status"));
     respond(code, Encoding::Json, pintle_codec::json::indent(&json))
 }
 
 /// A `Status` of success, in the encoding in which the client accepts objects.
 pub(crate) fn success(call: &RequestContext, form: &ResponseFormat, details: Value) -> Response {
-    let value = crate::status::success(details);
-    status(call, StatusCode::OK, &value, form.accepted.encoding, form.accepted.pretty)
+    let value = self::status::success(details);
+    status_response(call, StatusCode::OK, &value, form.accepted.encoding, form.accepted.pretty)
 }
 
 /// The same of something of which no more is there to show: with the code, as upstream fills it in then.
 pub(crate) fn done(call: &RequestContext, form: &ResponseFormat, code: StatusCode, details: Value) -> Response {
-    let mut value = crate::status::success(details);
+    let mut value = self::status::success(details);
     value.set("code", i64::from(code.as_u16()));
-    status(call, code, &value, form.accepted.encoding, form.accepted.pretty)
+    status_response(call, code, &value, form.accepted.encoding, form.accepted.pretty)
 }
 
 /// A document of the type `name` (`meta/v1.APIGroup`) as an answer, in the encoding that the client accepts.

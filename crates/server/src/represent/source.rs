@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 use pintle_cache::{Key, KeyRange, Object, RevisionPin, WatchCache};
 use pintle_registry::{ApiError, BoxFuture};
 
-use crate::read::Selection;
-use crate::versions::View;
+use crate::conversion::Selection;
+use crate::conversion::VersionView;
 
 /// Keys looked at under one hold of the log's lock.
 const STRIDE: usize = 512;
@@ -16,7 +16,7 @@ const STRIDE: usize = 512;
 /// Where a list's objects come from.
 pub(crate) enum Source {
     /// Objects at hand.
-    ObjectClient { objects: Vec<Arc<Object>>, next: usize },
+    Objects { objects: Vec<Arc<Object>>, next: usize },
     /// A walk over a log.
     Walk(Walk),
 }
@@ -39,11 +39,11 @@ pub(crate) struct Walk {
 impl Source {
     /// Objects at hand.
     pub(crate) fn objects(objects: Vec<Arc<Object>>) -> Self {
-        Source::ObjectClient { objects, next: 0 }
+        Source::Objects { objects, next: 0 }
     }
 
     /// What is selected only once it is shown.
-    fn late(&self, view: &View) -> Option<Selection> {
+    fn late(&self, view: &VersionView) -> Option<Selection> {
         match self {
             Source::Walk(Walk { selection, .. }) if selection.is_late(view) => Some(selection.clone()),
             _ => None,
@@ -53,7 +53,7 @@ impl Source {
     /// The next objects; empty at the end. Those that are selected `late`, when they are shown, are not selected yet.
     fn next(&mut self, late: bool) -> Result<Vec<Arc<Object>>, ApiError> {
         match self {
-            Source::ObjectClient { objects, next } => {
+            Source::Objects { objects, next } => {
                 let stride = objects.get(*next..).unwrap_or_default();
                 let stride = &stride[..stride.len().min(STRIDE)];
                 *next += stride.len();
@@ -66,7 +66,7 @@ impl Source {
     /// Begins anew. The objects are the same.
     fn rewind(&mut self) {
         match self {
-            Source::ObjectClient { next, .. } => *next = 0,
+            Source::Objects { next, .. } => *next = 0,
             Source::Walk(walk) => (walk.reached, walk.done) = (None, false),
         }
     }
@@ -94,7 +94,7 @@ impl Walk {
 
 /// The objects of a list as it shows them.
 pub(super) struct Shown {
-    view: View,
+    view: VersionView,
     source: Source,
     /// Selects what is shown, where that is known only then.
     late: Option<Selection>,
@@ -109,11 +109,11 @@ const AHEAD: usize = 4 << 20;
 
 impl Shown {
     /// Shows the first objects, so that who asks hears why that does not work.
-    pub(super) async fn begin(view: View, source: Source) -> Result<Self, ApiError> {
+    pub(super) async fn begin(view: VersionView, source: Source) -> Result<Self, ApiError> {
         let late = source.late(&view);
         let mut shown = Self { view, source, late, ahead: VecDeque::new(), showing: None };
         let (mut ahead, mut bytes) = (VecDeque::new(), 0);
-        while bytes < AHEAD && !shown.view.is_plain() {
+        while bytes < AHEAD && !shown.view.has_single_version() {
             let objects = shown.next().await?;
             if objects.is_empty() {
                 break;
@@ -145,11 +145,11 @@ impl Shown {
         loop {
             let Some(showing) = &mut self.showing else {
                 let objects = self.source.next(self.late.is_some())?;
-                if objects.is_empty() || self.view.is_plain() {
+                if objects.is_empty() || self.view.has_single_version() {
                     return Poll::Ready(Ok(objects));
                 }
                 let view = self.view.clone();
-                self.showing = Some(Box::pin(async move { view.show(objects).await }));
+                self.showing = Some(Box::pin(async move { view.convert_shared(objects).await }));
                 continue;
             };
             let shown = ready!(showing.as_mut().poll(cx));

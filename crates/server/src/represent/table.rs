@@ -5,7 +5,7 @@ use pintle_schema::Type;
 use pintle_value::{Object, Value, object};
 
 use super::{IncludeObject, ListHead, ResponseFormat, partial};
-use crate::negotiate::MetaVersion;
+use crate::request::negotiate::MetaVersion;
 
 impl ResponseFormat {
     /// A whole table. Column definitions stand in the first table of a stream only.

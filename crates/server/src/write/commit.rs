@@ -7,11 +7,11 @@ use pintle_cache::{Object, ObjectIndex};
 use pintle_registry::{ApiError, Resource};
 use pintle_store::{Change, Compare, Error, Revision};
 
+use crate::cluster::object_index;
 use crate::cluster::{Cluster, store_error};
-use crate::object_index;
 
 /// What became of a commit.
-pub(crate) enum Outcome {
+pub(crate) enum CommitOutcome {
     /// It is stored, with this revision, and the cache has it.
     Done(u64),
     /// The compare failed.
@@ -39,7 +39,7 @@ pub(crate) async fn commit(
     key: &str,
     compare: Compare,
     json: Option<Bytes>,
-) -> Result<Outcome, ApiError> {
+) -> Result<CommitOutcome, ApiError> {
     let prefix = hub.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
     let full = cluster.cache.store_key(prefix, key);
     let change = match json {
@@ -54,7 +54,7 @@ pub(crate) async fn commit(
         Ok(committed) => {
             let revision = committed.revision.get();
             cluster.cache.wait_until_fresh(revision).await;
-            Ok(Outcome::Done(revision))
+            Ok(CommitOutcome::Done(revision))
         }
         Err(Error::Conflict { current }) => {
             // What is there came from elsewhere: the next try has to see it.
@@ -63,7 +63,7 @@ pub(crate) async fn commit(
             } else {
                 cluster.catch_up().await?;
             }
-            Ok(Outcome::Conflict)
+            Ok(CommitOutcome::Conflict)
         }
         Err(error) => Err(store_error(error)),
     }

@@ -10,9 +10,9 @@ use pintle_schema::{Problems, Schema, normalise, static_defaults};
 use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
-use crate::negotiate::Encoding;
-use crate::pipeline::RequestContext;
-use crate::query::FieldValidation;
+use crate::context::RequestContext;
+use crate::request::negotiate::Encoding;
+use crate::request::query::FieldValidation;
 
 /// A kind that a body may be of: a resource's, or another one with a schema (`Scale`, `DeleteOptions`).
 #[derive(Clone)]
@@ -36,8 +36,8 @@ impl<'a> ExpectedKind<'a> {
         self.resource.is_none_or(|resource| resource.built_in)
     }
 
-    /// Says of a value that it is of the kind.
-    pub(crate) fn name(&self, value: &mut Value) {
+    /// Sets `kind` and `apiVersion`.
+    pub(crate) fn set_type(&self, value: &mut Value) {
         value.set("kind", self.kind);
         value.set("apiVersion", self.group_version.to_string());
     }
@@ -167,7 +167,7 @@ pub(crate) fn read(
             (value, decoded.strict_error.into_iter().chain(unknown).collect())
         }
     };
-    expected.name(&mut value);
+    expected.set_type(&mut value);
     Ok((value, problems))
 }
 
@@ -284,7 +284,7 @@ pub(crate) fn converted(mut object: Value, expected: &ExpectedKind<'_>) -> Resul
     if let Some(error) = found.errors.into_iter().next() {
         return Err(error);
     }
-    expected.name(&mut object);
+    expected.set_type(&mut object);
     let mut unknown: Vec<String> = found.unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
     unknown.sort_unstable();
     Ok((object, unknown))

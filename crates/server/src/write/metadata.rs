@@ -1,6 +1,6 @@
 //! The rules of `metadata` that hold for every kind (upstream: `registry/rest`: `BeforeCreate`, `BeforeUpdate`).
 
-use crate::warnings::Warnings;
+use crate::request::recorder::Recorder;
 use pintle_registry::{ApiError, GroupVersionKind, Resource, Scope, StrategyContext};
 use pintle_value::metadata::is_standard_or_qualified_finalizer;
 use pintle_value::{Errors, FieldPath, Str, Value};
@@ -59,22 +59,6 @@ pub(crate) fn ensure_name(object: &Value, name: &str, namespace: &str) -> Result
     Ok(())
 }
 
-/// Sees to it that a name can be part of a key (upstream: `registry.NamespaceKeyFunc`).
-///
-/// # Errors
-/// It cannot.
-pub(crate) fn check_key(name: &str) -> Result<(), ApiError> {
-    if name.is_empty() {
-        return Err(ApiError::BadRequest("Name parameter required.".to_owned()));
-    }
-    let why = pintle_value::names::path_segment_name(name, false);
-    if why.is_empty() {
-        return Ok(());
-    }
-    let name = pintle_value::field::quote(name);
-    Err(ApiError::BadRequest(format!("Name parameter invalid: {name}: {}", why.join(";"))))
-}
-
 /// The revision that an object says it is of; none and 0 are `None`.
 ///
 /// # Errors
@@ -82,7 +66,7 @@ pub(crate) fn check_key(name: &str) -> Result<(), ApiError> {
 pub(crate) fn revision(object: &Value) -> Result<Option<u64>, String> {
     match object.resource_version() {
         "" => Ok(None),
-        text => crate::query::parse_revision(text).map(|revision| Some(revision).filter(|r| *r != 0)),
+        text => crate::request::query::parse_revision(text).map(|revision| Some(revision).filter(|r| *r != 0)),
     }
 }
 
@@ -168,7 +152,7 @@ fn core_rules(object: &Value, resource: &Resource) -> Errors {
 }
 
 /// Drops owner references that stand there twice, and says so.
-pub(crate) fn deduplicate_owners(object: &mut Value, warnings: &Warnings, after_admission: bool) {
+pub(crate) fn deduplicate_owners(object: &mut Value, recorder: &Recorder, after_admission: bool) {
     let owners = object.items_at(&["metadata", "ownerReferences"]);
     let (mut kept, mut duplicates): (Vec<Value>, Vec<&str>) = (Vec::with_capacity(owners.len()), Vec::new());
     for owner in owners {
@@ -182,7 +166,7 @@ pub(crate) fn deduplicate_owners(object: &mut Value, warnings: &Warnings, after_
         return;
     }
     let when = if after_admission { " after mutating admission happens" } else { "" };
-    warnings.push(format!(
+    recorder.warn(format!(
         ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         duplicates.join(", ")
     ));

@@ -14,15 +14,15 @@ use pintle_registry::{ApiError, GroupVersionKind, Resource};
 use pintle_value::{Errors, FieldPath, Str, Value, print};
 
 use super::decode::{DecodeError, ExpectedKind, answer, converted, patched};
+use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
-use super::ownership::ManagedFieldsUpdater;
 use super::shown::{opened_by_merge, opened_by_operations, shown};
 use super::update::GuaranteedUpdate;
+use crate::context::RequestContext;
 use crate::http::Response;
-use crate::negotiate::Encoding;
-use crate::pipeline::RequestContext;
-use crate::query::{FieldValidation, WriteOptions, Writing};
 use crate::represent::ResponseFormat;
+use crate::request::negotiate::Encoding;
+use crate::request::query::{FieldValidation, WriteOptions, Writing};
 
 /// A patch that was read.
 #[derive(Debug)]
@@ -189,7 +189,7 @@ pub(crate) async fn patch(call: &RequestContext, resource: &Arc<Resource>) -> Re
         let (code, object) = change.run_or_create(call, || ownership.nothing(), make).await?;
         return form.answer(code, &object).await;
     }
-    form.answer(StatusCode::OK, &change.run(make).await?.object).await
+    form.answer(StatusCode::OK, &change.run(make).await?).await
 }
 
 /// A patch with its options.
@@ -215,9 +215,9 @@ impl Prepared {
     }
 
     /// The change that the patch makes.
-    pub(crate) fn change<'a>(&self, call: &'a RequestContext, resource: &'a Arc<Resource>) -> GuaranteedUpdate<'a> {
+    pub(crate) fn change<'a>(&'a self, call: &'a RequestContext, resource: &'a Arc<Resource>) -> GuaranteedUpdate<'a> {
         // The uid of the object is the precondition of a full update only.
-        GuaranteedUpdate { uid_is_precondition: false, ..GuaranteedUpdate::of(call, resource, self.options.dry_run) }
+        GuaranteedUpdate { uid_is_precondition: false, ..GuaranteedUpdate::of(call, resource, &self.options) }
     }
 
     /// Applies the patch: the new object at the request's version, with defaults, and with who owns what.

@@ -2,18 +2,21 @@
 //! (upstream: `registry/authentication`, `registry/authorization`). They ask the same authenticator and authorizer that
 //! every request passes.
 
-use pintle_auth::{Attributes, Authorizer, Credentials, Decision, UserInfo};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use pintle_auth::{
+    Authentication, AuthenticationRequest, Authorization, AuthorizationAttributes, Authorizer, Decision, UserInfo,
+};
 use pintle_registry::{ApiError, Resource, Review};
 use pintle_value::{Errors, FieldPath, Object, Str, Value, object};
 
 use super::metadata;
-use crate::pipeline::RequestContext;
+use crate::context::RequestContext;
 
 /// Answers a review.
 ///
 /// # Errors
 /// It is malformed.
-pub(crate) fn review(
+pub(crate) async fn review(
     call: &RequestContext,
     resource: &Resource,
     question: Review,
@@ -22,10 +25,10 @@ pub(crate) fn review(
     metadata::refuse(resource, object.name(), check(question, &object))?;
     match question {
         Review::SelfSubject => self_subject(call, &mut object),
-        Review::Token => token(call, &mut object)?,
-        Review::SelfAccess => self_access(call, &mut object),
-        Review::Access | Review::LocalAccess => access(call, &mut object),
-        Review::SelfRules => self_rules(call, &mut object)?,
+        Review::Token => token(call, &mut object).await?,
+        Review::SelfAccess => self_access(call, &mut object).await,
+        Review::Access | Review::LocalAccess => access(call, &mut object).await,
+        Review::SelfRules => self_rules(call, &mut object).await?,
     }
     Ok(object)
 }
@@ -103,27 +106,33 @@ fn self_subject(call: &RequestContext, object: &mut Value) {
     object.set("status", object! { "userInfo": user_info(&call.user) });
 }
 
-fn token(call: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
+async fn token(call: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
     let token = object.str_at(&["spec", "token"]).to_owned();
     if token.is_empty() {
         return Err(ApiError::BadRequest("token is required for TokenReview in authentication".to_owned()));
     }
-    let header = format!("Bearer {token}");
-    let credentials = Credentials { certificates: &[], authorization: Some(&header) };
     // A token that nobody knows is an answer, not an error.
-    let status = match call.cluster.authenticator.authenticate(&credentials) {
-        Ok(Some(user)) => object! { "authenticated": true, "user": user_info(&user) },
-        Ok(None) | Err(_) => object! { "user": Value::object() },
+    let status = match authenticate(call, &token).await {
+        Some(authentication) => object! { "authenticated": true, "user": user_info(&authentication.user) },
+        None => object! { "user": Value::object() },
     };
     object.set("status", status);
     Ok(())
 }
 
-/// Decides as a request with these attributes would be.
-fn decide(authorizer: &dyn Authorizer, user: &UserInfo, spec: &Value) -> Value {
+/// Authenticates a bearer token as that of a request.
+async fn authenticate(call: &RequestContext, token: &str) -> Option<Authentication> {
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {token}")).ok()?);
+    let request = AuthenticationRequest { certificates: &[], headers: &headers, audiences: &[] };
+    call.access.authenticator.authenticate(&request).await.ok().flatten()
+}
+
+/// Decides as for a request with the attributes of a review's spec.
+async fn decide(authorizer: &dyn Authorizer, user: &UserInfo, spec: &Value) -> Value {
     let text = |key: &str| spec.str_at(&["resourceAttributes", key]);
     let attributes = if spec.at(&["resourceAttributes"]).is_some() {
-        Attributes {
+        AuthorizationAttributes {
             verb: text("verb"),
             group: text("group"),
             version: text("version"),
@@ -132,35 +141,33 @@ fn decide(authorizer: &dyn Authorizer, user: &UserInfo, spec: &Value) -> Value {
             namespace: text("namespace"),
             name: text("name"),
             path: "",
+            field_selector: spec.str_at(&["resourceAttributes", "fieldSelector", "rawSelector"]),
+            label_selector: spec.str_at(&["resourceAttributes", "labelSelector", "rawSelector"]),
         }
     } else {
         let text = |key: &str| spec.str_at(&["nonResourceAttributes", key]);
-        Attributes { verb: text("verb"), path: text("path"), ..Attributes::default() }
+        AuthorizationAttributes { verb: text("verb"), path: text("path"), ..AuthorizationAttributes::default() }
     };
-    match authorizer.authorize(user, &attributes) {
-        Decision::Allow => object! { "allowed": true },
-        Decision::Deny(why) => status_of(why, true),
-        Decision::NoOpinion(why) => status_of(why, false),
-    }
-}
-
-fn status_of(why: String, denied: bool) -> Value {
-    let mut status = object! { "allowed": false };
-    if denied {
+    let Authorization { decision, reason, error } = authorizer.authorize(user, &attributes).await;
+    let mut status = object! { "allowed": decision == Decision::Allow };
+    if decision == Decision::Deny {
         status.set("denied", true);
     }
-    if !why.is_empty() {
-        status.set("reason", why);
+    if !reason.is_empty() {
+        status.set("reason", &*reason);
+    }
+    if let Some(error) = error {
+        status.set("evaluationError", error);
     }
     status
 }
 
-fn self_access(call: &RequestContext, object: &mut Value) {
-    let status = decide(&*call.cluster.authorizer, &call.user, &object["spec"]);
+async fn self_access(call: &RequestContext, object: &mut Value) {
+    let status = decide(&*call.access.authorizer, &call.user, &object["spec"]).await;
     object.set("status", status);
 }
 
-fn access(call: &RequestContext, object: &mut Value) {
+async fn access(call: &RequestContext, object: &mut Value) {
     let spec = &object["spec"];
     let texts = |value: &Value| -> Vec<Str> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(Str::from).collect()
@@ -171,18 +178,18 @@ fn access(call: &RequestContext, object: &mut Value) {
         groups: texts(&spec["groups"]),
         extra: spec.entries_at(&["extra"]).map(|(key, values)| (Str::from(key), texts(values))).collect(),
     };
-    let status = decide(&*call.cluster.authorizer, &user, spec);
+    let status = decide(&*call.access.authorizer, &user, spec).await;
     object.set("status", status);
 }
 
-fn self_rules(call: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
+async fn self_rules(call: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
     let namespace = object.str_at(&["spec", "namespace"]).to_owned();
     if namespace.is_empty() {
         return Err(ApiError::BadRequest("no namespace on request".to_owned()));
     }
-    let rules = call.cluster.authorizer.rules(&call.user, &namespace);
+    let rules = call.access.authorizer.rules(&call.user, &namespace).await;
     let resources: Vec<Value> = rules
-        .resources
+        .resource_rules
         .into_iter()
         .map(|rule| {
             let mut value = object! { "verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources };
@@ -192,11 +199,15 @@ fn self_rules(call: &RequestContext, object: &mut Value) -> Result<(), ApiError>
             value
         })
         .collect();
-    let paths: Vec<Value> =
-        rules.paths.into_iter().map(|rule| object! { "verbs": rule.verbs, "nonResourceURLs": rule.paths }).collect();
-    object.set(
-        "status",
-        object! { "resourceRules": resources, "nonResourceRules": paths, "incomplete": rules.incomplete },
-    );
+    let paths: Vec<Value> = rules
+        .non_resource_rules
+        .into_iter()
+        .map(|rule| object! { "verbs": rule.verbs, "nonResourceURLs": rule.paths })
+        .collect();
+    let mut status = object! { "resourceRules": resources, "nonResourceRules": paths, "incomplete": rules.incomplete };
+    if let Some(error) = rules.error {
+        status.set("evaluationError", error);
+    }
+    object.set("status", status);
     Ok(())
 }

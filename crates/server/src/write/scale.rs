@@ -15,18 +15,18 @@ use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::decode::{ExpectedKind, decode};
+use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
-use super::ownership::ManagedFieldsUpdater;
 use super::patch::Prepared;
 use super::subresource::answer;
-use super::update::{GuaranteedUpdate, Judge};
+use super::update::{GuaranteedUpdate, ValidationRules};
+use crate::context::RequestContext;
+use crate::conversion::VersionView;
 use crate::http::Response;
-use crate::negotiate;
-use crate::pipeline::RequestContext;
-use crate::query::{WriteOptions, Writing};
 use crate::read::find;
 use crate::represent::from_hub;
-use crate::versions::View;
+use crate::request::negotiate;
+use crate::request::query::{WriteOptions, Writing};
 
 /// The scale of one object, and a request for it.
 pub(crate) struct Scale<'a> {
@@ -60,7 +60,7 @@ impl Scale<'_> {
         let options = WriteOptions::read(&call.query, Writing::Update)?;
         let encoding = negotiate::input(&call.headers, call.endpoint())?;
         let mut wanted = decode(call, &body, encoding, expected, options.field_validation)?;
-        let change = GuaranteedUpdate::of(call, resource, options.dry_run);
+        let change = GuaranteedUpdate::of(call, resource, &options);
         metadata::ensure_namespace(&mut wanted, resource, &change.namespace)?;
         metadata::ensure_name(&wanted, &change.name, &change.namespace)?;
         let ownership = ManagedFieldsUpdater::of(call, expected, &options);
@@ -94,7 +94,7 @@ impl Scale<'_> {
         wanted: impl Fn(&Value) -> Result<Value, ApiError>,
     ) -> Result<Response, ApiError> {
         let registry = self.call.cluster.registry();
-        let change = GuaranteedUpdate { judge: Judge::Object, ..change };
+        let change = GuaranteedUpdate { rules: ValidationRules::Object, ..change };
         let updated = change.run(|object| {
             let mut scale = self.of(object)?;
             let paths = |version: &str| replicas_path(&registry, self.resource, version);
@@ -108,7 +108,7 @@ impl Scale<'_> {
             changed.set_at(&MANAGED_FIELDS, owners);
             Ok(changed)
         });
-        self.show(&updated.await?.object).await
+        self.show(&updated.await?).await
     }
 
     /// The object with the replicas that a scale asks for.
@@ -127,7 +127,7 @@ impl Scale<'_> {
     /// Answers with the scale of a stored object.
     async fn show(&self, object: &Arc<Object>) -> Result<Response, ApiError> {
         let cluster = &self.call.cluster;
-        let object = View::of(cluster, &cluster.hub(self.resource)).tree(object).await?;
+        let object = VersionView::of(cluster, &cluster.hub(self.resource)).tree(object).await?;
         let scale = self.of(&from_hub(self.resource, object))?;
         answer(self.call, StatusCode::OK, &scale, self.expected.schema)
     }

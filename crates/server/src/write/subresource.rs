@@ -9,17 +9,18 @@ use pintle_value::Value;
 
 use super::action::act;
 use super::decode::{ExpectedKind, decode};
+use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
-use super::ownership::ManagedFieldsUpdater;
 use super::patch::patch;
 use super::scale::Scale;
 use super::update::update;
+use crate::context::RequestContext;
+use crate::encode::{Shape, encode};
 use crate::http::Response;
-use crate::negotiate;
-use crate::pipeline::RequestContext;
-use crate::query::{WriteOptions, Writing};
 use crate::read::get;
-use crate::represent::{Shape, encode, respond};
+use crate::represent::respond;
+use crate::request::negotiate;
+use crate::request::query::{WriteOptions, Writing};
 
 /// Answers a request for a subresource.
 pub(crate) async fn subresource(
@@ -59,7 +60,7 @@ pub(crate) async fn subresource(
                 return Err(ApiError::BadRequest(format!("name in URL does not match name in {kind} object")));
             }
             ManagedFieldsUpdater::of(call, &expected, &options).create(&mut object);
-            act(call, resource, *action, object, options.dry_run).await
+            act(call, resource, *action, object, &options).await
         }
         _ => Err(ApiError::MethodNotAllowed),
     }

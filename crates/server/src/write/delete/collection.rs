@@ -5,19 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use pintle_cache::Object;
-use pintle_controllers::{DeleteRequest, ObjectRef, Propagation};
-use pintle_registry::{ApiError, ObjectClient, Resource};
+use pintle_registry::{ApiError, DeletionPropagation, Resource};
 
 use super::{carry_out, corrupt, options, warn_of_silence};
 use crate::cluster::Cluster;
+use crate::context::RequestContext;
 use crate::http::Response;
-use crate::pipeline::RequestContext;
-use crate::query::{DeleteOptions, ListOptions, Preconditions};
 use crate::read::{collect, select};
 use crate::represent::{ResponseFormat, Source};
-use crate::warnings::Warnings;
-use crate::write::objects::{InternalClient, api_server_user};
-use crate::write::update::{GuaranteedUpdate, Judge};
+use crate::request::query::{DeleteOptions, ListOptions};
+use crate::write::update::GuaranteedUpdate;
+use crate::write::writer::{InternalWriter, Writer};
 
 /// How many objects of a collection are deleted at a time, so that they share commits.
 const DELETIONS: usize = 64;
@@ -37,7 +35,7 @@ pub(crate) async fn delete_collection(
     }
     warn_of_silence(call, resource, &options);
     let (head, objects) = collect(&form, selection, list).await?;
-    let objects = form.view.show(objects).await?;
+    let objects = form.view.convert_shared(objects).await?;
     let failed = AtomicBool::new(false);
     let failed = &failed;
     let deletions = objects.clone().into_iter().map(|object| {
@@ -66,13 +64,12 @@ async fn delete_one(
     object: Arc<Object>,
 ) -> Result<(), ApiError> {
     let deletion = tokio::spawn(async move {
-        let mut change = GuaranteedUpdate::of(&call, &resource, options.dry_run);
-        change.namespace = object.namespace().to_owned();
-        change.name = object.name().to_owned();
-        carry_out(&change, &options).await.map(drop)
+        let writer = Writer::of(&call, &*options, options.dry_run);
+        let update = GuaranteedUpdate::by(writer, &resource, (object.namespace(), object.name()));
+        carry_out(&update, &options).await.map(drop)
     });
     deletion.await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a deletion ended early");
+        tracing::error!(%error, "Delete task panicked");
         Err(ApiError::Internal("the request could not be completed".to_owned()))
     })
 }
@@ -84,7 +81,7 @@ pub(crate) async fn delete_all(
     resource: &Arc<Resource>,
     namespace: &str,
 ) -> Result<(), ApiError> {
-    delete_each(cluster, resource, namespace, Some(Propagation::Background)).await
+    delete_each(cluster, resource, namespace, Some(DeletionPropagation::Background)).await
 }
 
 /// Deletes all objects of a kind that are there now, as the server itself. Their finalizers say what becomes of those that
@@ -97,15 +94,15 @@ async fn delete_each(
     cluster: &Arc<Cluster>,
     resource: &Arc<Resource>,
     namespace: &str,
-    propagation: Option<Propagation>,
+    propagation: Option<DeletionPropagation>,
 ) -> Result<(), ApiError> {
     let options = DeleteOptions { propagation, ..DeleteOptions::default() };
     let hub = cluster.hub(resource);
-    let objects = InternalClient(cluster.clone()).list(&hub.group_resource(), namespace)?;
+    let objects = cluster.list_objects(&hub.group_resource(), namespace)?;
     let deletions = objects.into_iter().map(|object| {
         let (hub, options) = (&hub, &options);
         async move {
-            match delete_ours(cluster, hub, (object.namespace(), object.name()), options).await {
+            match delete_internally(cluster, hub, (object.namespace(), object.name()), options).await {
                 Ok(()) | Err(ApiError::NotFound { .. }) => Ok(()),
                 Err(error) => Err(error),
             }
@@ -115,41 +112,18 @@ async fn delete_each(
 }
 
 /// Deletes one object as the server itself.
-pub(crate) async fn delete_ours(
+///
+/// # Errors
+/// The object does not exist, does not fulfil the preconditions, or must not be deleted.
+pub(crate) async fn delete_internally(
     cluster: &Arc<Cluster>,
     hub: &Arc<Resource>,
-    (namespace, name): (&str, &str),
+    target: (&str, &str),
     options: &DeleteOptions,
 ) -> Result<(), ApiError> {
-    let change = GuaranteedUpdate {
-        cluster,
-        resource: hub,
-        user: &api_server_user(),
-        context: cluster.own_context(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        subresource: "",
-        judge: Judge::Object,
-        uid_is_precondition: true,
-        warnings: &Warnings::default(),
-        conversions: Arc::default(),
-        // They can go although nobody knows any more how to convert them.
-        as_stored: true,
-    };
-    carry_out(&change, options).await.map(drop)
-}
-
-impl InternalClient {
-    /// Deletes an object as a controller asks.
-    ///
-    /// # Errors
-    /// It is not there, or not as it has to be.
-    pub(crate) async fn delete_as_asked(&self, place: &ObjectRef, deletion: &DeleteRequest) -> Result<(), ApiError> {
-        let hub = self.0.stored(&place.resource)?;
-        let preconditions =
-            Preconditions { uid: Some(deletion.uid.to_string()), version: Some(deletion.revision.to_string()) };
-        let propagation = Some(deletion.propagation);
-        let options = DeleteOptions { propagation, preconditions, ..DeleteOptions::default() };
-        delete_ours(&self.0, &hub, (&place.namespace, &place.name), &options).await
-    }
+    let writer = InternalWriter::default();
+    let writer = Writer { options, ..writer.on(cluster) };
+    // Objects that nobody can convert any more must remain deletable.
+    let update = GuaranteedUpdate { as_stored: true, ..GuaranteedUpdate::by(writer, hub, target) };
+    carry_out(&update, options).await.map(drop)
 }

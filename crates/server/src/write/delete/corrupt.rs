@@ -7,13 +7,12 @@ use http::StatusCode;
 use pintle_registry::{ApiError, GroupVersionKind, Resource};
 use pintle_value::{Errors, FieldPath, object};
 
-use crate::cluster::object_key;
+use crate::cluster::{check_key, object_key};
+use crate::context::RequestContext;
 use crate::http::Response;
-use crate::pipeline::RequestContext;
-use crate::query::UNSAFE;
 use crate::represent::{ResponseFormat, done};
-use crate::write::commit::{Outcome, at, commit};
-use crate::write::metadata::check_key;
+use crate::request::query::UNSAFE;
+use crate::write::commit::{CommitOutcome, at, commit};
 
 /// The verb that is needed beside `delete`.
 const VERB: &str = "unsafe-delete-ignore-read-errors";
@@ -24,7 +23,7 @@ pub(super) async fn delete(
     resource: &Arc<Resource>,
     form: &ResponseFormat,
 ) -> Result<Response, ApiError> {
-    authorize(call)?;
+    authorize(call).await?;
     let (cluster, name) = (&call.cluster, &call.info.name);
     check_key(name)?;
     cluster.catch_up().await?;
@@ -34,17 +33,17 @@ pub(super) async fn delete(
     loop {
         let Err(corrupt) = cluster.watch_cache(&hub)?.read(&key) else { return Err(readable(resource, name)) };
         match commit(cluster, &hub, &key, at(corrupt.revision), None).await? {
-            Outcome::Done(_) => break,
-            Outcome::Conflict => {}
+            CommitOutcome::Done(_) => break,
+            CommitOutcome::Conflict => {}
         }
     }
-    tracing::warn!(resource = %resource.group_resource(), %key, "an object is gone that could not be read");
+    tracing::warn!(resource = %resource.group_resource(), %key, "Deleted a corrupt object");
     let details = object! { "name": name.as_str(), "kind": resource.kind.as_str() };
     Ok(done(call, form, StatusCode::OK, details))
 }
 
-fn authorize(call: &RequestContext) -> Result<(), ApiError> {
-    call.authorize(VERB).map_err(|error| match error {
+async fn authorize(call: &RequestContext) -> Result<(), ApiError> {
+    call.authorize(VERB).await.map_err(|error| match error {
         ApiError::Forbidden { resource, name, why, causes } => {
             let why = format!("not permitted to do \"{VERB}\", reason: {why}");
             ApiError::Forbidden { resource, name, why, causes }

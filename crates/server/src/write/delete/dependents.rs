@@ -1,12 +1,11 @@
 //! What is to happen to dependents, as finalizers say it to the garbage collector (upstream:
 //! `deletionFinalizersForGarbageCollection`).
 
-use pintle_controllers::Propagation;
-use pintle_registry::{GarbageCollectionPolicy, Resource};
+use pintle_registry::{DeletionPropagation, GarbageCollectionPolicy, Resource};
 use pintle_value::Value;
 use pintle_value::metadata::{FOREGROUND, ORPHAN};
 
-use crate::query::DeleteOptions;
+use crate::request::query::DeleteOptions;
 
 /// Adds or removes the finalizers that make the garbage collector look after an object's dependents.
 pub(super) fn settle(hub: &Resource, object: &mut Value, options: &DeleteOptions) {
@@ -49,8 +48,8 @@ impl Wanted {
         Self { orphan: has(ORPHAN), foreground: has(FOREGROUND) }
     }
 
-    fn by(policy: Propagation) -> Self {
-        Self { orphan: policy == Propagation::Orphan, foreground: policy == Propagation::Foreground }
+    fn by(policy: DeletionPropagation) -> Self {
+        Self { orphan: policy == DeletionPropagation::Orphan, foreground: policy == DeletionPropagation::Foreground }
     }
 }
 

@@ -7,28 +7,30 @@ mod dependents;
 mod grace;
 mod options;
 
-pub(crate) use collection::{delete_all, delete_collection, delete_kind, delete_ours};
+pub(crate) use collection::{delete_all, delete_collection, delete_internally, delete_kind};
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use pintle_admission::{AdmissionAttributes, AdmissionOperation};
+use pintle_admission::AdmissionOperation;
 use pintle_cache::Object;
-use pintle_registry::{ApiError, GroupResource, ObjectClient, Resource, WriteOperation};
+use pintle_registry::{ApiError, GroupResource, Resource, WriteOperation};
 use pintle_value::{Object as Members, Value};
 
 use self::grace::Grace;
 use self::options::options;
-use super::commit::{Outcome, as_cached, at, commit};
+use super::allocation::Allocated;
+use super::commit::{CommitOutcome, as_cached, at, commit};
 use super::decode::ExpectedKind;
-use super::metadata;
+use super::internal_client::InternalClient;
 use super::update::GuaranteedUpdate;
-use crate::cluster::tree;
+use super::writer::Writer;
+use crate::cluster::{check_key, tree};
+use crate::context::RequestContext;
 use crate::http::Response;
-use crate::pipeline::RequestContext;
-use crate::query::DeleteOptions;
 use crate::represent::{ResponseFormat, from_hub, success};
+use crate::request::query::DeleteOptions;
 
 /// What became of a delete.
 enum Deleted {
@@ -52,7 +54,8 @@ pub(crate) async fn delete(call: &RequestContext, resource: &Arc<Resource>) -> R
         return Err(ApiError::Forbidden { resource, name, why: why.to_owned(), causes: Vec::new() });
     }
     warn_of_silence(call, resource, &options);
-    let change = GuaranteedUpdate::of(call, resource, options.dry_run);
+    let writer = Writer::of(call, &options, options.dry_run);
+    let change = GuaranteedUpdate::by(writer, resource, (call.namespace_of(resource), &call.info.name));
     let returned = resource.collection().is_some_and(|c| c.returns_deleted);
     let (code, object) = match carry_out(&change, &options).await? {
         // Upstream says "accepted" only to those who ask in the old way.
@@ -65,13 +68,13 @@ pub(crate) async fn delete(call: &RequestContext, resource: &Arc<Resource>) -> R
             return Ok(success(call, &form, details(resource, tree.name(), tree.uid())));
         }
     };
-    Ok(form.respond(code, form.body(&form.view.show_one(&object).await?)?))
+    Ok(form.respond(code, form.body(&form.view.convert_one(&object).await?)?))
 }
 
 /// An object of which nothing is known, which is what upstream shows where it did not come to a change.
 fn nothing(resource: &Arc<Resource>) -> Value {
     let (mut object, expected) = (Value::object(), ExpectedKind::of(resource));
-    expected.name(&mut object);
+    expected.set_type(&mut object);
     if expected.is_built_in() {
         expected.normalise(&mut object);
     }
@@ -97,7 +100,7 @@ fn details(resource: &Resource, name: &str, uid: &str) -> Value {
 }
 
 /// True if a change leaves nothing that keeps an object which was terminating before.
-pub(crate) fn is_over(hub: &Resource, object: &Value, old: &Value) -> bool {
+pub(crate) fn is_final(hub: &Resource, object: &Value, old: &Value) -> bool {
     old.is_terminating()
         && object.items_at(&["metadata", "finalizers"]).is_empty()
         && old.int_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0
@@ -106,10 +109,10 @@ pub(crate) fn is_over(hub: &Resource, object: &Value, old: &Value) -> bool {
 
 /// Deletes one object, as often as others get in between.
 async fn carry_out(change: &GuaranteedUpdate<'_>, options: &DeleteOptions) -> Result<Deleted, ApiError> {
-    metadata::check_key(&change.name)?;
-    change.cluster.catch_up().await?;
+    check_key(&change.name)?;
+    change.writer.cluster.catch_up().await?;
     loop {
-        let current = change.read()?.map_err(|corrupt| change.cluster.unreadable(change.resource, &corrupt))?;
+        let current = change.read()?.map_err(|corrupt| change.writer.cluster.unreadable(change.resource, &corrupt))?;
         let Some(current) = current else { return Err(change.not_found()) };
         if let Some(deleted) = attempt(change, options, &current).await? {
             return Ok(deleted);
@@ -123,7 +126,7 @@ async fn attempt(
     options: &DeleteOptions,
     current: &Arc<Object>,
 ) -> Result<Option<Deleted>, ApiError> {
-    let GuaranteedUpdate { cluster, resource, context, .. } = change;
+    let (cluster, resource, context) = (change.writer.cluster, change.resource, &change.writer.context);
     let hub = cluster.hub(resource);
     let shown = change.view(&hub);
     let old = shown.tree(current).await?;
@@ -136,9 +139,8 @@ async fn attempt(
         // It goes on as it is: nobody need be asked, and not even its finalizers change.
         return Ok(Some(Deleted::Terminating(current.clone())));
     }
-    let access = super::objects::InternalClient((*cluster).clone());
-    let objects: &dyn ObjectClient = &access;
-    admit(change, &old, objects).await?;
+    let client = InternalClient(cluster.clone());
+    admit(change, &old, &client).await?;
 
     let mut object = old.clone();
     object.remove_at(&["metadata", "resourceVersion"]);
@@ -157,7 +159,7 @@ async fn attempt(
         if context.dry_run && !old.items_at(&["metadata", "finalizers"]).is_empty() {
             return Ok(Some(Deleted::Tried));
         }
-        return remove(change, &hub, current, &old, objects).await;
+        return remove(change, &hub, current, &old, &client).await;
     }
     let seconds = grace.mark(&mut object, context.now);
     let Some(marked) = store(change, &hub, current, shown.store(&object).await?).await? else { return Ok(None) };
@@ -165,30 +167,21 @@ async fn attempt(
         return Ok(Some(Deleted::Terminating(marked)));
     }
     // Gracefully and at once: watchers see the mark, and then the end.
-    match remove(change, &hub, &marked, &object, objects).await? {
+    match remove(change, &hub, &marked, &object, &client).await? {
         // Someone else has finished what began here.
         None if change.current()?.is_none() => Ok(Some(Deleted::Gone(marked))),
         removed => Ok(removed),
     }
 }
 
-/// Asks the plugins.
-async fn admit(change: &GuaranteedUpdate<'_>, old: &Value, objects: &dyn ObjectClient) -> Result<(), ApiError> {
-    let GuaranteedUpdate { cluster, resource, context, .. } = change;
-    let view = from_hub(resource, old.clone());
-    let request = AdmissionAttributes {
-        operation: AdmissionOperation::Delete,
-        resource,
-        subresource: "",
-        namespace: &change.namespace,
-        name: &change.name,
-        user: change.user,
-        dry_run: context.dry_run,
-        old: Some(&view),
-        objects,
-    };
-    cluster.admission.mutate(&request, &mut Value::Null).await?;
-    cluster.admission.validate(&request, &Value::Null).await
+/// Runs both phases of admission for a delete.
+async fn admit(change: &GuaranteedUpdate<'_>, old: &Value, client: &InternalClient) -> Result<(), ApiError> {
+    let view = from_hub(change.resource, old.clone());
+    let target = ("", &*change.namespace, &*change.name);
+    let attributes = change.writer.attributes(AdmissionOperation::Delete, change.resource, target, Some(&view), client);
+    let plugins = change.writer.plugins();
+    plugins.mutate(&attributes, &mut Value::Null).await?;
+    plugins.validate(&attributes, &Value::Null).await
 }
 
 /// Stores a marked object, if that is a change. `None` if someone else was faster.
@@ -201,12 +194,12 @@ async fn store(
     if json == current.json {
         return Ok(Some(current.clone()));
     }
-    if change.context.dry_run {
+    if change.writer.context.dry_run {
         return as_cached(&current.key, current.revision, json).map(Some);
     }
-    match commit(change.cluster, hub, &current.key, at(current.revision), Some(json.clone())).await? {
-        Outcome::Done(revision) => as_cached(&current.key, revision, json).map(Some),
-        Outcome::Conflict => Ok(None),
+    match commit(change.writer.cluster, hub, &current.key, at(current.revision), Some(json.clone())).await? {
+        CommitOutcome::Done(revision) => as_cached(&current.key, revision, json).map(Some),
+        CommitOutcome::Conflict => Ok(None),
     }
 }
 
@@ -216,35 +209,34 @@ async fn remove(
     hub: &Arc<Resource>,
     current: &Arc<Object>,
     old: &Value,
-    objects: &dyn ObjectClient,
+    client: &InternalClient,
 ) -> Result<Option<Deleted>, ApiError> {
-    let GuaranteedUpdate { cluster, context, .. } = change;
+    let (cluster, context) = (change.writer.cluster, &change.writer.context);
     if context.dry_run {
         return Ok(Some(Deleted::Gone(current.clone())));
     }
     match commit(cluster, hub, &current.key, at(current.revision), None).await? {
-        Outcome::Done(revision) => {
-            release(change, hub, &current.key, old, objects).await;
+        CommitOutcome::Done(revision) => {
+            release(change, hub, &current.key, old, client).await;
             let last = Object::new(current.key.clone(), revision, current.json.clone(), current.index.clone());
             Ok(Some(Deleted::Gone(Arc::new(last))))
         }
-        Outcome::Conflict => Ok(None),
+        CommitOutcome::Conflict => Ok(None),
     }
 }
 
-/// Gives back what an object that is gone held.
+/// Releases what a deleted object had allocated.
 pub(crate) async fn release(
     change: &GuaranteedUpdate<'_>,
     hub: &Resource,
     key: &str,
     old: &Value,
-    objects: &dyn ObjectClient,
+    client: &InternalClient,
 ) {
-    if let Some(allocation) = hub.strategy.allocation() {
-        match allocation.begin(&change.context, objects, WriteOperation::Delete(old)).await {
-            Ok(ticket) => allocation.commit(objects, ticket).await,
-            Err(error) => tracing::warn!(%error, %key, "what the object held is not released"),
-        }
+    let (hooks, context) = (hub.strategy.allocation(), &change.writer.context);
+    match Allocated::begin(hooks, context, client, WriteOperation::Delete(old)).await {
+        Ok(allocated) => allocated.finish(client, true).await,
+        Err(error) => tracing::warn!(%error, %key, "Failed to release the allocations of a deleted object"),
     }
 }
 

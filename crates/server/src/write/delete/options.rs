@@ -2,9 +2,9 @@
 
 use pintle_registry::{ApiError, GroupVersion};
 
-use crate::negotiate;
-use crate::pipeline::RequestContext;
-use crate::query::DeleteOptions;
+use crate::context::RequestContext;
+use crate::request::negotiate;
+use crate::request::query::DeleteOptions;
 use crate::write::decode::{DecodeError, ExpectedKind, read};
 
 /// The options, from the body or else from the query.

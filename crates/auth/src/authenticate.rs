@@ -1,0 +1,219 @@
+//! Authenticators: the trait, what they see of a request, and the union of several (upstream:
+//! `authentication/authenticator`, `authentication/request/union`).
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use pintle_value::Str;
+use rustls_pki_types::CertificateDer;
+
+use crate::AuthFuture;
+
+/// The group of all authenticated users (upstream: `user.AllAuthenticated`).
+const AUTHENTICATED_GROUP: &str = "system:authenticated";
+
+/// A user (`user.Info`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserInfo {
+    /// The user name.
+    pub name: Str,
+    /// The uid, or empty.
+    pub uid: Str,
+    /// The groups.
+    pub groups: Vec<Str>,
+    /// Extra attributes, each with its values.
+    pub extra: Vec<(Str, Vec<Str>)>,
+}
+
+/// What an authenticator sees of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct AuthenticationRequest<'a> {
+    /// The client's certificate chain, leaf first. Not yet verified.
+    pub certificates: &'a [CertificateDer<'a>],
+    /// The request's headers.
+    pub headers: &'a HeaderMap,
+    /// The audiences that a token has to be issued for; empty for the server's own.
+    pub audiences: &'a [Str],
+}
+
+impl<'a> AuthenticationRequest<'a> {
+    /// The bearer token of the `Authorization` header.
+    #[must_use]
+    pub fn bearer_token(&self) -> Option<&'a str> {
+        let header = self.headers.get(AUTHORIZATION)?.to_str().ok()?;
+        let (scheme, token) = header.trim().split_once(' ')?;
+        let token = token.trim();
+        (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+    }
+}
+
+/// A successful authentication (`authenticator.Response`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Authentication {
+    /// The user.
+    pub user: UserInfo,
+    /// The requested audiences that the credential is valid for.
+    pub audiences: Vec<Str>,
+    /// Warnings for the client.
+    pub warnings: Vec<String>,
+}
+
+impl From<UserInfo> for Authentication {
+    fn from(user: UserInfo) -> Self {
+        Self { user, ..Self::default() }
+    }
+}
+
+/// The reason why a credential is not accepted. It goes to the log; the client learns "Unauthorized" only.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AuthenticationError(pub String);
+
+/// The result of one authenticator: `None` if the request has no credential that it handles.
+pub type AuthenticationResult = Result<Option<Authentication>, AuthenticationError>;
+
+/// Identifies the sender of a request.
+pub trait Authenticator: Send + Sync {
+    /// The sender of a request; `None` if the request has no credential that this authenticator handles.
+    ///
+    /// # Errors
+    /// There is such a credential, and it is not valid.
+    fn authenticate<'a>(&'a self, request: &'a AuthenticationRequest<'a>) -> AuthFuture<'a, AuthenticationResult>;
+}
+
+/// Asks authenticators in order. The first success decides; an error counts only if nobody succeeds. Every authenticated
+/// user is in the group `system:authenticated` (upstream: `union`, `AuthenticatedGroupAdder`).
+#[derive(Default)]
+pub struct UnionAuthenticator(pub Vec<Box<dyn Authenticator>>);
+
+impl UnionAuthenticator {
+    /// Asks the authenticators from `first` on; `error` is that of an earlier one.
+    async fn authenticate_from<'a>(
+        &'a self,
+        first: usize,
+        mut error: Option<AuthenticationError>,
+        request: &'a AuthenticationRequest<'a>,
+    ) -> AuthenticationResult {
+        for authenticator in self.0.get(first..).unwrap_or_default() {
+            match authenticator.authenticate(request).await {
+                Ok(Some(authentication)) => return Ok(Some(add_authenticated_group(authentication))),
+                Ok(None) => {}
+                Err(why) => error = error.or(Some(why)),
+            }
+        }
+        error.map_or(Ok(None), Err)
+    }
+}
+
+impl Authenticator for UnionAuthenticator {
+    fn authenticate<'a>(&'a self, request: &'a AuthenticationRequest<'a>) -> AuthFuture<'a, AuthenticationResult> {
+        // While authenticators answer at once, nothing is allocated.
+        let mut error = None;
+        for (index, authenticator) in self.0.iter().enumerate() {
+            match authenticator.authenticate(request) {
+                AuthFuture::Ready(Some(Ok(Some(authentication)))) => {
+                    return AuthFuture::ready(Ok(Some(add_authenticated_group(authentication))));
+                }
+                AuthFuture::Ready(Some(Err(why))) => error = error.or(Some(why)),
+                AuthFuture::Ready(_) => {}
+                AuthFuture::Pending(pending) => {
+                    return AuthFuture::pending(async move {
+                        match pending.await {
+                            Ok(Some(authentication)) => Ok(Some(add_authenticated_group(authentication))),
+                            Ok(None) => self.authenticate_from(index + 1, error, request).await,
+                            Err(why) => self.authenticate_from(index + 1, error.or(Some(why)), request).await,
+                        }
+                    });
+                }
+            }
+        }
+        AuthFuture::ready(error.map_or(Ok(None), Err))
+    }
+}
+
+fn add_authenticated_group(mut authentication: Authentication) -> Authentication {
+    let groups = &mut authentication.user.groups;
+    if !groups.iter().any(|group| group == AUTHENTICATED_GROUP) {
+        groups.push(AUTHENTICATED_GROUP.into());
+    }
+    authentication
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// Answers with this result, at once or after it was polled once.
+    struct Fixed(AuthenticationResult, bool);
+
+    impl Authenticator for Fixed {
+        fn authenticate<'a>(&'a self, _: &'a AuthenticationRequest<'a>) -> AuthFuture<'a, AuthenticationResult> {
+            let result = self.0.clone();
+            if !self.1 {
+                return AuthFuture::ready(result);
+            }
+            let mut polled = false;
+            AuthFuture::pending(std::future::poll_fn(move |_| {
+                if std::mem::replace(&mut polled, true) { Poll::Ready(result.clone()) } else { Poll::Pending }
+            }))
+        }
+    }
+
+    fn success(name: &str) -> AuthenticationResult {
+        Ok(Some(UserInfo { name: name.into(), ..UserInfo::default() }.into()))
+    }
+
+    fn failure(why: &str) -> AuthenticationResult {
+        Err(AuthenticationError(why.to_owned()))
+    }
+
+    fn check(results: &[AuthenticationResult], expect: Result<Option<&str>, &str>) {
+        let headers = HeaderMap::new();
+        let request = AuthenticationRequest { certificates: &[], headers: &headers, audiences: &[] };
+        // Every combination of immediate and delayed answers gives the same result.
+        for delayed in 0..1 << results.len() {
+            let fixed = results.iter().enumerate().map(|(i, result)| -> Box<dyn Authenticator> {
+                Box::new(Fixed(result.clone(), delayed >> i & 1 == 1))
+            });
+            let union = UnionAuthenticator(fixed.collect());
+            let mut future = pin!(union.authenticate(&request));
+            let mut cx = Context::from_waker(Waker::noop());
+            let result = (0..=results.len()).find_map(|_| match future.as_mut().poll(&mut cx) {
+                Poll::Ready(result) => Some(result),
+                Poll::Pending => None,
+            });
+            let found = result.expect("a result").map(|found| {
+                found.map(|found| {
+                    assert_eq!(found.user.groups, [AUTHENTICATED_GROUP]);
+                    found.user.name
+                })
+            });
+            let expect = expect.map(|name| name.map(Str::from)).map_err(|why| AuthenticationError(why.to_owned()));
+            assert_eq!(found, expect, "delayed: {delayed:b}");
+        }
+    }
+
+    #[test]
+    fn the_first_success_decides_and_errors_count_only_without_one() {
+        check(&[], Ok(None));
+        check(&[Ok(None), Ok(None)], Ok(None));
+        check(&[Ok(None), success("a"), success("b")], Ok(Some("a")));
+        check(&[failure("no"), success("b")], Ok(Some("b")));
+        check(&[failure("first"), Ok(None), failure("second")], Err("first"));
+    }
+
+    #[test]
+    fn bearer_tokens_are_read_from_the_authorization_header() {
+        for (value, expect) in
+            [("Bearer abc", Some("abc")), ("bearer  abc ", Some("abc")), ("Basic abc", None), ("Bearer", None)]
+        {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, value.parse().unwrap());
+            let request = AuthenticationRequest { certificates: &[], headers: &headers, audiences: &[] };
+            assert_eq!(request.bearer_token(), expect, "{value}");
+        }
+    }
+}

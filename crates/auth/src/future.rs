@@ -1,0 +1,66 @@
+//! The future that authenticators and authorizers return. Most decisions are made at once from memory; those cost no
+//! allocation. Only the ones that ask somebody else (a webhook, an issuer) are boxed.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A decision that is made already, or one that has to be waited for.
+pub enum AuthFuture<'a, T> {
+    /// The decision is made. Empty once it was taken.
+    Ready(Option<T>),
+    /// The decision needs an answer from elsewhere.
+    Pending(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
+}
+
+impl<'a, T> AuthFuture<'a, T> {
+    /// A decision that is made already.
+    pub fn ready(value: T) -> Self {
+        Self::Ready(Some(value))
+    }
+
+    /// A decision that a future makes.
+    pub fn pending(future: impl Future<Output = T> + Send + 'a) -> Self {
+        Self::Pending(Box::pin(future))
+    }
+}
+
+impl<T: Unpin> Future for AuthFuture<'_, T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        match &mut *self {
+            // As any future, it is not polled again after it was ready; if it is, it never completes.
+            Self::Ready(value) => value.take().map_or(Poll::Pending, Poll::Ready),
+            Self::Pending(future) => future.as_mut().poll(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    fn poll<T: Unpin>(future: &mut AuthFuture<'_, T>) -> Poll<T> {
+        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_ready_decision_completes_at_once() {
+        assert_eq!(poll(&mut AuthFuture::ready(1)), Poll::Ready(1));
+    }
+
+    #[test]
+    fn a_pending_decision_completes_with_its_future() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let mut future = AuthFuture::pending(std::future::poll_fn(move |_| match receiver.try_recv() {
+            Ok(value) => Poll::Ready(value),
+            Err(_) => Poll::Pending,
+        }));
+        assert_eq!(poll(&mut future), Poll::Pending);
+        sender.send(2).unwrap();
+        assert_eq!(poll(&mut future), Poll::Ready(2));
+    }
+}

@@ -1,0 +1,105 @@
+//! Objects that conversion webhooks converted recently, shared by lists and watches of a version (upstream: the watch
+//! cache that each version of a custom resource has). An entry is valid for one revision of the definition and one of the
+//! object. Memory is bounded; the oldest entries are dropped first.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pintle_cache::Object;
+use pintle_registry::ApiError;
+use tokio::sync::watch;
+
+/// Maximum size of all converted objects, in bytes.
+const MAX_BYTES: usize = 32 << 20;
+/// Approximate memory of an object beside its JSON, in bytes.
+const OVERHEAD: usize = 400;
+
+/// Converted objects, in the order of those that were asked for.
+pub(crate) type ConversionResult = Result<Vec<Arc<Object>>, ApiError>;
+/// Delivers the result of a webhook call that is in flight.
+pub(crate) type PendingResult = watch::Receiver<Option<ConversionResult>>;
+
+/// One state of an object at a version, under one revision of its definition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ConversionKey {
+    /// The revision of the definition.
+    pub(crate) definition: u64,
+    /// The revision of the object.
+    pub(crate) object: u64,
+    /// The `apiVersion` that the object is converted to.
+    pub(crate) version: Arc<str>,
+}
+
+/// The cache's answer for one object.
+pub(crate) enum Lookup {
+    /// The object was converted before.
+    Converted(Arc<Object>),
+    /// The object is part of a webhook call that is in flight, at this index of its result.
+    Pending(PendingResult, usize),
+}
+
+#[derive(Default)]
+struct State {
+    entries: HashMap<ConversionKey, Lookup>,
+    /// The converted entries, oldest first.
+    order: VecDeque<ConversionKey>,
+    bytes: usize,
+}
+
+/// Objects that were converted, or are being converted.
+#[derive(Clone, Default)]
+pub(crate) struct ConversionCache(Arc<Mutex<State>>);
+
+impl ConversionCache {
+    /// Looks up objects. Those that are unknown become part of the call whose result `pending` will deliver; their keys
+    /// and objects are returned second, in the order of that result.
+    pub(crate) fn lookup(
+        &self,
+        keys: &[ConversionKey],
+        objects: &[Arc<Object>],
+        pending: &PendingResult,
+    ) -> (Vec<Lookup>, Vec<(ConversionKey, Arc<Object>)>) {
+        let mut state = self.0.lock();
+        let mut unknown = Vec::new();
+        let lookups = keys.iter().zip(objects).map(|(key, object)| match state.entries.get(key) {
+            Some(Lookup::Converted(converted)) => Lookup::Converted(converted.clone()),
+            Some(Lookup::Pending(result, index)) if is_alive(result) => Lookup::Pending(result.clone(), *index),
+            _ => {
+                let index = unknown.len();
+                state.entries.insert(key.clone(), Lookup::Pending(pending.clone(), index));
+                unknown.push((key.clone(), object.clone()));
+                Lookup::Pending(pending.clone(), index)
+            }
+        });
+        (lookups.collect(), unknown)
+    }
+
+    /// Stores the result of a webhook call. After an error the next lookup calls again.
+    pub(crate) fn store(&self, keys: Vec<ConversionKey>, result: &ConversionResult) {
+        let mut state = self.0.lock();
+        let State { entries, order, bytes } = &mut *state;
+        match result {
+            Ok(objects) => {
+                for (key, object) in keys.into_iter().zip(objects) {
+                    *bytes += object.json.len() + OVERHEAD;
+                    entries.insert(key.clone(), Lookup::Converted(object.clone()));
+                    order.push_back(key);
+                }
+            }
+            Err(_) => keys.iter().for_each(|key| drop(entries.remove(key))),
+        }
+        while *bytes > MAX_BYTES
+            && let Some(oldest) = order.pop_front()
+        {
+            if let Some(Lookup::Converted(object)) = entries.remove(&oldest) {
+                *bytes -= object.json.len() + OVERHEAD;
+            }
+        }
+    }
+}
+
+/// False if the task that made the call ended without a result; the objects have to be asked for again then.
+fn is_alive(result: &PendingResult) -> bool {
+    result.has_changed().is_ok() || result.borrow().is_some()
+}

@@ -1,0 +1,158 @@
+//! What `/metrics` shows, under kube-apiserver's names.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::StatusCode;
+use pintle_extensions::conversion::ConversionErrorType;
+use pintle_gates::Gates;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::request::info::RequestInfo;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    verb: String,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    code: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DurationLabels {
+    verb: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ConversionLabels {
+    result: &'static str,
+    failure_type: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ConverterLabels {
+    crd_name: String,
+    from_version: String,
+    to_version: String,
+    succeeded: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct FeatureLabels {
+    name: &'static str,
+    stage: &'static str,
+}
+
+/// The seconds that questions to conversion webhooks are sorted by.
+const CONVERSION_SECONDS: [f64; 15] =
+    [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
+
+/// The counters of a cluster.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<DurationLabels, Histogram>,
+    conversions: Family<ConversionLabels, Counter>,
+    conversion_durations: Family<ConversionLabels, Histogram>,
+    converters: Family<ConverterLabels, Histogram>,
+}
+
+impl Metrics {
+    /// The counters of a cluster with these features.
+    pub(crate) fn new(gates: &Gates) -> Self {
+        let mut registry = Registry::default();
+        let features = Family::<FeatureLabels, Gauge>::default();
+        for (gate, on) in gates.states() {
+            let labels = FeatureLabels { name: gate.name, stage: gate.stage.name() };
+            features.get_or_create(&labels).set(on.into());
+        }
+        registry.register("kubernetes_feature_enabled", "Whether a feature is on, by name and stage", features);
+        let requests = Family::default();
+        let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(0.0005, 2.0, 16));
+        let durations = Family::new_with_constructor(histogram);
+        registry.register("apiserver_request", "Requests answered, by verb, resource and code", requests.clone());
+        registry.register(
+            "apiserver_request_duration_seconds",
+            "Time until the answer's head was ready, by verb",
+            Clone::clone(&durations),
+        );
+        let conversions = Family::default();
+        let histogram: fn() -> Histogram = || Histogram::new(CONVERSION_SECONDS);
+        let conversion_durations = Family::new_with_constructor(histogram);
+        registry.register(
+            "apiserver_conversion_webhook_duration_seconds",
+            "Time until a conversion webhook had answered, by what came of it",
+            Clone::clone(&conversion_durations),
+        );
+        let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(0.001, 2.0, 15));
+        let converters = Family::new_with_constructor(histogram);
+        registry.register(
+            "apiserver_conversion_webhook_request",
+            "Questions to conversion webhooks, by what came of them",
+            conversions.clone(),
+        );
+        registry.register(
+            "apiserver_crd_conversion_webhook_duration_seconds",
+            "Time until a conversion webhook had answered, by definition and versions",
+            Clone::clone(&converters),
+        );
+        Self { registry, requests, durations, conversions, conversion_durations, converters }
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Metrics {
+    /// Counts a request. Only resources that are served are named, so that clients cannot make labels up.
+    pub(crate) fn request(&self, info: &RequestInfo, code: StatusCode, took: Duration) {
+        let known = info.is_resource && code != StatusCode::NOT_FOUND;
+        let text = |text: &str| if known { text.to_owned() } else { String::new() };
+        let labels = RequestLabels {
+            verb: info.verb.to_owned(),
+            group: text(&info.group),
+            version: text(&info.version),
+            resource: text(&info.resource),
+            subresource: text(&info.subresource),
+            code: code.as_u16(),
+        };
+        self.requests.get_or_create(&labels).inc();
+        self.durations.get_or_create(&DurationLabels { verb: info.verb.to_owned() }).observe(took.as_secs_f64());
+    }
+
+    /// Counts a question to a conversion webhook: of which definition, from and to which version.
+    pub(crate) fn conversion(
+        &self,
+        definition: &str,
+        (from, to): (String, String),
+        fault: Option<ConversionErrorType>,
+        took: Duration,
+    ) {
+        let (result, succeeded) = if fault.is_none() { ("success", "true") } else { ("failure", "false") };
+        let failure_type = fault.map_or("", ConversionErrorType::name);
+        let outcome = ConversionLabels { result, failure_type };
+        self.conversions.get_or_create(&outcome).inc();
+        self.conversion_durations.get_or_create(&outcome).observe(took.as_secs_f64());
+        let labels = ConverterLabels { crd_name: definition.to_owned(), from_version: from, to_version: to, succeeded };
+        self.converters.get_or_create(&labels).observe(took.as_secs_f64());
+    }
+
+    /// The text form.
+    pub(crate) fn text(&self) -> String {
+        let mut out = String::new();
+        if prometheus_client::encoding::text::encode(&mut out, &self.registry).is_err() {
+            tracing::error!("metrics cannot be written");
+        }
+        out
+    }
+}

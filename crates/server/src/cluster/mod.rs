@@ -1,0 +1,268 @@
+//! One logical cluster: the handles that requests, controllers and admission share. This module knows neither requests
+//! nor HTTP handlers; what is done with the handles lives in the layers above.
+
+pub(crate) mod conversion_cache;
+mod corrupt;
+pub(crate) mod documents;
+mod indexers;
+mod metrics;
+pub(crate) mod object_index;
+mod objects;
+mod webhook_clients;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use parking_lot::RwLock;
+use pintle_admission::PluginChain;
+use pintle_cache::{Cache, WatchCache};
+use pintle_catalog::Catalog;
+use pintle_gates::{Feature, Gates};
+use pintle_registry::{ApiError, GroupResource, Registry, Resource, StrategyContext};
+use pintle_store::{Clock, Sleep, Store};
+use pintle_value::Str;
+use pintle_value::time::Time;
+
+use self::conversion_cache::ConversionCache;
+use self::documents::Documents;
+pub(crate) use self::indexers::Indexers;
+use self::metrics::Metrics;
+pub(crate) use self::objects::{check_key, object_key, tree};
+use self::webhook_clients::WebhookClients;
+use crate::http::CpuPermits;
+
+/// A component beside the server whose health `componentstatuses` reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Component {
+    /// The name of its `ComponentStatus`.
+    pub name: String,
+    /// The URL that answers with 200 while the component is healthy.
+    pub health: String,
+}
+
+impl Component {
+    /// The components that kube-apiserver probes, at their default ports on this host.
+    #[must_use]
+    pub fn defaults() -> Vec<Self> {
+        [("controller-manager", 10257), ("scheduler", 10259)]
+            .map(|(name, port)| Self { name: name.to_owned(), health: format!("https://127.0.0.1:{port}/healthz") })
+            .into()
+    }
+}
+
+/// A logical cluster.
+pub struct Cluster {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) built_in: Vec<Arc<Resource>>,
+    pub(crate) registry: RwLock<Arc<Registry>>,
+    /// Notified each time that the set of served resources changes.
+    pub(crate) registry_changed: tokio::sync::watch::Sender<()>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) cache: Cache,
+    /// Which selectable fields the watch caches index.
+    pub(crate) indexers: Arc<Indexers>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) min_request_timeout: Duration,
+    pub(crate) admission: RwLock<Arc<PluginChain>>,
+    pub(crate) metrics: Metrics,
+    pub(crate) gates: Arc<Gates>,
+    /// True if CBOR is served; cached because every request asks.
+    pub(crate) cbor: bool,
+    pub(crate) event_ttl: Duration,
+    pub(crate) components: Vec<Component>,
+    pub(crate) webhook_clients: WebhookClients,
+    pub(crate) conversion_cache: ConversionCache,
+    pub(crate) documents: Documents,
+    /// Limits how many large responses are encoded at the same time.
+    pub(crate) cpu_permits: CpuPermits,
+    /// Every create holds this for reading from its last check of the namespace until the object is stored. The namespace
+    /// controller takes it for writing to wait for them.
+    pub(crate) pending_creates: tokio::sync::RwLock<()>,
+    /// Turns true when the server shuts down. Watches and background tasks end then.
+    pub(crate) shutting_down: tokio::sync::watch::Sender<bool>,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("cache", &self.cache).finish_non_exhaustive()
+    }
+}
+
+/// What a [`Cluster`] is made of.
+pub(crate) struct Parts {
+    pub(crate) built_in: Vec<Arc<Resource>>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) cache: Cache,
+    pub(crate) indexers: Arc<Indexers>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) min_request_timeout: Duration,
+    pub(crate) gates: Gates,
+    pub(crate) event_ttl: Duration,
+    pub(crate) components: Vec<Component>,
+}
+
+impl Cluster {
+    /// A cluster without admission plugins.
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self {
+            catalog: pintle_catalog::shared().clone(),
+            built_in: parts.built_in,
+            registry: RwLock::new(parts.registry),
+            registry_changed: tokio::sync::watch::Sender::new(()),
+            store: parts.store,
+            cache: parts.cache,
+            indexers: parts.indexers,
+            clock: parts.clock,
+            min_request_timeout: parts.min_request_timeout,
+            admission: RwLock::default(),
+            metrics: Metrics::new(&parts.gates),
+            cbor: parts.gates.is_enabled(Feature::CBOR),
+            gates: Arc::new(parts.gates),
+            event_ttl: parts.event_ttl,
+            components: parts.components,
+            webhook_clients: WebhookClients::default(),
+            conversion_cache: ConversionCache::default(),
+            documents: Documents::default(),
+            cpu_permits: CpuPermits::default(),
+            pending_creates: tokio::sync::RwLock::default(),
+            shutting_down: tokio::sync::watch::Sender::new(false),
+        }
+    }
+
+    /// The feature gates.
+    #[must_use]
+    pub fn gates(&self) -> &Gates {
+        &self.gates
+    }
+
+    /// The resources that are served now.
+    #[must_use]
+    pub fn registry(&self) -> Arc<Registry> {
+        self.registry.read().clone()
+    }
+
+    /// The admission chain of a new write.
+    pub(crate) fn admission(&self) -> Arc<PluginChain> {
+        self.admission.read().clone()
+    }
+
+    /// Replaces the custom resources of groups.
+    pub(crate) fn publish(&self, groups: impl IntoIterator<Item = (Str, Vec<Arc<Resource>>)>) {
+        let mut registry = self.registry.write();
+        *registry = Arc::new(registry.with_custom(groups));
+        drop(registry);
+        self.registry_changed.send_replace(());
+    }
+
+    /// True if a built-in kind stores its objects under a prefix. A definition may name the same prefix, but never owns
+    /// those objects.
+    pub(crate) fn is_built_in(&self, prefix: &str) -> bool {
+        self.built_in.iter().filter_map(|resource| resource.collection()).any(|c| c.prefix == prefix)
+    }
+
+    /// True if a group has built-in kinds.
+    pub(crate) fn is_built_in_group(&self, group: &str) -> bool {
+        self.built_in.iter().any(|resource| resource.group == group)
+    }
+
+    /// The current time.
+    pub(crate) fn now(&self) -> Time {
+        let millis = self.clock.now().0;
+        Time { seconds: (millis / 1000) as i64, nanos: (millis % 1000) as u32 * 1_000_000 }
+    }
+
+    /// Completes after a duration of the cluster's clock.
+    pub(crate) fn sleep(&self, duration: Duration) -> Sleep {
+        self.clock.sleep(duration)
+    }
+
+    /// The strategy context of the server's own writes.
+    pub(crate) fn own_context(&self) -> StrategyContext {
+        StrategyContext {
+            now: self.now(),
+            user: "system:apiserver".into(),
+            uid: Str::default(),
+            groups: vec!["system:masters".into()],
+            extra: Vec::new(),
+            dry_run: false,
+            gates: self.gates.clone(),
+        }
+    }
+
+    /// The watch cache of a resource's collection.
+    ///
+    /// # Errors
+    /// The resource stores no objects, or its watch cache is not open.
+    pub(crate) fn watch_cache(&self, resource: &Resource) -> Result<Arc<WatchCache>, ApiError> {
+        let prefix = resource.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
+        self.cache
+            .watch_cache(prefix)
+            .ok_or_else(|| ApiError::Internal(format!("no watch cache of {}", resource.plural)))
+    }
+
+    /// The record of the hub version of a resource.
+    pub(crate) fn hub(&self, resource: &Arc<Resource>) -> Arc<Resource> {
+        if resource.is_hub() {
+            return resource.clone();
+        }
+        resource.collection().and_then(|c| self.registry().hub(c).cloned()).unwrap_or_else(|| resource.clone())
+    }
+
+    /// The hub record of a group and resource, whatever its version.
+    ///
+    /// # Errors
+    /// The resource is not served.
+    pub(crate) fn hub_of(&self, resource: &GroupResource) -> Result<Arc<Resource>, ApiError> {
+        self.registry()
+            .resources()
+            .find(|r| r.group == resource.group && r.plural == resource.resource && r.is_hub())
+            .cloned()
+            .ok_or(ApiError::NoSuchPath)
+    }
+
+    /// Waits until the watch caches contain everything that was committed before the call. Returns that revision.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn catch_up(&self) -> Result<u64, ApiError> {
+        let current = self.store.current_revision().await.map_err(store_error)?.get();
+        self.cache.wait_until_fresh(current).await;
+        Ok(current)
+    }
+
+    /// Reports why the store cannot serve requests, if it cannot.
+    pub(crate) fn store_health(&self) -> Result<(), String> {
+        match self.store.current_revision().now_or_never() {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(error)) => Err(error.to_string()),
+            None => Err("the store does not answer".to_owned()),
+        }
+    }
+
+    /// Completes when the server shuts down.
+    pub(crate) fn shutdown(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut shutting_down = self.shutting_down.subscribe();
+        async move {
+            let _ = shutting_down.wait_for(|shutting_down| *shutting_down).await;
+        }
+    }
+
+    /// True once the server shuts down.
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        *self.shutting_down.borrow()
+    }
+}
+
+/// The error that a client gets when the store fails. The cause goes to the log only.
+pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
+    match error {
+        pintle_store::Error::Closed => ApiError::Unavailable("the server is shutting down".to_owned()),
+        error => {
+            tracing::error!(%error, "Storage operation failed");
+            ApiError::Internal("the store cannot be used".to_owned())
+        }
+    }
+}

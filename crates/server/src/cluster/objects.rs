@@ -1,0 +1,70 @@
+//! Reads of stored objects by the server itself, at the storage version.
+
+use pintle_cache::KeyRange;
+use pintle_registry::{ApiError, GroupResource};
+use pintle_value::{Str, Value};
+
+use super::Cluster;
+
+/// The key of an object in its collection.
+pub(crate) fn object_key(namespace: &str, name: &str) -> Str {
+    if namespace.is_empty() { name.into() } else { format!("{namespace}/{name}").into() }
+}
+
+/// Checks that a name can be part of a key (upstream: `registry.NamespaceKeyFunc`).
+///
+/// # Errors
+/// It cannot.
+pub(crate) fn check_key(name: &str) -> Result<(), ApiError> {
+    if name.is_empty() {
+        return Err(ApiError::BadRequest("Name parameter required.".to_owned()));
+    }
+    let why = pintle_value::names::path_segment_name(name, false);
+    if why.is_empty() {
+        return Ok(());
+    }
+    let name = pintle_value::field::quote(name);
+    Err(ApiError::BadRequest(format!("Name parameter invalid: {name}: {}", why.join(";"))))
+}
+
+/// The tree of a stored object, with its resourceVersion.
+///
+/// # Errors
+/// The stored bytes are not JSON.
+pub(crate) fn tree(object: &pintle_cache::Object) -> Result<Value, ApiError> {
+    let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::default());
+    let decoded = decoded.map_err(|error| ApiError::Internal(format!("the stored object cannot be read: {error}")))?;
+    let mut value = decoded.value;
+    value.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
+    Ok(value)
+}
+
+impl Cluster {
+    /// The object of a name; `namespace` is empty for cluster-scoped resources.
+    ///
+    /// # Errors
+    /// The resource is not served, or the stored object is corrupt.
+    pub(crate) fn get_object(
+        &self,
+        resource: &GroupResource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Value>, ApiError> {
+        let hub = self.hub_of(resource)?;
+        let object = self.watch_cache(&hub)?.read(&object_key(namespace, name));
+        let object = object.map_err(|corrupt| self.unreadable(&hub, &corrupt))?;
+        object.map(|object| tree(&object)).transpose()
+    }
+
+    /// All objects of a namespace or, if `namespace` is empty, of the cluster.
+    ///
+    /// # Errors
+    /// The resource is not served, or a stored object is corrupt.
+    pub(crate) fn list_objects(&self, resource: &GroupResource, namespace: &str) -> Result<Vec<Value>, ApiError> {
+        let hub = self.hub_of(resource)?;
+        let watch_cache = self.watch_cache(&hub)?;
+        let range = if namespace.is_empty() { KeyRange::All } else { KeyRange::Namespace(namespace.into()) };
+        self.check_readable(&hub, &watch_cache, &range, None, (None, None))?;
+        watch_cache.objects(range).map(|object| tree(&object)).collect()
+    }
+}

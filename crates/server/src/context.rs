@@ -1,0 +1,125 @@
+//! The context of one request: what the pipeline learned about it, passed to every handler.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Method};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use parking_lot::Mutex;
+use pintle_auth::UserInfo;
+use pintle_registry::{ApiError, Resource, Scope, StrategyContext};
+
+use crate::access::AccessControl;
+use crate::cluster::Cluster;
+use crate::conversion::MemoizedConversions;
+use crate::request::info::RequestInfo;
+use crate::request::negotiate::Endpoint;
+use crate::request::query::Query;
+use crate::request::recorder::Recorder;
+
+/// Maximum size of a request body, in bytes (kube-apiserver's limit).
+const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
+/// Time limit for receiving a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A request after authentication.
+pub(crate) struct RequestContext {
+    pub(crate) cluster: Arc<Cluster>,
+    /// The authenticators and authorizers of this request; a reload affects later requests only.
+    pub(crate) access: Arc<AccessControl>,
+    pub(crate) info: RequestInfo,
+    pub(crate) method: Method,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) user: UserInfo,
+    pub(crate) body: Mutex<Option<Incoming>>,
+    pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
+    pub(crate) recorder: Recorder,
+    /// The request's objects at other versions, as far as they were converted.
+    pub(crate) conversions: Arc<MemoizedConversions>,
+}
+
+impl RequestContext {
+    /// The negotiation endpoint of plain objects in all served encodings.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint { cbor: self.cluster.cbor, ..Endpoint::PLAIN }
+    }
+
+    /// What strategies see of the request.
+    pub(crate) fn strategy_context(&self, dry_run: bool) -> StrategyContext {
+        StrategyContext {
+            now: self.cluster.now(),
+            user: self.user.name.clone(),
+            uid: self.user.uid.clone(),
+            groups: self.user.groups.clone(),
+            extra: self.user.extra.clone(),
+            dry_run,
+            gates: self.cluster.gates.clone(),
+        }
+    }
+
+    /// The namespace of the request's objects; empty for cluster-scoped resources.
+    pub(crate) fn namespace_of(&self, resource: &Resource) -> &str {
+        if resource.scope == Scope::Namespaced { &self.info.namespace } else { "" }
+    }
+
+    /// Checks that the user may also do something else with the request's object.
+    ///
+    /// # Errors
+    /// The user is not allowed to.
+    pub(crate) async fn authorize(&self, verb: &str) -> Result<(), ApiError> {
+        self.access.authorize(&self.user, &self.info, &self.query, verb).await
+    }
+
+    /// Adds a warning to the response.
+    pub(crate) fn warn(&self, text: impl Into<String>) {
+        self.recorder.warn(text);
+    }
+
+    /// Reads the body. A second call returns nothing.
+    ///
+    /// # Errors
+    /// The body is too large, or is not received in time.
+    pub(crate) async fn body(&self) -> Result<Bytes, ApiError> {
+        let Some(mut body) = self.body.lock().take() else { return Ok(Bytes::new()) };
+        let too_large = || ApiError::TooLarge(format!("Request entity too large: limit is {MAX_BODY_BYTES}"));
+        if hyper::body::Body::size_hint(&body).lower() > MAX_BODY_BYTES as u64 {
+            return Err(too_large());
+        }
+        let read = async {
+            let mut bytes = BytesMut::new();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| ApiError::BadRequest(format!("the body cannot be read: {error}")))?;
+                if let Ok(data) = frame.into_data() {
+                    if bytes.len() + data.len() > MAX_BODY_BYTES {
+                        return Err(too_large());
+                    }
+                    bytes.extend_from_slice(&data);
+                }
+            }
+            Ok(bytes.freeze())
+        };
+        match tokio::time::timeout(BODY_TIMEOUT, read).await {
+            Ok(result) => result,
+            Err(_) => Err(ApiError::Timeout { message: "the body did not come in time".to_owned(), retry_after: 1 }),
+        }
+    }
+
+    /// The connection after an upgrade from HTTP, for the first caller. `None` if the client cannot upgrade.
+    pub(crate) fn upgrade(&self) -> Option<OnUpgrade> {
+        self.upgrade.lock().take()
+    }
+
+    /// True if the client accepts gzip.
+    pub(crate) fn accepts_gzip(&self) -> bool {
+        self.headers
+            .get_all(http::header::ACCEPT_ENCODING)
+            .iter()
+            .filter_map(|v| v.to_str().ok())
+            .flat_map(|v| v.split(','))
+            .any(|v| v.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("gzip")))
+    }
+}

@@ -1,0 +1,16 @@
+//! Objects of custom resources with several versions, between the version of a request and the versions that they are
+//! stored at. An object stored at the request's version is served as it is. Any other object is read at its own version
+//! and converted, by changing its `apiVersion` or by a webhook. Built-in kinds are always served as they are stored.
+
+mod convert;
+mod memo;
+mod selection;
+mod service_resolver;
+mod shared;
+mod view;
+mod webhook;
+mod webhook_batch;
+
+pub(crate) use memo::MemoizedConversions;
+pub(crate) use selection::{Selection, WatchEventType};
+pub(crate) use view::VersionView;

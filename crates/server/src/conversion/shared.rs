@@ -1,0 +1,55 @@
+//! Conversion by webhook for lists and watches: clients that read the same version share the webhook's results. Gets and
+//! writes of single objects always call the webhook.
+
+use std::sync::Arc;
+
+use pintle_cache::Object;
+use pintle_registry::ApiError;
+use tokio::sync::watch;
+
+use super::view::VersionView;
+use crate::cluster::conversion_cache::{ConversionKey, ConversionResult, Lookup};
+
+/// Converts objects to the version of a view.
+///
+/// # Errors
+/// The webhook fails, or the server shuts down.
+pub(super) async fn convert_shared(view: &VersionView, objects: &[Arc<Object>]) -> ConversionResult {
+    let cache = &view.cluster.conversion_cache;
+    let Some(keys) = objects.iter().map(|object| view.conversion_key(object)).collect::<Option<Vec<_>>>() else {
+        return view.convert(objects).await;
+    };
+    let (sender, pending) = watch::channel(None);
+    let (lookups, unknown) = cache.lookup(&keys, objects, &pending);
+    if !unknown.is_empty() {
+        // Other clients may wait for the result after this one has disconnected.
+        tokio::spawn(convert_and_store(view.clone(), unknown, sender));
+    }
+    let mut converted = Vec::with_capacity(objects.len());
+    for lookup in lookups {
+        converted.push(match lookup {
+            Lookup::Converted(object) => object,
+            Lookup::Pending(mut result, index) => {
+                let closed = |_| ApiError::Unavailable("the server is shutting down".to_owned());
+                let result = result.wait_for(Option::is_some).await.map_err(closed)?.clone();
+                let object = result.transpose()?.and_then(|objects| objects.get(index).cloned());
+                object.ok_or_else(|| ApiError::Internal("an object was not converted".to_owned()))?
+            }
+        });
+    }
+    Ok(converted)
+}
+
+async fn convert_and_store(
+    view: VersionView,
+    unknown: Vec<(ConversionKey, Arc<Object>)>,
+    sender: watch::Sender<Option<ConversionResult>>,
+) {
+    let (keys, objects): (Vec<ConversionKey>, Vec<Arc<Object>>) = unknown.into_iter().unzip();
+    let result = tokio::select! {
+        result = view.convert(&objects) => result,
+        () = view.cluster.shutdown() => Err(ApiError::Unavailable("the server is shutting down".to_owned())),
+    };
+    view.cluster.conversion_cache.store(keys, &result);
+    sender.send_replace(Some(result));
+}

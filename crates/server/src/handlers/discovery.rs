@@ -1,0 +1,280 @@
+//! Discovery: which groups, versions and resources there are, as single documents and aggregated (KEP-3352).
+
+use std::sync::Arc;
+
+use http::header::{ACCEPT, VARY};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use pintle_registry::{
+    ApiError, Group, GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verb, Verbs,
+};
+use pintle_value::{Object, Value, object};
+
+use crate::cluster::documents::{Document, DocumentDependency};
+use crate::context::RequestContext;
+use crate::http::Response;
+use crate::represent;
+use crate::request::negotiate::Endpoint;
+
+/// Answers, if the path is one of discovery.
+pub(crate) fn answer(call: &RequestContext) -> Result<Option<Response>, ApiError> {
+    let path = call.info.path.trim_end_matches('/').to_owned();
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let registry = call.cluster.registry();
+    let (kind, value) = match parts.as_slice() {
+        ["api"] | ["apis"] if let Some(version) = aggregated(&call.headers) => {
+            return Ok(Some(aggregate(call, &registry, parts[0] == "api", version)));
+        }
+        ["api"] => ("APIVersions", versions(call)),
+        ["apis"] => ("APIGroupList", groups(&registry)),
+        ["apis", group] => match registry.group(group).filter(|_| !group.is_empty()).and_then(|g| group_document(g)) {
+            Some(mut group) => {
+                group.set("kind", "APIGroup");
+                group.set("apiVersion", "v1");
+                ("APIGroup", group)
+            }
+            None => return Ok(None),
+        },
+        ["api", version] if registry.serves("", version) => {
+            ("APIResourceList", resources(&registry, &GroupVersion::new("", *version)))
+        }
+        ["apis", group, version] if !group.is_empty() && registry.serves(group, version) => {
+            ("APIResourceList", resources(&registry, &GroupVersion::new(*group, *version)))
+        }
+        [""] => return Ok(Some(represent::json_response(call, StatusCode::OK, &paths(&registry)))),
+        _ => return Ok(None),
+    };
+    // Upstream shows what is in CBOR only there where the objects are served that way, and custom kinds nowhere.
+    let built_in = |group: &str| registry.group(group).is_some_and(|group| group.has_built_in());
+    let endpoint = match parts.as_slice() {
+        ["api", _] => call.endpoint(),
+        ["apis", group, _] if built_in(group) => call.endpoint(),
+        _ => Endpoint::PLAIN,
+    };
+    represent::meta(call, &format!("meta/v1.{kind}"), value, endpoint).map(Some)
+}
+
+/// The paths that there are, for people.
+fn paths(registry: &Registry) -> Value {
+    let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/apis/"].map(str::to_owned).to_vec();
+    for group in registry.groups().filter(|group| !group.name().is_empty()) {
+        paths.push(format!("/apis/{}", group.name()));
+        paths.extend(group.versions().map(|version| format!("/apis/{version}")));
+    }
+    for path in ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/readyz", "/version"]
+    {
+        paths.push(path.to_owned());
+    }
+    paths.sort();
+    object! { "paths": paths }
+}
+
+fn versions(call: &RequestContext) -> Value {
+    let host = call.headers.get(http::header::HOST).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    object! {
+        "kind": "APIVersions",
+        "versions": vec!["v1"],
+        "serverAddressByClientCIDRs": vec![object! { "clientCIDR": "0.0.0.0/0", "serverAddress": host }],
+    }
+}
+
+fn groups(registry: &Registry) -> Value {
+    let mut groups: Vec<&Arc<Group>> = registry.groups().filter(|group| !group.name().is_empty()).collect();
+    // Upstream has an APIService for each version and puts groups of one priority in the order of their names.
+    let first_name =
+        |group: &&Arc<Group>| group.versions().map(|version| format!("{}.{}", version.version, version.group)).min();
+    let built_in = groups.partition_point(|group| group.has_built_in());
+    groups[built_in..].sort_by_cached_key(first_name);
+    let groups: Vec<Value> = groups.into_iter().filter_map(|group| group_document(group)).collect();
+    object! { "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }
+}
+
+fn group_document(group: &Group) -> Option<Value> {
+    let version = |v: &GroupVersion| object! { "groupVersion": v.to_string(), "version": v.version.as_str() };
+    let versions: Vec<Value> = group.versions().map(version).collect();
+    let preferred = versions.first()?.clone();
+    Some(object! { "name": group.name(), "versions": versions, "preferredVersion": preferred })
+}
+
+fn verbs(verbs: Verbs) -> Vec<&'static str> {
+    verbs.iter().map(Verb::name).collect()
+}
+
+/// The order in which upstream names the verbs of custom kinds.
+const CUSTOM_VERBS: [Verb; 8] =
+    [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
+
+fn verbs_of(resource: &Resource) -> Vec<&'static str> {
+    if resource.built_in {
+        return verbs(resource.verbs);
+    }
+    let open = |verb: &Verb| !resource.terminating || !matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
+    CUSTOM_VERBS.into_iter().filter(open).filter(|verb| resource.verbs.has(*verb)).map(Verb::name).collect()
+}
+
+/// The subresources of a resource: by name, but in their own order where users define them.
+fn subresources_of(resource: &Resource) -> Vec<&Subresource> {
+    let mut subresources: Vec<&Subresource> = resource.subresources.iter().collect();
+    if resource.built_in {
+        subresources.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    subresources
+}
+
+fn resources(registry: &Registry, version: &GroupVersion) -> Value {
+    let mut sorted: Vec<&Arc<Resource>> = registry.resources_of(version).collect();
+    sorted.sort_by(|a, b| a.plural.cmp(&b.plural));
+    let mut resources: Vec<Value> = Vec::new();
+    for resource in sorted {
+        resources.push(resource_entry(resource));
+        for subresource in subresources_of(resource) {
+            let name = format!("{}/{}", resource.plural, subresource.name);
+            resources.push(subresource_entry(resource, subresource, &name));
+        }
+    }
+    let mut list = object! {
+        "kind": "APIResourceList",
+        "groupVersion": version.to_string(),
+        "resources": resources,
+    };
+    if !version.group.is_empty() {
+        list.set("apiVersion", "v1");
+    }
+    list
+}
+
+fn resource_entry(resource: &Resource) -> Value {
+    let mut entry = object! {
+        "name": resource.plural.as_str(),
+        "singularName": resource.singular.as_str(),
+        "namespaced": resource.scope == Scope::Namespaced,
+        "kind": resource.kind.as_str(),
+        "verbs": verbs_of(resource),
+    };
+    set_names(&mut entry, resource);
+    if !resource.storage_version_hash.is_empty() {
+        entry.set("storageVersionHash", resource.storage_version_hash.as_str());
+    }
+    entry
+}
+
+fn set_names(entry: &mut Value, resource: &Resource) {
+    if !resource.short_names.is_empty() {
+        entry.set("shortNames", resource.short_names.clone());
+    }
+    if !resource.categories.is_empty() {
+        entry.set("categories", resource.categories.clone());
+    }
+}
+
+fn subresource_entry(resource: &Resource, subresource: &Subresource, name: &str) -> Value {
+    let mut entry = object! {
+        "name": name,
+        "singularName": "",
+        "namespaced": resource.scope == Scope::Namespaced,
+        "kind": subresource.kind.kind.as_str(),
+        "verbs": verbs(subresource.verbs),
+    };
+    if subresource.kind.group != resource.group || subresource.kind.version != resource.version {
+        if !subresource.kind.group.is_empty() {
+            entry.set("group", subresource.kind.group.as_str());
+        }
+        entry.set("version", subresource.kind.version.as_str());
+    }
+    entry
+}
+
+/// The version of aggregated discovery that a client asks for before any other form.
+fn aggregated(headers: &HeaderMap) -> Option<&'static str> {
+    let accept = headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect::<Vec<_>>().join(",");
+    for clause in accept.split(',') {
+        let mut pieces = clause.split(';').map(str::trim);
+        if pieces.next() != Some("application/json") {
+            continue;
+        }
+        let pieces: Vec<&str> = pieces.collect();
+        let aggregate = pieces.contains(&"g=apidiscovery.k8s.io") && pieces.contains(&"as=APIGroupDiscoveryList");
+        if aggregate && pieces.contains(&"v=v2") {
+            return Some("v2");
+        }
+        if aggregate && pieces.contains(&"v=v2beta1") {
+            return Some("v2beta1");
+        }
+        if pieces.iter().all(|p| p.starts_with("q=")) {
+            return None;
+        }
+    }
+    None
+}
+
+fn aggregate(call: &RequestContext, registry: &Arc<Registry>, core: bool, version: &'static str) -> Response {
+    let name = format!("discovery/{core}/{version}");
+    let document = call.cluster.documents.get(&DocumentDependency::All(registry.clone()), &name, || {
+        let groups = registry.groups().filter(|group| group.name().is_empty() == core);
+        let items: Vec<Value> = groups.map(|group| group_discovery(registry, group)).collect();
+        let list = object! {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": format!("apidiscovery.k8s.io/{version}"),
+            "metadata": Value::object(),
+            "items": items,
+        };
+        Document::new(represent::typed_json(&call.cluster, "apidiscovery/v2.APIGroupDiscoveryList", &list))
+    });
+    let media_type = match version {
+        "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+    };
+    let mut response = document.respond(&call.headers, media_type);
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+fn group_discovery(registry: &Registry, group: &Group) -> Value {
+    let versions: Vec<Value> = group
+        .versions()
+        .map(|version| {
+            let mut resources: Vec<&Arc<Resource>> = registry.resources_of(version).collect();
+            resources.sort_by(|a, b| a.plural.cmp(&b.plural));
+            let resources: Vec<Value> = resources.into_iter().map(|r| resource_discovery(r)).collect();
+            object! { "version": version.version.as_str(), "resources": resources, "freshness": "Current" }
+        })
+        .collect();
+    let metadata = if group.name().is_empty() {
+        Value::object()
+    } else {
+        object! { "name": group.name() }
+    };
+    object! { "metadata": metadata, "versions": versions }
+}
+
+fn response_kind(kind: &GroupVersionKind) -> Value {
+    let mut object = Object::new();
+    object.insert("group", kind.group.as_str());
+    object.insert("version", kind.version.as_str());
+    object.insert("kind", kind.kind.as_str());
+    Value::Object(object)
+}
+
+fn resource_discovery(resource: &Resource) -> Value {
+    let mut entry = object! {
+        "resource": resource.plural.as_str(),
+        "responseKind": response_kind(&resource.gvk()),
+        "scope": if resource.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.singular.as_str(),
+        "verbs": verbs_of(resource),
+    };
+    set_names(&mut entry, resource);
+    if !resource.subresources.is_empty() {
+        let subresources: Vec<Value> = subresources_of(resource)
+            .into_iter()
+            .map(|s| {
+                object! {
+                    "subresource": s.name.as_str(),
+                    "responseKind": response_kind(&s.kind),
+                    "verbs": verbs(s.verbs),
+                }
+            })
+            .collect();
+        entry.set("subresources", subresources);
+    }
+    entry
+}

@@ -1,0 +1,122 @@
+//! The bytes of a piece of a body: often shared with other answers, so that joining them would be copying them for each.
+
+use std::io::IoSlice;
+
+use bytes::{Buf, Bytes};
+
+/// Bytes to send, in one part or in several.
+#[derive(Clone, Debug)]
+pub enum Chunk {
+    /// One part.
+    One(Bytes),
+    /// Several parts, one after the other.
+    Many(ChunkParts),
+}
+
+/// Parts that are sent one after the other.
+#[derive(Clone, Debug)]
+pub struct ChunkParts {
+    parts: Vec<Bytes>,
+    /// The first part that is not sent whole; none of those from here on is empty.
+    next: usize,
+    left: usize,
+}
+
+impl Chunk {
+    /// The bytes of all parts.
+    #[must_use]
+    pub fn of(mut parts: Vec<Bytes>) -> Self {
+        parts.retain(|part| !part.is_empty());
+        if parts.len() > 1 {
+            let left = parts.iter().map(Bytes::len).sum();
+            return Self::Many(ChunkParts { parts, next: 0, left });
+        }
+        Self::One(parts.pop().unwrap_or_default())
+    }
+}
+
+impl From<Bytes> for Chunk {
+    fn from(bytes: Bytes) -> Self {
+        Self::One(bytes)
+    }
+}
+
+impl ChunkParts {
+    fn unsent(&self) -> &[Bytes] {
+        &self.parts[self.next..]
+    }
+}
+
+impl Buf for Chunk {
+    fn remaining(&self) -> usize {
+        match self {
+            Self::One(bytes) => bytes.len(),
+            Self::Many(parts) => parts.left,
+        }
+    }
+
+    fn chunk(&self) -> &[u8] {
+        match self {
+            Self::One(bytes) => bytes,
+            Self::Many(parts) => parts.unsent().first().map_or(&[], |part| part),
+        }
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        match self {
+            Self::One(bytes) => bytes.chunks_vectored(slices),
+            Self::Many(parts) => {
+                let filled = slices.iter_mut().zip(parts.unsent());
+                filled.map(|(slice, part)| *slice = IoSlice::new(part)).count()
+            }
+        }
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        let parts = match self {
+            Self::One(bytes) => return bytes.advance(count),
+            Self::Many(parts) => parts,
+        };
+        assert!(count <= parts.left, "cannot advance past the end");
+        parts.left -= count;
+        while let Some(part) = parts.parts.get_mut(parts.next) {
+            if count < part.len() {
+                return part.advance(count);
+            }
+            count -= part.len();
+            *part = Bytes::new();
+            parts.next += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(parts: &[&'static str]) -> Chunk {
+        Chunk::of(parts.iter().map(|part| Bytes::from_static(part.as_bytes())).collect())
+    }
+
+    #[test]
+    fn parts_are_one_text_however_they_are_taken() {
+        for parts in [&[][..], &["abc"], &["ab", "c"], &["", "a", "", "bcdef", "g", ""], &["a", "b", "c", "d"]] {
+            let whole = parts.concat();
+            for step in 1..=whole.len().max(1) {
+                let (mut data, mut text) = (of(parts), String::new());
+                while data.has_remaining() {
+                    assert_eq!(data.remaining(), whole.len() - text.len(), "{parts:?} by {step}");
+                    let mut slices = [IoSlice::new(&[]); 3];
+                    let count = data.chunks_vectored(&mut slices);
+                    let seen: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+                    assert!(seen.starts_with(data.chunk()) && !data.chunk().is_empty(), "{parts:?} by {step}");
+                    let taken = step.min(seen.len());
+                    text.push_str(&String::from_utf8_lossy(&seen[..taken]));
+                    data.advance(taken);
+                }
+                assert_eq!(text, whole, "{parts:?} by {step}");
+                assert!(data.chunk().is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Request info: what a request is about, read off its method and path (upstream: `endpoints/request.RequestInfo`).
+
+use http::Method;
+use pintle_value::Str;
+use pintle_value::names::path_segment_name;
+
+use crate::request::query::{ListOptions, Query};
+
+/// What a request is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequestInfo {
+    /// True if the path is one of a resource (or of its group and version).
+    pub(crate) is_resource: bool,
+    /// The decoded path.
+    pub(crate) path: String,
+    /// `get`, `list`, `create`, …; for paths that are no resource the lower-case HTTP method.
+    pub(crate) verb: &'static str,
+    /// The group, empty for the core group.
+    pub(crate) group: Str,
+    /// The version.
+    pub(crate) version: Str,
+    /// The namespace, or empty. A request for a namespace itself names it here too.
+    pub(crate) namespace: Str,
+    /// True if the resource is looked for in a namespace.
+    pub(crate) in_namespace: bool,
+    /// The plural resource name, or empty.
+    pub(crate) resource: Str,
+    /// The subresource, or empty.
+    pub(crate) subresource: Str,
+    /// The object's name, or empty.
+    pub(crate) name: Str,
+    /// What follows behind the subresource.
+    pub(crate) rest: Vec<Str>,
+    /// True for the deprecated `/watch/` paths.
+    pub(crate) watch_path: bool,
+}
+
+/// Subresources of a namespace; everything else below one is a resource in it.
+const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
+
+impl RequestInfo {
+    /// Reads method, path and query.
+    #[must_use]
+    pub(crate) fn of(method: &Method, path: &str, query: &Query) -> Self {
+        let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
+        let mut info = RequestInfo { verb: method_verb(method), ..Self::default() };
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let rest: &[&str] = match parts.as_slice() {
+            ["api", version, rest @ ..] if !rest.is_empty() => {
+                info.version = (*version).into();
+                rest
+            }
+            ["apis", group, version, rest @ ..] if !rest.is_empty() => {
+                info.group = (*group).into();
+                info.version = (*version).into();
+                rest
+            }
+            _ => &[],
+        };
+        if !rest.is_empty() {
+            info.resource_path(method, rest, query);
+        }
+        info.path = path;
+        info
+    }
+
+    fn resource_path(&mut self, method: &Method, mut parts: &[&str], query: &Query) {
+        self.is_resource = true;
+        self.verb = match *method {
+            Method::POST => "create",
+            Method::GET | Method::HEAD => "get",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            _ => "",
+        };
+        if let ["watch", rest @ ..] = parts
+            && !rest.is_empty()
+        {
+            self.watch_path = true;
+            self.verb = "watch";
+            parts = rest;
+        }
+        if let ["namespaces", namespace, rest @ ..] = parts {
+            self.namespace = (*namespace).into();
+            if let [first, ..] = rest
+                && !NAMESPACE_SUBRESOURCES.contains(first)
+            {
+                parts = rest;
+                self.in_namespace = true;
+            }
+        }
+        let mut parts = parts.iter();
+        self.resource = parts.next().map(|p| Str::from(*p)).unwrap_or_default();
+        self.name = parts.next().map(|p| Str::from(*p)).unwrap_or_default();
+        self.subresource = parts.next().map(|p| Str::from(*p)).unwrap_or_default();
+        self.rest = parts.map(|p| Str::from(*p)).collect();
+        // `/watch/pods/x` and a list of one name are about that name.
+        if self.name.is_empty() && self.verb == "get" {
+            self.verb = if query.flag("watch") { "watch" } else { "list" };
+            self.name = single_name(query);
+        }
+        if self.name.is_empty() && self.verb == "delete" {
+            self.verb = "deletecollection";
+        }
+    }
+}
+
+/// The name that the options of a list select by, or an empty one.
+fn single_name(query: &Query) -> Str {
+    // Nearly all lists have no such selector, and need not be read twice.
+    if query.get("fieldSelector").is_none_or(str::is_empty) {
+        return Str::default();
+    }
+    let options = ListOptions::read(query).unwrap_or_default();
+    let name = options.fields.required_value("metadata.name").unwrap_or_default();
+    if path_segment_name(name, false).is_empty() { name.into() } else { Str::default() }
+}
+
+fn method_verb(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "get",
+        Method::HEAD => "head",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        Method::OPTIONS => "options",
+        _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(method: Method, path: &str, expect: [&str; 7]) {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let info = RequestInfo::of(&method, path, &Query::parse(query));
+        let found =
+            [info.verb, &info.group, &info.version, &info.namespace, &info.resource, &info.name, &info.subresource];
+        assert_eq!(found, expect, "{path}");
+    }
+
+    #[test]
+    fn paths_are_read_as_upstream_does() {
+        check(Method::GET, "/api/v1/pods", ["list", "", "v1", "", "pods", "", ""]);
+        check(Method::GET, "/api/v1/pods?watch=1", ["watch", "", "v1", "", "pods", "", ""]);
+        check(Method::GET, "/api/v1/namespaces/d/pods/x/log", ["get", "", "v1", "d", "pods", "x", "log"]);
+        check(Method::GET, "/api/v1/namespaces/d", ["get", "", "v1", "d", "namespaces", "d", ""]);
+        check(Method::PUT, "/api/v1/namespaces/d/finalize", ["update", "", "v1", "d", "namespaces", "d", "finalize"]);
+        check(Method::GET, "/apis/apps/v1/deployments", ["list", "apps", "v1", "", "deployments", "", ""]);
+        check(Method::DELETE, "/api/v1/namespaces/d/pods", ["deletecollection", "", "v1", "d", "pods", "", ""]);
+        check(Method::GET, "/api/v1/watch/namespaces/d/pods/x", ["watch", "", "v1", "d", "pods", "x", ""]);
+        check(Method::GET, "/apis/apps/v1", ["get", "", "", "", "", "", ""]);
+        for (selector, name) in [
+            ("metadata.name%3Dx", "x"),
+            ("metadata.name%3D%3Dx,status.phase%3DRunning", "x"),
+            ("status.phase%3DRunning,metadata.name%3Dx", "x"),
+            ("metadata.name!%3Dx", ""),
+            ("metadata.name%3Dx/y", ""),
+            ("metadata.name%3Dx&limit=y", ""),
+            ("metadata.name%3D", ""),
+        ] {
+            let list = format!("/api/v1/pods?fieldSelector={selector}");
+            check(Method::GET, &list, ["list", "", "v1", "", "pods", name, ""]);
+            check(Method::GET, &format!("{list}&watch=1"), ["watch", "", "v1", "", "pods", name, ""]);
+            check(Method::DELETE, &list, ["deletecollection", "", "v1", "", "pods", "", ""]);
+        }
+    }
+}

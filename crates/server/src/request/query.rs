@@ -1,0 +1,243 @@
+//! Query parameters, and the option types that they carry (`ListOptions`, `CreateOptions`, …), decoded and checked with
+//! upstream's errors.
+
+mod delete;
+mod list;
+
+pub(crate) use delete::{DeleteOptions, Preconditions, UNSAFE};
+pub(crate) use list::{ListOptions, VersionMatch};
+
+use pintle_admission::RequestOptions;
+use pintle_registry::{ApiError, GroupVersionKind};
+use pintle_value::{Errors, FieldPath, Value, object};
+
+/// A decoded query string.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Decodes a query string (`application/x-www-form-urlencoded`).
+    #[must_use]
+    pub(crate) fn parse(query: &str) -> Self {
+        let decode = |text: &str| {
+            let text = text.replace('+', " ");
+            percent_encoding::percent_decode_str(&text).decode_utf8_lossy().into_owned()
+        };
+        let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(key), decode(value))
+        });
+        Self(pairs.collect())
+    }
+
+    /// The first value of a parameter.
+    #[must_use]
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// All values of a parameter.
+    pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// A boolean as upstream reads one: there, and neither `false` nor `0`.
+    #[must_use]
+    pub(crate) fn flag(&self, key: &str) -> bool {
+        self.optional_flag(key).unwrap_or(false)
+    }
+
+    fn optional_flag(&self, key: &str) -> Option<bool> {
+        self.get(key).map(|value| !value.eq_ignore_ascii_case("false") && value != "0")
+    }
+
+    fn text(&self, key: &str) -> String {
+        self.get(key).unwrap_or_default().to_owned()
+    }
+
+    fn integer(&self, key: &str) -> Result<Option<i64>, ApiError> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        match go_integer(text) {
+            Ok(value) => Ok(Some(value)),
+            Err(why) => Err(ApiError::BadRequest(format!(
+                "strconv.ParseInt: parsing {}: {why}",
+                pintle_value::field::quote(text)
+            ))),
+        }
+    }
+}
+
+/// Reads an integer as Go's `strconv.ParseInt(text, 10, 64)` does.
+fn go_integer(text: &str) -> Result<i64, &'static str> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err("invalid syntax");
+    }
+    text.parse().map_err(|_| "value out of range")
+}
+
+/// Reads a resourceVersion as Go's `strconv.ParseUint(text, 10, 64)` does. The error is its text.
+///
+/// # Errors
+/// The text is no such number.
+pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
+    let why = if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        "invalid syntax"
+    } else {
+        match text.parse() {
+            Ok(revision) => return Ok(revision),
+            Err(_) => "value out of range",
+        }
+    };
+    Err(format!("strconv.ParseUint: parsing {}: {why}", pintle_value::field::quote(text)))
+}
+
+/// A resourceVersion parameter; empty and 0 are `None` and `Some(0)`. The error is upstream's text.
+///
+/// # Errors
+/// It is malformed.
+pub(crate) fn revision_parameter(text: &str) -> Result<Option<u64>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    parse_revision(text)
+        .map(Some)
+        .map_err(|why| format!("resourceVersion: Invalid value: {}: {why}", pintle_value::field::quote(text)))
+}
+
+/// How to answer to fields that are not known or stand there twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    /// Say nothing.
+    Ignore,
+    /// Warn: the default.
+    #[default]
+    Warn,
+    /// Refuse.
+    Strict,
+}
+
+impl FieldValidation {
+    /// The value of `fieldValidation`.
+    const fn name(self) -> &'static str {
+        match self {
+            FieldValidation::Ignore => "Ignore",
+            FieldValidation::Warn => "Warn",
+            FieldValidation::Strict => "Strict",
+        }
+    }
+}
+
+fn invalid(kind: &str, errors: Errors) -> Result<(), ApiError> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::Invalid { kind: GroupVersionKind::new("meta.k8s.io", "v1", kind), name: "".into(), errors })
+}
+
+/// What options are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// A create.
+    #[default]
+    Create,
+    /// An update.
+    Update,
+    /// A patch, but server-side apply.
+    Patch,
+    /// Server-side apply.
+    Apply,
+}
+
+impl Writing {
+    /// The name of the options' type.
+    fn options(self) -> &'static str {
+        match self {
+            Writing::Create => "CreateOptions",
+            Writing::Update => "UpdateOptions",
+            Writing::Patch | Writing::Apply => "PatchOptions",
+        }
+    }
+}
+
+/// The options of create, update and patch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WriteOptions {
+    /// The request that has them.
+    pub(crate) writing: Writing,
+    /// Nothing is to be stored.
+    pub(crate) dry_run: bool,
+    /// Who manages the fields; may be empty.
+    pub(crate) field_manager: String,
+    /// What to do about unknown and duplicate fields.
+    pub(crate) field_validation: FieldValidation,
+    /// Take over fields that others own; server-side apply only.
+    pub(crate) force: bool,
+}
+
+impl WriteOptions {
+    /// Reads and checks the options.
+    ///
+    /// # Errors
+    /// A value that is not allowed.
+    pub(crate) fn read(query: &Query, writing: Writing) -> Result<Self, ApiError> {
+        let mut errors = Errors::new();
+        let force = query.optional_flag("force");
+        let field_manager = query.text("fieldManager");
+        let manager = FieldPath::new("fieldManager");
+        match writing {
+            Writing::Apply if field_manager.is_empty() => errors.required(&manager, "is required for apply patch"),
+            Writing::Patch if force.is_some() => {
+                errors.forbidden(&FieldPath::new("force"), "may not be specified for non-apply patch");
+            }
+            _ => {}
+        }
+        errors.append(pintle_value::metadata::validate_field_manager(&field_manager, &manager));
+        let dry_run = dry_run(query.all("dryRun"), &mut errors);
+        let level = query.get("fieldValidation").unwrap_or_default();
+        let field_validation = match level {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                let path = FieldPath::new("fieldValidation");
+                errors.not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]);
+                FieldValidation::Warn
+            }
+        };
+        invalid(writing.options(), errors)?;
+        Ok(Self { writing, dry_run, field_manager, field_validation, force: force.unwrap_or(false) })
+    }
+}
+
+impl RequestOptions for WriteOptions {
+    fn to_object(&self) -> Value {
+        let mut object = options_object(self.writing.options(), self.dry_run);
+        if !self.field_manager.is_empty() {
+            object.set("fieldManager", self.field_manager.as_str());
+        }
+        object.set("fieldValidation", self.field_validation.name());
+        if self.writing == Writing::Apply {
+            object.set("force", self.force);
+        }
+        object
+    }
+}
+
+/// An options object of `meta.k8s.io/v1`.
+fn options_object(kind: &str, dry_run: bool) -> Value {
+    let mut object = object! { "kind": kind, "apiVersion": "meta.k8s.io/v1" };
+    if dry_run {
+        object.set("dryRun", vec!["All"]);
+    }
+    object
+}
+
+fn dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut Errors) -> bool {
+    let values: Vec<&str> = values.collect();
+    if !values.is_empty() && values.iter().any(|v| *v != "All") {
+        let list: Vec<Value> = values.iter().map(|v| Value::from(*v)).collect();
+        errors.not_supported(&FieldPath::new("dryRun"), list, &["All"]);
+    }
+    !values.is_empty()
+}

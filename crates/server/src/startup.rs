@@ -1,0 +1,204 @@
+//! The start of a cluster: fills the watch caches from the store, creates the objects that every cluster has, and starts
+//! the controllers.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use pintle_admission::{AdmissionConfiguration, ConfigurationError, PluginChain};
+use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits};
+use pintle_controllers::SYSTEM_NAMESPACES;
+use pintle_gates::Gates;
+use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Registry};
+use pintle_store::{Clock, Store};
+use pintle_value::{Str, Value};
+
+use crate::access::AccessControl;
+use crate::cluster::{Cluster, Component, Indexers, Parts};
+use crate::controllers::{ControllerOptions, RunningControllers};
+use crate::definitions::Definitions;
+use crate::http::cors::Cors;
+use crate::http::{Handler, Peer, Response};
+use crate::pipeline;
+use crate::write::InternalClient;
+
+/// The prefix of all keys in the store (kube-apiserver's `--etcd-prefix`).
+const KEY_PREFIX: &str = "/registry";
+
+/// Builds the authenticators and authorizers of a cluster that runs, so that they can follow its objects.
+pub type AccessBuilder = Box<dyn FnOnce(&Arc<Cluster>) -> AccessControl + Send>;
+
+/// The configuration of an [`ApiServer`].
+pub struct ClusterConfig {
+    /// Where objects are stored.
+    pub store: Arc<dyn Store>,
+    /// How much history is kept in memory.
+    pub history: HistoryLimits,
+    /// Maximum size of the cache of encodings other than JSON, in bytes.
+    pub encoding_cache: usize,
+    /// The clock of everything that the API shows.
+    pub clock: Arc<dyn Clock>,
+    /// Minimum lifetime of a watch without `timeoutSeconds`; the maximum is twice that (upstream:
+    /// `--min-request-timeout`).
+    pub min_request_timeout: Duration,
+    /// Builds authentication and authorization.
+    pub access: AccessBuilder,
+    /// Which admission plugins run.
+    pub admission: AdmissionConfiguration,
+    /// The components whose health `componentstatuses` reports.
+    pub components: Vec<Component>,
+    /// The feature gates.
+    pub gates: Gates,
+    /// The origins that CORS allows.
+    pub cors: Cors,
+    /// What the cluster's controllers do.
+    pub controllers: ControllerOptions,
+    /// How long events are kept after their last write; zero keeps them forever.
+    pub event_ttl: Duration,
+}
+
+/// Why a cluster cannot start.
+#[derive(Debug)]
+pub enum ClusterError {
+    /// The watch caches cannot be filled from the store.
+    Cache(CacheError),
+    /// The objects that every cluster has cannot be created.
+    Bootstrap(ApiError),
+    /// The admission plugins are configured wrongly.
+    Admission(ConfigurationError),
+}
+
+impl fmt::Display for ClusterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClusterError::Cache(error) => write!(f, "failed to read the stored objects: {error}"),
+            ClusterError::Bootstrap(error) => write!(f, "failed to create the bootstrap objects: {error}"),
+            ClusterError::Admission(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for ClusterError {}
+
+/// A running API server: a cluster, who may use it, and its controllers. It handles the requests of a
+/// [`Listener`](crate::http::Listener).
+pub struct ApiServer {
+    cluster: Arc<Cluster>,
+    access: RwLock<Arc<AccessControl>>,
+    cors: Cors,
+    controllers: RunningControllers,
+}
+
+impl fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiServer").field("cluster", &self.cluster).finish_non_exhaustive()
+    }
+}
+
+impl ApiServer {
+    /// Starts a cluster. It can serve requests when this returns.
+    ///
+    /// # Errors
+    /// See [`ClusterError`].
+    pub async fn start(config: ClusterConfig) -> Result<Arc<Self>, ClusterError> {
+        let plugins = PluginChain::assemble(&config.admission).map_err(ClusterError::Admission)?;
+        let running = RunningControllers::new(&config.controllers, &config.gates);
+        let mut built_in = pintle_kinds::resources(pintle_catalog::shared());
+        pintle_extensions::install_definition_validation(&mut built_in);
+        let registry = Arc::new(Registry::new(built_in.clone()));
+        let prefixes: HashSet<Str> =
+            registry.resources().filter_map(|r| r.collection()).map(|c| c.prefix.clone()).collect();
+        let indexers = Arc::new(Indexers::default());
+        for hub in registry.resources().filter(|resource| resource.is_hub()) {
+            indexers.set(hub);
+        }
+        let (store, clock) = (config.store.clone(), config.clock.clone());
+        let loaded = Cache::load(store, KEY_PREFIX, prefixes.clone(), indexers.clone(), clock, config.history)
+            .await
+            .map_err(ClusterError::Cache)?;
+        // Custom resources have watch caches of their own, which their definitions name.
+        let definitions = Definitions::stored(&loaded);
+        for record in definitions.served().filter(|(prefix, _)| !prefixes.contains(*prefix)).filter_map(|(_, r)| r) {
+            indexers.set(record);
+        }
+        let encodings = EncodingCache::new(config.encoding_cache);
+        let cache = loaded.follow(definitions.served().map(|(prefix, _)| prefix.clone()), encodings);
+        let cluster = Arc::new(Cluster::new(Parts {
+            built_in,
+            registry,
+            store: config.store,
+            cache,
+            indexers,
+            clock: config.clock,
+            min_request_timeout: config.min_request_timeout,
+            gates: config.gates,
+            event_ttl: config.event_ttl,
+            components: config.components,
+        }));
+        *cluster.admission.write() = Arc::new(plugins);
+        create_bootstrap_objects(&cluster).await.map_err(ClusterError::Bootstrap)?;
+        definitions.follow(&cluster).await.map_err(ClusterError::Bootstrap)?;
+        running.start(&cluster, &config.controllers).await;
+        let access = RwLock::new(Arc::new((config.access)(&cluster)));
+        Ok(Arc::new(Self { cluster, access, cors: config.cors, controllers: running }))
+    }
+
+    /// Replaces authentication and authorization. Requests that have begun keep the old ones.
+    pub fn set_access(&self, access: AccessControl) {
+        *self.access.write() = Arc::new(access);
+    }
+
+    /// Withdraws the server from its cluster before it stops: its lease, and the endpoints of the service `kubernetes`. The
+    /// store has to be open still.
+    pub async fn deregister(&self) {
+        self.controllers.stop(&self.cluster).await;
+    }
+}
+
+impl Handler for ApiServer {
+    fn handle(
+        self: Arc<Self>,
+        peer: Peer,
+        request: http::Request<hyper::body::Incoming>,
+    ) -> BoxFuture<'static, Response> {
+        Box::pin(async move {
+            let access = self.access.read().clone();
+            pipeline::handle(self.cluster.clone(), access, &self.cors, peer, request).await
+        })
+    }
+
+    fn drain(&self) {
+        self.cluster.shutting_down.send_replace(true);
+    }
+}
+
+/// Creates the objects that every cluster has, unless they exist.
+async fn create_bootstrap_objects(cluster: &Arc<Cluster>) -> Result<(), ApiError> {
+    let namespaces = GroupResource::new("", "namespaces");
+    let named = |name: &str| pintle_value::object! { "metadata": pintle_value::object! { "name": name } };
+    let mut objects: Vec<(GroupResource, Value)> =
+        SYSTEM_NAMESPACES.iter().map(|name| (namespaces.clone(), named(name))).collect();
+    objects.extend(pintle_kinds::bootstrap_objects(cluster.now()));
+    objects.extend(pintle_kinds::system_priority_classes());
+
+    // All at once, so that they share a commit.
+    let mut creates = tokio::task::JoinSet::new();
+    for (resource, object) in objects {
+        // A corrupt object is left alone: an administrator has to repair it, and needs a server for that.
+        if !matches!(cluster.get_object(&resource, object.namespace(), object.name()), Ok(None)) {
+            continue;
+        }
+        let client = InternalClient(cluster.clone());
+        creates.spawn(async move { client.create(&resource, object).await });
+    }
+    while let Some(created) = creates.join_next().await {
+        match created {
+            Ok(Ok(_) | Err(ApiError::AlreadyExists { .. })) => {}
+            Ok(Err(error)) => return Err(error),
+            Err(error) => return Err(ApiError::Internal(error.to_string())),
+        }
+    }
+    Ok(())
+}

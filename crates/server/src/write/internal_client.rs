@@ -1,0 +1,150 @@
+//! The server's own access to objects, for controllers, admission plugins and allocation hooks (upstream: the loopback
+//! client). It needs no authorization; strategies, validation and admission apply as for any client.
+
+use std::sync::Arc;
+
+use pintle_controllers::{DeleteRequest, ObjectRef};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource};
+use pintle_value::Value;
+
+use super::create::CreateOperation;
+use super::decode::{ExpectedKind, default};
+use super::delete::delete_internally;
+use super::managed_fields::ManagedFieldsUpdater;
+use super::update::{GuaranteedUpdate, ValidationRules};
+use super::writer::InternalWriter;
+use crate::cluster::Cluster;
+use crate::conversion::VersionView;
+use crate::request::query::{DeleteOptions, Preconditions};
+
+/// Reads and writes objects of a cluster at their storage version, as the user `system:apiserver`.
+pub(crate) struct InternalClient(pub(crate) Arc<Cluster>);
+
+impl InternalClient {
+    /// Changes an object through a subresource, or the object itself if `subresource` is empty. `compute` returns the new
+    /// object for the stored one.
+    ///
+    /// # Errors
+    /// The object does not exist, or the change is refused.
+    pub(crate) async fn update_subresource(
+        &self,
+        resource: &GroupResource,
+        subresource: &str,
+        target: (&str, &str),
+        compute: impl Fn(&Value) -> Value,
+    ) -> Result<Value, ApiError> {
+        let hub = self.0.hub_of(resource)?;
+        let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, subresource);
+        self.change(&hub, subresource, target, |old| {
+            let mut object = compute(old);
+            managed_fields.update(old, &mut object);
+            object
+        })
+        .await
+    }
+
+    /// Removes a finalizer from an object. The last one of a terminating object deletes it.
+    ///
+    /// # Errors
+    /// The object does not exist.
+    pub(crate) async fn remove_finalizer(
+        &self,
+        resource: &GroupResource,
+        target: (&str, &str),
+        finalizer: &str,
+    ) -> Result<(), ApiError> {
+        let hub = self.0.hub_of(resource)?;
+        self.change(&hub, "", target, |old| {
+            let mut object = old.clone();
+            let left = old.items_at(&["metadata", "finalizers"]).iter().filter(|f| f.as_str() != Some(finalizer));
+            object.set_at(&["metadata", "finalizers"], left.cloned().collect::<Vec<_>>());
+            object
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Deletes an object for a controller.
+    ///
+    /// # Errors
+    /// The object does not exist, or does not fulfil the preconditions.
+    pub(crate) async fn delete_with(&self, target: &ObjectRef, request: &DeleteRequest) -> Result<(), ApiError> {
+        let hub = self.0.hub_of(&target.resource)?;
+        let preconditions =
+            Preconditions { uid: Some(request.uid.to_string()), version: Some(request.revision.to_string()) };
+        let propagation = Some(request.propagation);
+        let options = DeleteOptions { propagation, preconditions, ..DeleteOptions::default() };
+        delete_internally(&self.0, &hub, (&target.namespace, &target.name), &options).await
+    }
+
+    async fn change(
+        &self,
+        hub: &Arc<Resource>,
+        subresource: &str,
+        target: (&str, &str),
+        compute: impl Fn(&Value) -> Value,
+    ) -> Result<Value, ApiError> {
+        let writer = InternalWriter::default();
+        let rules = if subresource.is_empty() { ValidationRules::Object } else { ValidationRules::Subresource };
+        let update = GuaranteedUpdate { subresource, rules, ..GuaranteedUpdate::by(writer.on(&self.0), hub, target) };
+        let updated = update.run(|old| Ok(compute(old))).await?;
+        VersionView::of(&self.0, hub).tree(&updated).await
+    }
+
+    /// An object with its type, defaults and normal form.
+    fn completed(resource: &Arc<Resource>, mut object: Value) -> Value {
+        let expected = ExpectedKind::of(resource);
+        expected.set_type(&mut object);
+        expected.normalise(&mut object);
+        default(resource, &mut object);
+        object
+    }
+}
+
+impl ObjectClient for InternalClient {
+    fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
+        self.0.get_object(resource, namespace, name)
+    }
+
+    fn list(&self, resource: &GroupResource, namespace: &str) -> Result<Vec<Value>, ApiError> {
+        self.0.list_objects(resource, namespace)
+    }
+
+    fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            let hub = self.0.hub_of(resource)?;
+            let writer = InternalWriter::default();
+            let operation = CreateOperation { writer: writer.on(&self.0), resource: &hub };
+            let mut object = Self::completed(&hub, object);
+            ManagedFieldsUpdater::internal(&self.0, &hub, "").create(&mut object);
+            let created = operation.run(object).await?;
+            VersionView::of(&self.0, &hub).tree(&created).await
+        })
+    }
+
+    fn update<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            let hub = self.0.hub_of(resource)?;
+            let object = Self::completed(&hub, object);
+            let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, "");
+            let compute = |old: &Value| {
+                let mut object = object.clone();
+                managed_fields.update(old, &mut object);
+                object
+            };
+            self.change(&hub, "", (object.namespace(), object.name()), compute).await
+        })
+    }
+
+    fn delete<'a>(
+        &'a self,
+        resource: &'a GroupResource,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            let hub = self.0.hub_of(resource)?;
+            delete_internally(&self.0, &hub, (namespace, name), &DeleteOptions::default()).await
+        })
+    }
+}
