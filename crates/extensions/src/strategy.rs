@@ -52,7 +52,7 @@ impl CustomResourceValidator {
 }
 
 impl Strategy for CustomResourceStrategy {
-    fn conform(&self, object: &mut Value) -> Result<Vec<String>, String> {
+    fn prune_unknown_fields(&self, object: &mut Value) -> Result<Vec<String>, String> {
         self.schema.conform(object).map_err(|error| error.to_string())
     }
 

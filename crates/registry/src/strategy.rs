@@ -68,7 +68,7 @@ pub trait Strategy: Send + Sync {
     ///
     /// # Errors
     /// It cannot be one, in upstream's words.
-    fn conform(&self, _object: &mut Value) -> Result<Vec<String>, String> {
+    fn prune_unknown_fields(&self, _object: &mut Value) -> Result<Vec<String>, String> {
         Ok(Vec::new())
     }
 

@@ -4,7 +4,7 @@
 //! 2. `request`: what a request says
 //! 3. `cluster`: the handles that everything shares
 //! 4. `access`, `context`: who sends a request, and everything known about it
-//! 5. `encode`, `conversion`, `represent`: objects at versions, and what they look like on the wire
+//! 5. `objects`, `conversion`, `represent`: trees and bytes, objects at versions, and what they look like on the wire
 //! 6. `read`, then `write`: get, list and watch from the watch cache; writes through the guaranteed update
 //! 7. `handlers`: which operation a request asks for
 //! 8. `pipeline`: the path of every request
@@ -16,9 +16,9 @@ mod context;
 mod controllers;
 mod conversion;
 mod definitions;
-mod encode;
 mod handlers;
 pub mod http;
+mod objects;
 mod pipeline;
 mod read;
 mod represent;

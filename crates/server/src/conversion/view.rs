@@ -12,7 +12,8 @@ use super::convert::convert;
 use super::shared::convert_shared;
 use crate::cluster::conversion_cache::ConversionKey;
 use crate::cluster::{Cluster, tree};
-use crate::encode::{Shape, write_json};
+use crate::objects::encode::{Shape, write_json};
+use crate::objects::model;
 
 thread_local! {
     /// Where objects are written before it is known how long they are.
@@ -107,12 +108,7 @@ impl VersionView {
     /// cannot be filled then (`storage/cacher`), and clients come again.
     pub(crate) fn initializing_error(&self, error: ApiError) -> ApiError {
         let ApiError::Unclassified(why) = error else { return error };
-        // Built-in kinds are Go types of the package of their group.
-        let kind = match (self.hub.built_in, self.hub.group.split('.').next()) {
-            (false, _) => format!("{}, Kind={}", self.hub.group_version(), self.hub.kind),
-            (true, None | Some("")) => format!("*core.{}", self.hub.kind),
-            (true, Some(package)) => format!("*{package}.{}", self.hub.kind),
-        };
+        let kind = model(&self.hub).go_type(&self.hub);
         let message = format!("storage is (re)initializing: failed to list {kind}: {why}");
         ApiError::TooManyRequests { message, retry_after: 1 }
     }

@@ -12,6 +12,7 @@ use pintle_value::{Object, Value, object};
 use crate::cluster::documents::{Document, DocumentDependency};
 use crate::context::RequestContext;
 use crate::http::Response;
+use crate::objects::model;
 use crate::represent;
 use crate::request::negotiate::Endpoint;
 
@@ -99,34 +100,13 @@ fn verbs(verbs: Verbs) -> Vec<&'static str> {
     verbs.iter().map(Verb::name).collect()
 }
 
-/// The order in which upstream names the verbs of custom kinds.
-const CUSTOM_VERBS: [Verb; 8] =
-    [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
-
-fn verbs_of(resource: &Resource) -> Vec<&'static str> {
-    if resource.built_in {
-        return verbs(resource.verbs);
-    }
-    let open = |verb: &Verb| !resource.terminating || !matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
-    CUSTOM_VERBS.into_iter().filter(open).filter(|verb| resource.verbs.has(*verb)).map(Verb::name).collect()
-}
-
-/// The subresources of a resource: by name, but in their own order where users define them.
-fn subresources_of(resource: &Resource) -> Vec<&Subresource> {
-    let mut subresources: Vec<&Subresource> = resource.subresources.iter().collect();
-    if resource.built_in {
-        subresources.sort_by(|a, b| a.name.cmp(&b.name));
-    }
-    subresources
-}
-
 fn resources(registry: &Registry, version: &GroupVersion) -> Value {
     let mut sorted: Vec<&Arc<Resource>> = registry.resources_of(version).collect();
     sorted.sort_by(|a, b| a.plural.cmp(&b.plural));
     let mut resources: Vec<Value> = Vec::new();
     for resource in sorted {
         resources.push(resource_entry(resource));
-        for subresource in subresources_of(resource) {
+        for subresource in model(resource).discovery_subresources(resource) {
             let name = format!("{}/{}", resource.plural, subresource.name);
             resources.push(subresource_entry(resource, subresource, &name));
         }
@@ -148,7 +128,7 @@ fn resource_entry(resource: &Resource) -> Value {
         "singularName": resource.singular.as_str(),
         "namespaced": resource.scope == Scope::Namespaced,
         "kind": resource.kind.as_str(),
-        "verbs": verbs_of(resource),
+        "verbs": model(resource).discovery_verbs(resource),
     };
     set_names(&mut entry, resource);
     if !resource.storage_version_hash.is_empty() {
@@ -260,11 +240,12 @@ fn resource_discovery(resource: &Resource) -> Value {
         "responseKind": response_kind(&resource.gvk()),
         "scope": if resource.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular.as_str(),
-        "verbs": verbs_of(resource),
+        "verbs": model(resource).discovery_verbs(resource),
     };
     set_names(&mut entry, resource);
     if !resource.subresources.is_empty() {
-        let subresources: Vec<Value> = subresources_of(resource)
+        let subresources: Vec<Value> = model(resource)
+            .discovery_subresources(resource)
             .into_iter()
             .map(|s| {
                 object! {

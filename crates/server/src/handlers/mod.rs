@@ -15,6 +15,7 @@ use pintle_registry::ApiError;
 
 use crate::context::RequestContext;
 use crate::http::{Response, page_not_found};
+use crate::objects::{Routing, model};
 
 pub use version::version;
 
@@ -57,8 +58,10 @@ async fn resource(call: &Arc<RequestContext>) -> Result<Response, ApiError> {
         return if info.group.is_empty() { Err(ApiError::NoSuchPath) } else { Ok(page_not_found()) };
     }
     match registry.resource(&info.group, &info.version, &info.resource) {
-        Some(resource) if resource.built_in => built_in::handle(call, resource).await,
-        Some(resource) => custom_resource::handle(call, resource).await,
+        Some(resource) => match model(resource).routing() {
+            Routing::Routes => built_in::handle(call, resource).await,
+            Routing::Handler => custom_resource::handle(call, resource).await,
+        },
         None if registry.has_routes(&info.group, &info.version) => Err(ApiError::NoSuchPath),
         None => Ok(page_not_found()),
     }

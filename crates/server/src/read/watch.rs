@@ -93,7 +93,7 @@ pub(crate) async fn watch(call: &RequestContext, resource: &Arc<Resource>) -> Re
 
 /// Ends when a kind is served no longer, or otherwise than it was; built-in kinds always are.
 async fn unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
-    if resource.built_in {
+    if resource.definition.is_none() {
         return std::future::pending().await;
     }
     let mut changes = cluster.registry_changed.subscribe();

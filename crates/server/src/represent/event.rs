@@ -6,12 +6,12 @@ use bytes::Bytes;
 use pintle_cache::{Event, FrameKey, Object};
 use pintle_codec::{cbor, protobuf};
 use pintle_registry::ApiError;
-use pintle_schema::{Problems, normalise};
 use pintle_value::{Value, object};
 
 use super::{ListHead, ResponseFormat, partial};
 use crate::conversion::WatchEventType;
-use crate::encode::{Shape, encode, json};
+use crate::objects::encode::{Shape, encode, json};
+use crate::objects::model;
 use crate::request::negotiate::{Encoding, MetaVersion, Transform};
 
 impl ResponseFormat {
@@ -113,11 +113,8 @@ impl ResponseFormat {
             "apiVersion": self.resource.group_version().to_string(),
             "metadata": metadata,
         };
-        if self.resource.built_in {
-            // The Go struct is encoded as it stands, empty members included.
-            let schema = &self.resource.schema;
-            normalise(&schema.types, schema.root, &mut bookmark, &mut Problems::default());
-        }
+        // A Go struct is encoded as it stands, empty members included.
+        model(&self.resource).normalise(&self.resource.schema, None, &mut bookmark);
         self.tree_frame(&bookmark, WatchEventType::Bookmark, columns)
     }
 

@@ -7,7 +7,7 @@ use pintle_registry::ApiError;
 use pintle_value::{Value, object};
 
 use super::{ListHead, ResponseFormat};
-use crate::encode::{Shape, json};
+use crate::objects::encode::{Shape, json};
 use crate::request::negotiate::{Encoding, Transform};
 
 /// A list without its items, in an encoding, on its way out.

@@ -12,14 +12,15 @@ use pintle_registry::ApiError;
 use pintle_value::Value;
 
 use super::{IncludeObject, ResponseFormat};
-use crate::encode::{Shape, write_cbor, write_json};
+use crate::objects::encode::{Shape, write_cbor, write_json};
+use crate::objects::model;
 use crate::request::negotiate::{Encoding, MetaVersion, Transform};
 
 /// How the items of a list are made.
 #[derive(Clone)]
 pub(super) enum Items {
-    /// JSON copied, from the place where an item of a typed list starts or from the first byte.
-    Stored { built_in: bool },
+    /// Stored JSON, copied whole or from where `ObjectModel::item_offset` says that an item starts.
+    Stored,
     /// JSON of metadata, copied into objects of this version.
     Partial(MetaVersion),
     /// JSON of rows with cells made of these fields, with metadata or without.
@@ -48,11 +49,13 @@ impl Items {
     }
 
     fn json(form: &ResponseFormat) -> Self {
-        let built_in = form.resource.built_in;
+        let copies_metadata = model(&form.resource).has_metadata_first();
         match form.accepted.transform {
-            None if form.is_hub() => Items::Stored { built_in },
-            Some(Transform::Partial(version) | Transform::PartialList(version)) if built_in => Items::Partial(version),
-            Some(Transform::Table(_)) if built_in && form.is_hub() && form.include != IncludeObject::Object => {
+            None if form.is_hub() => Items::Stored,
+            Some(Transform::Partial(version) | Transform::PartialList(version)) if copies_metadata => {
+                Items::Partial(version)
+            }
+            Some(Transform::Table(_)) if copies_metadata && form.is_hub() && form.include != IncludeObject::Object => {
                 let cells = Arc::new(Projection::of(form.hub.table.sources().iter().copied()));
                 Items::Rows { cells, metadata: form.include == IncludeObject::Metadata }
             }
@@ -67,11 +70,13 @@ impl Items {
     pub(super) fn write(&self, form: &ResponseFormat, object: &Arc<Object>, out: &mut Vec<u8>) -> Result<(), ApiError> {
         let unreadable = || ApiError::Internal("the stored object cannot be read".to_owned());
         match self {
-            Items::Stored { built_in: true } => {
-                out.push(b'{');
-                object.write_json(object.index.item_offset, object.revision, out);
-            }
-            Items::Stored { built_in: false } => object.write_json(0, object.revision, out),
+            Items::Stored => match model(&form.resource).item_offset(object) {
+                Some(offset) => {
+                    out.push(b'{');
+                    object.write_json(offset, object.revision, out);
+                }
+                None => object.write_json(0, object.revision, out),
+            },
             Items::Partial(version) => write_partial(object, *version, out).ok_or_else(unreadable)?,
             Items::Rows { cells, metadata } => {
                 let tree = cells.read(&object.json).ok_or_else(unreadable)?;
@@ -109,7 +114,11 @@ impl Items {
                 form.write_kept_message(object, work)?;
             }
             // The whole message is hardly more work than the metadata in it, and if it is kept, this is all there is to do.
-            Items::PartialMessages if form.is_hub() && form.resource.built_in && object.encoding.length().is_none() => {
+            Items::PartialMessages
+                if form.is_hub()
+                    && model(&form.resource).has_metadata_first()
+                    && object.encoding.length().is_none() =>
+            {
                 form.write_kept_message(object, work)?;
                 work.clear();
                 self.write(form, object, work)?;

@@ -15,8 +15,9 @@ use super::framing::Framing;
 use super::items::Items;
 use super::source::{Shown, Source};
 use super::{ResponseFormat, partial};
-use crate::encode::Shape;
 use crate::http::{Body, BodySource, Response};
+use crate::objects::encode::Shape;
+use crate::objects::model;
 use crate::request::negotiate::Transform;
 
 /// A piece of a body is sent when it has grown to this.
@@ -170,11 +171,7 @@ impl ResponseFormat {
     /// Refuses to show a list as the metadata of an object.
     fn check_list(&self) -> Result<(), ApiError> {
         let Some(Transform::Partial(_)) = self.accepted.transform else { return Ok(()) };
-        let list = if self.resource.built_in {
-            format!("*{}.{}", self.resource.version, self.resource.list_kind)
-        } else {
-            "*unstructured.UnstructuredList".to_owned()
-        };
+        let list = model(&self.resource).go_list_type(&self.resource);
         Err(ApiError::NotAcceptable(format!(
             "you requested PartialObjectMetadata, but the requested object is a list ({list})"
         )))
@@ -216,10 +213,7 @@ impl ResponseFormat {
             Some(Transform::Table(_)) => self.row(&object),
             Some(Transform::Partial(version) | Transform::PartialList(version)) => partial(&object, version),
             None => {
-                if self.resource.built_in {
-                    object.remove("kind");
-                    object.remove("apiVersion");
-                }
+                model(&self.resource).strip_item_type(&mut object);
                 object
             }
         }

@@ -11,7 +11,7 @@ use pintle_registry::ApiError;
 
 use super::ResponseFormat;
 use super::items::metadata_of;
-use crate::encode::Shape;
+use crate::objects::encode::Shape;
 use crate::request::negotiate::MetaVersion;
 
 /// What is needed to make a message, kept for the next one.

@@ -23,8 +23,9 @@ use pintle_value::{Value, object};
 use crate::cluster::{Cluster, tree};
 use crate::context::RequestContext;
 use crate::conversion::VersionView;
-use crate::encode::{Shape, encode};
 use crate::http::{Body, Response};
+use crate::objects::encode::{Shape, encode};
+use crate::objects::model;
 use crate::request::negotiate::{self, Accepted, Encoding, Endpoint, MetaVersion, Transform};
 
 pub(crate) use gzip::compress;
@@ -63,8 +64,7 @@ impl ResponseFormat {
     /// It asks for something that there is not.
     pub(crate) fn negotiate(call: &RequestContext, resource: &Arc<Resource>, stream: bool) -> Result<Self, ApiError> {
         let collection = matches!(call.info.verb, "list" | "watch" | "deletecollection");
-        let endpoint =
-            Endpoint { transforms: true, stream, protobuf: resource.built_in, collection, ..call.endpoint() };
+        let endpoint = model(resource).endpoint(Endpoint { transforms: true, stream, collection, ..call.endpoint() });
         let accepted = negotiate::output(&call.headers, &call.query, endpoint)?;
         let include = match call.query.get("includeObject").unwrap_or_default() {
             "" | "Metadata" => IncludeObject::Metadata,
@@ -261,7 +261,7 @@ pub(crate) fn json_response(call: &RequestContext, code: StatusCode, value: &Val
 
 /// A `Status` in JSON, for a client that accepts no encoding of it.
 fn raw_status(call: &RequestContext, code: StatusCode, status: &Value) -> Response {
-    let json = crate::encode::json(status, Shape::named(&call.cluster.catalog, "meta/v1.Status"));
+    let json = crate::objects::encode::json(status, Shape::named(&call.cluster.catalog, "meta/v1.Status"));
     respond(code, Encoding::Json, pintle_codec::json::indent(&json))
 }
 

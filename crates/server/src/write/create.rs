@@ -13,7 +13,6 @@ use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::allocation::Allocated;
 use super::commit::{CommitOutcome, as_cached, commit};
-use super::decode::{ExpectedKind, decode};
 use super::internal_client::InternalClient;
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
@@ -23,8 +22,10 @@ use crate::cluster::object_key;
 use crate::context::RequestContext;
 use crate::conversion::VersionView;
 use crate::http::Response;
+use crate::objects::decode::{ExpectedKind, decode};
+use crate::objects::model;
 use crate::represent::{ResponseFormat, to_hub};
-use crate::request::negotiate::{self, Endpoint};
+use crate::request::negotiate;
 use crate::request::query::{WriteOptions, Writing};
 
 /// How many generated names are tried while they are taken (upstream: `maxNameGenerationCreateAttempts`).
@@ -33,7 +34,7 @@ const MAX_NAME_TRIES: usize = 8;
 /// Handles a create request.
 pub(crate) async fn create(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let format = ResponseFormat::negotiate(call, resource, false)?;
-    let encoding = negotiate::input(&call.headers, Endpoint { protobuf: resource.built_in, ..call.endpoint() })?;
+    let encoding = negotiate::input(&call.headers, model(resource).endpoint(call.endpoint()))?;
     let body = call.body().await?;
     let options = WriteOptions::read(&call.query, Writing::Create)?;
     let expected = ExpectedKind::of(resource);

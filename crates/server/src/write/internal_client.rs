@@ -8,13 +8,13 @@ use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource
 use pintle_value::Value;
 
 use super::create::CreateOperation;
-use super::decode::{ExpectedKind, default};
 use super::delete::delete_internally;
 use super::managed_fields::ManagedFieldsUpdater;
 use super::update::{GuaranteedUpdate, ValidationRules};
 use super::writer::InternalWriter;
 use crate::cluster::Cluster;
 use crate::conversion::VersionView;
+use crate::objects::decode::{ExpectedKind, default};
 use crate::request::query::{DeleteOptions, Preconditions};
 
 /// Reads and writes objects of a cluster at their storage version, as the user `system:apiserver`.

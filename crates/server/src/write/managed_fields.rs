@@ -12,15 +12,15 @@ use pintle_apply::set::Filter;
 use pintle_apply::typed::{Duplicates, TypeRef};
 use pintle_codec::json;
 use pintle_registry::{ApiError, Cause, GroupVersion, GroupVersionKind, MultiVersion, Registry, Resource};
-use pintle_schema::{Problems, normalise};
 use pintle_value::metadata::{MANAGED_FIELDS, validate_annotations};
 use pintle_value::time::Time;
 use pintle_value::{FieldPath, Value, print};
 
-use super::decode::{ExpectedKind, converted};
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::conversion::MemoizedConversions;
+use crate::objects::decode::{ExpectedKind, converted};
+use crate::objects::model;
 use crate::represent::{from_hub, to_hub};
 use crate::request::query::WriteOptions;
 
@@ -216,9 +216,7 @@ impl VersionConverter for ManagedFieldsUpdater<'_> {
         let (from, to) = (record(from)?, record(to)?);
         let hub = from.collection().and_then(|c| self.registry.hub(c)).ok_or(ConvertError::MissingVersion)?;
         let mut converted = from_hub(to, to_hub(from, hub, object.clone()));
-        if to.built_in {
-            normalise(&to.schema.types, to.schema.root, &mut converted, &mut Problems::default());
-        }
+        model(to).normalise(&to.schema, None, &mut converted);
         Ok(converted)
     }
 

@@ -1,5 +1,6 @@
 //! The rules of `metadata` that hold for every kind (upstream: `registry/rest`: `BeforeCreate`, `BeforeUpdate`).
 
+use crate::objects::model;
 use crate::request::recorder::Recorder;
 use pintle_registry::{ApiError, GroupVersionKind, Resource, Scope, StrategyContext};
 use pintle_value::metadata::is_standard_or_qualified_finalizer;
@@ -120,11 +121,6 @@ pub(crate) fn keep_system_fields(object: &mut Value, old: &Value) {
     keep("deletionGracePeriodSeconds", false);
     keep("namespace", false);
 }
-
-/// Groups whose kinds upstream checks without the rules of `pkg/apis/core`.
-const WITHOUT_CORE_RULES: [&str; 4] =
-    ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io"];
-
 /// Checks a new object's metadata.
 pub(crate) fn validate(object: &Value, resource: &Resource) -> Errors {
     let rule = |name: &str, prefix: bool| resource.strategy.validate_name(name, prefix);
@@ -136,7 +132,7 @@ pub(crate) fn validate(object: &Value, resource: &Resource) -> Errors {
 /// What `pkg/apis/core` asks of finalizers beyond what apimachinery does.
 fn core_rules(object: &Value, resource: &Resource) -> Errors {
     let mut errors = Errors::new();
-    if !resource.built_in || WITHOUT_CORE_RULES.contains(&resource.group.as_str()) {
+    if !model(resource).validates_finalizers(resource) {
         return errors;
     }
     let path = FieldPath::new("metadata");

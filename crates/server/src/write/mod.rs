@@ -6,11 +6,8 @@
 
 mod action;
 mod allocation;
-mod cbor;
 mod commit;
 mod create;
-mod custom;
-mod decode;
 mod delete;
 mod internal_client;
 mod managed_fields;

@@ -13,13 +13,14 @@ use pintle_patch::{
 use pintle_registry::{ApiError, GroupVersionKind, Resource};
 use pintle_value::{Errors, FieldPath, Str, Value, print};
 
-use super::decode::{DecodeError, ExpectedKind, answer, converted, patched};
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
 use super::shown::{opened_by_merge, opened_by_operations, shown};
 use super::update::GuaranteedUpdate;
 use crate::context::RequestContext;
 use crate::http::Response;
+use crate::objects::decode::{DecodeError, ExpectedKind, answer, converted, patched};
+use crate::objects::model;
 use crate::represent::ResponseFormat;
 use crate::request::negotiate::Encoding;
 use crate::request::query::{FieldValidation, WriteOptions, Writing};
@@ -53,7 +54,7 @@ impl PatchKind {
     }
 
     /// Unlike elsewhere, the media type has to be spelled exactly.
-    fn of(call: &RequestContext, built_in: bool) -> Result<Self, ApiError> {
+    fn of(call: &RequestContext, resource: &Resource) -> Result<Self, ApiError> {
         let known = [
             ("application/json-patch+json", PatchKind::Json),
             ("application/merge-patch+json", PatchKind::Merge),
@@ -64,7 +65,7 @@ impl PatchKind {
         let cbor = call.endpoint().cbor;
         let served = |kind: PatchKind| match kind {
             // Custom kinds have no strategies of merging.
-            PatchKind::Strategic => built_in,
+            PatchKind::Strategic => model(resource).has_strategic_merge_patch(),
             PatchKind::Apply(encoding) => cbor || encoding != Encoding::Cbor,
             PatchKind::Json | PatchKind::Merge => true,
         };
@@ -164,14 +165,14 @@ fn patch_error(error: PatchError) -> ApiError {
 /// # Errors
 /// It is not.
 pub(crate) fn check_patch_type(call: &RequestContext, resource: &Resource) -> Result<(), ApiError> {
-    PatchKind::of(call, resource.built_in).map(drop)
+    PatchKind::of(call, resource).map(drop)
 }
 
 /// Answers a patch.
 pub(crate) async fn patch(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    PatchKind::of(call, resource.built_in)?;
+    PatchKind::of(call, resource)?;
     let form = ResponseFormat::negotiate(call, resource, false)?;
-    let prepared = Prepared::read(call, resource.built_in).await?;
+    let prepared = Prepared::read(call, resource).await?;
     let change = prepared.change(call, resource);
     let expected = ExpectedKind::of(resource);
     let ownership = ManagedFieldsUpdater::of(call, &expected, &prepared.options);
@@ -201,12 +202,12 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Reads a patch and its options. `built_in` is true for built-in kinds.
+    /// Reads a patch of an object of a resource, and its options.
     ///
     /// # Errors
     /// As [`PatchKind::of`] and [`WriteOptions::read`].
-    pub(crate) async fn read(call: &RequestContext, built_in: bool) -> Result<Self, ApiError> {
-        let kind = PatchKind::of(call, built_in)?;
+    pub(crate) async fn read(call: &RequestContext, resource: &Resource) -> Result<Self, ApiError> {
+        let kind = PatchKind::of(call, resource)?;
         let body = call.body().await?;
         let writing = if kind.is_apply() { Writing::Apply } else { Writing::Patch };
         let options = WriteOptions::read(&call.query, writing)?;

@@ -14,7 +14,6 @@ use pintle_registry::{
 use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
-use super::decode::{ExpectedKind, decode};
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
 use super::patch::Prepared;
@@ -23,6 +22,7 @@ use super::update::{GuaranteedUpdate, ValidationRules};
 use crate::context::RequestContext;
 use crate::conversion::VersionView;
 use crate::http::Response;
+use crate::objects::decode::{ExpectedKind, decode};
 use crate::read::find;
 use crate::represent::from_hub;
 use crate::request::negotiate;
@@ -74,7 +74,7 @@ impl Scale<'_> {
 
     async fn patch(&self) -> Result<Response, ApiError> {
         let Self { call, resource, expected, .. } = self;
-        let prepared = Prepared::read(call, resource.built_in).await?;
+        let prepared = Prepared::read(call, resource).await?;
         let ownership = ManagedFieldsUpdater::of(call, expected, &prepared.options);
         let change = prepared.change(call, resource);
         let (name, namespace) = (change.name.clone(), change.namespace.clone());

@@ -8,15 +8,15 @@ use pintle_schema::Schema;
 use pintle_value::Value;
 
 use super::action::act;
-use super::decode::{ExpectedKind, decode};
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
 use super::patch::patch;
 use super::scale::Scale;
 use super::update::update;
 use crate::context::RequestContext;
-use crate::encode::{Shape, encode};
 use crate::http::Response;
+use crate::objects::decode::{ExpectedKind, decode};
+use crate::objects::encode::{Shape, encode};
 use crate::read::get;
 use crate::represent::respond;
 use crate::request::negotiate;
@@ -43,7 +43,7 @@ pub(crate) async fn subresource(
         .kind_schema(&subresource.kind.group, &subresource.kind.version, &subresource.kind.kind)
         .ok_or(ApiError::NoSuchPath)?;
     let (group_version, kind) = (subresource.kind.group_version(), &subresource.kind.kind);
-    let expected = ExpectedKind { group_version, kind, schema: &schema, resource: None };
+    let expected = ExpectedKind::of_type(group_version, kind, &schema);
     match (&subresource.role, verb) {
         (SubresourceRole::Scale(paths), verb) => Scale { call, resource, paths, expected }.respond(verb).await,
         (SubresourceRole::Action(action), Verb::Create) => {

@@ -13,7 +13,6 @@ use pintle_value::metadata::MANAGED_FIELDS;
 use super::allocation::Allocated;
 use super::commit::{CommitOutcome, as_cached, at, commit};
 use super::create::CreateOperation;
-use super::decode::{ExpectedKind, decode};
 use super::internal_client::InternalClient;
 use super::managed_fields::{ManagedFieldsUpdater, differs_in_time_alone};
 use super::metadata;
@@ -23,8 +22,10 @@ use crate::cluster::{check_key, object_key};
 use crate::context::RequestContext;
 use crate::conversion::VersionView;
 use crate::http::Response;
+use crate::objects::decode::{ExpectedKind, decode};
+use crate::objects::model;
 use crate::represent::{ResponseFormat, from_hub, to_hub};
-use crate::request::negotiate::{self, Endpoint};
+use crate::request::negotiate;
 use crate::request::query::{WriteOptions, Writing};
 
 /// Handles an update request.
@@ -33,7 +34,7 @@ pub(crate) async fn update(call: &RequestContext, resource: &Arc<Resource>) -> R
     let body = call.body().await?;
     let options = WriteOptions::read(&call.query, Writing::Update)?;
     // Upstream checks the options before the media type; for a create it is the other way around.
-    let encoding = negotiate::input(&call.headers, Endpoint { protobuf: resource.built_in, ..call.endpoint() })?;
+    let encoding = negotiate::input(&call.headers, model(resource).endpoint(call.endpoint()))?;
     let expected = ExpectedKind::of(resource);
     let mut object = decode(call, &body, encoding, &expected, options.field_validation)?;
     let update = GuaranteedUpdate::of(call, resource, &options);

@@ -22,13 +22,13 @@ use self::grace::Grace;
 use self::options::options;
 use super::allocation::Allocated;
 use super::commit::{CommitOutcome, as_cached, at, commit};
-use super::decode::ExpectedKind;
 use super::internal_client::InternalClient;
 use super::update::GuaranteedUpdate;
 use super::writer::Writer;
 use crate::cluster::{check_key, tree};
 use crate::context::RequestContext;
 use crate::http::Response;
+use crate::objects::decode::ExpectedKind;
 use crate::represent::{ResponseFormat, from_hub, success};
 use crate::request::query::DeleteOptions;
 
@@ -75,9 +75,7 @@ pub(crate) async fn delete(call: &RequestContext, resource: &Arc<Resource>) -> R
 fn nothing(resource: &Arc<Resource>) -> Value {
     let (mut object, expected) = (Value::object(), ExpectedKind::of(resource));
     expected.set_type(&mut object);
-    if expected.is_built_in() {
-        expected.normalise(&mut object);
-    }
+    expected.model.normalise(expected.schema, None, &mut object);
     object
 }
 

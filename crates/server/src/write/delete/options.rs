@@ -3,9 +3,9 @@
 use pintle_registry::{ApiError, GroupVersion};
 
 use crate::context::RequestContext;
+use crate::objects::decode::{DecodeError, ExpectedKind, read};
 use crate::request::negotiate;
 use crate::request::query::DeleteOptions;
-use crate::write::decode::{DecodeError, ExpectedKind, read};
 
 /// The options, from the body or else from the query.
 pub(super) async fn options(call: &RequestContext) -> Result<DeleteOptions, ApiError> {
@@ -20,7 +20,7 @@ pub(super) async fn options(call: &RequestContext) -> Result<DeleteOptions, ApiE
         .map(|id| catalog.schema(id))
         .ok_or_else(|| ApiError::Internal("DeleteOptions are not known".to_owned()))?;
     let group_version = GroupVersion::new("", "v1");
-    let expected = ExpectedKind { group_version, kind: "DeleteOptions", schema: &schema, resource: None };
+    let expected = ExpectedKind::of_type(group_version, "DeleteOptions", &schema);
     let (value, _) =
         read(&body, encoding, &expected, &is_options).map_err(|error| ApiError::BadRequest(error.why()))?;
     DeleteOptions::from_body(&value, call.cluster.gates())

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use pintle_codec::{json, protobuf, yaml};
-use pintle_patch::from_unstructured;
 use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource};
-use pintle_schema::{Problems, Schema, normalise, static_defaults};
+use pintle_schema::{Problems, Schema};
 use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
+use super::{BuiltIn, ObjectModel, decode_cbor, model};
 use crate::context::RequestContext;
 use crate::request::negotiate::Encoding;
 use crate::request::query::FieldValidation;
@@ -22,18 +22,20 @@ pub(crate) struct ExpectedKind<'a> {
     pub(crate) schema: &'a Schema,
     /// The record of the kind, if it is a resource's.
     pub(crate) resource: Option<&'a Arc<Resource>>,
+    /// The model that the kind follows.
+    pub(crate) model: &'static dyn ObjectModel,
 }
 
 impl<'a> ExpectedKind<'a> {
     /// The kind of a resource.
     pub(crate) fn of(resource: &'a Arc<Resource>) -> Self {
         let (kind, schema) = (resource.kind.as_str(), &*resource.schema);
-        Self { group_version: resource.group_version(), kind, schema, resource: Some(resource) }
+        Self { group_version: resource.group_version(), kind, schema, resource: Some(resource), model: model(resource) }
     }
 
-    /// True for Go structs; false for custom kinds.
-    pub(crate) fn is_built_in(&self) -> bool {
-        self.resource.is_none_or(|resource| resource.built_in)
+    /// A built-in kind that is no resource's (`Scale`, `DeleteOptions`).
+    pub(crate) fn of_type(group_version: GroupVersion, kind: &'a str, schema: &'a Schema) -> Self {
+        Self { group_version, kind, schema, resource: None, model: &BuiltIn }
     }
 
     /// Sets `kind` and `apiVersion`.
@@ -53,21 +55,14 @@ impl<'a> ExpectedKind<'a> {
     /// client asks that nobody own anything any more (upstream: `isResetManagedFields`).
     pub(crate) fn normalise(&self, value: &mut Value) -> Problems {
         let resets = value.at(&MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty);
-        let found = match self.resource.filter(|_| !self.is_built_in()) {
-            Some(resource) => super::custom::conform(resource, value),
-            None => {
-                let mut found = Problems::default();
-                normalise(&self.schema.types, self.schema.root, value, &mut found);
-                found
-            }
-        };
+        let found = self.model.normalise(self.schema, self.resource.map(|resource| &**resource), value);
         if resets {
             value.set_at(&MANAGED_FIELDS, Vec::<Value>::new());
         }
         found
     }
 
-    pub(super) fn unfit(&self, why: String) -> DecodeError {
+    pub(crate) fn unfit(&self, why: String) -> DecodeError {
         DecodeError::Unfit { kind: self.kind.to_owned(), version: self.group_version.version.clone(), why }
     }
 }
@@ -130,16 +125,16 @@ pub(crate) fn decode(
     expected: &ExpectedKind<'_>,
     validation: FieldValidation,
 ) -> Result<Value, ApiError> {
-    let known = |found: &GroupVersion, kind: &str| check_kind(call, expected, found, kind);
-    let decoded = read(body, encoding, expected, &known).and_then(|(value, problems)| {
+    let check = |found: &GroupVersion, kind: &str| check_kind(call, expected, found, kind);
+    let decoded = read(body, encoding, expected, &check).and_then(|(value, problems)| {
         answer(call, &problems, validation).map_err(|why| expected.unfit(why))?;
         Ok(value)
     });
     decoded.map_err(|error| error.told(expected, body))
 }
 
-/// Says whether a group, version and kind may stand in a body.
-pub(crate) type Known<'a> = &'a dyn Fn(&GroupVersion, &str) -> Result<(), DecodeError>;
+/// Checks whether a body may be of a group, version and kind.
+pub(crate) type TypeCheck<'a> = &'a dyn Fn(&GroupVersion, &str) -> Result<(), DecodeError>;
 
 /// Reads a body as an object of a kind, and what strict decoding says of it.
 ///
@@ -149,16 +144,16 @@ pub(crate) fn read(
     body: &[u8],
     encoding: Encoding,
     expected: &ExpectedKind<'_>,
-    known: Known<'_>,
+    check: TypeCheck<'_>,
 ) -> Result<(Value, Vec<String>), DecodeError> {
     let (mut value, problems) = match encoding {
-        Encoding::Protobuf => (protobuf(body, expected, known)?, Vec::new()),
-        Encoding::Json => json(body, expected, known)?,
-        Encoding::Cbor => super::cbor::read(body, expected, known)?,
+        Encoding::Protobuf => (protobuf(body, expected, check)?, Vec::new()),
+        Encoding::Json => json(body, expected, check)?,
+        Encoding::Cbor => decode_cbor::read(body, expected, check)?,
         Encoding::Yaml => {
             let decoded = yaml::decode(body).map_err(|error| DecodeError::Unread(error.to_string()))?;
             let mut value = decoded.value;
-            named(&value, expected, known)?;
+            named(&value, expected, check)?;
             let found = expected.normalise(&mut value);
             if let Some(error) = found.errors.into_iter().next() {
                 return Err(expected.unfit(error));
@@ -171,7 +166,7 @@ pub(crate) fn read(
     Ok((value, problems))
 }
 
-fn json(body: &[u8], expected: &ExpectedKind<'_>, known: Known<'_>) -> Result<(Value, Vec<String>), DecodeError> {
+fn json(body: &[u8], expected: &ExpectedKind<'_>, check: TypeCheck<'_>) -> Result<(Value, Vec<String>), DecodeError> {
     let Schema { types, root } = expected.schema;
     let (value, duplicates) = match json::decode(body, json::DecodeOptions::default()) {
         Ok(decoded) => (decoded.value, decoded.has_duplicates),
@@ -182,47 +177,21 @@ fn json(body: &[u8], expected: &ExpectedKind<'_>, known: Known<'_>) -> Result<(V
             return Err(expected.unfit(exact.unwrap_or(why)));
         }
     };
-    named(&value, expected, known)?;
+    named(&value, expected, check)?;
     let mut value = value;
     let found = expected.normalise(&mut value);
     if !duplicates && found.is_empty() {
         return Ok((value, Vec::new()));
     }
     // Order and wording are those of the text, which the tree does not keep.
-    if !expected.is_built_in() {
-        if let Some(error) = found.errors.into_iter().next() {
-            return Err(expected.unfit(error));
-        }
-        let repeated =
-            json::decode(body, json::DecodeOptions { duplicates: true }).map(|d| d.duplicates).unwrap_or_default();
-        let repeated = repeated.iter().map(|path| format!("duplicate field \"{path}\""));
-        let unknown = found.unknown.iter().map(|path| format!("unknown field \"{path}\""));
-        return Ok((value, repeated.chain(unknown).collect()));
-    }
-    let mut exact = json::decode_strict(body, types, *root).map_err(|error| expected.unfit(error.to_string()))?;
-    if let Some(error) = exact.error.take().or(found.errors.into_iter().next()) {
-        return Err(expected.unfit(error));
-    }
-    let problems = std::mem::take(&mut exact.strict_errors);
-    exact.correct_tree(&mut value);
-    expected.normalise(&mut value);
-    Ok((value, problems))
+    expected.model.strict_json(body, expected, value, found)
 }
 
 /// Checks what a tree says that it is; what it does not say is as expected.
-fn named(value: &Value, expected: &ExpectedKind<'_>, known: Known<'_>) -> Result<(), DecodeError> {
+fn named(value: &Value, expected: &ExpectedKind<'_>, check: TypeCheck<'_>) -> Result<(), DecodeError> {
     let meta = json::type_meta(value).map_err(|error| unread(error.to_string()))?;
     let kind = if meta.kind.is_empty() { expected.kind } else { &meta.kind };
-    if !expected.is_built_in() {
-        return super::custom::named(value, expected, kind, &meta.api_version);
-    }
-    if meta.api_version.is_empty() {
-        return known(&expected.group_version, kind);
-    }
-    match GroupVersion::parse(&meta.api_version) {
-        Some(group_version) => known(&group_version, kind),
-        None => Err(DecodeError::Unread(format!("unexpected GroupVersion string: {}", meta.api_version))),
-    }
+    expected.model.check_type(value, expected, (kind, &meta.api_version), check)
 }
 
 fn unread(why: String) -> DecodeError {
@@ -258,17 +227,17 @@ pub(crate) fn patched(
     object: Value,
     expected: &ExpectedKind<'_>,
 ) -> Result<(Value, Vec<String>), DecodeError> {
-    let known = |found: &GroupVersion, kind: &str| check_kind(call, expected, found, kind);
+    let check = |found: &GroupVersion, kind: &str| check_kind(call, expected, found, kind);
     let before = object.clone();
     let mut object = object;
     let found = expected.normalise(&mut object);
     if found.errors.is_empty() {
-        named(&before, expected, &known)?;
+        named(&before, expected, &check)?;
         let unknown = found.unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
         return Ok((object, unknown));
     }
     // The exact words, which the tree alone does not tell.
-    read(&json::encode(&before), Encoding::Json, expected, &known)
+    read(&json::encode(&before), Encoding::Json, expected, &check)
 }
 
 /// Makes what a strategic merge patch made of an object one of its kind, as upstream's converter from untyped data does
@@ -277,9 +246,7 @@ pub(crate) fn patched(
 /// # Errors
 /// Upstream's message: something does not fit its type.
 pub(crate) fn converted(mut object: Value, expected: &ExpectedKind<'_>) -> Result<(Value, Vec<String>), String> {
-    if expected.is_built_in() {
-        from_unstructured(&mut object, &expected.schema.types, expected.schema.root)?;
-    }
+    expected.model.convert_patched(expected.schema, &mut object)?;
     let found = expected.normalise(&mut object);
     if let Some(error) = found.errors.into_iter().next() {
         return Err(error);
@@ -290,14 +257,14 @@ pub(crate) fn converted(mut object: Value, expected: &ExpectedKind<'_>) -> Resul
     Ok((object, unknown))
 }
 
-fn protobuf(body: &[u8], expected: &ExpectedKind<'_>, known: Known<'_>) -> Result<Value, DecodeError> {
+fn protobuf(body: &[u8], expected: &ExpectedKind<'_>, check: TypeCheck<'_>) -> Result<Value, DecodeError> {
     let Schema { types, root } = expected.schema;
     let envelope = protobuf::open_envelope(body).map_err(|error| DecodeError::Unread(error.to_string()))?;
     if !envelope.kind.is_empty() || !envelope.api_version.is_empty() {
         let kind = if envelope.kind.is_empty() { expected.kind } else { &envelope.kind };
         // Upstream takes a version that it cannot parse for none.
         let group_version = GroupVersion::parse(&envelope.api_version).filter(|gv| !gv.version.is_empty());
-        known(&group_version.unwrap_or_else(|| expected.group_version.clone()), kind)?;
+        check(&group_version.unwrap_or_else(|| expected.group_version.clone()), kind)?;
     }
     protobuf::decode_object(&envelope, types, *root).map_err(|error| expected.unfit(error.to_string()))
 }
@@ -358,8 +325,6 @@ fn summary(body: &[u8]) -> String {
 
 /// Sets all defaults of a tree at a resource's version.
 pub(crate) fn default(resource: &Arc<Resource>, value: &mut Value) {
-    if resource.built_in {
-        static_defaults(&resource.schema.types, resource.schema.root, value);
-    }
+    model(resource).set_schema_defaults(&resource.schema, value);
     resource.strategy.defaults(value);
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use pintle_catalog::Catalog;
 use pintle_codec::cbor;
 use pintle_registry::Resource;
-use pintle_schema::{Schema, TypeId, Types};
+use pintle_schema::{TypeId, Types};
 use pintle_value::Value;
 
+use super::model;
 use crate::request::negotiate::Encoding;
 
 /// What orders a tree's fields and numbers them for Protobuf.
@@ -22,11 +23,7 @@ pub(crate) enum Shape<'a> {
 impl<'a> Shape<'a> {
     /// The shape of a resource's objects.
     pub(crate) fn of(resource: &'a Resource) -> Self {
-        if !resource.built_in {
-            return Shape::Untyped;
-        }
-        let Schema { types, root } = &*resource.schema;
-        Shape::Typed(types, *root)
+        model(resource).shape(&resource.schema)
     }
 
     /// The shape of a type of the catalog (`meta/v1.Status`).

@@ -6,7 +6,7 @@ use pintle_registry::GroupVersion;
 use pintle_schema::Schema;
 use pintle_value::Value;
 
-use super::decode::{DecodeError, ExpectedKind, Known};
+use super::decode::{DecodeError, ExpectedKind, TypeCheck};
 
 /// Reads a body as an object of a kind, and what strict decoding says of it.
 ///
@@ -15,10 +15,9 @@ use super::decode::{DecodeError, ExpectedKind, Known};
 pub(super) fn read(
     body: &[u8],
     expected: &ExpectedKind<'_>,
-    known: Known<'_>,
+    check: TypeCheck<'_>,
 ) -> Result<(Value, Vec<String>), DecodeError> {
-    let (mut value, mut problems) =
-        if expected.is_built_in() { typed(body, expected, known)? } else { (untyped(body, expected)?, Vec::new()) };
+    let (mut value, mut problems) = expected.model.decode_cbor(body, expected, check)?;
     let found = expected.normalise(&mut value);
     if let Some(error) = found.errors.into_iter().next() {
         return Err(expected.unfit(error));
@@ -32,15 +31,19 @@ fn type_meta(body: &[u8]) -> Result<TypeMeta, DecodeError> {
         .map_err(|error| DecodeError::Unread(format!("unable to determine group/version/kind: {error}")))
 }
 
-fn typed(body: &[u8], expected: &ExpectedKind<'_>, known: Known<'_>) -> Result<(Value, Vec<String>), DecodeError> {
+pub(super) fn typed(
+    body: &[u8],
+    expected: &ExpectedKind<'_>,
+    check: TypeCheck<'_>,
+) -> Result<(Value, Vec<String>), DecodeError> {
     let meta = type_meta(body)?;
     let kind = if meta.kind.is_empty() { expected.kind } else { &meta.kind };
     // Upstream takes a version that it cannot parse for none; one that is missing is that of the group.
     let version = GroupVersion::parse(&meta.api_version).unwrap_or_else(|| expected.group_version.clone());
     let elsewhere = !version.group.is_empty() && version.group != expected.group_version.group;
     match (version.version.is_empty(), elsewhere) {
-        (false, _) => known(&version, kind)?,
-        (true, false) => known(&expected.group_version, kind)?,
+        (false, _) => check(&version, kind)?,
+        (true, false) => check(&expected.group_version, kind)?,
         (true, true) => {
             let (kind, version, why) = (kind.to_owned(), version.version, missing(body, "apiVersion"));
             return Err(DecodeError::Unfit { kind, version, why });
@@ -57,7 +60,7 @@ fn missing(body: &[u8], name: &str) -> String {
 }
 
 /// Unlike bodies of built-in kinds, and unlike those in JSON, these have to say what they are.
-fn untyped(body: &[u8], expected: &ExpectedKind<'_>) -> Result<Value, DecodeError> {
+pub(super) fn untyped(body: &[u8], expected: &ExpectedKind<'_>, check: TypeCheck<'_>) -> Result<Value, DecodeError> {
     let value = match cbor::decode_object(body, Limits::default()) {
         Ok(value) => value,
         Err(error) => return Err(type_meta(body).map_or_else(|unread| unread, |_| expected.unfit(error.to_string()))),
@@ -70,6 +73,6 @@ fn untyped(body: &[u8], expected: &ExpectedKind<'_>) -> Result<Value, DecodeErro
         let (kind, version) = (kind.to_owned(), version.into());
         return Err(DecodeError::Unfit { kind, version, why: missing(body, "apiVersion") });
     }
-    super::custom::named(&value, expected, kind, version)?;
+    expected.model.check_type(&value, expected, (kind, version), check)?;
     Ok(value)
 }

@@ -1,0 +1,135 @@
+//! Built-in kinds, whose objects behave as Go structs: they are decoded into declared fields, encoded in declaration order,
+//! and items of lists have no kind and apiVersion.
+
+use pintle_cache::Object;
+use pintle_codec::json;
+use pintle_patch::from_unstructured;
+use pintle_registry::{GroupVersion, Resource, Subresource, Verb};
+use pintle_schema::{Problems, Schema, normalise, static_defaults};
+use pintle_value::Value;
+
+use super::decode::{DecodeError, ExpectedKind, TypeCheck};
+use super::encode::Shape;
+use super::{ObjectModel, Routing, decode_cbor, verb_names};
+use crate::request::negotiate::Endpoint;
+
+/// Groups whose validation does not go through `pkg/apis/core/validation`.
+const WITHOUT_CORE_VALIDATION: [&str; 4] =
+    ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io"];
+
+/// The model of built-in kinds.
+pub(crate) struct BuiltIn;
+
+impl ObjectModel for BuiltIn {
+    fn routing(&self) -> Routing {
+        Routing::Routes
+    }
+
+    fn endpoint(&self, endpoint: Endpoint) -> Endpoint {
+        Endpoint { protobuf: true, ..endpoint }
+    }
+
+    fn shape<'s>(&self, schema: &'s Schema) -> Shape<'s> {
+        Shape::Typed(&schema.types, schema.root)
+    }
+
+    fn has_strategic_merge_patch(&self) -> bool {
+        true
+    }
+
+    fn normalise(&self, schema: &Schema, _: Option<&Resource>, value: &mut Value) -> Problems {
+        let mut problems = Problems::default();
+        normalise(&schema.types, schema.root, value, &mut problems);
+        problems
+    }
+
+    fn set_schema_defaults(&self, schema: &Schema, value: &mut Value) {
+        static_defaults(&schema.types, schema.root, value);
+    }
+
+    fn convert_patched(&self, schema: &Schema, value: &mut Value) -> Result<(), String> {
+        from_unstructured(value, &schema.types, schema.root)
+    }
+
+    fn check_type(
+        &self,
+        _: &Value,
+        expected: &ExpectedKind<'_>,
+        (kind, api_version): (&str, &str),
+        check: TypeCheck<'_>,
+    ) -> Result<(), DecodeError> {
+        if api_version.is_empty() {
+            return check(&expected.group_version, kind);
+        }
+        match GroupVersion::parse(api_version) {
+            Some(group_version) => check(&group_version, kind),
+            None => Err(DecodeError::Unread(format!("unexpected GroupVersion string: {api_version}"))),
+        }
+    }
+
+    fn strict_json(
+        &self,
+        body: &[u8],
+        expected: &ExpectedKind<'_>,
+        mut value: Value,
+        found: Problems,
+    ) -> Result<(Value, Vec<String>), DecodeError> {
+        let Schema { types, root } = expected.schema;
+        let mut exact = json::decode_strict(body, types, *root).map_err(|error| expected.unfit(error.to_string()))?;
+        if let Some(error) = exact.error.take().or(found.errors.into_iter().next()) {
+            return Err(expected.unfit(error));
+        }
+        let errors = std::mem::take(&mut exact.strict_errors);
+        exact.correct_tree(&mut value);
+        expected.normalise(&mut value);
+        Ok((value, errors))
+    }
+
+    fn decode_cbor(
+        &self,
+        body: &[u8],
+        expected: &ExpectedKind<'_>,
+        check: TypeCheck<'_>,
+    ) -> Result<(Value, Vec<String>), DecodeError> {
+        decode_cbor::typed(body, expected, check)
+    }
+
+    fn item_offset(&self, object: &Object) -> Option<u32> {
+        Some(object.index.item_offset)
+    }
+
+    fn strip_item_type(&self, item: &mut Value) {
+        item.remove("kind");
+        item.remove("apiVersion");
+    }
+
+    fn has_metadata_first(&self) -> bool {
+        true
+    }
+
+    fn go_type(&self, resource: &Resource) -> String {
+        // The Go package of a type is named after its group.
+        match resource.group.split('.').next() {
+            None | Some("") => format!("*core.{}", resource.kind),
+            Some(package) => format!("*{package}.{}", resource.kind),
+        }
+    }
+
+    fn go_list_type(&self, resource: &Resource) -> String {
+        format!("*{}.{}", resource.version, resource.list_kind)
+    }
+
+    fn discovery_verbs(&self, resource: &Resource) -> Vec<&'static str> {
+        verb_names(resource, &Verb::ALL)
+    }
+
+    fn discovery_subresources<'r>(&self, resource: &'r Resource) -> Vec<&'r Subresource> {
+        let mut subresources: Vec<&Subresource> = resource.subresources.iter().collect();
+        subresources.sort_by(|a, b| a.name.cmp(&b.name));
+        subresources
+    }
+
+    fn validates_finalizers(&self, resource: &Resource) -> bool {
+        !WITHOUT_CORE_VALIDATION.contains(&resource.group.as_str())
+    }
+}

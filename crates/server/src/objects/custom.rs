@@ -1,0 +1,132 @@
+//! Custom resources, whose objects are unstructured: any tree, which the schema of the definition prunes and validates
+//! (upstream: apiextensions' `customresource_handler.go`).
+
+use pintle_cache::Object;
+use pintle_codec::json;
+use pintle_registry::{Resource, Subresource, Verb};
+use pintle_schema::{Problems, Schema};
+use pintle_value::Value;
+
+use super::decode::{DecodeError, ExpectedKind, TypeCheck};
+use super::encode::Shape;
+use super::{ObjectModel, Routing, decode_cbor, verb_names};
+use crate::request::negotiate::Endpoint;
+
+/// The order of verbs in discovery (upstream: `crdHandler` lists them by hand).
+const VERBS: [Verb; 8] =
+    [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
+/// The verbs of a resource whose definition is terminating.
+const TERMINATING_VERBS: [Verb; 5] = [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Watch];
+
+/// The model of custom resources.
+pub(super) struct Custom;
+
+impl ObjectModel for Custom {
+    fn routing(&self) -> Routing {
+        Routing::Handler
+    }
+
+    fn endpoint(&self, endpoint: Endpoint) -> Endpoint {
+        Endpoint { protobuf: false, ..endpoint }
+    }
+
+    fn shape<'s>(&self, _: &'s Schema) -> Shape<'s> {
+        Shape::Untyped
+    }
+
+    fn has_strategic_merge_patch(&self) -> bool {
+        false
+    }
+
+    fn normalise(&self, _: &Schema, resource: Option<&Resource>, value: &mut Value) -> Problems {
+        let mut problems = Problems::default();
+        match resource.map(|resource| resource.strategy.prune_unknown_fields(value)) {
+            Some(Ok(unknown)) => problems.unknown = unknown,
+            Some(Err(error)) => problems.errors.push(error),
+            None => {}
+        }
+        problems
+    }
+
+    /// The strategy sets them.
+    fn set_schema_defaults(&self, _: &Schema, _: &mut Value) {}
+
+    fn convert_patched(&self, _: &Schema, _: &mut Value) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn check_type(
+        &self,
+        value: &Value,
+        expected: &ExpectedKind<'_>,
+        (kind, api_version): (&str, &str),
+        _: TypeCheck<'_>,
+    ) -> Result<(), DecodeError> {
+        if !api_version.is_empty() && api_version != expected.group_version.to_string() {
+            return Err(DecodeError::OtherVersion(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({})",
+                expected.group_version
+            )));
+        }
+        if kind != expected.kind {
+            return Err(DecodeError::OtherKind { kind: kind.to_owned(), name: value.name().to_owned() });
+        }
+        Ok(())
+    }
+
+    fn strict_json(
+        &self,
+        body: &[u8],
+        expected: &ExpectedKind<'_>,
+        value: Value,
+        found: Problems,
+    ) -> Result<(Value, Vec<String>), DecodeError> {
+        if let Some(error) = found.errors.into_iter().next() {
+            return Err(expected.unfit(error));
+        }
+        let duplicates =
+            json::decode(body, json::DecodeOptions { duplicates: true }).map(|d| d.duplicates).unwrap_or_default();
+        let duplicates = duplicates.iter().map(|path| format!("duplicate field \"{path}\""));
+        let unknown = found.unknown.iter().map(|path| format!("unknown field \"{path}\""));
+        Ok((value, duplicates.chain(unknown).collect()))
+    }
+
+    fn decode_cbor(
+        &self,
+        body: &[u8],
+        expected: &ExpectedKind<'_>,
+        check: TypeCheck<'_>,
+    ) -> Result<(Value, Vec<String>), DecodeError> {
+        Ok((decode_cbor::untyped(body, expected, check)?, Vec::new()))
+    }
+
+    fn item_offset(&self, _: &Object) -> Option<u32> {
+        None
+    }
+
+    fn strip_item_type(&self, _: &mut Value) {}
+
+    fn has_metadata_first(&self) -> bool {
+        false
+    }
+
+    fn go_type(&self, resource: &Resource) -> String {
+        format!("{}, Kind={}", resource.group_version(), resource.kind)
+    }
+
+    fn go_list_type(&self, _: &Resource) -> String {
+        "*unstructured.UnstructuredList".to_owned()
+    }
+
+    fn discovery_verbs(&self, resource: &Resource) -> Vec<&'static str> {
+        verb_names(resource, if resource.terminating { &TERMINATING_VERBS } else { &VERBS })
+    }
+
+    fn discovery_subresources<'r>(&self, resource: &'r Resource) -> Vec<&'r Subresource> {
+        resource.subresources.iter().collect()
+    }
+
+    fn validates_finalizers(&self, _: &Resource) -> bool {
+        false
+    }
+}
