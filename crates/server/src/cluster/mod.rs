@@ -14,7 +14,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use parking_lot::RwLock;
 use pintle_admission::PluginChain;
 use pintle_cache::{Cache, WatchCache};
@@ -235,11 +234,7 @@ impl Cluster {
 
     /// Reports why the store cannot serve requests, if it cannot.
     pub(crate) fn store_health(&self) -> Result<(), String> {
-        match self.store.current_revision().now_or_never() {
-            Some(Ok(_)) => Ok(()),
-            Some(Err(error)) => Err(error.to_string()),
-            None => Err("the store does not answer".to_owned()),
-        }
+        self.store.health().map_err(|error| error.to_string())
     }
 
     /// Completes when the server shuts down.

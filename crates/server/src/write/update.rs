@@ -328,8 +328,10 @@ impl<'a> GuaranteedUpdate<'a> {
                 CommitOutcome::Conflict => None,
             });
         }
-        // An update that changes nothing, or the times of managed fields only, is not written.
-        if differs_in_time_alone(&object, old) {
+        // An update that changes nothing, or the times of managed fields only, is not written, unless the stored form is
+        // stale (written with an old encryption key).
+        let is_fresh = !current.is_stale();
+        if is_fresh && differs_in_time_alone(&object, old) {
             let mut with_old_times = object.clone();
             with_old_times.set_at(&MANAGED_FIELDS, old.at(&MANAGED_FIELDS).cloned().unwrap_or_default());
             if view.store(&with_old_times).await? == current.json {
@@ -337,7 +339,7 @@ impl<'a> GuaranteedUpdate<'a> {
             }
         }
         let json = view.store(&object).await?;
-        if json == current.json {
+        if is_fresh && json == current.json {
             return Ok(Some(current.clone()));
         }
         if context.dry_run {
