@@ -23,7 +23,7 @@ pub(crate) struct Options {
     pub(crate) only: Vec<String>,
     /// The directory for stores and temporary files.
     pub(crate) folder: Option<PathBuf>,
-    /// The program that times apimachinery's serializers (`tools/codecs`).
+    /// The program that times apimachinery's serializers (`tools/codec-timings`).
     pub(crate) go_codecs: Option<PathBuf>,
     /// The output file of the report for each format.
     pub(crate) json: Option<PathBuf>,

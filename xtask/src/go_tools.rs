@@ -23,7 +23,7 @@ const STRIP_SYMBOLS: &str = "-s -w";
 
 /// Builds the program that times Go's serializers. Returns `None` if Go is not installed.
 pub(crate) fn codec_timings() -> Option<PathBuf> {
-    build("codecs", STRIP_SYMBOLS).ok().map(|()| binary("codecs"))
+    build("codec-timings", STRIP_SYMBOLS).ok().map(|()| binary("codec-timings"))
 }
 
 /// The path of the binary built from `tools/NAME`.

@@ -1,5 +1,5 @@
 //! CEL validation rules: the validation of definitions and of objects. The tables are in `rules/*.txt` and read top to
-//! bottom; they contain the answers of kube-apiserver 1.36 (`tools/rules`). `UPDATE_EXPECT=1` updates the files.
+//! bottom; they contain the answers of kube-apiserver 1.36 (`tools/cel-rules`). `UPDATE_EXPECT=1` updates the files.
 //!
 //! `schema {...}` is the schema of an object. Alternatively, `field {...}` is the schema of its only field `a`, and
 //! `rule ...` is one rule of the object (`rules [...]` several). A preceding `was {...}` is the schema that it

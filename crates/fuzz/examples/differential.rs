@@ -2,7 +2,7 @@
 //! mutations, or the files of a directory:
 //!
 //! ```text
-//! cd tools/texts && go build -o /tmp/upstream .
+//! cd tools/codec-texts && go build -o /tmp/upstream .
 //! cargo run --release -p pintle-fuzz --example differential -- /tmp/upstream yaml 100000 [SEED | FOLDER]
 //! ```
 #![allow(clippy::print_stdout)] // the output is a report

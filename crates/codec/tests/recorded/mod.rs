@@ -1,4 +1,4 @@
-//! Test cases with the results of upstream's libraries, as recorded by `tools/texts`.
+//! Test cases with the results of upstream's libraries, as recorded by `tools/codec-texts`.
 
 use pintle_codec::json;
 use pintle_schema::base64;

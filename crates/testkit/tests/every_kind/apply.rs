@@ -23,7 +23,7 @@ fn owned_fields<'o>(object: &'o Value, manager: &str, subresource: &str) -> Opti
 }
 
 /// The fields that the manager of each applied sample owns, as recorded from upstream's field manager: a line for each
-/// kind whose schema client-go has. `tools/owners` writes the file.
+/// kind whose schema client-go has. `tools/managed-fields` writes the file.
 const RECORDED_OWNED_FIELDS: &str = include_str!("owned.txt");
 
 /// Returns the recorded fields of the manager that applies the sample and some labels.

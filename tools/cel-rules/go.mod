@@ -1,4 +1,4 @@
-module pintle.dev/tools/rules
+module pintle.dev/tools/cel-rules
 
 go 1.26.0
 

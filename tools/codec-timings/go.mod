@@ -1,4 +1,4 @@
-module pintle.dev/tools/codecs
+module pintle.dev/tools/codec-timings
 
 go 1.26.0
 

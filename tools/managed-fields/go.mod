@@ -1,4 +1,4 @@
-module pintle.dev/tools/owners
+module pintle.dev/tools/managed-fields
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module pintle.dev/tools/texts
+module pintle.dev/tools/codec-texts
 
 go 1.26.0
 
