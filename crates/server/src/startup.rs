@@ -1,5 +1,4 @@
-//! The start of a cluster: fills the watch caches from the store, creates the objects that every cluster has, and starts
-//! the controllers.
+//! Starts a cluster: fills the watch caches from the store, creates the bootstrap objects, and starts the controllers.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -27,18 +26,18 @@ use crate::write::InternalClient;
 /// The prefix of all keys in the store (kube-apiserver's `--etcd-prefix`).
 const KEY_PREFIX: &str = "/registry";
 
-/// Builds the authenticators and authorizers of a cluster that runs, so that they can follow its objects.
+/// Builds the authenticators and authorizers of a running cluster, so that they can watch its objects.
 pub type AccessBuilder = Box<dyn FnOnce(&Arc<Cluster>) -> AccessControl + Send>;
 
 /// The configuration of an [`ApiServer`].
 pub struct ClusterConfig {
     /// Where objects are stored.
     pub store: Arc<dyn Store>,
-    /// How much history is kept in memory.
+    /// The limits of the history that the watch caches keep.
     pub history: HistoryLimits,
     /// Maximum size of the cache of encodings other than JSON, in bytes.
     pub encoding_cache: usize,
-    /// The clock of everything that the API shows.
+    /// The clock for all times in the API.
     pub clock: Arc<dyn Clock>,
     /// Minimum lifetime of a watch without `timeoutSeconds`; the maximum is twice that (upstream:
     /// `--min-request-timeout`).
@@ -62,11 +61,11 @@ pub struct ClusterConfig {
 /// Why a cluster cannot start.
 #[derive(Debug)]
 pub enum ClusterError {
-    /// The watch caches cannot be filled from the store.
+    /// The watch caches could not be filled from the store.
     Cache(CacheError),
-    /// The objects that every cluster has cannot be created.
+    /// The bootstrap objects could not be created.
     Bootstrap(ApiError),
-    /// The admission plugins are configured wrongly.
+    /// The configuration of the admission plugins is invalid.
     Admission(ConfigurationError),
 }
 
@@ -82,7 +81,7 @@ impl fmt::Display for ClusterError {
 
 impl std::error::Error for ClusterError {}
 
-/// A running API server: a cluster, who may use it, and its controllers. It handles the requests of a
+/// A running API server: a cluster, its access control and its controllers. It handles the requests of a
 /// [`Listener`](crate::http::Listener).
 pub struct ApiServer {
     cluster: Arc<Cluster>,
@@ -98,7 +97,7 @@ impl fmt::Debug for ApiServer {
 }
 
 impl ApiServer {
-    /// Starts a cluster. It can serve requests when this returns.
+    /// Starts a cluster. When this returns, the server is ready for requests.
     ///
     /// # Errors
     /// See [`ClusterError`].
@@ -118,7 +117,7 @@ impl ApiServer {
         let loaded = Cache::load(store, KEY_PREFIX, prefixes.clone(), indexers.clone(), clock, config.history)
             .await
             .map_err(ClusterError::Cache)?;
-        // Custom resources have watch caches of their own, which their definitions name.
+        // The definitions determine the watch caches of custom resources.
         let definitions = Definitions::stored(&loaded);
         for record in definitions.served().filter(|(prefix, _)| !prefixes.contains(*prefix)).filter_map(|(_, r)| r) {
             indexers.set(record);
@@ -145,13 +144,13 @@ impl ApiServer {
         Ok(Arc::new(Self { cluster, access, cors: config.cors, controllers: running }))
     }
 
-    /// Replaces authentication and authorization. Requests that have begun keep the old ones.
+    /// Replaces authentication and authorization. Requests in progress keep the old ones.
     pub fn set_access(&self, access: AccessControl) {
         *self.access.write() = Arc::new(access);
     }
 
-    /// Withdraws the server from its cluster before it stops: its lease, and the endpoints of the service `kubernetes`. The
-    /// store has to be open still.
+    /// Removes the server's lease and its endpoints of the service `kubernetes` before it stops. The store must still
+    /// be open.
     pub async fn deregister(&self) {
         self.controllers.stop(&self.cluster).await;
     }
@@ -174,19 +173,19 @@ impl Handler for ApiServer {
     }
 }
 
-/// Creates the objects that every cluster has, unless they exist.
+/// Creates the bootstrap objects that do not exist yet.
 async fn create_bootstrap_objects(cluster: &Arc<Cluster>) -> Result<(), ApiError> {
     let namespaces = GroupResource::new("", "namespaces");
-    let named = |name: &str| pintle_value::object! { "metadata": pintle_value::object! { "name": name } };
+    let object_named = |name: &str| pintle_value::object! { "metadata": pintle_value::object! { "name": name } };
     let mut objects: Vec<(GroupResource, Value)> =
-        SYSTEM_NAMESPACES.iter().map(|name| (namespaces.clone(), named(name))).collect();
+        SYSTEM_NAMESPACES.iter().map(|name| (namespaces.clone(), object_named(name))).collect();
     objects.extend(pintle_kinds::bootstrap_objects(cluster.now()));
     objects.extend(pintle_kinds::system_priority_classes());
 
-    // All at once, so that they share a commit.
+    // The creates run concurrently, so that they share a commit.
     let mut creates = tokio::task::JoinSet::new();
     for (resource, object) in objects {
-        // A corrupt object is left alone: an administrator has to repair it, and needs a server for that.
+        // A corrupt object is skipped: an administrator has to repair it, and needs a running server for that.
         if !matches!(cluster.get_object(&resource, object.namespace(), object.name()), Ok(None)) {
             continue;
         }

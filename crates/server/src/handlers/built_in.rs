@@ -1,5 +1,5 @@
-//! Requests for objects of built-in kinds. Upstream registers a route for each verb of a resource; what has no route is
-//! refused by the router (upstream: `endpoints/installer.go`).
+//! Requests for objects of built-in kinds. Upstream registers a route for each verb of a resource, and its router
+//! rejects everything else (upstream: `endpoints/installer.go`).
 
 use std::sync::Arc;
 
@@ -14,27 +14,27 @@ use crate::read;
 /// Handles a request for objects of a built-in kind.
 ///
 /// # Errors
-/// The router knows no such path or method, or the request fails.
-pub(crate) async fn handle(call: &Arc<RequestContext>, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    let info = &call.info;
+/// Returns an error if there is no route for the path and method, or if the request fails.
+pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let info = &request.info;
     let namespaced = resource.scope == Scope::Namespaced;
-    let named_in_path = !info.name.is_empty() && !matches!(info.verb, "list" | "watch" | "deletecollection");
-    let exists = match (namespaced, info.in_namespace) {
+    let has_name = !info.name.is_empty() && !matches!(info.verb, "list" | "watch" | "deletecollection");
+    let has_route = match (namespaced, info.in_namespace) {
         (true, true) | (false, false) => true,
-        // Over all namespaces there are collections, no single objects.
-        (true, false) => !named_in_path,
+        // Without a namespace, the path of a namespaced resource is that of a collection.
+        (true, false) => !has_name,
         (false, true) => false,
     };
-    // The deprecated paths watch objects in their namespaces, and no subresources.
-    let watchable = info.subresource.is_empty() && (info.name.is_empty() || namespaced == info.in_namespace);
-    if !exists || !info.rest.is_empty() || (info.watch_path && !watchable) {
+    // The deprecated `/watch/` paths exist for collections and for single objects, but not for subresources.
+    let has_watch_route = info.subresource.is_empty() && (info.name.is_empty() || namespaced == info.in_namespace);
+    if !has_route || !info.rest.is_empty() || (info.watch_path && !has_watch_route) {
         return Err(ApiError::NoSuchPath);
     }
-    if info.watch_path && call.method != Method::GET {
+    if info.watch_path && request.method != Method::GET {
         return Err(ApiError::MethodNotAllowed);
     }
-    if let Some(text) = &resource.deprecation {
-        call.warn(text.as_str());
+    if let Some(warning) = &resource.deprecation {
+        request.warn(warning.as_str());
     }
     if !info.subresource.is_empty() {
         let Some(subresource) = resource.subresource(&info.subresource) else { return Err(ApiError::NoSuchPath) };
@@ -48,21 +48,21 @@ pub(crate) async fn handle(call: &Arc<RequestContext>, resource: &Arc<Resource>)
         if !subresource.verbs.has(verb) {
             return Err(ApiError::MethodNotAllowed);
         }
-        return verbs::subresource(call, resource, subresource, verb).await;
+        return verbs::subresource(request, resource, subresource, verb).await;
     }
     let verb = match info.verb {
-        "get" if named_in_path => Verb::Get,
+        "get" if has_name => Verb::Get,
         "list" => Verb::List,
         "watch" => Verb::Watch,
-        "create" if !named_in_path => Verb::Create,
-        "update" if named_in_path => Verb::Update,
-        "patch" if named_in_path => Verb::Patch,
-        "delete" if named_in_path => Verb::Delete,
+        "create" if !has_name => Verb::Create,
+        "update" if has_name => Verb::Update,
+        "patch" if has_name => Verb::Patch,
+        "delete" if has_name => Verb::Delete,
         "deletecollection" => Verb::DeleteCollection,
         _ => return Err(ApiError::MethodNotAllowed),
     };
     if !resource.verbs.has(verb) {
-        // Watches come to the paths of lists, and have deprecated paths only where there are watches.
+        // A watch is a list with `watch=true`. The deprecated `/watch/` paths exist only for resources with a watch.
         return Err(match verb {
             Verb::Watch if info.watch_path => ApiError::NoSuchPath,
             Verb::Watch if resource.verbs.has(Verb::List) => {
@@ -77,15 +77,15 @@ pub(crate) async fn handle(call: &Arc<RequestContext>, resource: &Arc<Resource>)
     }
     if let Backing::Computed(source) = resource.backing {
         return match verb {
-            Verb::Get => read::computed::get(call, resource, source).await,
-            Verb::List => read::computed::list(call, resource, source).await,
+            Verb::Get => read::computed::get(request, resource, source).await,
+            Verb::List => read::computed::list(request, resource, source).await,
             _ => Err(ApiError::MethodNotAllowed),
         };
     }
     match verb {
-        Verb::Get => read::get(call, resource).await,
-        Verb::List => read::list(call, resource).await,
-        Verb::Watch => read::watch(call, resource).await,
-        verb => verbs::write(call, resource, verb).await,
+        Verb::Get => read::get(request, resource).await,
+        Verb::List => read::list(request, resource).await,
+        Verb::Watch => read::watch(request, resource).await,
+        verb => verbs::write(request, resource, verb).await,
     }
 }

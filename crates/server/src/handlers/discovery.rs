@@ -1,4 +1,4 @@
-//! Discovery: which groups, versions and resources there are, as single documents and aggregated (KEP-3352).
+//! Discovery of groups, versions and resources, as single documents and aggregated (KEP-3352).
 
 use std::sync::Arc;
 
@@ -16,17 +16,20 @@ use crate::objects::model;
 use crate::represent;
 use crate::request::negotiate::Endpoint;
 
-/// Answers, if the path is one of discovery.
-pub(crate) fn answer(call: &RequestContext) -> Result<Option<Response>, ApiError> {
-    let path = call.info.path.trim_end_matches('/').to_owned();
+/// Responds if the path is one of discovery.
+///
+/// # Errors
+/// Returns an error if the client accepts no supported encoding.
+pub(crate) fn respond(request: &RequestContext) -> Result<Option<Response>, ApiError> {
+    let path = request.info.path.trim_end_matches('/').to_owned();
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-    let registry = call.cluster.registry();
+    let registry = request.cluster.registry();
     let (kind, value) = match parts.as_slice() {
-        ["api"] | ["apis"] if let Some(version) = aggregated(&call.headers) => {
-            return Ok(Some(aggregate(call, &registry, parts[0] == "api", version)));
+        ["api"] | ["apis"] if let Some(version) = aggregated_version(&request.headers) => {
+            return Ok(Some(respond_aggregated(request, &registry, parts[0] == "api", version)));
         }
-        ["api"] => ("APIVersions", versions(call)),
-        ["apis"] => ("APIGroupList", groups(&registry)),
+        ["api"] => ("APIVersions", core_versions(request)),
+        ["apis"] => ("APIGroupList", group_list(&registry)),
         ["apis", group] => match registry.group(group).filter(|_| !group.is_empty()).and_then(|g| group_document(g)) {
             Some(mut group) => {
                 group.set("kind", "APIGroup");
@@ -36,26 +39,26 @@ pub(crate) fn answer(call: &RequestContext) -> Result<Option<Response>, ApiError
             None => return Ok(None),
         },
         ["api", version] if registry.serves("", version) => {
-            ("APIResourceList", resources(&registry, &GroupVersion::new("", *version)))
+            ("APIResourceList", resource_list(&registry, &GroupVersion::new("", *version)))
         }
         ["apis", group, version] if !group.is_empty() && registry.serves(group, version) => {
-            ("APIResourceList", resources(&registry, &GroupVersion::new(*group, *version)))
+            ("APIResourceList", resource_list(&registry, &GroupVersion::new(*group, *version)))
         }
-        [""] => return Ok(Some(represent::json_response(call, StatusCode::OK, &paths(&registry)))),
+        [""] => return Ok(Some(represent::json_response(request, StatusCode::OK, &path_index(&registry)))),
         _ => return Ok(None),
     };
-    // Upstream shows what is in CBOR only there where the objects are served that way, and custom kinds nowhere.
+    // Upstream serves discovery in CBOR only for groups of built-in kinds whose objects are served in CBOR.
     let built_in = |group: &str| registry.group(group).is_some_and(|group| group.has_built_in());
     let endpoint = match parts.as_slice() {
-        ["api", _] => call.endpoint(),
-        ["apis", group, _] if built_in(group) => call.endpoint(),
+        ["api", _] => request.endpoint(),
+        ["apis", group, _] if built_in(group) => request.endpoint(),
         _ => Endpoint::PLAIN,
     };
-    represent::meta(call, &format!("meta/v1.{kind}"), value, endpoint).map(Some)
+    represent::meta(request, &format!("meta/v1.{kind}"), value, endpoint).map(Some)
 }
 
-/// The paths that there are, for people.
-fn paths(registry: &Registry) -> Value {
+/// The index of all paths, the document of `/`.
+fn path_index(registry: &Registry) -> Value {
     let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/apis/"].map(str::to_owned).to_vec();
     for group in registry.groups().filter(|group| !group.name().is_empty()) {
         paths.push(format!("/apis/{}", group.name()));
@@ -69,8 +72,9 @@ fn paths(registry: &Registry) -> Value {
     object! { "paths": paths }
 }
 
-fn versions(call: &RequestContext) -> Value {
-    let host = call.headers.get(http::header::HOST).and_then(|v| v.to_str().ok()).unwrap_or_default();
+/// The `APIVersions` of the core group.
+fn core_versions(request: &RequestContext) -> Value {
+    let host = request.headers.get(http::header::HOST).and_then(|v| v.to_str().ok()).unwrap_or_default();
     object! {
         "kind": "APIVersions",
         "versions": vec!["v1"],
@@ -78,17 +82,19 @@ fn versions(call: &RequestContext) -> Value {
     }
 }
 
-fn groups(registry: &Registry) -> Value {
+/// The `APIGroupList`.
+fn group_list(registry: &Registry) -> Value {
     let mut groups: Vec<&Arc<Group>> = registry.groups().filter(|group| !group.name().is_empty()).collect();
-    // Upstream has an APIService for each version and puts groups of one priority in the order of their names.
-    let first_name =
+    // Upstream sorts groups of equal priority by the names of their APIServices (`version.group`).
+    let first_api_service =
         |group: &&Arc<Group>| group.versions().map(|version| format!("{}.{}", version.version, version.group)).min();
     let built_in = groups.partition_point(|group| group.has_built_in());
-    groups[built_in..].sort_by_cached_key(first_name);
+    groups[built_in..].sort_by_cached_key(first_api_service);
     let groups: Vec<Value> = groups.into_iter().filter_map(|group| group_document(group)).collect();
     object! { "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }
 }
 
+/// An `APIGroup` without kind and apiVersion. `None` if the group has no versions.
 fn group_document(group: &Group) -> Option<Value> {
     let version = |v: &GroupVersion| object! { "groupVersion": v.to_string(), "version": v.version.as_str() };
     let versions: Vec<Value> = group.versions().map(version).collect();
@@ -96,11 +102,12 @@ fn group_document(group: &Group) -> Option<Value> {
     Some(object! { "name": group.name(), "versions": versions, "preferredVersion": preferred })
 }
 
-fn verbs(verbs: Verbs) -> Vec<&'static str> {
+fn verb_names(verbs: Verbs) -> Vec<&'static str> {
     verbs.iter().map(Verb::name).collect()
 }
 
-fn resources(registry: &Registry, version: &GroupVersion) -> Value {
+/// The `APIResourceList` of a group and version.
+fn resource_list(registry: &Registry, version: &GroupVersion) -> Value {
     let mut sorted: Vec<&Arc<Resource>> = registry.resources_of(version).collect();
     sorted.sort_by(|a, b| a.plural.cmp(&b.plural));
     let mut resources: Vec<Value> = Vec::new();
@@ -122,6 +129,7 @@ fn resources(registry: &Registry, version: &GroupVersion) -> Value {
     list
 }
 
+/// An `APIResource`.
 fn resource_entry(resource: &Resource) -> Value {
     let mut entry = object! {
         "name": resource.plural.as_str(),
@@ -137,6 +145,7 @@ fn resource_entry(resource: &Resource) -> Value {
     entry
 }
 
+/// Sets the short names and categories, if there are any.
 fn set_names(entry: &mut Value, resource: &Resource) {
     if !resource.short_names.is_empty() {
         entry.set("shortNames", resource.short_names.clone());
@@ -146,13 +155,14 @@ fn set_names(entry: &mut Value, resource: &Resource) {
     }
 }
 
+/// The `APIResource` of a subresource.
 fn subresource_entry(resource: &Resource, subresource: &Subresource, name: &str) -> Value {
     let mut entry = object! {
         "name": name,
         "singularName": "",
         "namespaced": resource.scope == Scope::Namespaced,
         "kind": subresource.kind.kind.as_str(),
-        "verbs": verbs(subresource.verbs),
+        "verbs": verb_names(subresource.verbs),
     };
     if subresource.kind.group != resource.group || subresource.kind.version != resource.version {
         if !subresource.kind.group.is_empty() {
@@ -163,32 +173,39 @@ fn subresource_entry(resource: &Resource, subresource: &Subresource, name: &str)
     entry
 }
 
-/// The version of aggregated discovery that a client asks for before any other form.
-fn aggregated(headers: &HeaderMap) -> Option<&'static str> {
+/// The version of aggregated discovery that a client prefers over the other documents, if it does.
+fn aggregated_version(headers: &HeaderMap) -> Option<&'static str> {
     let accept = headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect::<Vec<_>>().join(",");
     for clause in accept.split(',') {
-        let mut pieces = clause.split(';').map(str::trim);
-        if pieces.next() != Some("application/json") {
+        let mut parameters = clause.split(';').map(str::trim);
+        if parameters.next() != Some("application/json") {
             continue;
         }
-        let pieces: Vec<&str> = pieces.collect();
-        let aggregate = pieces.contains(&"g=apidiscovery.k8s.io") && pieces.contains(&"as=APIGroupDiscoveryList");
-        if aggregate && pieces.contains(&"v=v2") {
+        let parameters: Vec<&str> = parameters.collect();
+        let is_aggregated =
+            parameters.contains(&"g=apidiscovery.k8s.io") && parameters.contains(&"as=APIGroupDiscoveryList");
+        if is_aggregated && parameters.contains(&"v=v2") {
             return Some("v2");
         }
-        if aggregate && pieces.contains(&"v=v2beta1") {
+        if is_aggregated && parameters.contains(&"v=v2beta1") {
             return Some("v2beta1");
         }
-        if pieces.iter().all(|p| p.starts_with("q=")) {
+        if parameters.iter().all(|p| p.starts_with("q=")) {
             return None;
         }
     }
     None
 }
 
-fn aggregate(call: &RequestContext, registry: &Arc<Registry>, core: bool, version: &'static str) -> Response {
+/// Responds with aggregated discovery.
+fn respond_aggregated(
+    request: &RequestContext,
+    registry: &Arc<Registry>,
+    core: bool,
+    version: &'static str,
+) -> Response {
     let name = format!("discovery/{core}/{version}");
-    let document = call.cluster.documents.get(&DocumentDependency::All(registry.clone()), &name, || {
+    let document = request.cluster.documents.get(&DocumentDependency::All(registry.clone()), &name, || {
         let groups = registry.groups().filter(|group| group.name().is_empty() == core);
         let items: Vec<Value> = groups.map(|group| group_discovery(registry, group)).collect();
         let list = object! {
@@ -197,17 +214,18 @@ fn aggregate(call: &RequestContext, registry: &Arc<Registry>, core: bool, versio
             "metadata": Value::object(),
             "items": items,
         };
-        Document::new(represent::typed_json(&call.cluster, "apidiscovery/v2.APIGroupDiscoveryList", &list))
+        Document::new(represent::typed_json(&request.cluster, "apidiscovery/v2.APIGroupDiscoveryList", &list))
     });
     let media_type = match version {
         "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
         _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
     };
-    let mut response = document.respond(&call.headers, media_type);
+    let mut response = document.respond(&request.headers, media_type);
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
 }
 
+/// An `APIGroupDiscovery`.
 fn group_discovery(registry: &Registry, group: &Group) -> Value {
     let versions: Vec<Value> = group
         .versions()
@@ -226,6 +244,7 @@ fn group_discovery(registry: &Registry, group: &Group) -> Value {
     object! { "metadata": metadata, "versions": versions }
 }
 
+/// A group, version and kind as an object.
 fn response_kind(kind: &GroupVersionKind) -> Value {
     let mut object = Object::new();
     object.insert("group", kind.group.as_str());
@@ -234,6 +253,7 @@ fn response_kind(kind: &GroupVersionKind) -> Value {
     Value::Object(object)
 }
 
+/// An `APIResourceDiscovery`.
 fn resource_discovery(resource: &Resource) -> Value {
     let mut entry = object! {
         "resource": resource.plural.as_str(),
@@ -251,7 +271,7 @@ fn resource_discovery(resource: &Resource) -> Value {
                 object! {
                     "subresource": s.name.as_str(),
                     "responseKind": response_kind(&s.kind),
-                    "verbs": verbs(s.verbs),
+                    "verbs": verb_names(s.verbs),
                 }
             })
             .collect();

@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz`, `/healthz` with their checks, `/version` and `/metrics`.
+//! Serves `/livez`, `/readyz` and `/healthz` with their checks, `/version` and `/metrics`.
 
 use http::{HeaderValue, StatusCode};
 
@@ -7,49 +7,53 @@ use crate::context::RequestContext;
 use crate::http::{Response, text};
 use crate::represent::json_response;
 
-/// A single check: its name and whether it is well, else why not.
-type Check = (&'static str, fn(&RequestContext) -> Result<(), String>);
+/// A health check: its name, and a function that returns the reason if the check fails.
+type HealthCheck = (&'static str, fn(&RequestContext) -> Result<(), String>);
 
-const PING: Check = ("ping", |_| Ok(()));
-const LOG: Check = ("log", |_| Ok(()));
-/// The store, under the name that people's probes know.
-const STORE: Check = ("etcd", |call| call.cluster.store_health());
-/// The cache, which reads are answered from, follows the store.
-const CACHE: Check = ("informer-sync", |call| {
-    if call.cluster.cache.is_following() { Ok(()) } else { Err("the cache no longer follows the store".to_owned()) }
+const PING: HealthCheck = ("ping", |_| Ok(()));
+const LOG: HealthCheck = ("log", |_| Ok(()));
+/// The health of the store, under the name of kube-apiserver's check.
+const STORE: HealthCheck = ("etcd", |request| request.cluster.store_health());
+/// The watch cache, which serves all reads, follows the store.
+const CACHE: HealthCheck = ("informer-sync", |request| {
+    if request.cluster.cache.is_following() {
+        Ok(())
+    } else {
+        Err("the watch cache no longer follows the store".to_owned())
+    }
 });
-const SHUTDOWN: Check =
+const SHUTDOWN: HealthCheck =
     (
         "shutdown",
-        |call| {
-            if call.cluster.is_shutting_down() { Err("process is shutting down".to_owned()) } else { Ok(()) }
+        |request| {
+            if request.cluster.is_shutting_down() { Err("process is shutting down".to_owned()) } else { Ok(()) }
         },
     );
 
-const LIVEZ: &[Check] = &[PING, LOG, STORE];
-const READYZ: &[Check] = &[PING, LOG, STORE, CACHE, SHUTDOWN];
+const LIVEZ: &[HealthCheck] = &[PING, LOG, STORE];
+const READYZ: &[HealthCheck] = &[PING, LOG, STORE, CACHE, SHUTDOWN];
 
-/// True for paths that anyone may ask.
+/// True for paths that anonymous users may read (upstream: `system:public-info-viewer`).
 pub(crate) fn is_public(path: &str) -> bool {
     let path = path.trim_end_matches('/');
-    path == "/version" || endpoint(path).is_some()
+    path == "/version" || health_endpoint(path).is_some()
 }
 
-/// The checks of a path, and the rest of the path: a single check's name, or empty.
-fn endpoint(path: &str) -> Option<(&'static str, &'static [Check], &str)> {
+/// The name and checks of a health path, and the rest of the path: the name of a single check, or empty.
+fn health_endpoint(path: &str) -> Option<(&'static str, &'static [HealthCheck], &str)> {
     [("livez", LIVEZ), ("readyz", READYZ), ("healthz", LIVEZ)].into_iter().find_map(|(name, checks)| {
         let rest = path.strip_prefix('/')?.strip_prefix(name)?;
         (rest.is_empty() || rest.starts_with('/')).then(|| (name, checks, rest.trim_matches('/')))
     })
 }
 
-/// Answers, if the path is one of these.
-pub(crate) fn answer(call: &RequestContext) -> Option<Response> {
-    let path = call.info.path.trim_end_matches('/');
+/// Responds if the path is one of this file.
+pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
+    let path = request.info.path.trim_end_matches('/');
     match path {
-        "/version" => return Some(json_response(call, StatusCode::OK, &version())),
+        "/version" => return Some(json_response(request, StatusCode::OK, &version())),
         "/metrics" => {
-            let mut response = text(StatusCode::OK, call.cluster.metrics.text());
+            let mut response = text(StatusCode::OK, request.cluster.metrics.text());
             response.headers_mut().insert(
                 http::header::CONTENT_TYPE,
                 HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"),
@@ -58,15 +62,15 @@ pub(crate) fn answer(call: &RequestContext) -> Option<Response> {
         }
         _ => {}
     }
-    let (name, checks, single) = endpoint(path)?;
+    let (name, checks, single) = health_endpoint(path)?;
     if !single.is_empty() {
         let (_, check) = checks.iter().find(|(n, _)| *n == single)?;
-        return Some(match check(call) {
+        return Some(match check(request) {
             Ok(()) => text(StatusCode::OK, "ok"),
             Err(why) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n")),
         });
     }
-    let excluded: Vec<&str> = call.query.all("exclude").collect();
+    let excluded: Vec<&str> = request.query.all("exclude").collect();
     let mut lines = String::new();
     let mut failed = false;
     for (check_name, check) in checks {
@@ -74,7 +78,7 @@ pub(crate) fn answer(call: &RequestContext) -> Option<Response> {
             lines.push_str(&format!("[+]{check_name} excluded: ok\n"));
             continue;
         }
-        match check(call) {
+        match check(request) {
             Ok(()) => lines.push_str(&format!("[+]{check_name} ok\n")),
             Err(why) => {
                 failed = true;
@@ -85,7 +89,7 @@ pub(crate) fn answer(call: &RequestContext) -> Option<Response> {
     }
     let mut response = if failed {
         text(StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{name} check failed\n"))
-    } else if call.query.get("verbose").is_some() {
+    } else if request.query.get("verbose").is_some() {
         text(StatusCode::OK, format!("{lines}{name} check passed\n"))
     } else {
         text(StatusCode::OK, "ok")

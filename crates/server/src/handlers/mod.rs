@@ -1,4 +1,4 @@
-//! Handlers: which operation a request asks for, by its path and verb.
+//! Handlers: select the operation of a request by its path and verb.
 
 mod built_in;
 mod custom_resource;
@@ -22,45 +22,46 @@ pub use version::version;
 /// Routes a request to its handler.
 ///
 /// # Errors
-/// The request is refused.
-pub(crate) async fn route(call: &Arc<RequestContext>) -> Result<Response, ApiError> {
-    if call.info.is_resource {
-        return resource(call).await;
+/// Returns an error if the request fails.
+pub(crate) async fn route(request: &Arc<RequestContext>) -> Result<Response, ApiError> {
+    if request.info.is_resource {
+        return handle_resource(request).await;
     }
-    if !matches!(call.method, Method::GET | Method::HEAD) && is_document(&call.info.path) {
+    if !matches!(request.method, Method::GET | Method::HEAD) && is_get_only_document(&request.info.path) {
         return Err(ApiError::MethodNotAllowed);
     }
-    if let Some(response) = health::answer(call) {
+    if let Some(response) = health::respond(request) {
         return Ok(response);
     }
-    if let Some(response) = openapi::answer(call) {
+    if let Some(response) = openapi::respond(request) {
         return Ok(response);
     }
-    if let Some(response) = discovery::answer(call)? {
+    if let Some(response) = discovery::respond(request)? {
         return Ok(response);
     }
-    if call.info.path.starts_with("/api/") {
+    if request.info.path.starts_with("/api/") {
         return Err(ApiError::NoSuchPath);
     }
     Ok(page_not_found())
 }
 
-/// True for documents that upstream's router serves, for GET only. Other documents have handlers that take any method.
-fn is_document(path: &str) -> bool {
+/// True for documents that upstream's router serves for GET only. Other documents have handlers that accept any method.
+fn is_get_only_document(path: &str) -> bool {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     matches!(parts.as_slice(), ["api" | "version"] | ["api", "v1"] | ["apis", _, _])
 }
 
-async fn resource(call: &Arc<RequestContext>) -> Result<Response, ApiError> {
-    let info = &call.info;
-    let registry = call.cluster.registry();
+/// Handles a request for objects of a resource.
+async fn handle_resource(request: &Arc<RequestContext>) -> Result<Response, ApiError> {
+    let info = &request.info;
+    let registry = request.cluster.registry();
     if !registry.serves(&info.group, &info.version) {
         return if info.group.is_empty() { Err(ApiError::NoSuchPath) } else { Ok(page_not_found()) };
     }
     match registry.resource(&info.group, &info.version, &info.resource) {
         Some(resource) => match model(resource).routing() {
-            Routing::Routes => built_in::handle(call, resource).await,
-            Routing::Handler => custom_resource::handle(call, resource).await,
+            Routing::Routes => built_in::handle(request, resource).await,
+            Routing::Handler => custom_resource::handle(request, resource).await,
         },
         None if registry.has_routes(&info.group, &info.version) => Err(ApiError::NoSuchPath),
         None => Ok(page_not_found()),

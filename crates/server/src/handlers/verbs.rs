@@ -1,4 +1,4 @@
-//! The handlers of verbs that write. A write runs detached from its connection, so that it ends even if the client
+//! The handlers of verbs that write. A write runs detached from its connection, so that it finishes even if the client
 //! disconnects.
 
 use std::future::Future;
@@ -13,47 +13,47 @@ use crate::write;
 /// Handles a verb on a subresource.
 ///
 /// # Errors
-/// The request is refused.
+/// Returns an error if the request fails.
 pub(super) async fn subresource(
-    call: &Arc<RequestContext>,
+    request: &Arc<RequestContext>,
     resource: &Arc<Resource>,
     subresource: &Subresource,
     verb: Verb,
 ) -> Result<Response, ApiError> {
     if verb == Verb::Get {
-        return write::subresource(call, resource, subresource, verb).await;
+        return write::subresource(request, resource, subresource, verb).await;
     }
-    let (call, resource, subresource) = (call.clone(), resource.clone(), subresource.clone());
-    run_detached(async move { write::subresource(&call, &resource, &subresource, verb).await }).await
+    let (request, resource, subresource) = (request.clone(), resource.clone(), subresource.clone());
+    run_detached(async move { write::subresource(&request, &resource, &subresource, verb).await }).await
 }
 
 /// Handles a verb that writes objects.
 ///
 /// # Errors
-/// The request is refused.
+/// Returns an error if the request fails.
 pub(super) async fn write(
-    call: &Arc<RequestContext>,
+    request: &Arc<RequestContext>,
     resource: &Arc<Resource>,
     verb: Verb,
 ) -> Result<Response, ApiError> {
-    let (call, resource) = (call.clone(), resource.clone());
+    let (request, resource) = (request.clone(), resource.clone());
     if verb == Verb::DeleteCollection {
         // A deletecollection stops between two objects when its client disconnects.
-        return write::delete_collection(&call, &resource).await;
+        return write::delete_collection(&request, &resource).await;
     }
     run_detached(async move {
         match verb {
-            Verb::Create => write::create(&call, &resource).await,
-            Verb::Update => write::update(&call, &resource).await,
-            Verb::Patch => write::patch(&call, &resource).await,
-            Verb::Delete => write::delete(&call, &resource).await,
+            Verb::Create => write::create(&request, &resource).await,
+            Verb::Update => write::update(&request, &resource).await,
+            Verb::Patch => write::patch(&request, &resource).await,
+            Verb::Delete => write::delete(&request, &resource).await,
             Verb::DeleteCollection | Verb::Get | Verb::List | Verb::Watch => Err(ApiError::MethodNotAllowed),
         }
     })
     .await
 }
 
-/// Runs a write to its end even if the client disconnects, so that its allocations are either kept or given back.
+/// Runs a write to its end even if the client disconnects, so that its allocations are committed or reverted.
 async fn run_detached(
     write: impl Future<Output = Result<Response, ApiError>> + Send + 'static,
 ) -> Result<Response, ApiError> {

@@ -1,8 +1,8 @@
-//! What `/version` says.
+//! The document of `/version`.
 
 use pintle_value::{Value, object};
 
-/// The version of the API that is served, as `version.Info`.
+/// The served version of the API, as `version.Info`.
 #[must_use]
 pub fn version() -> Value {
     object! {

@@ -1,4 +1,4 @@
-//! Actions: creates of resources and subresources that store no object of their own (bindings and reviews).
+//! Actions: create requests for resources and subresources that store no object of their own (bindings and reviews).
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use pintle_registry::{Action, ApiError, Resource};
 use pintle_value::{Value, object};
 
 use super::internal_client::InternalClient;
-use super::review::review;
-use super::subresource::answer;
+use super::review::run_review;
+use super::subresource::respond_typed;
 use super::update::{GuaranteedUpdate, ValidationRules};
 use super::writer::{AdmissionMode, Writer};
 use crate::context::RequestContext;
@@ -18,45 +18,45 @@ use crate::represent::status_response;
 use crate::request::negotiate;
 use crate::request::query::WriteOptions;
 
-/// Carries out the action of a create request. `object` is in the namespace of the request.
+/// Runs the action of a create request. The namespace of `object` is that of the request.
 ///
 /// # Errors
-/// The object is malformed, or the action is refused.
-pub(crate) async fn act(
-    call: &RequestContext,
+/// Returns an error if the object is malformed or the action is denied.
+pub(crate) async fn run_action(
+    request: &RequestContext,
     resource: &Arc<Resource>,
     action: Action,
     mut object: Value,
     options: &WriteOptions,
 ) -> Result<Response, ApiError> {
-    let writer = Writer::of(call, options, options.dry_run);
-    let client = InternalClient(call.cluster.clone());
+    let writer = Writer::for_request(request, options, options.dry_run);
+    let client = InternalClient(request.cluster.clone());
     let plugins = writer.plugins();
     let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
-    let target = (&*call.info.subresource, &*namespace, &*name);
+    let target = (&*request.info.subresource, &*namespace, &*name);
     let attributes = writer.attributes(AdmissionOperation::Create, resource, target, None, &client);
     plugins.mutate(&attributes, &mut object).await?;
     plugins.validate(&attributes, &object).await?;
     match action {
-        Action::Bind => bind(call, writer, object).await,
-        Action::Review(question) => {
-            let reviewed = review(call, resource, question, object).await?;
-            answer(call, StatusCode::CREATED, &reviewed, &resource.schema)
+        Action::Bind => bind(request, writer, object).await,
+        Action::Review(review) => {
+            let reviewed = run_review(request, resource, review, object).await?;
+            respond_typed(request, StatusCode::CREATED, &reviewed, &resource.schema)
         }
     }
 }
 
-/// Binds a pod to a node. The binding was admitted; the change of the pod is not admitted again.
-async fn bind(call: &RequestContext, writer: Writer<'_>, binding: Value) -> Result<Response, ApiError> {
-    let registry = call.cluster.registry();
+/// Binds a pod to a node. Admission ran for the binding, so it does not run for the update of the pod.
+async fn bind(request: &RequestContext, writer: Writer<'_>, binding: Value) -> Result<Response, ApiError> {
+    let registry = request.cluster.registry();
     let pods = registry.resource("", "v1", "pods").ok_or(ApiError::NoSuchPath)?;
     let now = writer.context.now;
     let writer = Writer { admission: AdmissionMode::Skip, ..writer };
-    let target = (call.namespace_of(pods), binding.name());
+    let target = (request.namespace_of(pods), binding.name());
     let update = GuaranteedUpdate {
         subresource: "binding",
         rules: ValidationRules::None,
-        ..GuaranteedUpdate::by(writer, pods, target)
+        ..GuaranteedUpdate::new(writer, pods, target)
     };
     update
         .run(|old| {
@@ -65,7 +65,7 @@ async fn bind(call: &RequestContext, writer: Writer<'_>, binding: Value) -> Resu
             Ok(pod)
         })
         .await?;
-    let accepted = negotiate::output(&call.headers, &call.query, call.endpoint())?;
+    let accepted = negotiate::output(&request.headers, &request.query, request.endpoint())?;
     let value = object! {
         "kind": "Status",
         "apiVersion": "v1",
@@ -73,5 +73,5 @@ async fn bind(call: &RequestContext, writer: Writer<'_>, binding: Value) -> Resu
         "status": "Success",
         "code": 201,
     };
-    Ok(status_response(call, StatusCode::CREATED, &value, accepted.encoding, accepted.pretty))
+    Ok(status_response(request, StatusCode::CREATED, &value, accepted.encoding, accepted.pretty))
 }

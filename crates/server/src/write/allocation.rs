@@ -1,16 +1,16 @@
-//! The guard around the allocation hooks of a kind (Service: IP addresses and node ports).
+//! The allocations of one write, for kinds with allocation hooks (Service: IP addresses and node ports).
 
 use pintle_registry::{AllocationHooks, ApiError, ObjectClient, StrategyContext, WriteOperation};
 use pintle_value::Value;
 
-/// What a write has allocated. [`Allocated::finish`] either keeps it or gives it back.
+/// What a write has allocated. [`Allocated::finish`] either commits or reverts the allocation.
 pub(super) struct Allocated<'a>(Option<(&'a dyn AllocationHooks, Value)>);
 
 impl<'a> Allocated<'a> {
-    /// Allocates what a write needs, for kinds that allocate.
+    /// Allocates what a write needs. Without hooks, there is nothing to allocate.
     ///
     /// # Errors
-    /// Nothing is left to allocate, or what the object asks for is taken.
+    /// Returns an error if nothing is left to allocate, or if what the object requests is allocated already.
     pub(super) async fn begin<'w>(
         hooks: Option<&'a dyn AllocationHooks>,
         context: &'w StrategyContext,
@@ -26,7 +26,7 @@ impl<'a> Allocated<'a> {
         }
     }
 
-    /// Keeps the allocation if the write was stored, otherwise gives it back.
+    /// Commits the allocation if the write was stored, otherwise reverts it.
     pub(super) async fn finish(self, client: &dyn ObjectClient, is_stored: bool) {
         match self.0 {
             Some((hooks, allocated)) if is_stored => hooks.commit(client, allocated).await,

@@ -1,4 +1,5 @@
-//! The last step of every write: the object's finished bytes go to the store under a compare, and the cache follows.
+//! The last step of every write: commits the encoded object to the store under a compare, and waits for the watch
+//! cache.
 
 use std::sync::Arc;
 
@@ -10,29 +11,29 @@ use pintle_store::{Change, Compare, Error, Revision};
 use crate::cluster::object_index;
 use crate::cluster::{Cluster, store_error};
 
-/// What became of a commit.
+/// The outcome of a commit.
 pub(crate) enum CommitOutcome {
-    /// It is stored, with this revision, and the cache has it.
-    Done(u64),
+    /// The change is stored at this revision, and the watch cache has it.
+    Committed(u64),
     /// The compare failed.
     Conflict,
 }
 
-/// An object as the cache would hold it, for an answer made of the same bytes.
-pub(crate) fn as_cached(key: &str, revision: u64, json: Bytes) -> Result<Arc<Object>, ApiError> {
-    let places = object_index::places(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
+/// An object in the form of the watch cache, for a response that is made of the same bytes.
+pub(crate) fn cached_object(key: &str, revision: u64, json: Bytes) -> Result<Arc<Object>, ApiError> {
+    let offsets = object_index::places(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
     let index = ObjectIndex {
-        resource_version_offset: places.version_at,
-        item_offset: places.item_at,
+        resource_version_offset: offsets.version_at,
+        item_offset: offsets.item_at,
         ..ObjectIndex::default()
     };
     Ok(Arc::new(Object::new(key.into(), revision, json, index)))
 }
 
-/// Commits one change of an object, `json` being `None` for its removal, and waits until reads see it.
+/// Commits one change of an object and waits until reads see it. If `json` is `None`, the object is deleted.
 ///
 /// # Errors
-/// The store fails.
+/// Returns an error if the store fails.
 pub(crate) async fn commit(
     cluster: &Cluster,
     hub: &Resource,
@@ -41,23 +42,23 @@ pub(crate) async fn commit(
     json: Option<Bytes>,
 ) -> Result<CommitOutcome, ApiError> {
     let prefix = hub.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
-    let full = cluster.cache.store_key(prefix, key);
+    let store_key = cluster.cache.store_key(prefix, key);
     let change = match json {
         Some(json) => {
-            // Upstream takes no time at all for all the time there is.
+            // As in upstream, a TTL of zero means no expiry.
             let ttl = Some(cluster.event_ttl).filter(|ttl| hub.strategy.expires() && !ttl.is_zero());
-            Change { key: full.into(), compare, op: pintle_store::Op::Put { value: json, ttl } }
+            Change { key: store_key.into(), compare, op: pintle_store::Op::Put { value: json, ttl } }
         }
-        None => Change::delete(full, compare),
+        None => Change::delete(store_key, compare),
     };
     match cluster.store.commit(change).await {
         Ok(committed) => {
             let revision = committed.revision.get();
             cluster.cache.wait_until_fresh(revision).await;
-            Ok(CommitOutcome::Done(revision))
+            Ok(CommitOutcome::Committed(revision))
         }
         Err(Error::Conflict { current }) => {
-            // What is there came from elsewhere: the next try has to see it.
+            // Another write came first. The next attempt must see its result.
             if let Some(current) = current {
                 cluster.cache.wait_until_fresh(current.mod_revision.get()).await;
             } else {
@@ -69,7 +70,7 @@ pub(crate) async fn commit(
     }
 }
 
-/// The compare on a revision.
-pub(crate) fn at(revision: u64) -> Compare {
+/// Compares the revision of the stored object.
+pub(crate) fn compare_revision(revision: u64) -> Compare {
     Compare::ModRevision(Revision(revision))
 }

@@ -21,11 +21,11 @@ use crate::request::query::{DeleteOptions, Preconditions};
 pub(crate) struct InternalClient(pub(crate) Arc<Cluster>);
 
 impl InternalClient {
-    /// Changes an object through a subresource, or the object itself if `subresource` is empty. `compute` returns the new
-    /// object for the stored one.
+    /// Updates an object through a subresource, or the object itself if `subresource` is empty. `compute` returns the
+    /// new object for the stored one.
     ///
     /// # Errors
-    /// The object does not exist, or the change is refused.
+    /// Returns an error if the object does not exist or the update is rejected.
     pub(crate) async fn update_subresource(
         &self,
         resource: &GroupResource,
@@ -35,7 +35,7 @@ impl InternalClient {
     ) -> Result<Value, ApiError> {
         let hub = self.0.hub_of(resource)?;
         let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, subresource);
-        self.change(&hub, subresource, target, |old| {
+        self.run_update(&hub, subresource, target, |old| {
             let mut object = compute(old);
             managed_fields.update(old, &mut object);
             object
@@ -43,10 +43,10 @@ impl InternalClient {
         .await
     }
 
-    /// Removes a finalizer from an object. The last one of a terminating object deletes it.
+    /// Removes a finalizer from an object. Removing the last finalizer of a terminating object deletes it.
     ///
     /// # Errors
-    /// The object does not exist.
+    /// Returns an error if the object does not exist or the update is rejected.
     pub(crate) async fn remove_finalizer(
         &self,
         resource: &GroupResource,
@@ -54,10 +54,10 @@ impl InternalClient {
         finalizer: &str,
     ) -> Result<(), ApiError> {
         let hub = self.0.hub_of(resource)?;
-        self.change(&hub, "", target, |old| {
+        self.run_update(&hub, "", target, |old| {
             let mut object = old.clone();
-            let left = old.items_at(&["metadata", "finalizers"]).iter().filter(|f| f.as_str() != Some(finalizer));
-            object.set_at(&["metadata", "finalizers"], left.cloned().collect::<Vec<_>>());
+            let remaining = old.items_at(&["metadata", "finalizers"]).iter().filter(|f| f.as_str() != Some(finalizer));
+            object.set_at(&["metadata", "finalizers"], remaining.cloned().collect::<Vec<_>>());
             object
         })
         .await?;
@@ -67,7 +67,7 @@ impl InternalClient {
     /// Deletes an object for a controller.
     ///
     /// # Errors
-    /// The object does not exist, or does not fulfil the preconditions.
+    /// Returns an error if the object does not exist or fails the preconditions.
     pub(crate) async fn delete_with(&self, target: &ObjectRef, request: &DeleteRequest) -> Result<(), ApiError> {
         let hub = self.0.hub_of(&target.resource)?;
         let preconditions =
@@ -77,7 +77,7 @@ impl InternalClient {
         delete_internally(&self.0, &hub, (&target.namespace, &target.name), &options).await
     }
 
-    async fn change(
+    async fn run_update(
         &self,
         hub: &Arc<Resource>,
         subresource: &str,
@@ -86,13 +86,14 @@ impl InternalClient {
     ) -> Result<Value, ApiError> {
         let writer = InternalWriter::default();
         let rules = if subresource.is_empty() { ValidationRules::Object } else { ValidationRules::Subresource };
-        let update = GuaranteedUpdate { subresource, rules, ..GuaranteedUpdate::by(writer.on(&self.0), hub, target) };
+        let update =
+            GuaranteedUpdate { subresource, rules, ..GuaranteedUpdate::new(writer.for_cluster(&self.0), hub, target) };
         let updated = update.run(|old| Ok(compute(old))).await?;
         VersionView::of(&self.0, hub).tree(&updated).await
     }
 
-    /// An object with its type, defaults and normal form.
-    fn completed(resource: &Arc<Resource>, mut object: Value) -> Value {
+    /// Sets the type and defaults of an object and normalises it.
+    fn complete(resource: &Arc<Resource>, mut object: Value) -> Value {
         let expected = ExpectedKind::of(resource);
         expected.set_type(&mut object);
         expected.normalise(&mut object);
@@ -114,8 +115,8 @@ impl ObjectClient for InternalClient {
         Box::pin(async move {
             let hub = self.0.hub_of(resource)?;
             let writer = InternalWriter::default();
-            let operation = CreateOperation { writer: writer.on(&self.0), resource: &hub };
-            let mut object = Self::completed(&hub, object);
+            let operation = CreateOperation { writer: writer.for_cluster(&self.0), resource: &hub };
+            let mut object = Self::complete(&hub, object);
             ManagedFieldsUpdater::internal(&self.0, &hub, "").create(&mut object);
             let created = operation.run(object).await?;
             VersionView::of(&self.0, &hub).tree(&created).await
@@ -125,14 +126,14 @@ impl ObjectClient for InternalClient {
     fn update<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
             let hub = self.0.hub_of(resource)?;
-            let object = Self::completed(&hub, object);
+            let object = Self::complete(&hub, object);
             let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, "");
             let compute = |old: &Value| {
                 let mut object = object.clone();
                 managed_fields.update(old, &mut object);
                 object
             };
-            self.change(&hub, "", (object.namespace(), object.name()), compute).await
+            self.run_update(&hub, "", (object.namespace(), object.name()), compute).await
         })
     }
 

@@ -1,5 +1,5 @@
-//! Who owns which field of an object: what a write leaves in `metadata.managedFields`, and server-side apply (KEP-555;
-//! upstream: apimachinery's `util/managedfields`). The merging itself is in `pintle_apply`; here it meets the registry.
+//! Managed fields: updates `metadata.managedFields` on each write, and implements server-side apply (KEP-555; upstream:
+//! apimachinery's `util/managedfields`). The merge itself is in `pintle_apply`; this file connects it to the registry.
 
 use std::sync::Arc;
 
@@ -24,44 +24,48 @@ use crate::objects::model;
 use crate::represent::{from_hub, to_hub};
 use crate::request::query::WriteOptions;
 
-/// Who owns what was there before anyone was followed.
+/// The manager of the fields that were set before managed fields were tracked.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-/// The field manager that goes over from apply in the client to apply in the server.
+/// The field manager that may migrate from client-side apply to server-side apply.
 const KUBECTL: &str = "kubectl";
 /// The field manager of the server's own writes.
-const OWN_MANAGER: &str = "kube-apiserver";
-/// The longest name of a field manager.
-const MANAGER_MAX: usize = 128;
+const SERVER_MANAGER: &str = "kube-apiserver";
+/// Maximum length of the name of a field manager, in bytes.
+const MAX_MANAGER_LENGTH: usize = 128;
 
-/// A writer of fields: of what, who, through what, and when.
+/// Updates the managed fields of one write: the manager, what it writes, through which subresource, and when.
 pub(crate) struct ManagedFieldsUpdater<'a> {
-    /// What is written. Objects of a resource may have other versions; anything else has one.
+    /// The kind that is written. Only objects of a resource can have entries for other versions.
     expected: ExpectedKind<'a>,
     registry: Arc<Registry>,
     conversions: Arc<MemoizedConversions>,
-    /// Group and version as `apiVersion` has them.
-    version: String,
+    /// The version of the request, in the form of `apiVersion`.
+    api_version: String,
     manager: String,
     subresource: &'a str,
     now: Time,
 }
 
 impl<'a> ManagedFieldsUpdater<'a> {
-    /// The writer that a request is of what it writes.
-    pub(crate) fn of(call: &'a RequestContext, expected: &ExpectedKind<'a>, options: &WriteOptions) -> Self {
+    /// The updater for the write of a request.
+    pub(crate) fn for_request(
+        request: &'a RequestContext,
+        expected: &ExpectedKind<'a>,
+        options: &WriteOptions,
+    ) -> Self {
         let manager = if options.field_manager.is_empty() {
-            let agent = call.headers.get(http::header::USER_AGENT);
-            manager_of(&String::from_utf8_lossy(agent.map_or(&[], |agent| agent.as_bytes())))
+            let agent = request.headers.get(http::header::USER_AGENT);
+            manager_from_user_agent(&String::from_utf8_lossy(agent.map_or(&[], |agent| agent.as_bytes())))
         } else {
             options.field_manager.clone()
         };
-        let conversions = call.conversions.clone();
-        Self::new(&call.cluster, expected.clone(), manager, &call.info.subresource, conversions)
+        let conversions = request.conversions.clone();
+        Self::new(&request.cluster, expected.clone(), manager, &request.info.subresource, conversions)
     }
 
-    /// The server itself as a writer of objects.
+    /// The updater for a write of the server itself.
     pub(crate) fn internal(cluster: &Cluster, resource: &'a Arc<Resource>, subresource: &'a str) -> Self {
-        Self::new(cluster, ExpectedKind::of(resource), OWN_MANAGER.to_owned(), subresource, Arc::default())
+        Self::new(cluster, ExpectedKind::of(resource), SERVER_MANAGER.to_owned(), subresource, Arc::default())
     }
 
     fn new(
@@ -71,9 +75,9 @@ impl<'a> ManagedFieldsUpdater<'a> {
         subresource: &'a str,
         conversions: Arc<MemoizedConversions>,
     ) -> Self {
-        let version = expected.group_version.to_string();
+        let api_version = expected.group_version.to_string();
         let now = Time::from_seconds(cluster.now().seconds);
-        Self { expected, registry: cluster.registry(), conversions, version, manager, subresource, now }
+        Self { expected, registry: cluster.registry(), conversions, api_version, manager, subresource, now }
     }
 
     fn field_manager(&self) -> FieldManager<'_> {
@@ -81,111 +85,113 @@ impl<'a> ManagedFieldsUpdater<'a> {
     }
 
     fn request<'r>(&'r self, manager: &'r str) -> FieldManagerRequest<'r> {
-        FieldManagerRequest { manager, version: &self.version, subresource: self.subresource, now: self.now }
+        FieldManagerRequest { manager, version: &self.api_version, subresource: self.subresource, now: self.now }
     }
 
-    /// The empty object as its type writes it: what was there before a creation.
-    pub(crate) fn nothing(&self) -> Value {
-        let mut nothing = Value::object();
-        self.expected.normalise(&mut nothing);
-        self.expected.set_type(&mut nothing);
-        nothing
+    /// An empty object of the kind, which a create is compared with.
+    pub(crate) fn empty_object(&self) -> Value {
+        let mut object = Value::object();
+        self.expected.normalise(&mut object);
+        self.expected.set_type(&mut object);
+        object
     }
 
-    /// Notes who owns what after a creation. The object is normalised, defaulted and at the version of the request.
+    /// Sets the managed fields of a new object, which is normalised, defaulted and at the version of the request.
     pub(crate) fn create(&self, object: &mut Value) {
-        self.update(&self.nothing(), object);
+        self.update(&self.empty_object(), object);
     }
 
-    /// Notes who owns what after an update made one object of another, both at the version of the request. The new one
-    /// may hold entries of its own.
+    /// Updates the managed fields after an update from `live` to `object`, both at the version of the request. `object`
+    /// may have entries that the client sent.
     pub(crate) fn update(&self, live: &Value, object: &mut Value) {
         let sent = object.remove_at(&MANAGED_FIELDS).unwrap_or_default();
         let managed = decode_for_update(live.at(&MANAGED_FIELDS).unwrap_or(&Value::Null), &sent, self.subresource);
-        // Whom nobody has followed so far, or whose owners were reset, is not followed until something is applied.
+        // An existing object without managers (never tracked, or reset by a client) is not tracked before the first
+        // apply.
         if managed.managers.is_empty() && !live.uid().is_empty() {
             return;
         }
         match self.field_manager().update(live, object, managed, &self.request(&self.manager)) {
-            Ok(managed) => set(object, &managed, sent),
-            // It will be asked again.
+            Ok(managed) => set_managed_fields(object, &managed, sent),
+            // The update is computed again when the conversions are there.
             Err(_) if self.conversions.wants() => {}
-            // Nothing a client could do about it, and no reason to refuse the write.
-            Err(error) => tracing::error!(?error, kind = %self.expected.kind, "it is not known who owns the fields"),
+            // The client cannot fix this, so the write goes on (upstream: `UpdateNoErrors`).
+            Err(error) => tracing::error!(?error, kind = %self.expected.kind, "Failed to update managed fields"),
         }
     }
 
-    /// Applies a configuration to a live object at the version of the request, or to nothing. Returns the new object,
-    /// with defaults.
+    /// Applies a configuration to a live object at the version of the request, or to the empty object. Returns the new
+    /// object, with defaults.
     ///
     /// # Errors
-    /// The configuration does not fit the kind, or others own what it would change.
+    /// Returns an error if the configuration does not fit the kind, or if other managers own fields that it changes.
     pub(crate) fn apply(&self, live: &Value, config: &Value, force: bool) -> Result<Value, ApiError> {
-        self.check(config)?;
+        self.validate_configuration(config)?;
         let entries = live.items_at(&MANAGED_FIELDS);
         let mut managed = decode(entries)
             .map_err(|error| ApiError::Unclassified(format!("failed to decode managed fields: {error}")))?;
         let field_manager = self.field_manager();
         if managed.managers.is_empty() && !live.uid().is_empty() {
-            let everything = field_manager.update(&self.nothing(), live, managed, &self.request(BEFORE_FIRST_APPLY));
-            managed = everything.map_err(|error| {
-                refused(error, |why| format!("failed to create manager for existing fields: {why}"))
+            let all_fields =
+                field_manager.update(&self.empty_object(), live, managed, &self.request(BEFORE_FIRST_APPLY));
+            managed = all_fields.map_err(|error| {
+                update_error(error, |why| format!("failed to create manager for existing fields: {why}"))
             })?;
         }
         let last_applied = (self.manager == KUBECTL).then(|| last_applied(live)).flatten();
         let request = self.request(&self.manager);
         let applied = field_manager.apply(live, config, managed, &request, force, last_applied.as_ref());
-        let (object, managed) = applied.map_err(|error| refused(error, |why| why))?;
+        let (object, managed) = applied.map_err(|error| update_error(error, |why| why))?;
         let is_changed = object.is_some();
         let mut object = object.unwrap_or_else(|| live.clone());
         let before = object.remove_at(&MANAGED_FIELDS).unwrap_or_default();
         if is_changed {
-            object = self.finished(object, config)?;
+            object = self.finish_merged(object, config)?;
         }
         if self.manager == KUBECTL && !object.str_at(&["metadata", "annotations", LAST_APPLIED]).is_empty() {
             set_last_applied(&mut object, config);
         }
-        set(&mut object, &managed, before);
+        set_managed_fields(&mut object, &managed, before);
         Ok(object)
     }
 
-    /// Checks that a configuration may be applied.
-    fn check(&self, config: &Value) -> Result<(), ApiError> {
+    /// Checks that a configuration can be applied.
+    fn validate_configuration(&self, config: &Value) -> Result<(), ApiError> {
         let bad = |why: String| Err(ApiError::BadRequest(why));
         let (version, kind) = (config.api_version(), config.kind());
-        if version != self.version || kind != self.expected.kind {
+        if version != self.api_version || kind != self.expected.kind {
             let version = GroupVersion::parse(version).unwrap_or_default();
             return bad(format!("invalid object type: {}/{}, Kind={kind}", version.group, version.version));
         }
         if config.at(&MANAGED_FIELDS).is_some_and(|entries| entries.as_array().is_some()) {
             return bad("metadata.managedFields must be nil".to_owned());
         }
-        let type_ref = self.type_ref(&self.version).unwrap_or(TypeRef::DEDUCED);
+        let type_ref = self.type_ref(&self.api_version).unwrap_or(TypeRef::DEDUCED);
         type_ref.validate(config, Duplicates::Forbidden).map_err(|errors| {
-            ApiError::Unclassified(format!("failed to create typed patch object ({}): {errors}", self.named(config)))
+            ApiError::Unclassified(format!("failed to create typed patch object ({}): {errors}", self.describe(config)))
         })
     }
 
-    /// A merged object as its type writes it, with defaults.
-    fn finished(&self, object: Value, config: &Value) -> Result<Value, ApiError> {
+    /// Normalises a merged object and sets its defaults.
+    fn finish_merged(&self, object: Value, config: &Value) -> Result<Value, ApiError> {
         let (mut object, _) = converted(object, &self.expected).map_err(|why| {
-            let named = self.named(config);
-            ApiError::Unclassified(format!("failed to convert new object ({named}) to proper version: {why}"))
+            let name = self.describe(config);
+            ApiError::Unclassified(format!("failed to convert new object ({name}) to proper version: {why}"))
         })?;
         self.expected.default(&mut object);
         Ok(object)
     }
 
-    /// An object as errors name it.
-    fn named(&self, object: &Value) -> String {
+    /// The name of an object in error messages.
+    fn describe(&self, object: &Value) -> String {
         let GroupVersion { group, version } = &self.expected.group_version;
         format!("{}/{}; {group}/{version}, Kind={}", object.namespace(), object.name(), self.expected.kind)
     }
 
-    /// The record of the same objects at another version.
-    fn at(&self, version: &str) -> Option<&Arc<Resource>> {
+    /// The resource at another version that serves the same objects.
+    fn resource_at(&self, version: &str) -> Option<&Arc<Resource>> {
         let resource = self.expected.resource?;
-        if version == self.version {
+        if version == self.api_version {
             return Some(resource);
         }
         let GroupVersion { group, version } = GroupVersion::parse(version)?;
@@ -197,23 +203,23 @@ impl<'a> ManagedFieldsUpdater<'a> {
 
 impl VersionConverter for ManagedFieldsUpdater<'_> {
     fn type_ref(&self, version: &str) -> Option<TypeRef<'_>> {
-        let unserved = || self.expected.resource?.versions.as_ref()?.types(version);
-        let schema = match self.at(version) {
-            _ if version == self.version => self.expected.schema,
-            Some(record) => &record.schema,
-            None => unserved()?,
+        let unserved_types = || self.expected.resource?.versions.as_ref()?.types(version);
+        let schema = match self.resource_at(version) {
+            _ if version == self.api_version => self.expected.schema,
+            Some(resource) => &resource.schema,
+            None => unserved_types()?,
         };
         Some(TypeRef::new(&schema.types, schema.root))
     }
 
     fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, ConvertError> {
         if let Some(versions) = self.expected.resource.and_then(|resource| resource.versions.as_deref()) {
-            // As upstream does, by way of the version of the request.
-            let at_hub = self.among_equals(versions, object, &self.version)?;
-            return self.among_equals(versions, &at_hub, to);
+            // As in upstream, the conversion goes through the version of the request.
+            let at_hub = self.convert_custom_resource(versions, object, &self.api_version)?;
+            return self.convert_custom_resource(versions, &at_hub, to);
         }
-        let record = |version| self.at(version).ok_or(ConvertError::MissingVersion);
-        let (from, to) = (record(from)?, record(to)?);
+        let resource = |version| self.resource_at(version).ok_or(ConvertError::MissingVersion);
+        let (from, to) = (resource(from)?, resource(to)?);
         let hub = from.collection().and_then(|c| self.registry.hub(c)).ok_or(ConvertError::MissingVersion)?;
         let mut converted = from_hub(to, to_hub(from, hub, object.clone()));
         model(to).normalise(&to.schema, None, &mut converted);
@@ -221,25 +227,31 @@ impl VersionConverter for ManagedFieldsUpdater<'_> {
     }
 
     fn ignore_filter(&self, version: &str) -> Option<&Filter> {
-        self.at(version)?.reset_field_filter(self.subresource)
+        self.resource_at(version)?.reset_field_filter(self.subresource)
     }
 }
 
 impl ManagedFieldsUpdater<'_> {
-    /// An object at another one of the versions of which none is the hub.
-    fn among_equals(&self, versions: &dyn MultiVersion, object: &Value, to: &str) -> Result<Value, ConvertError> {
+    /// Converts a custom resource to another version. If a webhook has to convert it first, this returns an error and
+    /// the caller computes the update again when the conversion is there.
+    fn convert_custom_resource(
+        &self,
+        versions: &dyn MultiVersion,
+        object: &Value,
+        to: &str,
+    ) -> Result<Value, ConvertError> {
         let converted = self.conversions.get(versions, object, to);
         converted.unwrap_or_else(|| Err("it is not converted yet".to_owned())).map_err(ConvertError::Failed)
     }
 }
 
-/// The name of a field manager that says nothing but what program it is: what is before the first `/`, as far as it can
-/// be printed.
-fn manager_of(user_agent: &str) -> String {
+/// The default name of a field manager: the printable characters of the user agent before the first `/` (upstream:
+/// `prefixFromUserAgent`).
+fn manager_from_user_agent(user_agent: &str) -> String {
     let program = user_agent.split('/').next().unwrap_or_default();
     let mut manager = String::new();
     for c in program.chars().filter(|c| print::is_print(*c)) {
-        if manager.len() + c.len_utf8() > MANAGER_MAX {
+        if manager.len() + c.len_utf8() > MAX_MANAGER_LENGTH {
             break;
         }
         manager.push(c);
@@ -247,8 +259,8 @@ fn manager_of(user_agent: &str) -> String {
     manager
 }
 
-/// Sets the managers of an object, which had these entries before.
-fn set(object: &mut Value, managed: &Managed, before: Value) {
+/// Sets the managed fields of an object. `before` has its previous entries.
+fn set_managed_fields(object: &mut Value, managed: &Managed, before: Value) {
     let before = if let Value::Array(entries) = before { entries } else { Vec::new() };
     let entries = encode_reusing(managed, before);
     if entries.is_empty() {
@@ -258,7 +270,8 @@ fn set(object: &mut Value, managed: &Managed, before: Value) {
     }
 }
 
-fn refused(error: UpdateError<Manager>, in_words: impl Fn(String) -> String) -> ApiError {
+/// Turns an error of the field manager into the error of the request.
+fn update_error(error: UpdateError<Manager>, message: impl Fn(String) -> String) -> ApiError {
     match error {
         UpdateError::Conflicts(conflicts) => {
             let causes = conflict_causes(&conflicts).into_iter().map(|cause| Cause {
@@ -268,18 +281,19 @@ fn refused(error: UpdateError<Manager>, in_words: impl Fn(String) -> String) -> 
             });
             ApiError::ApplyConflict { message: conflict_message(&conflicts), causes: causes.collect() }
         }
-        UpdateError::Failed(why) => ApiError::Unclassified(in_words(why)),
+        UpdateError::Failed(why) => ApiError::Unclassified(message(why)),
     }
 }
 
-/// What the client applied last, by itself. Like upstream's decoder, it does not take an object that does not say its kind.
+/// The configuration that client-side apply recorded last. As in upstream's decoder, an object without a kind is
+/// ignored.
 fn last_applied(live: &Value) -> Option<Value> {
     let text = live.str_at(&["metadata", "annotations", LAST_APPLIED]);
     let decoded = json::decode(text.as_bytes(), json::DecodeOptions::default()).ok()?;
     Some(decoded.value).filter(|applied| !applied.kind().is_empty())
 }
 
-/// Keeps the annotation of what the client applied last up to date, or drops it if it would be too large.
+/// Updates the last-applied annotation of client-side apply, or removes it if it would be too large.
 fn set_last_applied(object: &mut Value, config: &Value) {
     let mut applied = config.clone();
     applied.remove_at(&["metadata", "annotations", LAST_APPLIED]);
@@ -291,12 +305,12 @@ fn set_last_applied(object: &mut Value, config: &Value) {
     }
 }
 
-/// True if the entries of two objects differ, but in nothing else than their times.
-pub(crate) fn differs_in_time_alone(new: &Value, old: &Value) -> bool {
+/// True if the managed fields of two objects differ only in their times.
+pub(crate) fn differs_only_in_times(new: &Value, old: &Value) -> bool {
     let (new, old) = (new.items_at(&MANAGED_FIELDS), old.items_at(&MANAGED_FIELDS));
-    let same_but_time = |(new, old): (&Value, &Value)| {
+    let is_same_but_time = |(new, old): (&Value, &Value)| {
         let rest = |entry: &Value| entry.entries_at(&[]).filter(|(key, _)| *key != "time").count();
         rest(new) == rest(old) && new.entries_at(&[]).all(|(key, value)| key == "time" || old.get(key) == Some(value))
     };
-    new.len() == old.len() && new != old && new.iter().zip(old).all(same_but_time)
+    new.len() == old.len() && new != old && new.iter().zip(old).all(is_same_but_time)
 }

@@ -1,22 +1,24 @@
-//! The rules of `metadata` that hold for every kind (upstream: `registry/rest`: `BeforeCreate`, `BeforeUpdate`).
+//! The rules of `metadata` that apply to every kind (upstream: `registry/rest`: `BeforeCreate`, `BeforeUpdate`).
 
-use crate::objects::model;
-use crate::request::recorder::Recorder;
 use pintle_registry::{ApiError, GroupVersionKind, Resource, Scope, StrategyContext};
 use pintle_value::metadata::is_standard_or_qualified_finalizer;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
-/// Letters of generated names: no vowels and nothing that looks like something else.
-const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many letters are added to a `generateName`.
-const SUFFIX: usize = 5;
-/// The longest `generateName` that is kept whole.
-const LONGEST_BASE: usize = 63 - SUFFIX;
+use crate::objects::model;
+use crate::request::recorder::Recorder;
 
-/// Sees to it that an object is in the namespace of its request.
+/// The characters of generated names: no vowels and no characters that look alike (upstream: `util/rand`).
+const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// How many random characters are added to a `generateName`.
+const RANDOM_SUFFIX_LENGTH: usize = 5;
+/// Maximum length of the part of a `generateName` that is used, in bytes (upstream: `MaxGeneratedNameLength`).
+const MAX_BASE_LENGTH: usize = 63 - RANDOM_SUFFIX_LENGTH;
+
+/// Sets the namespace of an object to the namespace of the request (upstream:
+/// `EnsureObjectNamespaceMatchesRequestNamespace`).
 ///
 /// # Errors
-/// It says that it is in another one.
+/// Returns an error if the object names another namespace.
 pub(crate) fn ensure_namespace(object: &mut Value, resource: &Resource, namespace: &str) -> Result<(), ApiError> {
     let found = object.namespace();
     if resource.scope == Scope::Cluster {
@@ -35,11 +37,11 @@ pub(crate) fn ensure_namespace(object: &mut Value, resource: &Resource, namespac
     Ok(())
 }
 
-/// Sees to it that an object is the one of its request's path.
+/// Checks the name and namespace of an object against the path of the request (upstream: `checkName`).
 ///
 /// # Errors
-/// It has another name or namespace.
-pub(crate) fn ensure_name(object: &Value, name: &str, namespace: &str) -> Result<(), ApiError> {
+/// Returns an error if the object has another name or namespace.
+pub(crate) fn check_name(object: &Value, name: &str, namespace: &str) -> Result<(), ApiError> {
     let found = object.name();
     if found.is_empty() {
         return Err(ApiError::BadRequest(format!(
@@ -60,39 +62,39 @@ pub(crate) fn ensure_name(object: &Value, name: &str, namespace: &str) -> Result
     Ok(())
 }
 
-/// The revision that an object says it is of; none and 0 are `None`.
+/// Parses the resourceVersion of an object. An empty one and 0 are `None`.
 ///
 /// # Errors
-/// It is no number.
-pub(crate) fn revision(object: &Value) -> Result<Option<u64>, String> {
+/// Returns an error if it is not a number.
+pub(crate) fn parse_resource_version(object: &Value) -> Result<Option<u64>, String> {
     match object.resource_version() {
         "" => Ok(None),
         text => crate::request::query::parse_revision(text).map(|revision| Some(revision).filter(|r| *r != 0)),
     }
 }
 
-/// Makes a name of a `generateName`.
+/// Generates a name from a `generateName`.
 pub(crate) fn generate_name(base: &str) -> Str {
-    let mut end = base.len().min(LONGEST_BASE);
+    let mut end = base.len().min(MAX_BASE_LENGTH);
     while !base.is_char_boundary(end) {
         end -= 1;
     }
-    let mut name = String::with_capacity(end + SUFFIX);
+    let mut name = String::with_capacity(end + RANDOM_SUFFIX_LENGTH);
     name.push_str(&base[..end]);
-    for byte in uuid::Uuid::new_v4().as_bytes().iter().take(SUFFIX) {
-        name.push(char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()]));
+    for byte in uuid::Uuid::new_v4().as_bytes().iter().take(RANDOM_SUFFIX_LENGTH) {
+        name.push(char::from(NAME_ALPHABET[usize::from(*byte) % NAME_ALPHABET.len()]));
     }
     name.into()
 }
 
-/// Forgets what a new object says of things that the server alone decides (upstream: `WipeObjectMetaSystemFields`).
+/// Removes the metadata fields of a new object that only the server sets (upstream: `WipeObjectMetaSystemFields`).
 pub(crate) fn wipe_system_fields(object: &mut Value) {
     for key in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         object.remove_at(&["metadata", key]);
     }
 }
 
-/// Sets what the server sets in the metadata of a new object.
+/// Sets the metadata fields of a new object that only the server sets (upstream: `FillObjectMetaSystemFields`).
 pub(crate) fn fill_system_fields(context: &StrategyContext, object: &mut Value) {
     wipe_system_fields(object);
     object.remove_at(&["metadata", "resourceVersion"]);
@@ -100,10 +102,11 @@ pub(crate) fn fill_system_fields(context: &StrategyContext, object: &mut Value) 
     object.set_at(&["metadata", "creationTimestamp"], context.now.rfc3339());
 }
 
-/// Takes over from the old object what an update cannot change silently.
-pub(crate) fn keep_system_fields(object: &mut Value, old: &Value) {
+/// Copies the metadata fields that only the server sets from the old object. A uid or namespace that the client sends
+/// stays, so that validation can reject a change of it.
+pub(crate) fn preserve_system_fields(object: &mut Value, old: &Value) {
     object.remove_at(&["metadata", "selfLink"]);
-    let mut keep = |key: &str, always: bool| {
+    let mut preserve = |key: &str, always: bool| {
         let absent = object.at(&["metadata", key]).is_none();
         match old.at(&["metadata", key]) {
             Some(value) if always || absent => object.set_at(&["metadata", key], value.clone()),
@@ -113,24 +116,25 @@ pub(crate) fn keep_system_fields(object: &mut Value, old: &Value) {
             _ => {}
         }
     };
-    keep("uid", false);
-    keep("creationTimestamp", true);
-    keep("generation", true);
-    // A deletion cannot be taken back, nor put off.
-    keep("deletionTimestamp", old.is_terminating());
-    keep("deletionGracePeriodSeconds", false);
-    keep("namespace", false);
+    preserve("uid", false);
+    preserve("creationTimestamp", true);
+    preserve("generation", true);
+    // A deletion cannot be cancelled or delayed.
+    preserve("deletionTimestamp", old.is_terminating());
+    preserve("deletionGracePeriodSeconds", false);
+    preserve("namespace", false);
 }
-/// Checks a new object's metadata.
+
+/// Validates the metadata of a new object.
 pub(crate) fn validate(object: &Value, resource: &Resource) -> Errors {
     let rule = |name: &str, prefix: bool| resource.strategy.validate_name(name, prefix);
     let mut errors = pintle_value::metadata::validate_object_meta(object, resource.scope == Scope::Namespaced, &rule);
-    errors.append(core_rules(object, resource));
+    errors.append(validate_finalizers(object, resource));
     errors
 }
 
-/// What `pkg/apis/core` asks of finalizers beyond what apimachinery does.
-fn core_rules(object: &Value, resource: &Resource) -> Errors {
+/// Validates finalizers by the rules of `pkg/apis/core` that apimachinery does not have.
+fn validate_finalizers(object: &Value, resource: &Resource) -> Errors {
     let mut errors = Errors::new();
     if !model(resource).validates_finalizers(resource) {
         return errors;
@@ -147,15 +151,15 @@ fn core_rules(object: &Value, resource: &Resource) -> Errors {
     errors
 }
 
-/// Drops owner references that stand there twice, and says so.
-pub(crate) fn deduplicate_owners(object: &mut Value, recorder: &Recorder, after_admission: bool) {
+/// Removes duplicate owner references and adds a warning (upstream: `dedupOwnerReferencesAndAddWarning`).
+pub(crate) fn dedup_owner_references(object: &mut Value, recorder: &Recorder, after_admission: bool) {
     let owners = object.items_at(&["metadata", "ownerReferences"]);
-    let (mut kept, mut duplicates): (Vec<Value>, Vec<&str>) = (Vec::with_capacity(owners.len()), Vec::new());
+    let (mut unique, mut duplicates): (Vec<Value>, Vec<&str>) = (Vec::with_capacity(owners.len()), Vec::new());
     for owner in owners {
-        if kept.contains(owner) {
+        if unique.contains(owner) {
             duplicates.push(owner.str_at(&["uid"]));
         } else {
-            kept.push(owner.clone());
+            unique.push(owner.clone());
         }
     }
     if duplicates.is_empty() {
@@ -166,27 +170,27 @@ pub(crate) fn deduplicate_owners(object: &mut Value, recorder: &Recorder, after_
         ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         duplicates.join(", ")
     ));
-    object.set_at(&["metadata", "ownerReferences"], kept);
+    object.set_at(&["metadata", "ownerReferences"], unique);
 }
 
-/// Checks a changed object's metadata: as a whole, with any name that fits into a path, and the change. Upstream's kinds
-/// check the change once more, so that what is wrong with it stands among the causes twice.
+/// Validates the metadata of an updated object: all of it, with any name that is a valid path segment, and the update.
+/// Upstream's strategies validate the update a second time, so its errors appear twice among the causes.
 pub(crate) fn validate_update(object: &Value, old: &Value, resource: &Resource) -> Errors {
     let namespaced = resource.scope == Scope::Namespaced;
-    let any = &pintle_value::names::path_segment_name;
-    let mut errors = pintle_value::metadata::validate_object_meta(object, namespaced, any);
-    let change = pintle_value::metadata::validate_object_meta_update(object, old);
-    errors.append(change.clone());
-    errors.append(change);
-    errors.append(core_rules(object, resource));
+    let validate_name = &pintle_value::names::path_segment_name;
+    let mut errors = pintle_value::metadata::validate_object_meta(object, namespaced, validate_name);
+    let update_errors = pintle_value::metadata::validate_object_meta_update(object, old);
+    errors.append(update_errors.clone());
+    errors.append(update_errors);
+    errors.append(validate_finalizers(object, resource));
     errors
 }
 
-/// The error of an object with these errors, if there are any.
+/// Turns validation errors into the error of the request.
 ///
 /// # Errors
-/// There are.
-pub(crate) fn refuse(resource: &Resource, name: &str, errors: Errors) -> Result<(), ApiError> {
+/// Returns [`ApiError::Invalid`] if there are validation errors.
+pub(crate) fn check_errors(resource: &Resource, name: &str, errors: Errors) -> Result<(), ApiError> {
     if errors.is_empty() {
         return Ok(());
     }
@@ -194,8 +198,8 @@ pub(crate) fn refuse(resource: &Resource, name: &str, errors: Errors) -> Result<
     Err(ApiError::Invalid { kind, name: name.into(), errors })
 }
 
-/// The error of an update without a resourceVersion where one is needed.
-pub(crate) fn version_required(resource: &Resource, name: &str) -> ApiError {
+/// The error for an update without a resourceVersion of a kind that requires one.
+pub(crate) fn resource_version_required(resource: &Resource, name: &str) -> ApiError {
     let mut errors = Errors::new();
     errors.invalid(&FieldPath::new("metadata.resourceVersion"), Value::Int(0), "must be specified for an update");
     // Upstream names the resource here, not the kind.
@@ -203,8 +207,8 @@ pub(crate) fn version_required(resource: &Resource, name: &str) -> ApiError {
     ApiError::Invalid { kind, name: name.into(), errors }
 }
 
-/// The error of an update of an object that has changed meanwhile.
-pub(crate) fn modified(resource: &Resource, name: &str) -> ApiError {
+/// The error for an update with a stale resourceVersion (upstream: `OptimisticLockErrorMsg`).
+pub(crate) fn optimistic_lock_conflict(resource: &Resource, name: &str) -> ApiError {
     ApiError::Conflict {
         resource: resource.group_resource(),
         name: name.into(),

@@ -1,8 +1,8 @@
-//! Writing. A body or patch becomes a tree at the request's version; it is normalised, defaulted, admitted, prepared by the
-//! kind's strategy, validated, and committed under a compare on the object's revision.
+//! Writes. A body or patch is decoded into a tree at the request's version, normalised, defaulted, admitted, prepared
+//! by the kind's strategy, validated, and committed under a compare on the object's revision.
 //!
-//! **Invariant:** [`create::CreateOperation`] and [`update::GuaranteedUpdate`] (with deletion, which builds on the latter)
-//! are the only callers of `commit`. Every verb ends in one of them.
+//! **Invariant:** only [`create::CreateOperation`], [`update::GuaranteedUpdate`] and the deletes, which build on the
+//! latter, call `commit`. Every verb ends in one of them.
 
 mod action;
 mod allocation;
@@ -13,9 +13,9 @@ mod internal_client;
 mod managed_fields;
 mod metadata;
 mod patch;
+mod patched_text;
 mod review;
 mod scale;
-mod shown;
 mod subresource;
 mod update;
 mod validate;

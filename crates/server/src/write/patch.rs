@@ -1,5 +1,5 @@
-//! Patch: the new object is computed inside the guaranteed-update loop, by one of the patch types. Server-side apply is
-//! one of them, which makes objects that are not there.
+//! Patches. The new object is computed in the guaranteed-update loop, by one of the patch types. Server-side apply is
+//! one of them, and creates objects that do not exist.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use pintle_value::{Errors, FieldPath, Str, Value, print};
 
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
-use super::shown::{opened_by_merge, opened_by_operations, shown};
+use super::patched_text::{fields_opened_by_json_patch, fields_opened_by_merge_patch, patched_text};
 use super::update::GuaranteedUpdate;
 use crate::context::RequestContext;
 use crate::http::Response;
@@ -25,112 +25,112 @@ use crate::represent::ResponseFormat;
 use crate::request::negotiate::Encoding;
 use crate::request::query::{FieldValidation, WriteOptions, Writing};
 
-/// A patch that was read.
+/// A decoded patch.
 #[derive(Debug)]
 pub(crate) enum Patch {
-    /// RFC 6902.
+    /// A JSON patch (RFC 6902).
     Json(JsonPatch),
-    /// RFC 7386.
+    /// A JSON merge patch (RFC 7386).
     Merge(Value),
-    /// Kubernetes' own, by the schema.
+    /// A strategic merge patch.
     Strategic(Value),
-    /// A configuration that its manager applies (KEP-555).
+    /// A configuration for server-side apply (KEP-555).
     Apply(Value),
 }
 
-/// The type of a patch, as its media type says.
+/// The type of a patch, from its media type (upstream: `types.PatchType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PatchKind {
+enum PatchType {
     Json,
     Merge,
     Strategic,
-    /// In YAML or CBOR.
+    /// Server-side apply, in YAML or CBOR.
     Apply(Encoding),
 }
 
-impl PatchKind {
+impl PatchType {
     const fn is_apply(self) -> bool {
-        matches!(self, PatchKind::Apply(_))
+        matches!(self, PatchType::Apply(_))
     }
 
-    /// Unlike elsewhere, the media type has to be spelled exactly.
-    fn of(call: &RequestContext, resource: &Resource) -> Result<Self, ApiError> {
+    /// The patch type of a request. Unlike elsewhere, the media type is compared exactly.
+    fn from_content_type(request: &RequestContext, resource: &Resource) -> Result<Self, ApiError> {
         let known = [
-            ("application/json-patch+json", PatchKind::Json),
-            ("application/merge-patch+json", PatchKind::Merge),
-            ("application/strategic-merge-patch+json", PatchKind::Strategic),
-            ("application/apply-patch+yaml", PatchKind::Apply(Encoding::Yaml)),
-            ("application/apply-patch+cbor", PatchKind::Apply(Encoding::Cbor)),
+            ("application/json-patch+json", PatchType::Json),
+            ("application/merge-patch+json", PatchType::Merge),
+            ("application/strategic-merge-patch+json", PatchType::Strategic),
+            ("application/apply-patch+yaml", PatchType::Apply(Encoding::Yaml)),
+            ("application/apply-patch+cbor", PatchType::Apply(Encoding::Cbor)),
         ];
-        let cbor = call.endpoint().cbor;
-        let served = |kind: PatchKind| match kind {
-            // Custom kinds have no strategies of merging.
-            PatchKind::Strategic => model(resource).has_strategic_merge_patch(),
-            PatchKind::Apply(encoding) => cbor || encoding != Encoding::Cbor,
-            PatchKind::Json | PatchKind::Merge => true,
+        let cbor = request.endpoint().cbor;
+        let is_supported = |patch_type: PatchType| match patch_type {
+            // Custom resources have no strategic merge patch.
+            PatchType::Strategic => model(resource).has_strategic_merge_patch(),
+            PatchType::Apply(encoding) => cbor || encoding != Encoding::Cbor,
+            PatchType::Json | PatchType::Merge => true,
         };
-        let known: Vec<_> = known.into_iter().filter(|(_, kind)| served(*kind)).collect();
-        let said = call.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let said = said.split_once(';').map_or(said, |(media_type, _)| media_type);
-        known.iter().find(|(media_type, _)| *media_type == said).map(|(_, kind)| *kind).ok_or_else(|| {
-            ApiError::UnsupportedMediaType(known.iter().map(|(media_type, _)| (*media_type).to_owned()).collect())
+        let supported: Vec<_> = known.into_iter().filter(|(_, patch_type)| is_supported(*patch_type)).collect();
+        let content_type = request.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let content_type = content_type.split_once(';').map_or(content_type, |(media_type, _)| media_type);
+        supported.iter().find(|(media_type, _)| *media_type == content_type).map(|(_, t)| *t).ok_or_else(|| {
+            ApiError::UnsupportedMediaType(supported.iter().map(|(media_type, _)| (*media_type).to_owned()).collect())
         })
     }
 }
 
 impl Patch {
-    /// Reads a patch, and what strict decoding says of it.
+    /// Decodes a patch. Also returns the errors of strict decoding.
     ///
     /// # Errors
-    /// The body is malformed.
-    fn read(kind: PatchKind, body: &[u8], strict: bool) -> Result<(Self, Vec<String>), ApiError> {
-        match kind {
-            PatchKind::Apply(Encoding::Cbor) => return cbor_configuration(body),
-            PatchKind::Apply(_) => return configuration(body),
-            PatchKind::Json | PatchKind::Merge | PatchKind::Strategic => {}
+    /// Returns an error if the body is malformed.
+    fn decode(patch_type: PatchType, body: &[u8], strict: bool) -> Result<(Self, Vec<String>), ApiError> {
+        match patch_type {
+            PatchType::Apply(Encoding::Cbor) => return decode_cbor_configuration(body),
+            PatchType::Apply(_) => return decode_yaml_configuration(body),
+            PatchType::Json | PatchType::Merge | PatchType::Strategic => {}
         }
         let decoded = json::decode(body, json::DecodeOptions { duplicates: true }).map_err(|error| {
-            ApiError::BadRequest(match (kind, strict) {
-                (PatchKind::Merge, false) => "Invalid JSON Patch".to_owned(),
-                (PatchKind::Json | PatchKind::Merge, true) => format!("error decoding patch: {error}"),
+            ApiError::BadRequest(match (patch_type, strict) {
+                (PatchType::Merge, false) => "Invalid JSON Patch".to_owned(),
+                (PatchType::Json | PatchType::Merge, true) => format!("error decoding patch: {error}"),
                 _ => error.to_string(),
             })
         })?;
-        let of = if kind == PatchKind::Json { "json patch " } else { "" };
-        let mut problems: Vec<String> =
-            decoded.duplicates.iter().map(|path| format!("{of}duplicate field \"{path}\"")).collect();
-        let patch = match kind {
-            PatchKind::Json => {
+        let prefix = if patch_type == PatchType::Json { "json patch " } else { "" };
+        let mut strict_errors: Vec<String> =
+            decoded.duplicates.iter().map(|path| format!("{prefix}duplicate field \"{path}\"")).collect();
+        let patch = match patch_type {
+            PatchType::Json => {
                 let patch = JsonPatch::decode(&decoded.value, strict).map_err(patch_error)?;
-                problems.extend(patch.unknown_fields.iter().cloned());
+                strict_errors.extend(patch.unknown_fields.iter().cloned());
                 Patch::Json(patch)
             }
-            PatchKind::Merge => {
+            PatchType::Merge => {
                 check_merge_patch(&decoded.value).map_err(patch_error)?;
                 Patch::Merge(decoded.value)
             }
-            PatchKind::Strategic | PatchKind::Apply(_) => {
+            PatchType::Strategic | PatchType::Apply(_) => {
                 validate_strategic_merge_patch(&decoded.value).map_err(patch_error)?;
                 Patch::Strategic(decoded.value)
             }
         };
-        Ok((patch, problems))
+        Ok((patch, strict_errors))
     }
 }
 
-/// Reads a configuration. It is YAML, of which JSON is a part.
-fn configuration(body: &[u8]) -> Result<(Patch, Vec<String>), ApiError> {
-    let unread = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
+/// Decodes a configuration in YAML, which may be JSON.
+fn decode_yaml_configuration(body: &[u8]) -> Result<(Patch, Vec<String>), ApiError> {
+    let decode_error = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
     let (config, duplicates) = match json::decode(body, json::DecodeOptions::default()) {
         Ok(json::Decoded { value, has_duplicates: false, .. }) => (value, None),
-        // The words for what is wrong are those of YAML.
+        // Error messages come from the YAML decoder.
         _ => {
             let decoded =
-                yaml::decode(body).map_err(|error| unread(format!("error converting YAML to JSON: {error}")))?;
+                yaml::decode(body).map_err(|error| decode_error(format!("error converting YAML to JSON: {error}")))?;
             (decoded.value, decoded.strict_error)
         }
     };
-    let shape = match &config {
+    let json_type = match &config {
         Value::Object(_) => return Ok((Patch::Apply(config), duplicates.into_iter().collect())),
         Value::Null => return Ok((Patch::Apply(Value::object()), Vec::new())),
         Value::Array(_) => "array",
@@ -138,13 +138,13 @@ fn configuration(body: &[u8]) -> Result<(Patch, Vec<String>), ApiError> {
         Value::Bool(_) => "bool",
         Value::Int(_) | Value::Float(_) => "number",
     };
-    Err(unread(format!(
-        "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {shape} into Go value of type map[string]interface {{}}"
+    Err(decode_error(format!(
+        "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {json_type} into Go value of type map[string]interface {{}}"
     )))
 }
 
-/// Reads a configuration in CBOR, of which upstream speaks as of YAML.
-fn cbor_configuration(body: &[u8]) -> Result<(Patch, Vec<String>), ApiError> {
+/// Decodes a configuration in CBOR. As in upstream, its error messages say YAML.
+fn decode_cbor_configuration(body: &[u8]) -> Result<(Patch, Vec<String>), ApiError> {
     let config = cbor::decode_object(body, cbor::Limits::default())
         .map_err(|error| ApiError::BadRequest(format!("error decoding YAML: {error}")))?;
     Ok((Patch::Apply(if config.is_null() { Value::object() } else { config }), Vec::new()))
@@ -160,80 +160,87 @@ fn patch_error(error: PatchError) -> ApiError {
     }
 }
 
-/// Checks that the media type of a request is that of a patch.
+/// Checks that the media type of a request is a supported patch type.
 ///
 /// # Errors
-/// It is not.
-pub(crate) fn check_patch_type(call: &RequestContext, resource: &Resource) -> Result<(), ApiError> {
-    PatchKind::of(call, resource).map(drop)
+/// Returns an error if it is not.
+pub(crate) fn check_patch_type(request: &RequestContext, resource: &Resource) -> Result<(), ApiError> {
+    PatchType::from_content_type(request, resource).map(drop)
 }
 
-/// Answers a patch.
-pub(crate) async fn patch(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    PatchKind::of(call, resource)?;
-    let form = ResponseFormat::negotiate(call, resource, false)?;
-    let prepared = Prepared::read(call, resource).await?;
-    let change = prepared.change(call, resource);
+/// Handles a patch request.
+pub(crate) async fn patch(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    PatchType::from_content_type(request, resource)?;
+    let format = ResponseFormat::negotiate(request, resource, false)?;
+    let patch_request = PatchRequest::read(request, resource).await?;
+    let update = patch_request.guaranteed_update(request, resource);
     let expected = ExpectedKind::of(resource);
-    let ownership = ManagedFieldsUpdater::of(call, &expected, &prepared.options);
-    let make = |live: &Value| {
-        let mut object = prepared.apply(call, &expected, &ownership, live)?;
+    let managed_fields = ManagedFieldsUpdater::for_request(request, &expected, &patch_request.options);
+    let compute = |live: &Value| {
+        let mut object = patch_request.apply(request, &expected, &managed_fields, live)?;
         if live.uid().is_empty() && !object.uid().is_empty() {
-            return Err(change.uid_without_object(object.uid()));
+            return Err(update.uid_without_object(object.uid()));
         }
-        metadata::ensure_namespace(&mut object, resource, &change.namespace)?;
-        metadata::ensure_name(&object, &change.name, &change.namespace)?;
+        metadata::ensure_namespace(&mut object, resource, &update.namespace)?;
+        metadata::check_name(&object, &update.name, &update.namespace)?;
         Ok(object)
     };
-    // Through a subresource nothing is made.
-    if prepared.kind.is_apply() && change.subresource.is_empty() {
-        let (code, object) = change.run_or_create(call, || ownership.nothing(), make).await?;
-        return form.answer(code, &object).await;
+    // Only an apply to the object itself creates it.
+    if patch_request.patch_type.is_apply() && update.subresource.is_empty() {
+        let (code, object) = update.run_or_create(request, || managed_fields.empty_object(), compute).await?;
+        return format.answer(code, &object).await;
     }
-    form.answer(StatusCode::OK, &change.run(make).await?).await
+    format.answer(StatusCode::OK, &update.run(compute).await?).await
 }
 
-/// A patch with its options.
-pub(crate) struct Prepared {
-    kind: PatchKind,
-    /// What is wrong with it is said only to those whose object is there.
+/// The patch of a request, with its options.
+pub(crate) struct PatchRequest {
+    patch_type: PatchType,
+    /// The error of decoding is reported only if the object exists.
     patch: Result<(Patch, Vec<String>), ApiError>,
     pub(crate) options: WriteOptions,
 }
 
-impl Prepared {
-    /// Reads a patch of an object of a resource, and its options.
+impl PatchRequest {
+    /// Reads the patch of a request and its options.
     ///
     /// # Errors
-    /// As [`PatchKind::of`] and [`WriteOptions::read`].
-    pub(crate) async fn read(call: &RequestContext, resource: &Resource) -> Result<Self, ApiError> {
-        let kind = PatchKind::of(call, resource)?;
-        let body = call.body().await?;
-        let writing = if kind.is_apply() { Writing::Apply } else { Writing::Patch };
-        let options = WriteOptions::read(&call.query, writing)?;
-        let patch = Patch::read(kind, &body, options.field_validation != FieldValidation::Ignore);
-        Ok(Self { kind, patch, options })
+    /// See [`PatchType::from_content_type`] and [`WriteOptions::read`].
+    pub(crate) async fn read(request: &RequestContext, resource: &Resource) -> Result<Self, ApiError> {
+        let patch_type = PatchType::from_content_type(request, resource)?;
+        let body = request.body().await?;
+        let writing = if patch_type.is_apply() { Writing::Apply } else { Writing::Patch };
+        let options = WriteOptions::read(&request.query, writing)?;
+        let patch = Patch::decode(patch_type, &body, options.field_validation != FieldValidation::Ignore);
+        Ok(Self { patch_type, patch, options })
     }
 
-    /// The change that the patch makes.
-    pub(crate) fn change<'a>(&'a self, call: &'a RequestContext, resource: &'a Arc<Resource>) -> GuaranteedUpdate<'a> {
-        // The uid of the object is the precondition of a full update only.
-        GuaranteedUpdate { uid_is_precondition: false, ..GuaranteedUpdate::of(call, resource, &self.options) }
+    /// The update that the patch makes.
+    pub(crate) fn guaranteed_update<'a>(
+        &'a self,
+        request: &'a RequestContext,
+        resource: &'a Arc<Resource>,
+    ) -> GuaranteedUpdate<'a> {
+        // The uid of the new object is a precondition for PUT only.
+        GuaranteedUpdate {
+            uid_is_precondition: false,
+            ..GuaranteedUpdate::for_request(request, resource, &self.options)
+        }
     }
 
-    /// Applies the patch: the new object at the request's version, with defaults, and with who owns what.
+    /// Applies the patch. Returns the new object at the request's version, with defaults and managed fields.
     ///
     /// # Errors
-    /// The patch is malformed or does not fit the object, what comes out is not of its kind, or others own what it would
-    /// change.
+    /// Returns an error if the patch is malformed or does not fit the object, if the result is not an object of the
+    /// kind, or if other managers own fields that the patch changes.
     pub(crate) fn apply(
         &self,
-        call: &RequestContext,
+        request: &RequestContext,
         expected: &ExpectedKind<'_>,
-        ownership: &ManagedFieldsUpdater<'_>,
+        managed_fields: &ManagedFieldsUpdater<'_>,
         live: &Value,
     ) -> Result<Value, ApiError> {
-        let (patch, problems) = self.patch.as_ref().map_err(Clone::clone)?;
+        let (patch, strict_errors) = self.patch.as_ref().map_err(Clone::clone)?;
         let patched = match patch {
             Patch::Json(patch) => patch.apply(live.clone()),
             Patch::Merge(patch) => merge_patch(live.clone(), patch.clone()),
@@ -241,55 +248,64 @@ impl Prepared {
                 strategic_merge_patch(live.clone(), patch.clone(), &expected.schema.types, expected.schema.root)
             }
             Patch::Apply(config) => {
-                let object = ownership.apply(live, config, self.options.force)?;
-                // That keys stand there twice is said last, and in words of its own.
-                answer(call, problems, self.options.field_validation).map_err(|_| {
-                    let why = problems.join(", ");
+                let object = managed_fields.apply(live, config, self.options.force)?;
+                // Duplicate keys are reported last, with a message of their own.
+                answer(request, strict_errors, self.options.field_validation).map_err(|_| {
+                    let why = strict_errors.join(", ");
                     ApiError::BadRequest(format!("error strict decoding YAML: error converting YAML to JSON: {why}"))
                 })?;
                 return Ok(object);
             }
         };
         let object = patched.map_err(patch_error)?;
-        let mut object = self.settled(call, expected, live, (patch, problems), object)?;
+        let mut object = self.decode_patched(request, expected, live, (patch, strict_errors), object)?;
         expected.default(&mut object);
-        ownership.update(live, &mut object);
+        managed_fields.update(live, &mut object);
         Ok(object)
     }
 
-    /// What a patch made, as its kind writes it.
-    fn settled(
+    /// Decodes a patched object as its kind.
+    fn decode_patched(
         &self,
-        call: &RequestContext,
+        request: &RequestContext,
         expected: &ExpectedKind<'_>,
         live: &Value,
-        (patch, problems): (&Patch, &[String]),
+        (patch, strict_errors): (&Patch, &[String]),
         object: Value,
     ) -> Result<Value, ApiError> {
-        let refused = |shown: String, why: &str| {
+        let invalid = |value: String, why: &str| {
             let mut errors = Errors::new();
-            errors.invalid(&FieldPath::new("patch"), shown, why);
+            errors.invalid(&FieldPath::new("patch"), value, why);
             ApiError::Invalid { kind: GroupVersionKind::new("", "", ""), name: Str::default(), errors }
         };
         let patch_or_result = || match patch {
             Patch::Strategic(patch) => {
                 print::plain(&remaining_patch(live, patch.clone(), &expected.schema.types, expected.schema.root))
             }
-            Patch::Merge(patch) => {
-                shown(&object, live, &opened_by_merge(patch), &expected.schema.types, expected.schema.root)
-            }
-            Patch::Json(patch) => {
-                shown(&object, live, &opened_by_operations(patch), &expected.schema.types, expected.schema.root)
-            }
+            Patch::Merge(patch) => patched_text(
+                &object,
+                live,
+                &fields_opened_by_merge_patch(patch),
+                &expected.schema.types,
+                expected.schema.root,
+            ),
+            Patch::Json(patch) => patched_text(
+                &object,
+                live,
+                &fields_opened_by_json_patch(patch),
+                &expected.schema.types,
+                expected.schema.root,
+            ),
             Patch::Apply(_) => String::new(),
         };
-        let read = match patch {
+        let decoded = match patch {
             Patch::Strategic(_) => converted(object.clone(), expected),
-            _ => patched(call, object.clone(), expected).map_err(DecodeError::why),
+            _ => patched(request, object.clone(), expected).map_err(DecodeError::why),
         };
-        let (decoded, found) = read.map_err(|why| refused(patch_or_result(), &why))?;
-        let problems: Vec<String> = problems.iter().cloned().chain(found).collect();
-        answer(call, &problems, self.options.field_validation).map_err(|why| refused(patch_or_result(), &why))?;
+        let (decoded, field_errors) = decoded.map_err(|why| invalid(patch_or_result(), &why))?;
+        let strict_errors: Vec<String> = strict_errors.iter().cloned().chain(field_errors).collect();
+        answer(request, &strict_errors, self.options.field_validation)
+            .map_err(|why| invalid(patch_or_result(), &why))?;
         Ok(decoded)
     }
 }

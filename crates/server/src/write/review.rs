@@ -1,6 +1,5 @@
-//! Reviews: questions about who someone is and what they may do, asked by creating an object that is not kept
-//! (upstream: `registry/authentication`, `registry/authorization`). They ask the same authenticator and authorizer that
-//! every request passes.
+//! Reviews, such as TokenReview and SubjectAccessReview: create requests that store no object (upstream:
+//! `registry/authentication`, `registry/authorization`). They use the authenticator and authorizer of all requests.
 
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use pintle_auth::{
@@ -12,38 +11,38 @@ use pintle_value::{Errors, FieldPath, Object, Str, Value, object};
 use super::metadata;
 use crate::context::RequestContext;
 
-/// Answers a review.
+/// Fills the status of a review.
 ///
 /// # Errors
-/// It is malformed.
-pub(crate) async fn review(
-    call: &RequestContext,
+/// Returns an error if the review is invalid.
+pub(crate) async fn run_review(
+    request: &RequestContext,
     resource: &Resource,
-    question: Review,
+    review: Review,
     mut object: Value,
 ) -> Result<Value, ApiError> {
-    metadata::refuse(resource, object.name(), check(question, &object))?;
-    match question {
-        Review::SelfSubject => self_subject(call, &mut object),
-        Review::Token => token(call, &mut object).await?,
-        Review::SelfAccess => self_access(call, &mut object).await,
-        Review::Access | Review::LocalAccess => access(call, &mut object).await,
-        Review::SelfRules => self_rules(call, &mut object).await?,
+    metadata::check_errors(resource, object.name(), validate(review, &object))?;
+    match review {
+        Review::SelfSubject => self_subject_review(request, &mut object),
+        Review::Token => token_review(request, &mut object).await?,
+        Review::SelfAccess => self_subject_access_review(request, &mut object).await,
+        Review::Access | Review::LocalAccess => subject_access_review(request, &mut object).await,
+        Review::SelfRules => self_subject_rules_review(request, &mut object).await?,
     }
     Ok(object)
 }
 
-/// What is wrong with a review of access (upstream: `pkg/apis/authorization/validation`).
-fn check(question: Review, object: &Value) -> Errors {
+/// Validates an access review (upstream: `pkg/apis/authorization/validation`).
+fn validate(review: Review, object: &Value) -> Errors {
     let mut errors = Errors::new();
-    if !matches!(question, Review::SelfAccess | Review::Access | Review::LocalAccess) {
+    if !matches!(review, Review::SelfAccess | Review::Access | Review::LocalAccess) {
         return errors;
     }
     let spec = FieldPath::new("spec");
     let path = spec.child("nonResourceAttributes");
-    let (on_resource, on_path) =
+    let (resource_attributes, non_resource_attributes) =
         (object.at(&["spec", "resourceAttributes"]), object.at(&["spec", "nonResourceAttributes"]));
-    match (on_resource, on_path) {
+    match (resource_attributes, non_resource_attributes) {
         (Some(_), Some(value)) => {
             errors.invalid(&path, value.clone(), "cannot be specified in combination with resourceAttributes");
         }
@@ -54,21 +53,21 @@ fn check(question: Review, object: &Value) -> Errors {
         ),
         _ => {}
     }
-    let somebody = !object.str_at(&["spec", "user"]).is_empty() || !object.items_at(&["spec", "groups"]).is_empty();
-    if question != Review::SelfAccess && !somebody {
+    let has_subject = !object.str_at(&["spec", "user"]).is_empty() || !object.items_at(&["spec", "groups"]).is_empty();
+    if review != Review::SelfAccess && !has_subject {
         errors.invalid(&spec.child("user"), "", "at least one of user or group must be specified");
     }
-    let local = question == Review::LocalAccess;
-    let surplus = object.entries_at(&["metadata"]).any(|(key, value)| match key {
-        "namespace" if local => false,
+    let is_local = review == Review::LocalAccess;
+    let has_other_metadata = object.entries_at(&["metadata"]).any(|(key, value)| match key {
+        "namespace" if is_local => false,
         "managedFields" => false,
         _ => !value.is_empty(),
     });
-    if surplus {
+    if has_other_metadata {
         errors.invalid(&FieldPath::new("metadata"), object["metadata"].clone(), "must be empty");
     }
-    if local {
-        if on_path.is_some() {
+    if is_local {
+        if non_resource_attributes.is_some() {
             errors.invalid(
                 &path,
                 object["spec"]["nonResourceAttributes"].clone(),
@@ -76,7 +75,7 @@ fn check(question: Review, object: &Value) -> Errors {
             );
         }
         let namespace = object.str_at(&["spec", "resourceAttributes", "namespace"]);
-        if on_resource.is_some() && namespace != object.namespace() {
+        if resource_attributes.is_some() && namespace != object.namespace() {
             let path = spec.child("resourceAttributes");
             errors.invalid(&path.child("namespace"), namespace, "must match metadata.namespace");
         }
@@ -102,17 +101,17 @@ fn user_info(user: &UserInfo) -> Value {
     Value::Object(info)
 }
 
-fn self_subject(call: &RequestContext, object: &mut Value) {
-    object.set("status", object! { "userInfo": user_info(&call.user) });
+fn self_subject_review(request: &RequestContext, object: &mut Value) {
+    object.set("status", object! { "userInfo": user_info(&request.user) });
 }
 
-async fn token(call: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
+async fn token_review(request: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
     let token = object.str_at(&["spec", "token"]).to_owned();
     if token.is_empty() {
         return Err(ApiError::BadRequest("token is required for TokenReview in authentication".to_owned()));
     }
-    // A token that nobody knows is an answer, not an error.
-    let status = match authenticate(call, &token).await {
+    // An unknown token is a result of the review, not an error.
+    let status = match authenticate(request, &token).await {
         Some(authentication) => object! { "authenticated": true, "user": user_info(&authentication.user) },
         None => object! { "user": Value::object() },
     };
@@ -120,16 +119,16 @@ async fn token(call: &RequestContext, object: &mut Value) -> Result<(), ApiError
     Ok(())
 }
 
-/// Authenticates a bearer token as that of a request.
-async fn authenticate(call: &RequestContext, token: &str) -> Option<Authentication> {
+/// Authenticates a bearer token in the same way as the token of a request.
+async fn authenticate(request: &RequestContext, token: &str) -> Option<Authentication> {
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {token}")).ok()?);
-    let request = AuthenticationRequest { certificates: &[], headers: &headers, audiences: &[] };
-    call.access.authenticator.authenticate(&request).await.ok().flatten()
+    let authentication_request = AuthenticationRequest { certificates: &[], headers: &headers, audiences: &[] };
+    request.access.authenticator.authenticate(&authentication_request).await.ok().flatten()
 }
 
-/// Decides as for a request with the attributes of a review's spec.
-async fn decide(authorizer: &dyn Authorizer, user: &UserInfo, spec: &Value) -> Value {
+/// Authorizes the attributes of a review's spec. Returns the status of the review.
+async fn authorize(authorizer: &dyn Authorizer, user: &UserInfo, spec: &Value) -> Value {
     let text = |key: &str| spec.str_at(&["resourceAttributes", key]);
     let attributes = if spec.at(&["resourceAttributes"]).is_some() {
         AuthorizationAttributes {
@@ -162,12 +161,12 @@ async fn decide(authorizer: &dyn Authorizer, user: &UserInfo, spec: &Value) -> V
     status
 }
 
-async fn self_access(call: &RequestContext, object: &mut Value) {
-    let status = decide(&*call.access.authorizer, &call.user, &object["spec"]).await;
+async fn self_subject_access_review(request: &RequestContext, object: &mut Value) {
+    let status = authorize(&*request.access.authorizer, &request.user, &object["spec"]).await;
     object.set("status", status);
 }
 
-async fn access(call: &RequestContext, object: &mut Value) {
+async fn subject_access_review(request: &RequestContext, object: &mut Value) {
     let spec = &object["spec"];
     let texts = |value: &Value| -> Vec<Str> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(Str::from).collect()
@@ -178,16 +177,16 @@ async fn access(call: &RequestContext, object: &mut Value) {
         groups: texts(&spec["groups"]),
         extra: spec.entries_at(&["extra"]).map(|(key, values)| (Str::from(key), texts(values))).collect(),
     };
-    let status = decide(&*call.access.authorizer, &user, spec).await;
+    let status = authorize(&*request.access.authorizer, &user, spec).await;
     object.set("status", status);
 }
 
-async fn self_rules(call: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
+async fn self_subject_rules_review(request: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
     let namespace = object.str_at(&["spec", "namespace"]).to_owned();
     if namespace.is_empty() {
         return Err(ApiError::BadRequest("no namespace on request".to_owned()));
     }
-    let rules = call.access.authorizer.rules(&call.user, &namespace).await;
+    let rules = request.access.authorizer.rules(&request.user, &namespace).await;
     let resources: Vec<Value> = rules
         .resource_rules
         .into_iter()

@@ -1,5 +1,5 @@
-//! The scale of an object: a view of it that is read and written as an `autoscaling/v1` Scale of its own (upstream: the
-//! `ScaleREST` of each kind). Who sets the replicas through it owns them in the object.
+//! The `scale` subresource: a view of an object that is read and written as an `autoscaling/v1` Scale (upstream: the
+//! `ScaleREST` of each kind). The manager that sets the replicas of a scale owns them in the object.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
-use super::patch::Prepared;
-use super::subresource::answer;
+use super::patch::PatchRequest;
+use super::subresource::respond_typed;
 use super::update::{GuaranteedUpdate, ValidationRules};
 use crate::context::RequestContext;
 use crate::conversion::VersionView;
@@ -28,111 +28,113 @@ use crate::represent::from_hub;
 use crate::request::negotiate;
 use crate::request::query::{WriteOptions, Writing};
 
-/// The scale of one object, and a request for it.
-pub(crate) struct Scale<'a> {
-    pub(crate) call: &'a RequestContext,
+/// A request for the scale of one object.
+pub(crate) struct ScaleRequest<'a> {
+    pub(crate) request: &'a RequestContext,
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) paths: &'a ScalePaths,
-    /// What a scale is.
+    /// The kind of a scale.
     pub(crate) expected: ExpectedKind<'a>,
 }
 
-impl Scale<'_> {
-    /// Answers a request.
+impl ScaleRequest<'_> {
+    /// Handles the request.
     ///
     /// # Errors
-    /// There is no such object, or what is asked for is refused.
+    /// Returns an error if the object does not exist or the request is rejected.
     pub(crate) async fn respond(&self, verb: Verb) -> Result<Response, ApiError> {
         match verb {
             Verb::Get => {
-                self.call.cluster.catch_up().await?;
-                self.show(&find(self.call, self.resource)?).await
+                self.request.cluster.catch_up().await?;
+                self.respond_with_scale(&find(self.request, self.resource)?).await
             }
-            Verb::Update => self.replace().await,
+            Verb::Update => self.update().await,
             Verb::Patch => self.patch().await,
             _ => Err(ApiError::MethodNotAllowed),
         }
     }
 
-    async fn replace(&self) -> Result<Response, ApiError> {
-        let Self { call, resource, expected, .. } = self;
-        let body = call.body().await?;
-        let options = WriteOptions::read(&call.query, Writing::Update)?;
-        let encoding = negotiate::input(&call.headers, call.endpoint())?;
-        let mut wanted = decode(call, &body, encoding, expected, options.field_validation)?;
-        let change = GuaranteedUpdate::of(call, resource, &options);
-        metadata::ensure_namespace(&mut wanted, resource, &change.namespace)?;
-        metadata::ensure_name(&wanted, &change.name, &change.namespace)?;
-        let ownership = ManagedFieldsUpdater::of(call, expected, &options);
-        self.change(change, |scale| {
-            let mut wanted = wanted.clone();
-            ownership.update(scale, &mut wanted);
-            Ok(wanted)
+    async fn update(&self) -> Result<Response, ApiError> {
+        let Self { request, resource, expected, .. } = self;
+        let body = request.body().await?;
+        let options = WriteOptions::read(&request.query, Writing::Update)?;
+        let encoding = negotiate::input(&request.headers, request.endpoint())?;
+        let mut sent = decode(request, &body, encoding, expected, options.field_validation)?;
+        let update = GuaranteedUpdate::for_request(request, resource, &options);
+        metadata::ensure_namespace(&mut sent, resource, &update.namespace)?;
+        metadata::check_name(&sent, &update.name, &update.namespace)?;
+        let managed_fields = ManagedFieldsUpdater::for_request(request, expected, &options);
+        self.update_object(update, |live| {
+            let mut scale = sent.clone();
+            managed_fields.update(live, &mut scale);
+            Ok(scale)
         })
         .await
     }
 
     async fn patch(&self) -> Result<Response, ApiError> {
-        let Self { call, resource, expected, .. } = self;
-        let prepared = Prepared::read(call, resource).await?;
-        let ownership = ManagedFieldsUpdater::of(call, expected, &prepared.options);
-        let change = prepared.change(call, resource);
-        let (name, namespace) = (change.name.clone(), change.namespace.clone());
-        self.change(change, |scale| {
-            let mut wanted = prepared.apply(call, expected, &ownership, scale)?;
-            metadata::ensure_namespace(&mut wanted, resource, &namespace)?;
-            metadata::ensure_name(&wanted, &name, &namespace)?;
-            Ok(wanted)
+        let Self { request, resource, expected, .. } = self;
+        let patch_request = PatchRequest::read(request, resource).await?;
+        let managed_fields = ManagedFieldsUpdater::for_request(request, expected, &patch_request.options);
+        let update = patch_request.guaranteed_update(request, resource);
+        let (name, namespace) = (update.name.clone(), update.namespace.clone());
+        self.update_object(update, |live| {
+            let mut scale = patch_request.apply(request, expected, &managed_fields, live)?;
+            metadata::ensure_namespace(&mut scale, resource, &namespace)?;
+            metadata::check_name(&scale, &name, &namespace)?;
+            Ok(scale)
         })
         .await
     }
 
-    /// Changes the object as a change of its scale says, and answers with the scale.
-    async fn change(
+    /// Updates the object from an update of its scale, and responds with the new scale. `compute` returns the new scale
+    /// for the current one.
+    async fn update_object(
         &self,
-        change: GuaranteedUpdate<'_>,
-        wanted: impl Fn(&Value) -> Result<Value, ApiError>,
+        update: GuaranteedUpdate<'_>,
+        compute: impl Fn(&Value) -> Result<Value, ApiError>,
     ) -> Result<Response, ApiError> {
-        let registry = self.call.cluster.registry();
-        let change = GuaranteedUpdate { rules: ValidationRules::Object, ..change };
-        let updated = change.run(|object| {
-            let mut scale = self.of(object)?;
-            let paths = |version: &str| replicas_path(&registry, self.resource, version);
-            let owners = object.items_at(&MANAGED_FIELDS);
-            let unread = |error| ApiError::Unclassified(format!("{error}"));
-            scale.set_at(&MANAGED_FIELDS, to_scale(owners, &paths).map_err(unread)?);
-            let wanted = wanted(&scale)?;
-            let mut changed = self.written(object, &wanted)?;
+        let registry = self.request.cluster.registry();
+        let update = GuaranteedUpdate { rules: ValidationRules::Object, ..update };
+        let updated = update.run(|object| {
+            let mut live = self.scale_of(object)?;
+            let replicas_path_at = |version: &str| replicas_path(&registry, self.resource, version);
+            let entries = object.items_at(&MANAGED_FIELDS);
+            let unclassified = |error| ApiError::Unclassified(format!("{error}"));
+            live.set_at(&MANAGED_FIELDS, to_scale(entries, &replicas_path_at).map_err(unclassified)?);
+            let scale = compute(&live)?;
+            let mut object = self.with_replicas(object, &scale)?;
             let version = self.resource.group_version().to_string();
-            let owners = from_scale(owners, wanted.items_at(&MANAGED_FIELDS), &version, &paths).map_err(unread)?;
-            changed.set_at(&MANAGED_FIELDS, owners);
-            Ok(changed)
+            let entries = from_scale(entries, scale.items_at(&MANAGED_FIELDS), &version, &replicas_path_at);
+            object.set_at(&MANAGED_FIELDS, entries.map_err(unclassified)?);
+            Ok(object)
         });
-        self.show(&updated.await?).await
+        self.respond_with_scale(&updated.await?).await
     }
 
-    /// The object with the replicas that a scale asks for.
-    fn written(&self, object: &Value, wanted: &Value) -> Result<Value, ApiError> {
-        check_scale_uid(object, wanted, &self.resource.group_resource())?;
+    /// The object with the replicas of a scale.
+    fn with_replicas(&self, object: &Value, scale: &Value) -> Result<Value, ApiError> {
+        check_scale_uid(object, scale, &self.resource.group_resource())?;
         let mut object = object.clone();
-        let errors = apply_scale(&mut object, wanted, self.paths);
+        let errors = apply_scale(&mut object, scale, self.paths);
         if errors.is_empty() {
             return Ok(object);
         }
         let GroupVersion { group, version } = self.expected.group_version.clone();
         let kind = GroupVersionKind::new(group, version, self.expected.kind);
-        Err(ApiError::Invalid { kind, name: wanted.name().into(), errors })
+        Err(ApiError::Invalid { kind, name: scale.name().into(), errors })
     }
 
-    /// Answers with the scale of a stored object.
-    async fn show(&self, object: &Arc<Object>) -> Result<Response, ApiError> {
-        let cluster = &self.call.cluster;
+    /// Responds with the scale of a stored object.
+    async fn respond_with_scale(&self, object: &Arc<Object>) -> Result<Response, ApiError> {
+        let cluster = &self.request.cluster;
         let object = VersionView::of(cluster, &cluster.hub(self.resource)).tree(object).await?;
-        let scale = self.of(&from_hub(self.resource, object))?;
-        answer(self.call, StatusCode::OK, &scale, self.expected.schema)
+        let scale = self.scale_of(&from_hub(self.resource, object))?;
+        respond_typed(self.request, StatusCode::OK, &scale, self.expected.schema)
     }
 
-    fn of(&self, object: &Value) -> Result<Value, ApiError> {
+    /// The scale of an object at the request's version.
+    fn scale_of(&self, object: &Value) -> Result<Value, ApiError> {
         scale_of(object, self.paths).map_err(|error| match error {
             ScaleError::NoReplicas(_) => ApiError::Internal(error.to_string()),
             ScaleError::Malformed(text) => ApiError::BadRequest(text),
@@ -140,11 +142,12 @@ impl Scale<'_> {
     }
 }
 
-/// The path of the replicas at a version of a resource; empty if that has no scale, `None` if there is no such version.
+/// The path of the replicas at a version of a resource: empty if that version has no scale, `None` if it does not
+/// exist.
 fn replicas_path(registry: &Registry, resource: &Resource, version: &str) -> Option<Vec<PathElement>> {
     let GroupVersion { group, version } = GroupVersion::parse(version)?;
-    let of_version = registry.resource(&group, &version, &resource.plural)?;
-    let path = of_version.subresource("scale").map(|scale| match &scale.role {
+    let resource = registry.resource(&group, &version, &resource.plural)?;
+    let path = resource.subresource("scale").map(|scale| match &scale.role {
         SubresourceRole::Scale(paths) => paths.replicas.iter().map(|key| PathElement::field(key)).collect(),
         _ => Vec::new(),
     });

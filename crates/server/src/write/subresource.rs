@@ -1,4 +1,5 @@
-//! Subresources: those that show and write the object itself (`status`), the `Scale` view of it, and actions on it.
+//! Requests for subresources: those that read and write the object itself (`status`), `scale`, and actions on the
+//! object.
 
 use std::sync::Arc;
 
@@ -7,11 +8,11 @@ use pintle_registry::{ApiError, Resource, Subresource, SubresourceRole, Verb};
 use pintle_schema::Schema;
 use pintle_value::Value;
 
-use super::action::act;
+use super::action::run_action;
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
 use super::patch::patch;
-use super::scale::Scale;
+use super::scale::ScaleRequest;
 use super::update::update;
 use crate::context::RequestContext;
 use crate::http::Response;
@@ -22,22 +23,22 @@ use crate::represent::respond;
 use crate::request::negotiate;
 use crate::request::query::{WriteOptions, Writing};
 
-/// Answers a request for a subresource.
+/// Handles a request for a subresource.
 pub(crate) async fn subresource(
-    call: &RequestContext,
+    request: &RequestContext,
     resource: &Arc<Resource>,
     subresource: &Subresource,
     verb: Verb,
 ) -> Result<Response, ApiError> {
     if subresource.role == SubresourceRole::Object {
         return match verb {
-            Verb::Get => get(call, resource).await,
-            Verb::Update => update(call, resource).await,
-            Verb::Patch => patch(call, resource).await,
+            Verb::Get => get(request, resource).await,
+            Verb::Update => update(request, resource).await,
+            Verb::Patch => patch(request, resource).await,
             _ => Err(ApiError::MethodNotAllowed),
         };
     }
-    let schema = call
+    let schema = request
         .cluster
         .catalog
         .kind_schema(&subresource.kind.group, &subresource.kind.version, &subresource.kind.kind)
@@ -45,35 +46,37 @@ pub(crate) async fn subresource(
     let (group_version, kind) = (subresource.kind.group_version(), &subresource.kind.kind);
     let expected = ExpectedKind::of_type(group_version, kind, &schema);
     match (&subresource.role, verb) {
-        (SubresourceRole::Scale(paths), verb) => Scale { call, resource, paths, expected }.respond(verb).await,
+        (SubresourceRole::Scale(paths), verb) => {
+            ScaleRequest { request, resource, paths, expected }.respond(verb).await
+        }
         (SubresourceRole::Action(action), Verb::Create) => {
-            let encoding = negotiate::input(&call.headers, call.endpoint())?;
-            let body = call.body().await?;
-            let options = WriteOptions::read(&call.query, Writing::Create)?;
-            let mut object = decode(call, &body, encoding, &expected, options.field_validation)?;
-            metadata::ensure_namespace(&mut object, resource, &call.info.namespace)?;
+            let encoding = negotiate::input(&request.headers, request.endpoint())?;
+            let body = request.body().await?;
+            let options = WriteOptions::read(&request.query, Writing::Create)?;
+            let mut object = decode(request, &body, encoding, &expected, options.field_validation)?;
+            metadata::ensure_namespace(&mut object, resource, &request.info.namespace)?;
             if object.name().is_empty() {
-                object.set_at(&["metadata", "name"], call.info.name.clone());
+                object.set_at(&["metadata", "name"], request.info.name.clone());
             }
-            if object.name() != call.info.name {
+            if object.name() != request.info.name {
                 let kind = &subresource.kind.kind;
                 return Err(ApiError::BadRequest(format!("name in URL does not match name in {kind} object")));
             }
-            ManagedFieldsUpdater::of(call, &expected, &options).create(&mut object);
-            act(call, resource, *action, object, &options).await
+            ManagedFieldsUpdater::for_request(request, &expected, &options).create(&mut object);
+            run_action(request, resource, *action, object, &options).await
         }
         _ => Err(ApiError::MethodNotAllowed),
     }
 }
 
-/// An object of a kind as an answer.
-pub(crate) fn answer(
-    call: &RequestContext,
+/// Responds with an object that is encoded by a schema.
+pub(crate) fn respond_typed(
+    request: &RequestContext,
     code: StatusCode,
     value: &Value,
     schema: &Schema,
 ) -> Result<Response, ApiError> {
-    let accepted = negotiate::output(&call.headers, &call.query, call.endpoint())?;
+    let accepted = negotiate::output(&request.headers, &request.query, request.endpoint())?;
     let bytes = encode(value, Shape::Typed(&schema.types, schema.root), accepted.encoding, accepted.pretty);
     Ok(respond(code, accepted.encoding, bytes))
 }

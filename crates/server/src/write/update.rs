@@ -1,5 +1,5 @@
-//! Update, and the guaranteed-update loop that every change of an object goes through (upstream: `registry/generic/registry`,
-//! `Store.Update`; `storage.GuaranteedUpdate`).
+//! Updates, and the guaranteed-update loop that every change of an object goes through (upstream:
+//! `registry/generic/registry`, `Store.Update`; `storage.GuaranteedUpdate`).
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::allocation::Allocated;
-use super::commit::{CommitOutcome, as_cached, at, commit};
+use super::commit::{CommitOutcome, cached_object, commit, compare_revision};
 use super::create::CreateOperation;
 use super::internal_client::InternalClient;
-use super::managed_fields::{ManagedFieldsUpdater, differs_in_time_alone};
+use super::managed_fields::{ManagedFieldsUpdater, differs_only_in_times};
 use super::metadata;
-use super::validate::{Rules, validate_and_admit};
+use super::validate::{ApplicableRules, validate_and_admit};
 use super::writer::Writer;
 use crate::cluster::{check_key, object_key};
 use crate::context::RequestContext;
@@ -29,34 +29,34 @@ use crate::request::negotiate;
 use crate::request::query::{WriteOptions, Writing};
 
 /// Handles an update request.
-pub(crate) async fn update(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    let format = ResponseFormat::negotiate(call, resource, false)?;
-    let body = call.body().await?;
-    let options = WriteOptions::read(&call.query, Writing::Update)?;
-    // Upstream checks the options before the media type; for a create it is the other way around.
-    let encoding = negotiate::input(&call.headers, model(resource).endpoint(call.endpoint()))?;
+pub(crate) async fn update(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let format = ResponseFormat::negotiate(request, resource, false)?;
+    let body = request.body().await?;
+    let options = WriteOptions::read(&request.query, Writing::Update)?;
+    // Upstream checks the options before the media type; for a create, the other way around.
+    let encoding = negotiate::input(&request.headers, model(resource).endpoint(request.endpoint()))?;
     let expected = ExpectedKind::of(resource);
-    let mut object = decode(call, &body, encoding, &expected, options.field_validation)?;
-    let update = GuaranteedUpdate::of(call, resource, &options);
+    let mut object = decode(request, &body, encoding, &expected, options.field_validation)?;
+    let update = GuaranteedUpdate::for_request(request, resource, &options);
     metadata::ensure_namespace(&mut object, resource, &update.namespace)?;
-    metadata::ensure_name(&object, &update.name, &update.namespace)?;
+    metadata::check_name(&object, &update.name, &update.namespace)?;
     expected.default(&mut object);
-    metadata::deduplicate_owners(&mut object, &call.recorder, false);
-    let managed_fields = ManagedFieldsUpdater::of(call, &expected, &options);
+    metadata::dedup_owner_references(&mut object, &request.recorder, false);
+    let managed_fields = ManagedFieldsUpdater::for_request(request, &expected, &options);
     let compute = |live: &Value| {
         let mut object = object.clone();
         managed_fields.update(live, &mut object);
         Ok(object)
     };
-    if resource.strategy.allow_create_on_update() && call.info.subresource.is_empty() {
-        let (code, stored) = update.run_or_create(call, || managed_fields.nothing(), compute).await?;
+    if resource.strategy.allow_create_on_update() && request.info.subresource.is_empty() {
+        let (code, stored) = update.run_or_create(request, || managed_fields.empty_object(), compute).await?;
         return format.answer(code, &stored).await;
     }
     format.answer(StatusCode::OK, &update.run(compute).await?).await
 }
 
-/// A change of one object, for a client or for the server itself. It is computed anew whenever somebody else writes the
-/// object in between.
+/// An update of one object, for a client or for the server itself. The new object is computed again after each conflict
+/// with another write.
 pub(crate) struct GuaranteedUpdate<'a> {
     pub(crate) writer: Writer<'a>,
     pub(crate) resource: &'a Arc<Resource>,
@@ -64,26 +64,26 @@ pub(crate) struct GuaranteedUpdate<'a> {
     pub(crate) name: String,
     /// The subresource that is written, or empty.
     pub(crate) subresource: &'a str,
-    /// Whose rules the change is validated by.
+    /// Which rules validate the update.
     pub(crate) rules: ValidationRules,
-    /// A uid in the new object has to be the stored one's; otherwise the update is a conflict.
+    /// A uid in the new object must equal the uid of the stored one; otherwise the update is a conflict.
     pub(crate) uid_is_precondition: bool,
-    /// The object is read at the version that it is stored at: the caller changes only its metadata.
+    /// The object is read at the version that it is stored at, because the caller changes only its metadata.
     pub(crate) as_stored: bool,
 }
 
-/// Whose rules a change is validated by.
+/// Which rules validate an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValidationRules {
-    /// Those of the object itself, also for subresources that are a view of it (`scale`).
+    /// The rules of the object itself, also for subresources that are a view of it (`scale`).
     Object,
-    /// Those of the subresource.
+    /// The rules of the subresource.
     Subresource,
-    /// None: the object is valid by the way it is computed (`binding`).
+    /// None, because the computed object is valid by construction (`binding`).
     None,
 }
 
-/// The strategy of a change that needs no validation.
+/// The strategy of an update that needs no validation.
 struct NoValidation;
 
 impl SubresourceStrategy for NoValidation {
@@ -91,23 +91,27 @@ impl SubresourceStrategy for NoValidation {
 }
 
 impl<'a> GuaranteedUpdate<'a> {
-    /// The change that a request asks for.
-    pub(crate) fn of(call: &'a RequestContext, resource: &'a Arc<Resource>, options: &'a WriteOptions) -> Self {
+    /// The update that a request makes.
+    pub(crate) fn for_request(
+        request: &'a RequestContext,
+        resource: &'a Arc<Resource>,
+        options: &'a WriteOptions,
+    ) -> Self {
         let rules =
-            if call.info.subresource.is_empty() { ValidationRules::Object } else { ValidationRules::Subresource };
+            if request.info.subresource.is_empty() { ValidationRules::Object } else { ValidationRules::Subresource };
         Self {
-            subresource: &call.info.subresource,
+            subresource: &request.info.subresource,
             rules,
-            ..Self::by(
-                Writer::of(call, options, options.dry_run),
+            ..Self::new(
+                Writer::for_request(request, options, options.dry_run),
                 resource,
-                (call.namespace_of(resource), &call.info.name),
+                (request.namespace_of(resource), &request.info.name),
             )
         }
     }
 
-    /// A writer's change of an object, by the object's own rules.
-    pub(crate) fn by(writer: Writer<'a>, resource: &'a Arc<Resource>, (namespace, name): (&str, &str)) -> Self {
+    /// An update of an object by a writer, validated by the rules of the object itself.
+    pub(crate) fn new(writer: Writer<'a>, resource: &'a Arc<Resource>, (namespace, name): (&str, &str)) -> Self {
         Self {
             writer,
             resource,
@@ -120,7 +124,7 @@ impl<'a> GuaranteedUpdate<'a> {
         }
     }
 
-    /// How stored objects are seen at the hub version.
+    /// The view that converts stored objects to the hub version.
     pub(crate) fn view(&self, hub: &Arc<Resource>) -> VersionView {
         let cluster = self.writer.cluster;
         if self.as_stored { VersionView::as_stored(cluster, hub) } else { VersionView::of(cluster, hub) }
@@ -130,18 +134,18 @@ impl<'a> GuaranteedUpdate<'a> {
         object_key(&self.namespace, &self.name)
     }
 
-    /// The stored object. The inner error is that of a corrupt object.
+    /// Reads the stored object. The inner error is that of a corrupt object.
     ///
     /// # Errors
-    /// The resource stores no objects.
+    /// Returns an error if the resource stores no objects.
     pub(crate) fn read(&self) -> Result<Result<Option<Arc<Object>>, CorruptObject>, ApiError> {
         Ok(self.writer.cluster.watch_cache(self.resource)?.read(&self.key()))
     }
 
-    /// The stored object, to be changed.
+    /// Reads the stored object for an update.
     ///
     /// # Errors
-    /// It is corrupt.
+    /// Returns an error if the object is corrupt.
     pub(crate) fn current(&self) -> Result<Option<Arc<Object>>, ApiError> {
         self.read()?.map_err(|corrupt| self.writer.cluster.unchangeable(&corrupt))
     }
@@ -150,12 +154,12 @@ impl<'a> GuaranteedUpdate<'a> {
         ApiError::NotFound { resource: self.resource.group_resource(), name: self.name.as_str().into() }
     }
 
-    /// Changes the object. `compute` returns the new object for the stored one, both at the request's version; it is called
-    /// again after each conflict. Returns the object afterwards or, if the change removed its last finalizer, the last
-    /// state of the deleted object.
+    /// Updates the object. `compute` returns the new object for the stored one, both at the request's version. It is
+    /// called again after each conflict. Returns the updated object or, if the update removed the last finalizer, the
+    /// last state of the deleted object.
     ///
     /// # Errors
-    /// The object does not exist, or the change is refused.
+    /// Returns an error if the object does not exist or the update is rejected.
     pub(crate) async fn run(
         &self,
         mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
@@ -170,20 +174,20 @@ impl<'a> GuaranteedUpdate<'a> {
         }
     }
 
-    /// Changes the object or, if it does not exist, creates what `compute` returns for `nothing`. The status code tells
-    /// which.
+    /// Updates the object or, if it does not exist, creates what `compute` returns for the empty object. The status
+    /// code tells which of the two was done.
     ///
     /// # Errors
-    /// The change or the creation is refused.
+    /// Returns an error if the update or the create is rejected.
     pub(crate) async fn run_or_create(
         &self,
-        call: &RequestContext,
-        nothing: impl Fn() -> Value,
+        request: &RequestContext,
+        empty_object: impl Fn() -> Value,
         mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
     ) -> Result<(StatusCode, Arc<Object>), ApiError> {
         check_key(&self.name)?;
         self.writer.cluster.catch_up().await?;
-        // Somebody else may create or delete the object in between; then the other branch runs.
+        // Another client may create or delete the object in between. Then the other branch runs.
         loop {
             if self.current()?.is_some() {
                 match self.run(&mut compute).await {
@@ -191,16 +195,16 @@ impl<'a> GuaranteedUpdate<'a> {
                     updated => return Ok((StatusCode::OK, updated?)),
                 }
             }
-            match self.create_instead(call, compute(&nothing())?).await {
+            match self.create_instead(request, compute(&empty_object())?).await {
                 Err(ApiError::AlreadyExists { .. }) => {}
                 created => return Ok((StatusCode::CREATED, created?)),
             }
         }
     }
 
-    /// Creates the object that does not exist. It may have a resourceVersion, which is ignored, but no uid.
-    async fn create_instead(&self, call: &RequestContext, mut object: Value) -> Result<Arc<Object>, ApiError> {
-        call.authorize("create").await?;
+    /// Creates the object that does not exist. A resourceVersion is ignored; a uid is a conflict.
+    async fn create_instead(&self, request: &RequestContext, mut object: Value) -> Result<Arc<Object>, ApiError> {
+        request.authorize("create").await?;
         if self.uid_is_precondition {
             self.check_uid(&object, "")?;
         }
@@ -208,7 +212,7 @@ impl<'a> GuaranteedUpdate<'a> {
         CreateOperation { writer: self.writer.clone(), resource: self.resource }.run(object).await
     }
 
-    /// One attempt; `None` after a conflict.
+    /// Makes one attempt. Returns `None` after a conflict.
     async fn attempt(
         &self,
         current: &Arc<Object>,
@@ -225,25 +229,27 @@ impl<'a> GuaranteedUpdate<'a> {
         if self.uid_is_precondition {
             self.check_uid(&object, old.uid())?;
         }
-        let wanted = metadata::revision(&object).map_err(ApiError::Unclassified)?;
-        match wanted {
+        let expected = metadata::parse_resource_version(&object).map_err(ApiError::Unclassified)?;
+        match expected {
             None if !resource.strategy.allow_unconditional_update() => {
-                return Err(metadata::version_required(resource, &self.name));
+                return Err(metadata::resource_version_required(resource, &self.name));
             }
-            Some(revision) if revision != current.revision => return Err(metadata::modified(resource, &self.name)),
+            Some(revision) if revision != current.revision => {
+                return Err(metadata::optimistic_lock_conflict(resource, &self.name));
+            }
             _ => {}
         }
-        // An update without a resourceVersion is one of the newest state.
+        // An update without a resourceVersion applies to the current revision.
         object.set_at(&["metadata", "resourceVersion"], current.revision.to_string());
         let client = InternalClient(cluster.clone());
         let plugins = writer.plugins();
         let target = (self.subresource, &*self.namespace, &*self.name);
         let attributes = writer.attributes(AdmissionOperation::Update, resource, target, Some(old_view), &client);
-        metadata::keep_system_fields(&mut object, &old);
+        metadata::preserve_system_fields(&mut object, &old);
         plugins.mutate(&attributes, &mut object).await?;
-        metadata::deduplicate_owners(&mut object, writer.recorder, true);
+        metadata::dedup_owner_references(&mut object, writer.recorder, true);
         let mut object = to_hub(resource, &hub, object);
-        let rules = Rules { resource, hub: &hub, subresource: self.subresource_strategy(&hub)? };
+        let rules = ApplicableRules { resource, hub: &hub, subresource: self.subresource_strategy(&hub)? };
         match rules.subresource {
             Some(subresource) => subresource.prepare_for_update(context, &mut object, &old),
             None => hub.strategy.prepare_for_update(context, &mut object, &old),
@@ -257,14 +263,15 @@ impl<'a> GuaranteedUpdate<'a> {
         }
         .await;
         allocated.finish(&client, matches!(&result, Ok(Some(_))) && !context.dry_run).await;
-        // After a conflict, the next attempt finds out whether the update was meant for that revision only. The
-        // resourceVersion of a patched object is that of the object that was patched, so it never is a precondition.
+        // After a conflict, the next attempt checks whether the update requires that revision. A patched object has the
+        // resourceVersion of the object that was patched, so for a patch it is no precondition unless the patch sets
+        // it.
         result
     }
 
-    fn check_uid(&self, object: &Value, found: &str) -> Result<(), ApiError> {
+    fn check_uid(&self, object: &Value, stored: &str) -> Result<(), ApiError> {
         let wanted = object.uid();
-        if wanted.is_empty() || wanted == found {
+        if wanted.is_empty() || wanted == stored {
             return Ok(());
         }
         let prefix = self.resource.collection().map(|c| c.prefix.clone()).unwrap_or_default();
@@ -273,12 +280,12 @@ impl<'a> GuaranteedUpdate<'a> {
             resource: self.resource.group_resource(),
             name: self.name.as_str().into(),
             why: format!(
-                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {stored}"
             ),
         })
     }
 
-    /// The error for an object that has a uid but is to be created.
+    /// The error for an object that has a uid but does not exist.
     pub(crate) fn uid_without_object(&self, uid: &str) -> ApiError {
         ApiError::Conflict {
             resource: self.resource.group_resource(),
@@ -287,7 +294,7 @@ impl<'a> GuaranteedUpdate<'a> {
         }
     }
 
-    /// The rules of the subresource that the change goes through, unless those of the object hold.
+    /// The strategy of the subresource, or `None` if the rules of the object apply.
     fn subresource_strategy<'h>(
         &self,
         hub: &'h Arc<Resource>,
@@ -301,8 +308,8 @@ impl<'a> GuaranteedUpdate<'a> {
         }
     }
 
-    /// Stores the new object, or deletes it if the change removed what kept a terminating object alive. `None` after a
-    /// conflict.
+    /// Stores the new object, or deletes it if the update removed the last finalizer of a terminating object. Returns
+    /// `None` after a conflict.
     async fn store(
         &self,
         view: &VersionView,
@@ -314,24 +321,24 @@ impl<'a> GuaranteedUpdate<'a> {
         let (cluster, context, hub) = (self.writer.cluster, &self.writer.context, &view.hub);
         object.remove_at(&["metadata", "resourceVersion"]);
         let key = self.key();
-        if super::delete::is_final(hub, &object, old) {
-            // Nobody reads the object again, so it is not converted to its storage version.
-            let last = as_cached(&key, current.revision, view.bytes(&object))?;
+        if super::delete::should_delete_during_update(hub, &object, old) {
+            // The object is not stored again, so it is not converted to its storage version.
+            let last = cached_object(&key, current.revision, view.bytes(&object))?;
             if context.dry_run {
                 return Ok(Some(last));
             }
-            return Ok(match commit(cluster, hub, &key, at(current.revision), None).await? {
-                CommitOutcome::Done(_) => {
-                    super::delete::release(self, hub, &key, old, client).await;
+            return Ok(match commit(cluster, hub, &key, compare_revision(current.revision), None).await? {
+                CommitOutcome::Committed(_) => {
+                    super::delete::release_allocations(self, hub, &key, old, client).await;
                     Some(last)
                 }
                 CommitOutcome::Conflict => None,
             });
         }
-        // An update that changes nothing, or the times of managed fields only, is not written, unless the stored form is
-        // stale (written with an old encryption key).
+        // An update that changes nothing, or only the times of managed fields, is not written, unless the stored value is
+        // stale (encrypted with an old key).
         let is_fresh = !current.is_stale();
-        if is_fresh && differs_in_time_alone(&object, old) {
+        if is_fresh && differs_only_in_times(&object, old) {
             let mut with_old_times = object.clone();
             with_old_times.set_at(&MANAGED_FIELDS, old.at(&MANAGED_FIELDS).cloned().unwrap_or_default());
             if view.store(&with_old_times).await? == current.json {
@@ -343,10 +350,10 @@ impl<'a> GuaranteedUpdate<'a> {
             return Ok(Some(current.clone()));
         }
         if context.dry_run {
-            return as_cached(&key, current.revision, json).map(Some);
+            return cached_object(&key, current.revision, json).map(Some);
         }
-        match commit(cluster, hub, &key, at(current.revision), Some(json.clone())).await? {
-            CommitOutcome::Done(revision) => as_cached(&key, revision, json).map(Some),
+        match commit(cluster, hub, &key, compare_revision(current.revision), Some(json.clone())).await? {
+            CommitOutcome::Committed(revision) => cached_object(&key, revision, json).map(Some),
             CommitOutcome::Conflict => Ok(None),
         }
     }

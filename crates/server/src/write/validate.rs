@@ -1,5 +1,5 @@
-//! Validation and validating admission, the same for creates and updates: the metadata, the kind's strategy, rules in CEL,
-//! warnings, canonical form, and at last the plugins (upstream: `rest.BeforeCreate`, `rest.BeforeUpdate`).
+//! Validation and validating admission for creates and updates: metadata, the kind's strategy, CEL rules, warnings,
+//! canonicalization, and finally the plugins (upstream: `rest.BeforeCreate`, `rest.BeforeUpdate`).
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use pintle_value::{Errors, Value};
 use super::metadata;
 use super::writer::Writer;
 
-/// Whose rules a write is validated by.
-pub(super) struct Rules<'a> {
+/// The rules that validate a write.
+pub(super) struct ApplicableRules<'a> {
     /// The resource at the version of the request.
     pub(super) resource: &'a Arc<Resource>,
-    /// The record of the hub.
+    /// The resource at the hub version.
     pub(super) hub: &'a Arc<Resource>,
-    /// The rules of the subresource that the write goes through; `None` for those of the object itself.
+    /// The strategy of the subresource that is written; `None` for the object itself.
     pub(super) subresource: Option<&'a dyn SubresourceStrategy>,
 }
 
 /// Validates an object at the hub version, then runs the validating admission plugins. `old` is the object before an
-/// update.
+/// update, `None` for a create.
 ///
 /// # Errors
-/// The object is invalid, or a plugin refuses it.
+/// Returns an error if the object is invalid or a plugin denies it.
 pub(super) async fn validate_and_admit(
     writer: &Writer<'_>,
-    rules: &Rules<'_>,
+    rules: &ApplicableRules<'_>,
     plugins: &PluginChain,
     attributes: &AdmissionAttributes<'_>,
     object: &mut Value,
@@ -35,7 +35,7 @@ pub(super) async fn validate_and_admit(
 ) -> Result<(), ApiError> {
     let (context, hub) = (&writer.context, rules.hub);
     let errors = validate(writer, rules, object, old);
-    metadata::refuse(rules.resource, attributes.name, errors)?;
+    metadata::check_errors(rules.resource, attributes.name, errors)?;
     let warnings = match (rules.subresource, old) {
         (Some(rules), Some(old)) => rules.warnings(context, object, old),
         (_, old) => hub.strategy.warnings(context, object, old),
@@ -45,8 +45,8 @@ pub(super) async fn validate_and_admit(
     plugins.validate(attributes, object).await
 }
 
-/// All validation errors, in upstream's order.
-fn validate(writer: &Writer<'_>, rules: &Rules<'_>, object: &Value, old: Option<&Value>) -> Errors {
+/// Returns all validation errors, in upstream's order.
+fn validate(writer: &Writer<'_>, rules: &ApplicableRules<'_>, object: &Value, old: Option<&Value>) -> Errors {
     let (context, hub) = (&writer.context, rules.hub);
     let own_version = rules.resource.strategy.validates_own_version();
     let strategy: &dyn Strategy = if own_version { &*rules.resource.strategy } else { &*hub.strategy };
@@ -61,15 +61,15 @@ fn validate(writer: &Writer<'_>, rules: &Rules<'_>, object: &Value, old: Option<
         }
         Some(old) => {
             let mut errors = metadata::validate_update(object, old, hub);
-            let mut found = match rules.subresource {
+            let mut spec_errors = match rules.subresource {
                 Some(subresource) => subresource.validate_update(context, object, old),
                 None => strategy.validate_update(context, object, old),
             };
             warnings = run_expensive_validation(|budget| match rules.subresource {
-                Some(subresource) => subresource.validate_expensive(object, old, &mut found, budget),
-                None => hub.strategy.validate_expensive(object, Some(old), &mut found, budget),
+                Some(subresource) => subresource.validate_expensive(object, old, &mut spec_errors, budget),
+                None => hub.strategy.validate_expensive(object, Some(old), &mut spec_errors, budget),
             });
-            errors.append(found);
+            errors.append(spec_errors);
             errors
         }
     };
@@ -77,8 +77,8 @@ fn validate(writer: &Writer<'_>, rules: &Rules<'_>, object: &Value, old: Option<
     errors
 }
 
-/// Runs a validation whose cost depends on the object. It runs at once with a small budget. If that does not suffice, it
-/// runs again without a limit on the blocking pool, so that other requests of this thread do not wait. Returns warnings.
+/// Runs a validation whose cost depends on the object. It runs first with a small budget. If that does not suffice, it
+/// runs again without a limit in `block_in_place`, so that other tasks of this thread do not wait. Returns warnings.
 fn run_expensive_validation(mut validate: impl FnMut(CostBudget) -> Option<Vec<String>>) -> Vec<String> {
     validate(CostBudget::Limited)
         .or_else(|| tokio::task::block_in_place(|| validate(CostBudget::Unlimited)))

@@ -1,4 +1,4 @@
-//! What all writes of one request have in common: who writes, on which cluster, and what is recorded about it.
+//! The writer of a request or of the server itself: the state that all writes of one request share.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use crate::request::recorder::Recorder;
 /// Whether a write passes admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdmissionMode {
-    /// All configured plugins see it.
+    /// All configured plugins run.
     Run,
-    /// It is part of another write that was admitted already (`pods/binding` changes the pod).
+    /// No plugin runs, because the write is part of another write that was admitted (`pods/binding` changes the pod).
     Skip,
 }
 
-/// Who writes, on which cluster, and what is recorded about it.
+/// Who writes, on which cluster, with which options, and where warnings are recorded.
 #[derive(Clone)]
 pub(crate) struct Writer<'a> {
     pub(crate) cluster: &'a Arc<Cluster>,
     pub(crate) user: &'a UserInfo,
     pub(crate) context: StrategyContext,
     pub(crate) recorder: &'a Recorder,
-    /// The request's objects at other versions, as far as they were converted.
+    /// The conversions that the request has made so far.
     pub(crate) conversions: Arc<MemoizedConversions>,
     pub(crate) admission: AdmissionMode,
     pub(crate) options: &'a (dyn RequestOptions + Send + Sync),
@@ -37,19 +37,23 @@ pub(crate) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// The writer of a request.
-    pub(crate) fn of(call: &'a RequestContext, options: &'a (dyn RequestOptions + Send + Sync), dry_run: bool) -> Self {
+    pub(crate) fn for_request(
+        request: &'a RequestContext,
+        options: &'a (dyn RequestOptions + Send + Sync),
+        dry_run: bool,
+    ) -> Self {
         Self {
-            cluster: &call.cluster,
-            user: &call.user,
-            context: call.strategy_context(dry_run),
-            recorder: &call.recorder,
-            conversions: call.conversions.clone(),
+            cluster: &request.cluster,
+            user: &request.user,
+            context: request.strategy_context(dry_run),
+            recorder: &request.recorder,
+            conversions: request.conversions.clone(),
             admission: AdmissionMode::Run,
             options,
         }
     }
 
-    /// The chain that admits the writer's objects.
+    /// The admission plugins that run for this writer.
     pub(super) fn plugins(&self) -> Arc<PluginChain> {
         match self.admission {
             AdmissionMode::Run => self.cluster.admission(),
@@ -57,7 +61,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The attributes of one write.
+    /// The admission attributes of one write.
     pub(super) fn attributes<'r>(
         &'r self,
         operation: AdmissionOperation,
@@ -98,8 +102,8 @@ impl Default for InternalWriter {
 }
 
 impl InternalWriter {
-    /// The writer on a cluster. Its writes pass admission, as those of upstream's loopback client do.
-    pub(crate) fn on<'a>(&'a self, cluster: &'a Arc<Cluster>) -> Writer<'a> {
+    /// The writer for a cluster. Its writes pass admission, as the writes of upstream's loopback client do.
+    pub(crate) fn for_cluster<'a>(&'a self, cluster: &'a Arc<Cluster>) -> Writer<'a> {
         Writer {
             cluster,
             user: &self.user,

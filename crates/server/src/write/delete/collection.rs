@@ -1,4 +1,4 @@
-//! Deletion of many: for a client, and for the server itself.
+//! Deletes of many objects, for clients and for the server itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use pintle_cache::Object;
 use pintle_registry::{ApiError, DeletionPropagation, Resource};
 
-use super::{carry_out, corrupt, options, warn_of_silence};
+use super::options::delete_options;
+use super::{corrupt, delete_object, warn_about_default_propagation};
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::http::Response;
@@ -17,56 +18,57 @@ use crate::request::query::{DeleteOptions, ListOptions};
 use crate::write::update::GuaranteedUpdate;
 use crate::write::writer::{InternalWriter, Writer};
 
-/// How many objects of a collection are deleted at a time, so that they share commits.
-const DELETIONS: usize = 64;
+/// How many objects of a collection are deleted concurrently, so that they share commits.
+const MAX_CONCURRENT_DELETES: usize = 64;
 
-/// Answers a deletecollection: every selected object is deleted by itself; the answer is the list of them as they were.
-/// If the client goes away or one cannot be deleted, those that have begun come to their end and no more begin.
+/// Handles a deletecollection request. Every selected object is deleted by itself; the response is the list of the
+/// objects before the deletion. If the client disconnects or one delete fails, running deletes finish and no more
+/// start.
 pub(crate) async fn delete_collection(
-    call: &Arc<RequestContext>,
+    request: &Arc<RequestContext>,
     resource: &Arc<Resource>,
 ) -> Result<Response, ApiError> {
-    let form = ResponseFormat::negotiate(call, resource, false)?;
-    let list = ListOptions::read(&call.query)?;
-    let selection = select(call, &form, &list)?;
-    let options = Arc::new(options(call).await?);
+    let format = ResponseFormat::negotiate(request, resource, false)?;
+    let list = ListOptions::read(&request.query)?;
+    let selection = select(request, &format, &list)?;
+    let options = Arc::new(delete_options(request).await?);
     if options.ignores_read_error {
-        return Err(corrupt::not_of_many());
+        return Err(corrupt::collection_not_supported_error());
     }
-    warn_of_silence(call, resource, &options);
-    let (head, objects) = collect(&form, selection, list).await?;
-    let objects = form.view.convert_shared(objects).await?;
+    warn_about_default_propagation(request, resource, &options);
+    let (head, objects) = collect(&format, selection, list).await?;
+    let objects = format.view.convert_shared(objects).await?;
     let failed = AtomicBool::new(false);
     let failed = &failed;
     let deletions = objects.clone().into_iter().map(|object| {
-        let (call, resource, options) = (call.clone(), resource.clone(), options.clone());
+        let (request, resource, options) = (request.clone(), resource.clone(), options.clone());
         async move {
             if failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            match delete_one(call, resource, options, object).await {
-                // Someone else was faster.
+            match delete_one(request, resource, options, object).await {
+                // Another client has deleted the object.
                 Err(ApiError::NotFound { .. }) => Ok(()),
                 result => result.inspect_err(|_| failed.store(true, Ordering::Relaxed)),
             }
         }
     });
-    let results: Vec<_> = stream::iter(deletions).buffer_unordered(DELETIONS).collect().await;
+    let results: Vec<_> = stream::iter(deletions).buffer_unordered(MAX_CONCURRENT_DELETES).collect().await;
     results.into_iter().collect::<Result<(), _>>()?;
-    form.respond_list(&head, Source::objects(objects)).await
+    format.respond_list(&head, Source::objects(objects)).await
 }
 
-/// Deletes an object of a collection, in a task of its own so that it comes to its end once it has begun.
+/// Deletes an object of a collection in a task of its own, so that the delete finishes even if the client disconnects.
 async fn delete_one(
-    call: Arc<RequestContext>,
+    request: Arc<RequestContext>,
     resource: Arc<Resource>,
     options: Arc<DeleteOptions>,
     object: Arc<Object>,
 ) -> Result<(), ApiError> {
     let deletion = tokio::spawn(async move {
-        let writer = Writer::of(&call, &*options, options.dry_run);
-        let update = GuaranteedUpdate::by(writer, &resource, (object.namespace(), object.name()));
-        carry_out(&update, &options).await.map(drop)
+        let writer = Writer::for_request(&request, &*options, options.dry_run);
+        let update = GuaranteedUpdate::new(writer, &resource, (object.namespace(), object.name()));
+        delete_object(&update, &options).await.map(drop)
     });
     deletion.await.unwrap_or_else(|error| {
         tracing::error!(%error, "Delete task panicked");
@@ -74,8 +76,7 @@ async fn delete_one(
     })
 }
 
-/// Deletes all objects of a collection that are there now in a namespace, as the server itself. What depends on them does
-/// not keep them.
+/// Deletes all current objects of a collection in a namespace, as the server itself, with background propagation.
 pub(crate) async fn delete_all(
     cluster: &Arc<Cluster>,
     resource: &Arc<Resource>,
@@ -84,8 +85,7 @@ pub(crate) async fn delete_all(
     delete_each(cluster, resource, namespace, Some(DeletionPropagation::Background)).await
 }
 
-/// Deletes all objects of a kind that are there now, as the server itself. Their finalizers say what becomes of those that
-/// depend on them, as where a client says nothing.
+/// Deletes all current objects of a kind, as the server itself, with the default propagation policy.
 pub(crate) async fn delete_kind(cluster: &Arc<Cluster>, resource: &Arc<Resource>) -> Result<(), ApiError> {
     delete_each(cluster, resource, "", None).await
 }
@@ -108,13 +108,13 @@ async fn delete_each(
             }
         }
     });
-    stream::iter(deletions).buffer_unordered(DELETIONS).try_collect().await
+    stream::iter(deletions).buffer_unordered(MAX_CONCURRENT_DELETES).try_collect().await
 }
 
 /// Deletes one object as the server itself.
 ///
 /// # Errors
-/// The object does not exist, does not fulfil the preconditions, or must not be deleted.
+/// Returns an error if the object does not exist, fails the preconditions, or must not be deleted.
 pub(crate) async fn delete_internally(
     cluster: &Arc<Cluster>,
     hub: &Arc<Resource>,
@@ -122,8 +122,8 @@ pub(crate) async fn delete_internally(
     options: &DeleteOptions,
 ) -> Result<(), ApiError> {
     let writer = InternalWriter::default();
-    let writer = Writer { options, ..writer.on(cluster) };
-    // Objects that nobody can convert any more must remain deletable.
-    let update = GuaranteedUpdate { as_stored: true, ..GuaranteedUpdate::by(writer, hub, target) };
-    carry_out(&update, options).await.map(drop)
+    let writer = Writer { options, ..writer.for_cluster(cluster) };
+    // Objects must remain deletable if their conversion webhook fails.
+    let update = GuaranteedUpdate { as_stored: true, ..GuaranteedUpdate::new(writer, hub, target) };
+    delete_object(&update, options).await.map(drop)
 }

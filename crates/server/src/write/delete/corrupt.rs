@@ -1,4 +1,4 @@
-//! Deletion of what cannot be read: without a look at its finalizers, and only by those who may (KEP-3926; upstream:
+//! Deletes of corrupt objects, which ignore finalizers and need a permission of their own (KEP-3926; upstream:
 //! `registry/generic/registry/corrupt_obj_deleter.go`).
 
 use std::sync::Arc;
@@ -12,48 +12,48 @@ use crate::context::RequestContext;
 use crate::http::Response;
 use crate::represent::{ResponseFormat, done};
 use crate::request::query::UNSAFE;
-use crate::write::commit::{CommitOutcome, at, commit};
+use crate::write::commit::{CommitOutcome, commit, compare_revision};
 
-/// The verb that is needed beside `delete`.
-const VERB: &str = "unsafe-delete-ignore-read-errors";
+/// The verb that the client must be authorized for, beside `delete`.
+const UNSAFE_DELETE_VERB: &str = "unsafe-delete-ignore-read-errors";
 
-/// Deletes an object that cannot be read, for a client who says so.
-pub(super) async fn delete(
-    call: &RequestContext,
+/// Deletes a corrupt object, for a request with `ignoreStoreReadErrorWithClusterBreakingPotential`.
+pub(super) async fn delete_corrupt_object(
+    request: &RequestContext,
     resource: &Arc<Resource>,
-    form: &ResponseFormat,
+    format: &ResponseFormat,
 ) -> Result<Response, ApiError> {
-    authorize(call).await?;
-    let (cluster, name) = (&call.cluster, &call.info.name);
+    authorize(request).await?;
+    let (cluster, name) = (&request.cluster, &request.info.name);
     check_key(name)?;
     cluster.catch_up().await?;
     let hub = cluster.hub(resource);
-    let key = object_key(call.namespace_of(resource), name);
-    // Others may write it meanwhile; if it can be read then, it is theirs.
+    let key = object_key(request.namespace_of(resource), name);
+    // Another client may write the object in between. If it is readable then, it is not deleted.
     loop {
-        let Err(corrupt) = cluster.watch_cache(&hub)?.read(&key) else { return Err(readable(resource, name)) };
-        match commit(cluster, &hub, &key, at(corrupt.revision), None).await? {
-            CommitOutcome::Done(_) => break,
+        let Err(corrupt) = cluster.watch_cache(&hub)?.read(&key) else { return Err(not_corrupt_error(resource, name)) };
+        match commit(cluster, &hub, &key, compare_revision(corrupt.revision), None).await? {
+            CommitOutcome::Committed(_) => break,
             CommitOutcome::Conflict => {}
         }
     }
     tracing::warn!(resource = %resource.group_resource(), %key, "Deleted a corrupt object");
     let details = object! { "name": name.as_str(), "kind": resource.kind.as_str() };
-    Ok(done(call, form, StatusCode::OK, details))
+    Ok(done(request, format, StatusCode::OK, details))
 }
 
-async fn authorize(call: &RequestContext) -> Result<(), ApiError> {
-    call.authorize(VERB).await.map_err(|error| match error {
+async fn authorize(request: &RequestContext) -> Result<(), ApiError> {
+    request.authorize(UNSAFE_DELETE_VERB).await.map_err(|error| match error {
         ApiError::Forbidden { resource, name, why, causes } => {
-            let why = format!("not permitted to do \"{VERB}\", reason: {why}");
+            let why = format!("not permitted to do \"{UNSAFE_DELETE_VERB}\", reason: {why}");
             ApiError::Forbidden { resource, name, why, causes }
         }
         other => other,
     })
 }
 
-/// The error of what can be read, or is not there. Upstream names the resource, not the kind.
-fn readable(resource: &Resource, name: &str) -> ApiError {
+/// The error for an object that is readable or does not exist. Upstream puts the resource in the place of the kind.
+fn not_corrupt_error(resource: &Resource, name: &str) -> ApiError {
     let mut errors = Errors::new();
     errors.invalid(
         &FieldPath::new(UNSAFE),
@@ -64,8 +64,8 @@ fn readable(resource: &Resource, name: &str) -> ApiError {
     ApiError::Invalid { kind, name: name.into(), errors }
 }
 
-/// The error of who asks for this of many.
-pub(super) fn not_of_many() -> ApiError {
+/// The error for a deletecollection with this option.
+pub(super) fn collection_not_supported_error() -> ApiError {
     let mut errors = Errors::new();
     let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
     errors.invalid(&FieldPath::new(UNSAFE), true, why);

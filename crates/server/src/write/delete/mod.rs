@@ -1,9 +1,9 @@
-//! Delete: at once, or in two steps where a grace period, finalizers or the kind say so (upstream:
+//! Deletes: immediately, or in two steps because of a grace period, finalizers or the kind's strategy (upstream:
 //! `registry/rest/delete.go`, `registry/generic/registry/store.go`).
 
 mod collection;
 mod corrupt;
-mod dependents;
+mod gc_finalizers;
 mod grace;
 mod options;
 
@@ -16,12 +16,12 @@ use http::StatusCode;
 use pintle_admission::AdmissionOperation;
 use pintle_cache::Object;
 use pintle_registry::{ApiError, GroupResource, Resource, WriteOperation};
-use pintle_value::{Object as Members, Value};
+use pintle_value::{Object as JsonObject, Value};
 
-use self::grace::Grace;
-use self::options::options;
+use self::grace::GracePeriod;
+use self::options::delete_options;
 use super::allocation::Allocated;
-use super::commit::{CommitOutcome, as_cached, at, commit};
+use super::commit::{CommitOutcome, cached_object, commit, compare_revision};
 use super::internal_client::InternalClient;
 use super::update::GuaranteedUpdate;
 use super::writer::Writer;
@@ -32,63 +32,69 @@ use crate::objects::decode::ExpectedKind;
 use crate::represent::{ResponseFormat, from_hub, success};
 use crate::request::query::DeleteOptions;
 
-/// What became of a delete.
-enum Deleted {
-    /// The object is gone; this was its last state.
-    Gone(Arc<Object>),
-    /// The object would be gone, in a trial that began as a change of its finalizers.
-    Tried,
-    /// The object is still there, terminating.
+/// The outcome of a delete.
+enum DeleteOutcome {
+    /// The object is deleted. This was its last state.
+    Removed(Arc<Object>),
+    /// A dry run would have deleted the object after an update of its finalizers. As in upstream, the response is an
+    /// empty object.
+    DryRunEmpty,
+    /// The object still exists and is terminating.
     Terminating(Arc<Object>),
 }
 
-/// Answers a delete.
-pub(crate) async fn delete(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    let form = ResponseFormat::negotiate(call, resource, false)?;
-    let options = options(call).await?;
+/// Handles a delete request.
+pub(crate) async fn delete(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let format = ResponseFormat::negotiate(request, resource, false)?;
+    let options = delete_options(request).await?;
     if options.ignores_read_error {
-        return corrupt::delete(call, resource, &form).await;
+        return corrupt::delete_corrupt_object(request, resource, &format).await;
     }
-    if let Some(why) = resource.strategy.delete_forbidden(&call.info.name) {
-        let (resource, name) = (resource.group_resource(), call.info.name.clone());
+    if let Some(why) = resource.strategy.delete_forbidden(&request.info.name) {
+        let (resource, name) = (resource.group_resource(), request.info.name.clone());
         return Err(ApiError::Forbidden { resource, name, why: why.to_owned(), causes: Vec::new() });
     }
-    warn_of_silence(call, resource, &options);
-    let writer = Writer::of(call, &options, options.dry_run);
-    let change = GuaranteedUpdate::by(writer, resource, (call.namespace_of(resource), &call.info.name));
-    let returned = resource.collection().is_some_and(|c| c.returns_deleted);
-    let (code, object) = match carry_out(&change, &options).await? {
-        // Upstream says "accepted" only to those who ask in the old way.
-        Deleted::Terminating(object) if options.orphan_dependents == Some(false) => (StatusCode::ACCEPTED, object),
-        Deleted::Terminating(object) => (StatusCode::OK, object),
-        Deleted::Tried => return Ok(form.respond(StatusCode::OK, form.body_of(nothing(resource))?)),
-        Deleted::Gone(object) if returned => (StatusCode::OK, object),
-        Deleted::Gone(object) => {
+    warn_about_default_propagation(request, resource, &options);
+    let writer = Writer::for_request(request, &options, options.dry_run);
+    let update = GuaranteedUpdate::new(writer, resource, (request.namespace_of(resource), &request.info.name));
+    let returns_deleted = resource.collection().is_some_and(|c| c.returns_deleted);
+    let (code, object) = match delete_object(&update, &options).await? {
+        // Upstream responds with 202 only if the client set the deprecated `orphanDependents: false`.
+        DeleteOutcome::Terminating(object) if options.orphan_dependents == Some(false) => {
+            (StatusCode::ACCEPTED, object)
+        }
+        DeleteOutcome::Terminating(object) => (StatusCode::OK, object),
+        DeleteOutcome::DryRunEmpty => {
+            return Ok(format.respond(StatusCode::OK, format.body_of(empty_object(resource))?));
+        }
+        DeleteOutcome::Removed(object) if returns_deleted => (StatusCode::OK, object),
+        DeleteOutcome::Removed(object) => {
             let tree = tree(&object)?;
-            return Ok(success(call, &form, details(resource, tree.name(), tree.uid())));
+            return Ok(success(request, &format, status_details(resource, tree.name(), tree.uid())));
         }
     };
-    Ok(form.respond(code, form.body(&form.view.convert_one(&object).await?)?))
+    Ok(format.respond(code, format.body(&format.view.convert_one(&object).await?)?))
 }
 
-/// An object of which nothing is known, which is what upstream shows where it did not come to a change.
-fn nothing(resource: &Arc<Resource>) -> Value {
+/// An object without any fields set. Upstream responds with it if a dry run ended before an update.
+fn empty_object(resource: &Arc<Resource>) -> Value {
     let (mut object, expected) = (Value::object(), ExpectedKind::of(resource));
     expected.set_type(&mut object);
     expected.model.normalise(expected.schema, None, &mut object);
     object
 }
 
-/// Tells those who do not say what is to happen to dependents, where that is worth a word.
-fn warn_of_silence(call: &RequestContext, resource: &Resource, options: &DeleteOptions) {
-    let silent = options.propagation.is_none() && options.orphan_dependents.is_none();
-    if let Some(warning) = resource.strategy.default_propagation_warning().filter(|_| silent) {
-        call.warn(warning);
+/// Adds the warning of kinds with an unexpected default propagation policy, if the client did not set one.
+fn warn_about_default_propagation(request: &RequestContext, resource: &Resource, options: &DeleteOptions) {
+    let is_default = options.propagation.is_none() && options.orphan_dependents.is_none();
+    if let Some(warning) = resource.strategy.default_propagation_warning().filter(|_| is_default) {
+        request.warn(warning);
     }
 }
 
-fn details(resource: &Resource, name: &str, uid: &str) -> Value {
-    let mut details = Members::new();
+/// The `details` of the `Status` of a delete.
+fn status_details(resource: &Resource, name: &str, uid: &str) -> Value {
+    let mut details = JsonObject::new();
     for (key, value) in [("name", name), ("group", &resource.group), ("kind", &resource.plural), ("uid", uid)] {
         if !value.is_empty() {
             details.insert(key, value);
@@ -97,94 +103,96 @@ fn details(resource: &Resource, name: &str, uid: &str) -> Value {
     Value::Object(details)
 }
 
-/// True if a change leaves nothing that keeps an object which was terminating before.
-pub(crate) fn is_final(hub: &Resource, object: &Value, old: &Value) -> bool {
+/// True if an update removes the last reason that keeps a terminating object (upstream: `ShouldDeleteDuringUpdate`).
+pub(crate) fn should_delete_during_update(hub: &Resource, object: &Value, old: &Value) -> bool {
     old.is_terminating()
         && object.items_at(&["metadata", "finalizers"]).is_empty()
         && old.int_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0
         && hub.strategy.is_finalized(object)
 }
 
-/// Deletes one object, as often as others get in between.
-async fn carry_out(change: &GuaranteedUpdate<'_>, options: &DeleteOptions) -> Result<Deleted, ApiError> {
-    check_key(&change.name)?;
-    change.writer.cluster.catch_up().await?;
+/// Deletes one object. After a conflict, it tries again.
+async fn delete_object(update: &GuaranteedUpdate<'_>, options: &DeleteOptions) -> Result<DeleteOutcome, ApiError> {
+    check_key(&update.name)?;
+    update.writer.cluster.catch_up().await?;
     loop {
-        let current = change.read()?.map_err(|corrupt| change.writer.cluster.unreadable(change.resource, &corrupt))?;
-        let Some(current) = current else { return Err(change.not_found()) };
-        if let Some(deleted) = attempt(change, options, &current).await? {
+        let current = update.read()?.map_err(|corrupt| update.writer.cluster.unreadable(update.resource, &corrupt))?;
+        let Some(current) = current else { return Err(update.not_found()) };
+        if let Some(deleted) = attempt(update, options, &current).await? {
             return Ok(deleted);
         }
     }
 }
 
-/// One try; `None` if someone else was faster.
+/// Makes one attempt. Returns `None` after a conflict.
 async fn attempt(
-    change: &GuaranteedUpdate<'_>,
+    update: &GuaranteedUpdate<'_>,
     options: &DeleteOptions,
     current: &Arc<Object>,
-) -> Result<Option<Deleted>, ApiError> {
-    let (cluster, resource, context) = (change.writer.cluster, change.resource, &change.writer.context);
+) -> Result<Option<DeleteOutcome>, ApiError> {
+    let (cluster, resource, context) = (update.writer.cluster, update.resource, &update.writer.context);
     let hub = cluster.hub(resource);
-    let shown = change.view(&hub);
-    let old = shown.tree(current).await?;
+    let view = update.view(&hub);
+    let old = view.tree(current).await?;
     let two_phase_deletion = hub.strategy.two_phase_deletion();
-    preconditions(change, options, &old, current.revision, two_phase_deletion.is_some())?;
-    let is_deletion_pending = old.is_terminating()
-        && two_phase_deletion.is_some_and(|two_phase_deletion| two_phase_deletion.is_deletion_pending(&old));
-    let grace = Grace::settle(&hub, &old, options.grace_period_seconds);
-    if is_deletion_pending || grace == Grace::Pending {
-        // It goes on as it is: nobody need be asked, and not even its finalizers change.
-        return Ok(Some(Deleted::Terminating(current.clone())));
+    check_preconditions(update, options, &old, current.revision, two_phase_deletion.is_some())?;
+    let is_deletion_pending =
+        old.is_terminating() && two_phase_deletion.is_some_and(|strategy| strategy.is_deletion_pending(&old));
+    let grace = GracePeriod::decide(&hub, &old, options.grace_period_seconds);
+    if is_deletion_pending || grace == GracePeriod::Unchanged {
+        // The deletion continues as it is, without admission and without a change of the finalizers.
+        return Ok(Some(DeleteOutcome::Terminating(current.clone())));
     }
     let client = InternalClient(cluster.clone());
-    admit(change, &old, &client).await?;
+    admit(update, &old, &client).await?;
 
     let mut object = old.clone();
     object.remove_at(&["metadata", "resourceVersion"]);
     if let Some(two_phase_deletion) = two_phase_deletion.filter(|_| !old.is_terminating()) {
         object.set_at(&["metadata", "deletionTimestamp"], context.now.rfc3339());
         if two_phase_deletion.decides_propagation() {
-            dependents::set_finalizers_at_mark(&mut object, options);
+            gc_finalizers::set_gc_finalizers_two_phase(&mut object, options);
         }
         two_phase_deletion.mark(&mut object);
-        let marked = store(change, &hub, current, shown.store(&object).await?).await?;
-        return Ok(marked.map(Deleted::Terminating));
+        let terminating = store_terminating(update, &hub, current, view.store(&object).await?).await?;
+        return Ok(terminating.map(DeleteOutcome::Terminating));
     }
-    dependents::settle(&hub, &mut object, options);
-    let waits = !object.items_at(&["metadata", "finalizers"]).is_empty();
-    if grace == Grace::None && !waits {
+    gc_finalizers::set_gc_finalizers(&hub, &mut object, options);
+    let has_finalizers = !object.items_at(&["metadata", "finalizers"]).is_empty();
+    if grace == GracePeriod::None && !has_finalizers {
         if context.dry_run && !old.items_at(&["metadata", "finalizers"]).is_empty() {
-            return Ok(Some(Deleted::Tried));
+            return Ok(Some(DeleteOutcome::DryRunEmpty));
         }
-        return remove(change, &hub, current, &old, &client).await;
+        return remove(update, &hub, current, &old, &client).await;
     }
-    let seconds = grace.mark(&mut object, context.now);
-    let Some(marked) = store(change, &hub, current, shown.store(&object).await?).await? else { return Ok(None) };
-    if waits || seconds > 0 {
-        return Ok(Some(Deleted::Terminating(marked)));
+    let seconds = grace.mark_terminating(&mut object, context.now);
+    let Some(terminating) = store_terminating(update, &hub, current, view.store(&object).await?).await? else {
+        return Ok(None);
+    };
+    if has_finalizers || seconds > 0 {
+        return Ok(Some(DeleteOutcome::Terminating(terminating)));
     }
-    // Gracefully and at once: watchers see the mark, and then the end.
-    match remove(change, &hub, &marked, &object, &client).await? {
-        // Someone else has finished what began here.
-        None if change.current()?.is_none() => Ok(Some(Deleted::Gone(marked))),
+    // A graceful deletion without a grace period: watchers get an update to terminating, then the delete.
+    match remove(update, &hub, &terminating, &object, &client).await? {
+        // Another writer has deleted the object in between.
+        None if update.current()?.is_none() => Ok(Some(DeleteOutcome::Removed(terminating))),
         removed => Ok(removed),
     }
 }
 
 /// Runs both phases of admission for a delete.
-async fn admit(change: &GuaranteedUpdate<'_>, old: &Value, client: &InternalClient) -> Result<(), ApiError> {
-    let view = from_hub(change.resource, old.clone());
-    let target = ("", &*change.namespace, &*change.name);
-    let attributes = change.writer.attributes(AdmissionOperation::Delete, change.resource, target, Some(&view), client);
-    let plugins = change.writer.plugins();
+async fn admit(update: &GuaranteedUpdate<'_>, old: &Value, client: &InternalClient) -> Result<(), ApiError> {
+    let view = from_hub(update.resource, old.clone());
+    let target = ("", &*update.namespace, &*update.name);
+    let attributes = update.writer.attributes(AdmissionOperation::Delete, update.resource, target, Some(&view), client);
+    let plugins = update.writer.plugins();
     plugins.mutate(&attributes, &mut Value::Null).await?;
     plugins.validate(&attributes, &Value::Null).await
 }
 
-/// Stores a marked object, if that is a change. `None` if someone else was faster.
-async fn store(
-    change: &GuaranteedUpdate<'_>,
+/// Stores a terminating object, if it changed. Returns `None` after a conflict.
+async fn store_terminating(
+    update: &GuaranteedUpdate<'_>,
     hub: &Arc<Resource>,
     current: &Arc<Object>,
     json: Bytes,
@@ -192,75 +200,77 @@ async fn store(
     if json == current.json {
         return Ok(Some(current.clone()));
     }
-    if change.writer.context.dry_run {
-        return as_cached(&current.key, current.revision, json).map(Some);
+    if update.writer.context.dry_run {
+        return cached_object(&current.key, current.revision, json).map(Some);
     }
-    match commit(change.writer.cluster, hub, &current.key, at(current.revision), Some(json.clone())).await? {
-        CommitOutcome::Done(revision) => as_cached(&current.key, revision, json).map(Some),
+    match commit(update.writer.cluster, hub, &current.key, compare_revision(current.revision), Some(json.clone()))
+        .await?
+    {
+        CommitOutcome::Committed(revision) => cached_object(&current.key, revision, json).map(Some),
         CommitOutcome::Conflict => Ok(None),
     }
 }
 
-/// Removes an object; `None` if someone else was faster.
+/// Removes an object from the store. Returns `None` after a conflict.
 async fn remove(
-    change: &GuaranteedUpdate<'_>,
+    update: &GuaranteedUpdate<'_>,
     hub: &Arc<Resource>,
     current: &Arc<Object>,
     old: &Value,
     client: &InternalClient,
-) -> Result<Option<Deleted>, ApiError> {
-    let (cluster, context) = (change.writer.cluster, &change.writer.context);
+) -> Result<Option<DeleteOutcome>, ApiError> {
+    let (cluster, context) = (update.writer.cluster, &update.writer.context);
     if context.dry_run {
-        return Ok(Some(Deleted::Gone(current.clone())));
+        return Ok(Some(DeleteOutcome::Removed(current.clone())));
     }
-    match commit(cluster, hub, &current.key, at(current.revision), None).await? {
-        CommitOutcome::Done(revision) => {
-            release(change, hub, &current.key, old, client).await;
+    match commit(cluster, hub, &current.key, compare_revision(current.revision), None).await? {
+        CommitOutcome::Committed(revision) => {
+            release_allocations(update, hub, &current.key, old, client).await;
             let last = Object::new(current.key.clone(), revision, current.json.clone(), current.index.clone());
-            Ok(Some(Deleted::Gone(Arc::new(last))))
+            Ok(Some(DeleteOutcome::Removed(Arc::new(last))))
         }
         CommitOutcome::Conflict => Ok(None),
     }
 }
 
-/// Releases what a deleted object had allocated.
-pub(crate) async fn release(
-    change: &GuaranteedUpdate<'_>,
+/// Releases the allocations of a deleted object.
+pub(crate) async fn release_allocations(
+    update: &GuaranteedUpdate<'_>,
     hub: &Resource,
     key: &str,
     old: &Value,
     client: &InternalClient,
 ) {
-    let (hooks, context) = (hub.strategy.allocation(), &change.writer.context);
+    let (hooks, context) = (hub.strategy.allocation(), &update.writer.context);
     match Allocated::begin(hooks, context, client, WriteOperation::Delete(old)).await {
         Ok(allocated) => allocated.finish(client, true).await,
         Err(error) => tracing::warn!(%error, %key, "Failed to release the allocations of a deleted object"),
     }
 }
 
-/// Whether the object is what it has to be. Kinds that are marked first say so in other words.
-fn preconditions(
-    change: &GuaranteedUpdate<'_>,
+/// Checks the preconditions of a delete. Kinds with a two-phase deletion have other error messages.
+fn check_preconditions(
+    update: &GuaranteedUpdate<'_>,
     options: &DeleteOptions,
     old: &Value,
     revision: u64,
-    marks: bool,
+    is_two_phase: bool,
 ) -> Result<(), ApiError> {
-    let (resource, revision) = (&change.resource, revision.to_string());
-    let conflict = |what: &str, wanted: &str, found: &str, perhaps: &str| {
-        // Upstream names the kind here, where it does not name the resource.
-        let (named, why) = if marks {
-            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+    let (resource, revision) = (&update.resource, revision.to_string());
+    let conflict = |what: &str, wanted: &str, stored: &str, possible_cause: &str| {
+        // In the second case, upstream puts the kind in the place of the resource.
+        let (resource, why) = if is_two_phase {
+            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {stored}");
             (resource.group_resource(), why)
         } else {
             let why = format!(
-                "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {perhaps}"
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({stored}). The object might have been {possible_cause}"
             );
             (GroupResource::new(resource.group.clone(), resource.kind.clone()), why)
         };
-        ApiError::Conflict { resource: named, name: change.name.as_str().into(), why }
+        ApiError::Conflict { resource, name: update.name.as_str().into(), why }
     };
-    let differs = |wanted: &Option<String>, found: &str| wanted.clone().filter(|wanted| wanted != found);
+    let differs = |wanted: &Option<String>, stored: &str| wanted.clone().filter(|wanted| wanted != stored);
     if let Some(uid) = differs(&options.preconditions.uid, old.uid()) {
         return Err(conflict("UID", &uid, old.uid(), "deleted and then recreated"));
     }
