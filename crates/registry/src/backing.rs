@@ -1,62 +1,61 @@
-//! What stands behind a resource: objects that are stored, objects that are worked out when somebody asks, or something
-//! that is done when one is created.
+//! The backing of a resource: stored objects, objects that are computed for each request, or an action.
 
 use std::sync::Arc;
 
 use pintle_value::Str;
 
-/// What stands behind a resource.
+/// Where the objects of a resource come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// Objects that are stored.
+    /// The objects are stored.
     Stored(Arc<Collection>),
-    /// Objects that are worked out for each request and stored nowhere.
+    /// The objects are computed for each request and not stored.
     Computed(Computed),
-    /// Nothing: a create does something and keeps nothing.
+    /// There are no objects: a create runs an action and stores nothing.
     Action(Action),
 }
 
-/// The stored objects behind one resource, whatever versions and groups show them.
+/// The stored objects of a resource, which all versions (and sometimes several groups) serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collection {
-    /// The first part of the key after the root: `pods`, `minions`, `services/specs`.
+    /// The key prefix after the root: `pods`, `minions`, `services/specs`.
     pub prefix: Str,
-    /// The group of the version that objects are stored at.
+    /// The group of the storage version.
     pub hub_group: Str,
-    /// The version that objects are stored at.
+    /// The storage version.
     pub hub_version: Str,
-    /// The plural name at the hub.
+    /// The plural name at the storage version.
     pub hub_plural: Str,
-    /// True if a DELETE that removes the object answers with the object, false for a `Status`.
+    /// True if a DELETE that removes the object responds with the object, false if it responds with a `Status`.
     pub returns_deleted: bool,
 }
 
-/// Where objects that are not stored come from.
+/// The source of objects that are not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Computed {
-    /// The health of the cluster's components, each asked in turn (upstream: `registry/core/componentstatus`).
+    /// Health checks of the cluster's components (upstream: `registry/core/componentstatus`).
     ComponentStatuses,
 }
 
 impl Computed {
-    /// The source that the catalog's facts call so.
+    /// The source with this name in the catalog's facts.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         (name == "component-statuses").then_some(Self::ComponentStatuses)
     }
 }
 
-/// What a create does at a resource or subresource that keeps nothing.
+/// The action of a create request for a resource or subresource that stores no objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Assigns a pod to a node.
     Bind,
-    /// Answers a question about who someone is or what they may do.
+    /// Reviews authentication or authorization.
     Review(Review),
 }
 
 impl Action {
-    /// The action that the catalog's facts call so.
+    /// The action with this name in the catalog's facts.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -72,19 +71,19 @@ impl Action {
     }
 }
 
-/// A question that is asked by creating an object.
+/// A review of authentication or authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Review {
-    /// Who am I?
+    /// SelfSubjectReview: the user info of the requester.
     SelfSubject,
-    /// Whose token is this?
+    /// TokenReview: the user info of a token.
     Token,
-    /// May I do this?
+    /// SelfSubjectAccessReview: whether the requester may do an action.
     SelfAccess,
-    /// May they do this?
+    /// SubjectAccessReview: whether a user may do an action.
     Access,
-    /// May they do this in this namespace?
+    /// LocalSubjectAccessReview: whether a user may do an action in a namespace.
     LocalAccess,
-    /// What may I do in this namespace?
+    /// SelfSubjectRulesReview: what the requester may do in a namespace.
     SelfRules,
 }

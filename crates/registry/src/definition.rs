@@ -1,13 +1,13 @@
-//! Where the definition of a custom kind is read from.
+//! The source of the schemas of a definition (CustomResourceDefinition).
 
 use pintle_value::Value;
 
-/// The definition of a custom kind. What it says of its objects is larger than all that serving them takes, so it is not
-/// kept beside the records but read when somebody asks for it.
+/// A source of the schemas of a definition. Schemas are larger than everything else that a [`crate::Resource`] needs,
+/// so they are read on demand instead of being retained.
 pub trait DefinitionSource: Send + Sync {
-    /// Tells the definition, as it is now, apart from all others and from itself before and after.
+    /// A string that identifies this definition in its current state. It changes whenever the definition changes.
     fn mark(&self) -> &str;
 
-    /// The schema of the objects of a version as it is written (`openAPIV3Schema`); `None` where there is none.
+    /// The schema of a version as the definition has it (`openAPIV3Schema`), `None` if there is none.
     fn schema(&self, version: &str) -> Option<Value>;
 }

@@ -1,13 +1,13 @@
-//! Deletion policies of the API (`metav1.DeleteOptions`).
+//! The propagation policies of deletes (`metav1.DeleteOptions`).
 
-/// What happens to the dependents of an object that is deleted (`metav1.DeletionPropagation`).
+/// What happens to the dependents of a deleted object (`metav1.DeletionPropagation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeletionPropagation {
-    /// They lose their owner reference.
+    /// The garbage collector removes the owner reference from the dependents.
     Orphan,
-    /// They are deleted after their owner.
+    /// The garbage collector deletes the dependents after the owner.
     Background,
-    /// They are deleted before their owner.
+    /// The garbage collector deletes the dependents before the owner.
     Foreground,
 }
 

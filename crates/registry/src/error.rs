@@ -1,5 +1,5 @@
-//! The one error type of everything behind the HTTP layer. It says what went wrong in the API's own terms; the server
-//! turns it into a `Status` at the edge, in one place.
+//! The error type of everything behind the HTTP layer (upstream: `k8s.io/apimachinery/pkg/api/errors`). The server
+//! converts it to a `Status` in one place.
 
 use pintle_value::{Errors, Str};
 
@@ -8,42 +8,42 @@ use crate::{GroupResource, GroupVersionKind};
 /// The machine-readable reason of a `Status` (`metav1.StatusReason`).
 pub type ErrorReason = &'static str;
 
-/// Seconds after which a client may try again.
+/// The number of seconds after which a client may retry.
 pub type RetryAfter = u32;
 
-/// One entry of `status.details.causes`.
+/// An entry of `status.details.causes` (`metav1.StatusCause`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// The machine-readable reason.
     pub reason: Str,
-    /// The text.
+    /// The message for people.
     pub message: String,
-    /// The field that it is about; may be empty.
+    /// The path of the field; may be empty.
     pub field: String,
 }
 
-/// Why a request failed. Each variant is one reason that clients tell apart.
+/// The error of a request. Each variant is a status that clients can tell apart.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ApiError {
-    /// 400: the request makes no sense.
+    /// 400: the request is malformed.
     #[error("{0}")]
     BadRequest(String),
-    /// 401: nobody knows who asks.
+    /// 401: the sender cannot be authenticated.
     #[error("Unauthorized")]
     Unauthorized,
-    /// 403 of the resource: `pods "x" is forbidden: why`.
+    /// 403: `pods "x" is forbidden: why`.
     #[error("{resource} \"{name}\" is forbidden: {why}")]
     Forbidden {
         /// The resource.
         resource: GroupResource,
         /// The object's name; may be empty.
         name: Str,
-        /// Why.
+        /// The reason.
         why: String,
         /// Machine-readable causes.
         causes: Vec<Cause>,
     },
-    /// 404 of an object: `pods "x" not found`.
+    /// 404 for an object: `pods "x" not found`.
     #[error("{resource} \"{name}\" not found")]
     NotFound {
         /// The resource.
@@ -51,24 +51,24 @@ pub enum ApiError {
         /// The object's name.
         name: Str,
     },
-    /// 404 of a path: `the server could not find the requested resource`.
+    /// 404 for a path: `the server could not find the requested resource`.
     #[error("the server could not find the requested resource")]
     NoSuchPath,
-    /// 405: the resource does not have this verb.
+    /// 405: there is no route for this method at the path.
     #[error("the server does not allow this method on the requested resource")]
     MethodNotAllowed,
-    /// 405: the resource does not have what a path that it has was asked for.
+    /// 405: the route exists, but the resource does not support the action.
     #[error("{action} is not supported on resources of kind \"{resource}\"")]
     MethodNotSupported {
         /// The resource.
         resource: GroupResource,
-        /// What was asked for.
+        /// The action that was requested.
         action: &'static str,
     },
-    /// 406: none of the accepted types can be served. Holds the text.
+    /// 406: none of the accepted media types can be served. Has the message.
     #[error("{0}")]
     NotAcceptable(String),
-    /// 409: there is one of this name already.
+    /// 409: an object with this name exists.
     #[error(
         "{}{resource} \"{name}\" already exists{}",
         if *.terminating { "object is being deleted: " } else { "" },
@@ -79,100 +79,100 @@ pub enum ApiError {
         resource: GroupResource,
         /// The object's name.
         name: Str,
-        /// True if that one is being deleted.
+        /// True if the existing object is terminating.
         terminating: bool,
-        /// True if the object asks for a generated name; the client may try again.
+        /// True if the new object has a `generateName`; the client may retry.
         generated: bool,
     },
-    /// 409: the object is not as the request assumes. `Operation cannot be fulfilled on pods "x": why`.
+    /// 409: the stored object does not match the request. `Operation cannot be fulfilled on pods "x": why`.
     #[error("Operation cannot be fulfilled on {resource} \"{name}\": {why}")]
     Conflict {
         /// The resource.
         resource: GroupResource,
         /// The object's name.
         name: Str,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// 409 of server-side apply: fields that others own.
+    /// 409 for server-side apply: other managers own some of the fields.
     #[error("{message}")]
     ApplyConflict {
-        /// The text.
+        /// The message for people.
         message: String,
         /// One cause per field.
         causes: Vec<Cause>,
     },
-    /// 410: the revision asked for is no longer kept.
+    /// 410: the requested resourceVersion is no longer in the history.
     #[error("{message}")]
     Expired {
-        /// The text.
+        /// The message for people.
         message: String,
-        /// For lists: a token to go on with, at the newest revision.
+        /// For lists: a continue token for the rest of the list at the current revision.
         continue_token: Option<String>,
     },
     /// 413: the body is too large.
     #[error("{0}")]
     TooLarge(String),
-    /// 415: the body's media type is not supported. Holds the types that are.
+    /// 415: the media type of the body is not supported. Has the supported media types.
     #[error(
         "the body of the request was in an unknown format - accepted media types include: {}",
         .0.join(", ")
     )]
     UnsupportedMediaType(Vec<String>),
-    /// 422 of an object: `Pod.apps "x" is invalid: …`.
+    /// 422 for an object: `Deployment.apps "x" is invalid: …`.
     #[error("{} \"{name}\" is invalid: {}", group_kind(.kind), .errors.message())]
     Invalid {
         /// The kind, with its group.
         kind: GroupVersionKind,
         /// The object's name.
         name: Str,
-        /// What is wrong with it.
+        /// The validation errors.
         errors: Errors,
     },
-    /// 422 without fields: a patch that cannot be applied.
+    /// 422 for a patch that cannot be applied.
     #[error("the server rejected our request due to an error in our request")]
     Unprocessable(String),
     /// 429: too many requests.
     #[error("{message}")]
     TooManyRequests {
-        /// The text.
+        /// The message for people.
         message: String,
-        /// When to try again.
+        /// When the client may retry.
         retry_after: RetryAfter,
     },
-    /// 500: a fault of ours. The text goes to the client, so it holds nothing internal.
+    /// 500: a fault of the server. The message is sent to the client, so it must not have internal details.
     #[error("Internal error occurred: {0}")]
     Internal(String),
-    /// 500: some of what is stored of a resource cannot be read.
+    /// 500: some stored objects of a resource cannot be read.
     #[error("failed to read one or more {resource} from the storage")]
     StoreRead {
         /// The resource.
         resource: GroupResource,
-        /// One cause per object, its key being the field.
+        /// One cause per object, with its key as the field.
         causes: Vec<Cause>,
     },
-    /// 500 without a reason: what upstream answers for an error that nobody classified. Clients see its text.
+    /// 500 without a reason, as upstream responds for errors without a status. The message is sent to the client.
     #[error("{0}")]
     Unclassified(String),
-    /// 503: not now.
+    /// 503: the server cannot handle the request now.
     #[error("{0}")]
     Unavailable(String),
-    /// 504: it took too long.
+    /// 504: the request timed out.
     #[error("Timeout: {message}")]
     Timeout {
-        /// The text.
+        /// The message for people.
         message: String,
-        /// When to try again.
+        /// When the client may retry.
         retry_after: RetryAfter,
     },
-    /// 504: a revision from the future was asked for.
+    /// 504: the requested resourceVersion is larger than the current one.
     #[error("Timeout: Too large resource version: {asked}, current: {current}")]
     TooLargeResourceVersion {
-        /// The revision asked for.
+        /// The requested revision.
         asked: u64,
-        /// The newest one.
+        /// The current revision.
         current: u64,
-        /// When to try again.
+        /// When the client may retry.
         retry_after: RetryAfter,
     },
 }

@@ -1,6 +1,8 @@
-//! Kinds are data: the [`Resource`] record that describes one, built-in or custom, the [`Strategy`] that holds the
-//! rules a kind has of its own, and the [`Registry`] snapshot from which routing, discovery and everything else that
-//! needs to know "which kinds are there" derives. Knows nothing of HTTP or of storage engines.
+//! The resources that the server serves: a [`Resource`] describes one version of a kind, built-in or custom, and its
+//! [`Strategy`] has the rules of the kind. Routing, discovery and OpenAPI derive from the [`Registry`], an immutable
+//! snapshot of all resources.
+//!
+//! **Invariant:** this crate does not know about HTTP or storage engines.
 
 mod backing;
 mod definition;

@@ -1,4 +1,4 @@
-//! The names of kinds and resources.
+//! The names of kinds and resources (upstream: `runtime/schema`).
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ impl GroupVersion {
         Self { group: group.into(), version: version.into() }
     }
 
-    /// Parses an `apiVersion`: `v1` or `apps/v1`. `None` where there is more than one slash.
+    /// Parses an `apiVersion`: `v1` or `apps/v1`. `None` if there is more than one slash.
     #[must_use]
     pub fn parse(api_version: &str) -> Option<Self> {
         match api_version.split_once('/') {

@@ -1,20 +1,20 @@
-//! The fields that a write through an object, or through one of its subresources, does not set, so that nobody comes to
-//! own them that way (upstream: `GetResetFields`).
+//! Reset fields: the fields that a write through an object or subresource does not change, so that its field manager
+//! does not own them (upstream: `GetResetFields`).
 
 use pintle_apply::path::PathElement;
 use pintle_apply::set::{FieldSet, Filter};
 
-/// Which fields a write resets to what they were. Paths have dots between their fields.
+/// The fields that a write resets to their old values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResetFields {
-    /// None.
+    /// No fields.
     None,
-    /// These, with all that is below them.
+    /// The fields at these dotted paths, with everything below them.
     These(&'static [&'static str]),
 }
 
 impl ResetFields {
-    /// What of a write counts.
+    /// The filter that excludes these fields from managed fields. `None` if there are none.
     #[must_use]
     pub fn filter(self) -> Option<Filter> {
         match self {

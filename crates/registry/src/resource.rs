@@ -1,4 +1,4 @@
-//! The record that describes one served version of one resource.
+//! The description of one served version of a resource.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::{
     MultiVersion, ScalePaths, Strategy, TableConvertor,
 };
 
-/// Where the objects of a resource live.
+/// The scope of the objects of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// In a namespace.
+    /// Objects are in namespaces.
     Namespaced,
-    /// In the cluster.
+    /// Objects are cluster-scoped.
     Cluster,
 }
 
-/// What can be asked of a resource. The names are those of discovery and of RBAC.
+/// An operation on a resource. The names are those of discovery and RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u16)]
 #[allow(missing_docs)]
@@ -37,7 +37,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// All verbs, in the order of their names, which is discovery's.
+    /// All verbs, sorted by name, as in discovery.
     pub const ALL: [Verb; 8] = [
         Verb::Create,
         Verb::Delete,
@@ -82,7 +82,7 @@ impl Verbs {
         self.0 & verb as u16 != 0
     }
 
-    /// The verbs in the order of their names.
+    /// The verbs, sorted by name.
     pub fn iter(self) -> impl Iterator<Item = Verb> {
         Verb::ALL.into_iter().filter(move |v| self.has(*v))
     }
@@ -94,14 +94,14 @@ impl FromIterator<Verb> for Verbs {
     }
 }
 
-/// One served version of one resource: a kind as data.
+/// One served version of a resource.
 #[derive(Clone)]
 pub struct Resource {
     /// The group, empty for the core group.
     pub group: Str,
     /// The version.
     pub version: Str,
-    /// The plural name, as in paths.
+    /// The plural name, as in URLs.
     pub plural: Str,
     /// The singular name.
     pub singular: Str,
@@ -113,37 +113,38 @@ pub struct Resource {
     pub short_names: Vec<Str>,
     /// Categories for kubectl (`all`).
     pub categories: Vec<Str>,
-    /// Where the objects live.
+    /// Whether the objects are namespaced.
     pub scope: Scope,
-    /// What can be asked of it.
+    /// The supported verbs.
     pub verbs: Verbs,
     /// The types of an object.
     pub schema: LazySchema,
-    /// The fields that objects can be selected by, beside `metadata.name` and `metadata.namespace`.
+    /// The selectable fields, without `metadata.name` and `metadata.namespace`.
     pub selectable: Vec<SelectableField>,
-    /// Where what its author wrote of it can be read; `None` for built-in kinds, which the catalog describes.
+    /// The source of the schemas of a custom resource; `None` for built-in kinds, which the catalog describes.
     pub definition: Option<Arc<dyn DefinitionSource>>,
-    /// True while a custom kind goes: what there is of it can be changed and deleted, and nothing new comes.
+    /// True while the definition of a custom resource is terminating. Existing objects can be updated and deleted, but
+    /// no new ones can be created.
     pub terminating: bool,
-    /// True for built-in kinds, which behave as if they were Go structs: decoded into declared fields, encoded in their
-    /// order, items of lists without kind and apiVersion.
+    /// True for built-in kinds. Like Go structs, their objects are decoded into declared fields and encoded in the
+    /// order of these, and items of lists have no kind and apiVersion.
     pub built_in: bool,
     /// The subresources that are served.
     pub subresources: Vec<Subresource>,
-    /// What of a write counts for who owns what, by the subresource that it goes through; an empty name is the object
-    /// itself. All counts where nothing is said.
+    /// The filters that exclude reset fields from managed fields, by the name of the subresource that is written. An
+    /// empty name is the object itself. Without a filter, all fields count (upstream: `ResetFieldsFilterStrategy`).
     pub reset_field_filters: Vec<(Str, Filter)>,
-    /// What stands behind it.
+    /// Where the objects come from.
     pub backing: Backing,
-    /// Tells the encodings of stored objects apart in discovery; opaque to clients.
+    /// The hash of the storage version in discovery; opaque to clients.
     pub storage_version_hash: Str,
-    /// The warning that every request for a deprecated kind is answered with.
+    /// The warning for every request, if the version is deprecated.
     pub deprecation: Option<Str>,
-    /// The rules that the kind has of its own.
+    /// The rules of the kind.
     pub strategy: Arc<dyn Strategy>,
-    /// The versions of a kind whose rules hold at each of them; `None` for kinds whose rules hold at the hub.
+    /// The versions of a custom resource, each of which is its own hub; `None` for built-in kinds.
     pub versions: Option<Arc<dyn MultiVersion>>,
-    /// How it shows in a table.
+    /// Converts objects to table rows.
     pub table: Arc<dyn TableConvertor>,
 }
 
@@ -178,14 +179,14 @@ impl Resource {
         self.subresources.iter().find(|s| s.name == name)
     }
 
-    /// What of a write through a subresource counts for who owns what; `None` if all does. The empty name is the object
-    /// itself.
+    /// The filter that excludes the reset fields of a subresource from managed fields; `None` if there are none. The
+    /// empty name is the object itself.
     #[must_use]
     pub fn reset_field_filter(&self, subresource: &str) -> Option<&Filter> {
         self.reset_field_filters.iter().find(|(name, _)| name == subresource).map(|(_, filter)| filter)
     }
 
-    /// Where the objects are stored; the same for all versions (and groups) that show the same objects. `None` for
+    /// The collection of the stored objects. All versions (and groups) that serve the same objects share it. `None` for
     /// resources that store nothing.
     #[must_use]
     pub fn collection(&self) -> Option<&Arc<Collection>> {
@@ -195,7 +196,7 @@ impl Resource {
         }
     }
 
-    /// True if this is a version that objects are validated at: that which they are stored at or, among equals, any.
+    /// True if objects are validated at this version: the storage version or, for custom resources, any version.
     #[must_use]
     pub fn is_hub(&self) -> bool {
         self.versions.is_some()
@@ -209,18 +210,18 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// A field that objects can be selected by.
+/// A field that field selectors support.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectableField {
-    /// What selectors call it.
+    /// The name in field selectors.
     pub name: Str,
-    /// Its place in what [`Strategy::selected_values`] gives of a stored object. Versions that show the same objects may
-    /// have other names for a place, or none.
+    /// The index of the value in [`Strategy::selected_values`] of a stored object. Versions that serve the same
+    /// objects may have other names for an index, or none.
     pub index: usize,
 }
 
 impl SelectableField {
-    /// The fields of these names, in the order of their places.
+    /// The fields with these names, in the order of their indexes.
     pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<Self> {
         names.into_iter().enumerate().map(|(index, name)| Self { name: name.into(), index }).collect()
     }
@@ -231,21 +232,21 @@ impl SelectableField {
 pub struct Subresource {
     /// The last part of the path.
     pub name: Str,
-    /// What a request's body and answer are (`Scale`, `Binding`, or the resource's own kind).
+    /// The kind of the bodies of requests and responses (`Scale`, `Binding`, or the resource's own kind).
     pub kind: GroupVersionKind,
-    /// What can be asked of it.
+    /// The supported verbs.
     pub verbs: Verbs,
-    /// What it is to its object.
+    /// How it relates to the object.
     pub role: SubresourceRole,
 }
 
-/// What a subresource is to the object that it belongs to.
+/// How a subresource relates to its object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubresourceRole {
-    /// It shows the object and writes a part of it (`status`).
+    /// It reads the object and writes a part of it (`status`).
     Object,
-    /// It shows and sets how many replicas the object has.
+    /// It reads and sets the number of replicas.
     Scale(ScalePaths),
-    /// A create there does something.
+    /// A create runs an action.
     Action(Action),
 }

@@ -1,35 +1,35 @@
-//! Where the objects of a resource keep what their scale shows.
+//! The field paths that the `scale` subresource of a resource reads and writes.
 
 use pintle_value::Str;
 
-/// Where an object keeps what its scale shows.
+/// The paths of the fields of an object that its scale shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScalePaths {
-    /// How many replicas there should be.
+    /// The desired number of replicas.
     pub replicas: Vec<Str>,
-    /// How many there are.
+    /// The observed number of replicas.
     pub status_replicas: Vec<Str>,
-    /// What selects their pods.
+    /// The selector of the pods.
     pub selector: ScaleSelector,
-    /// True for built-in kinds, whose scale is held to the rules of typed objects.
+    /// True for built-in kinds, which have other validation rules for a scale.
     pub built_in: bool,
 }
 
-/// What selects the pods of a scaled object.
+/// The selector of the pods of a scaled object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScaleSelector {
-    /// Nothing that the scale could show.
+    /// There is none.
     None,
     /// A `metav1.LabelSelector` at this path.
     LabelSelector(Vec<Str>),
     /// A map of labels at this path.
     Labels(Vec<Str>),
-    /// The text of a selector at this path.
+    /// A selector in its string form at this path.
     Text(Vec<Str>),
 }
 
 impl ScalePaths {
-    /// The paths of a custom resource, in the notation of its definition (`.spec.replicas`).
+    /// Parses the paths in the `subresources.scale` of a definition (`.spec.replicas`).
     #[must_use]
     pub fn of_custom(replicas: &str, status_replicas: &str, label_selector: Option<&str>) -> Self {
         let selector = label_selector.filter(|path| !path.is_empty());
@@ -42,7 +42,7 @@ impl ScalePaths {
     }
 }
 
-/// The keys of a path with dots between them, the first of which may be left out: `.spec.replicas`, `spec.replicas`.
+/// Splits a dotted path into its keys. The leading dot is optional: `.spec.replicas`, `spec.replicas`.
 #[must_use]
 pub fn field_path(dotted: &str) -> Vec<Str> {
     dotted.trim_start_matches('.').split('.').map(Str::from).collect()

@@ -1,5 +1,5 @@
-//! The registry: an immutable snapshot of every resource that is served. A snapshot shares all groups with the one before
-//! but the one that has changed, so that the thousandth kind costs what the first one does.
+//! The registry: an immutable snapshot of all served resources. A new snapshot shares all groups that have not changed
+//! with the old one, so that adding a custom resource does not copy the other groups.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,25 +8,26 @@ use pintle_value::Str;
 
 use crate::{Collection, GroupVersion, GroupVersionKind, Resource};
 
-/// Every resource that is served.
+/// An immutable snapshot of all served resources.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    /// In the order of preference: groups with built-in kinds as they were given, then others by name.
+    /// In the order of preference: groups with built-in kinds in the order given, then all others by name.
     groups: Vec<Arc<Group>>,
     by_name: HashMap<Str, Arc<Group>>,
 }
 
-/// What is served of one group.
+/// The served versions and resources of one group.
 #[derive(Debug)]
 pub struct Group {
     name: Str,
     /// In the order of preference.
-    versions: Vec<Version>,
+    versions: Vec<VersionResources>,
     by_kind: HashMap<GroupVersionKind, Arc<Resource>>,
 }
 
+/// The resources of one version of a group.
 #[derive(Debug)]
-struct Version {
+struct VersionResources {
     name: GroupVersion,
     /// In order.
     resources: Vec<Arc<Resource>>,
@@ -34,18 +35,18 @@ struct Version {
 }
 
 impl Group {
-    /// A group of these resources, versions in the order in which they first appear.
+    /// A group of these resources, with versions in the order in which they first appear.
     fn new(name: Str, resources: impl IntoIterator<Item = Arc<Resource>>) -> Self {
         let mut group = Self { name, versions: Vec::new(), by_kind: HashMap::new() };
         for resource in resources {
             group.by_kind.entry(resource.gvk()).or_insert_with(|| resource.clone());
-            let known = group.versions.iter().position(|version| version.name.version == resource.version);
-            let place = known.unwrap_or_else(|| {
+            let existing = group.versions.iter().position(|version| version.name.version == resource.version);
+            let index = existing.unwrap_or_else(|| {
                 let (resources, by_plural) = (Vec::new(), HashMap::new());
-                group.versions.push(Version { name: resource.group_version(), resources, by_plural });
+                group.versions.push(VersionResources { name: resource.group_version(), resources, by_plural });
                 group.versions.len() - 1
             });
-            let version = &mut group.versions[place];
+            let version = &mut group.versions[index];
             version.by_plural.insert(resource.plural.clone(), resource.clone());
             version.resources.push(resource);
         }
@@ -63,18 +64,18 @@ impl Group {
         self.versions.iter().map(|version| &version.name)
     }
 
-    /// True if there are built-in kinds in it.
+    /// True if the group has built-in kinds.
     #[must_use]
     pub fn has_built_in(&self) -> bool {
         self.resources().any(|resource| resource.built_in)
     }
 
-    /// Every resource, in order.
+    /// All resources, in order.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.versions.iter().flat_map(|version| &version.resources)
     }
 
-    fn version(&self, name: &str) -> Option<&Version> {
+    fn version(&self, name: &str) -> Option<&VersionResources> {
         self.versions.iter().find(|version| version.name.version == name)
     }
 }
@@ -85,17 +86,17 @@ impl Registry {
     #[must_use]
     pub fn new(resources: Vec<Arc<Resource>>) -> Self {
         let mut order: Vec<Str> = Vec::new();
-        let mut of_groups: HashMap<Str, Vec<Arc<Resource>>> = HashMap::new();
+        let mut by_group: HashMap<Str, Vec<Arc<Resource>>> = HashMap::new();
         for resource in resources {
-            let of_group = of_groups.entry(resource.group.clone()).or_insert_with(|| {
+            let group = by_group.entry(resource.group.clone()).or_insert_with(|| {
                 order.push(resource.group.clone());
                 Vec::new()
             });
-            of_group.push(resource);
+            group.push(resource);
         }
         let mut registry = Self::default();
         for name in order {
-            let resources = of_groups.remove(&name).unwrap_or_default();
+            let resources = by_group.remove(&name).unwrap_or_default();
             registry.push(Group::new(name, resources));
         }
         registry
@@ -107,8 +108,8 @@ impl Registry {
         self.groups.push(group);
     }
 
-    /// A registry in which groups have these custom kinds, in this order, in the place of those that they had. Built-in
-    /// kinds come first and are never hidden.
+    /// A registry with the custom resources of these groups replaced by these, in this order. Built-in kinds come first
+    /// and cannot be replaced.
     #[must_use]
     pub fn with_custom(&self, groups: impl IntoIterator<Item = (Str, Vec<Arc<Resource>>)>) -> Self {
         let mut registry = self.clone();
@@ -119,34 +120,34 @@ impl Registry {
     }
 
     fn set_custom(&mut self, group: Str, custom: Vec<Arc<Resource>>) {
-        let before = self.by_name.get(&group);
-        let built_in = before.iter().flat_map(|group| group.resources()).filter(|resource| resource.built_in);
+        let old = self.by_name.get(&group);
+        let built_in = old.iter().flat_map(|group| group.resources()).filter(|resource| resource.built_in);
         let mut resources: Vec<Arc<Resource>> = built_in.cloned().collect();
         let is_built_in = |custom: &Arc<Resource>| {
-            resources.iter().any(|known| known.version == custom.version && known.plural == custom.plural)
+            resources.iter().any(|other| other.version == custom.version && other.plural == custom.plural)
         };
-        let shown: Vec<Arc<Resource>> = custom.into_iter().filter(|resource| !is_built_in(resource)).collect();
-        resources.extend(shown);
-        let place = before.is_some().then(|| self.groups.iter().position(|known| known.name == group)).flatten();
+        let custom: Vec<Arc<Resource>> = custom.into_iter().filter(|resource| !is_built_in(resource)).collect();
+        resources.extend(custom);
+        let index = old.is_some().then(|| self.groups.iter().position(|other| other.name == group)).flatten();
         if resources.is_empty() {
             self.by_name.remove(&group);
-            if let Some(place) = place {
-                self.groups.remove(place);
+            if let Some(index) = index {
+                self.groups.remove(index);
             }
             return;
         }
-        let made = Arc::new(Group::new(group, resources));
-        self.by_name.insert(made.name.clone(), made.clone());
-        match place {
-            Some(place) => self.groups[place] = made,
+        let new = Arc::new(Group::new(group, resources));
+        self.by_name.insert(new.name.clone(), new.clone());
+        match index {
+            Some(index) => self.groups[index] = new,
             None => {
-                let before = |known: &Arc<Group>| known.has_built_in() || known.name < made.name;
-                self.groups.insert(self.groups.partition_point(before), made);
+                let comes_before = |other: &Arc<Group>| other.has_built_in() || other.name < new.name;
+                self.groups.insert(self.groups.partition_point(comes_before), new);
             }
         }
     }
 
-    /// The resource at a path.
+    /// The resource with this group, version and plural name.
     #[must_use]
     pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.by_name.get(group)?.version(version)?.by_plural.get(plural)
@@ -158,48 +159,49 @@ impl Registry {
         self.by_name.get(&kind.group)?.by_kind.get(kind)
     }
 
-    /// True if anything is served at this group and version.
+    /// True if this group and version is served.
     #[must_use]
     pub fn serves(&self, group: &str, version: &str) -> bool {
         self.by_name.get(group).is_some_and(|group| group.version(version).is_some())
     }
 
-    /// True if there are built-in kinds at this group and version, whose paths are known whatever is asked for there.
+    /// True if this group and version has built-in kinds. Upstream registers routes for these, so unknown paths below
+    /// them get another 404 than those of custom resources.
     #[must_use]
     pub fn has_routes(&self, group: &str, version: &str) -> bool {
         let version = self.by_name.get(group).and_then(|group| group.version(version));
         version.is_some_and(|version| version.resources.iter().any(|resource| resource.built_in))
     }
 
-    /// The record of the version that the objects of a collection are stored at.
+    /// The resource at the storage version of a collection.
     #[must_use]
     pub fn hub(&self, collection: &Collection) -> Option<&Arc<Resource>> {
         self.resource(&collection.hub_group, &collection.hub_version, &collection.hub_plural)
     }
 
-    /// Every resource, in order.
+    /// All resources, in order.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups.iter().flat_map(|group| group.resources())
     }
 
     /// The resources of one group and version, in order.
     pub fn resources_of(&self, version: &GroupVersion) -> impl Iterator<Item = &Arc<Resource>> {
-        let found = self.by_name.get(&version.group).and_then(|group| group.version(&version.version));
-        found.into_iter().flat_map(|version| &version.resources)
+        let served = self.by_name.get(&version.group).and_then(|group| group.version(&version.version));
+        served.into_iter().flat_map(|version| &version.resources)
     }
 
-    /// Groups and versions in the order of preference.
+    /// All groups and versions, in the order of preference.
     pub fn versions(&self) -> impl Iterator<Item = &GroupVersion> {
         self.groups.iter().flat_map(|group| group.versions())
     }
 
-    /// Groups in the order of preference, the core group (named by the empty string) first where it is served. As long as
-    /// a group is the same there, everything in it is.
+    /// All groups in the order of preference. The core group, whose name is empty, comes first if it is served. Two
+    /// snapshots share a group (by pointer) if nothing in it has changed.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = &Arc<Group>> {
         self.groups.iter()
     }
 
-    /// The group of this name.
+    /// The group with this name.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<&Arc<Group>> {
         self.by_name.get(name)
@@ -211,7 +213,7 @@ mod tests {
     use super::*;
     use crate::{Action, Backing, DefaultStrategy, DefaultTable, Scope, Verbs};
 
-    /// A resource of this path: `group/version/plural`. Custom ones have a dot in their plural, to be told apart here.
+    /// A resource from `group/version/plural`. In these tests, the plural of a custom resource has a dot.
     fn resource(path: &str) -> Arc<Resource> {
         let [group, version, plural] = path.split('/').collect::<Vec<_>>()[..] else { panic!("{path}") };
         Arc::new(Resource {
@@ -225,7 +227,7 @@ mod tests {
             categories: Vec::new(),
             scope: Scope::Cluster,
             verbs: Verbs::default(),
-            schema: pintle_schema::LazySchema::from_fn(|| unreachable!("nobody asks for it")),
+            schema: pintle_schema::LazySchema::from_fn(|| unreachable!("the schema is not used")),
             selectable: Vec::new(),
             definition: None,
             terminating: false,
@@ -249,14 +251,14 @@ mod tests {
         let paths = registry.resources().map(|r| format!("{}/{}/{}", r.group, r.version, r.plural));
         assert_eq!(paths.collect::<Vec<_>>().join(" "), expect);
         for resource in registry.resources() {
-            let found = registry.resource(&resource.group, &resource.version, &resource.plural);
-            assert!(found.is_some_and(|found| Arc::ptr_eq(found, resource)), "{resource:?}");
+            let by_path = registry.resource(&resource.group, &resource.version, &resource.plural);
+            assert!(by_path.is_some_and(|by_path| Arc::ptr_eq(by_path, resource)), "{resource:?}");
             assert!(registry.kind(&resource.gvk()).is_some(), "{resource:?}");
         }
     }
 
     #[test]
-    fn groups_of_custom_kinds_come_and_go() {
+    fn with_custom_adds_replaces_and_removes_custom_resources() {
         let built_in = Registry::new(resources("z/v1/pods z/v2/pods b/v1/jobs"));
         check(&built_in, "z/v1/pods z/v2/pods b/v1/jobs");
         let set =
@@ -275,7 +277,7 @@ mod tests {
         assert!(same(&two, &three, "x") && !same(&two, &three, "y"));
         check(&set(&three, "y", ""), "z/v1/pods z/v2/pods b/v1/jobs x/v1/c.");
         check(&set(&three, "none", ""), "z/v1/pods z/v2/pods b/v1/jobs x/v1/c. y/v1/b.");
-        // Custom kinds of a group that has built-in ones.
+        // Custom resources in a group with built-in kinds.
         let mixed = set(&three, "b", "b/v1/d. b/v3/e.");
         check(&mixed, "z/v1/pods z/v2/pods b/v1/jobs b/v1/d. b/v3/e. x/v1/c. y/v1/b.");
         assert!(mixed.has_routes("b", "v1") && !mixed.has_routes("b", "v3") && mixed.serves("b", "v3"));

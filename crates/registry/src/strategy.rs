@@ -1,6 +1,6 @@
-//! What a kind has of its own beyond data: defaults that are rules, validation, what an update may change,
-//! conversion between versions, and hooks around a commit. One trait with a do-nothing default for each, so that a kind
-//! says only what is special about it.
+//! Strategies: the rules of a kind that are code, such as computed defaults, validation, conversion between versions
+//! and hooks around a commit (upstream: `registry/rest`). Every method has a default that does nothing, so that a kind
+//! implements only what is special about it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,27 +15,27 @@ use crate::{ApiError, GroupResource, ResetFields};
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What rules may know of the request under way.
+/// The facts about a request that strategies may use.
 #[derive(Clone, Debug)]
 pub struct StrategyContext {
     /// The time of the request.
     pub now: Time,
-    /// The name of the user who asks.
+    /// The name of the user.
     pub user: Str,
-    /// The user's uid; mostly empty.
+    /// The uid of the user; often empty.
     pub uid: Str,
-    /// The user's groups.
+    /// The groups of the user.
     pub groups: Vec<Str>,
-    /// Further facts of the user, each with its values.
+    /// The extra fields of the user info, each with its values.
     pub extra: Vec<(Str, Vec<Str>)>,
-    /// True if nothing will be stored.
+    /// True if nothing is stored.
     pub dry_run: bool,
-    /// Which features are on.
+    /// The feature gates.
     pub gates: Arc<Gates>,
 }
 
 impl StrategyContext {
-    /// What is known of the request of someone of whom nothing but the name is known.
+    /// The context of a request by a user with this name and without groups.
     #[must_use]
     pub fn of(user: impl Into<Str>, now: Time) -> Self {
         let (uid, groups, extra, gates) = Default::default();
@@ -43,70 +43,71 @@ impl StrategyContext {
     }
 }
 
-/// How much work a check may be.
+/// How much time a validation may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostBudget {
-    /// Some milliseconds at most, for which others can wait.
+    /// At most some milliseconds, so that the validation can run without a thread of its own.
     Limited,
-    /// Whatever it takes.
+    /// No limit.
     Unlimited,
 }
 
-/// The rules of a kind. All methods work on the tree at the hub version (the version that objects are stored at or, for
-/// kinds whose versions are equals, that of the record that holds the behaviour),
-/// normalised (see `schema::normalise`) and defaulted; `defaults`, `convert_to_hub` and `convert_from_hub` at the version of the record
-/// that holds the behaviour.
+/// The rules of a kind. `defaults`, `convert_to_hub` and `convert_from_hub` work on objects at the version of the
+/// [`crate::Resource`] that has the strategy. All other methods work on objects at the hub version: the storage version
+/// or, for custom resources, the version of that resource. These objects are normalised (see `schema::normalise`) and
+/// defaulted.
 ///
-/// Rules never panic on any tree whatever: a missing or mistyped field reads as absent.
+/// **Invariant:** a strategy never panics, whatever the object is. It treats a missing or mistyped field as absent.
 pub trait Strategy: Send + Sync {
-    /// Sets the defaults that are rules rather than data (upstream: `SetDefaults_*`). Runs after the `+default` values
-    /// of the schema are set, on create, update, patch and (harmlessly) on objects that have them.
+    /// Sets the defaults that need code (upstream: `SetDefaults_*`). Runs after the `+default` values of the schema are
+    /// set, on create, update and patch. Must be idempotent.
     fn defaults(&self, _object: &mut Value) {}
 
-    /// Makes a tree an object of the kind, for kinds that are no Go structs: metadata as it is written, without what is
-    /// not declared. Returns the paths of what that was (`spec.ports[0].nope`).
+    /// Prunes the fields of a custom resource that its schema does not declare, and coerces its metadata. Returns the
+    /// paths of the pruned fields (`spec.ports[0].nope`).
     ///
     /// # Errors
-    /// It cannot be one, in upstream's words.
+    /// Returns upstream's error message if the object cannot be decoded as its kind.
     fn prune_unknown_fields(&self, _object: &mut Value) -> Result<Vec<String>, String> {
         Ok(Vec::new())
     }
 
-    /// Turns an object of this version into one of the hub version. Kind and apiVersion are set by the caller.
+    /// Converts an object from this version to the hub version. The caller sets kind and apiVersion.
     fn convert_to_hub(&self, _object: &mut Value) {}
 
-    /// Turns an object of the hub version into one of this version. Kind and apiVersion are set by the caller.
+    /// Converts an object from the hub version to this version. The caller sets kind and apiVersion.
     fn convert_from_hub(&self, _object: &mut Value) {}
 
-    /// Clears what a client may not set and sets what the server sets (upstream: `PrepareForCreate`); `generation`
-    /// included, for the kinds that have one.
+    /// Clears the fields that clients may not set and sets those that the server sets, including `generation` for kinds
+    /// that have one (upstream: `PrepareForCreate`).
     fn prepare_for_create(&self, _context: &StrategyContext, _object: &mut Value) {}
 
-    /// The same for an update of the object itself (upstream: `PrepareForUpdate`).
+    /// Does the same for an update of the object itself (upstream: `PrepareForUpdate`).
     fn prepare_for_update(&self, _context: &StrategyContext, _object: &mut Value, _old: &Value) {}
 
-    /// Checks a new object; metadata is checked by the caller, its name with [`Strategy::validate_name`].
+    /// Validates a new object (upstream: `Validate`). The caller validates the metadata, its name with
+    /// [`Strategy::validate_name`].
     fn validate(&self, _context: &StrategyContext, _object: &Value) -> Errors {
         Errors::new()
     }
 
-    /// Checks a change (upstream: `ValidateUpdate`, which mostly validates the new object too). Metadata is checked by
-    /// the caller.
+    /// Validates an update, usually including the new object (upstream: `ValidateUpdate`). The caller validates the
+    /// metadata.
     fn validate_update(&self, _context: &StrategyContext, _object: &Value, _old: &Value) -> Errors {
         Errors::new()
     }
 
-    /// Changes the object into its canonical form after validation (upstream: `Canonicalize`).
+    /// Brings the object into its canonical form after validation (upstream: `Canonicalize`).
     fn canonicalize(&self, _object: &mut Value) {}
 
-    /// Checks what is worth a look only once all else has been checked. `found` is what is wrong so far, for a new object
-    /// with its metadata. Adds to it what is wrong, and returns what the client is told although it may stay. `None` if
-    /// that takes more effort; then nothing has been added.
+    /// Runs the expensive validations (CEL rules), after all others. `errors` has the errors so far, including those of
+    /// the metadata for a new object; new errors are added to it. Returns warnings. Returns `None` and adds nothing if
+    /// the budget does not suffice.
     fn validate_expensive(
         &self,
         _: &Value,
         _old: Option<&Value>,
-        _found: &mut Errors,
+        _errors: &mut Errors,
         _: CostBudget,
     ) -> Option<Vec<String>> {
         Some(Vec::new())
@@ -117,28 +118,28 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// What is wrong with a name; with `prefix` it is a `generateName` that something will be added to.
+    /// Returns the errors of a name. With `prefix`, it is a `generateName`, to which a suffix will be added.
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
         pintle_value::names::dns1123_subdomain_name(name, prefix)
     }
 
-    /// True if PUT creates an object that is not there.
+    /// True if PUT creates an object that does not exist (upstream: `AllowCreateOnUpdate`).
     fn allow_create_on_update(&self) -> bool {
         false
     }
 
-    /// True if an update without a resourceVersion overwrites whatever is there.
+    /// True if an update without a resourceVersion overwrites any revision (upstream: `AllowUnconditionalUpdate`).
     fn allow_unconditional_update(&self) -> bool {
         true
     }
 
-    /// The rules of a subresource that writes the object (`status`, `ephemeralcontainers`, `approval`, …).
+    /// The strategy of a subresource that writes the object (`status`, `ephemeralcontainers`, `approval`, …).
     fn subresource(&self, _name: &str) -> Option<&dyn SubresourceStrategy> {
         None
     }
 
-    /// The fields that a write through the object itself (with an empty name) or through a subresource does not set.
-    /// Asked of kinds with a status only: most keep it from the one, and their spec from the other.
+    /// The fields that a write through a subresource resets (upstream: `GetResetFields`). An empty name is the object
+    /// itself. Only called for kinds with a status subresource.
     fn reset_fields(&self, subresource: &str) -> ResetFields {
         match subresource {
             "status" => ResetFields::These(&["spec"]),
@@ -146,35 +147,34 @@ pub trait Strategy: Send + Sync {
         }
     }
 
-    /// Selectable fields with the object's values, beside `metadata.name` and `metadata.namespace`; for kinds that name
-    /// them with [`Strategy::selectable_field_names`].
+    /// The selectable fields with the values of an object, without `metadata.name` and `metadata.namespace`.
+    /// Implemented together with [`Strategy::selectable_field_names`].
     fn selectable_fields(&self, _object: &Value) -> Vec<(&'static str, Str)> {
         Vec::new()
     }
 
-    /// The names of the selectable fields of a kind that is written in Rust, beside `metadata.name` and
-    /// `metadata.namespace`. Its record has them too, as that of any kind.
+    /// The names of the selectable fields of a built-in kind, without `metadata.name` and `metadata.namespace`. For all
+    /// kinds, [`crate::Resource::selectable`] has them.
     fn selectable_field_names(&self) -> &[&'static str] {
         &[]
     }
 
-    /// What a stored object has in its selectable fields, in the order of their places
-    /// ([`crate::SelectableField::place`]).
+    /// The values of the selectable fields of a stored object, in the order of [`crate::SelectableField::index`].
     fn selected_values(&self, object: &Value) -> Vec<Str> {
         let mut values = self.selectable_fields(object);
         let value = |name: &&str| {
-            let found = values.iter_mut().find(|(of, _)| of == name);
-            found.map(|(_, value)| std::mem::take(value)).unwrap_or_default()
+            let field = values.iter_mut().find(|(field, _)| field == name);
+            field.map(|(_, value)| std::mem::take(value)).unwrap_or_default()
         };
         self.selectable_field_names().iter().map(value).collect()
     }
 
-    /// True if objects can also be selected by `metadata.namespace`; every kind's can by `metadata.name`.
+    /// True if objects can be selected by `metadata.namespace`. All kinds can be selected by `metadata.name`.
     fn is_selected_by_namespace(&self) -> bool {
         true
     }
 
-    /// What is said to who selects by a field that there is not.
+    /// The error message for an unsupported field selector.
     fn field_not_supported(&self, field: &str) -> String {
         if self.selectable_field_names().is_empty() {
             let field = pintle_value::field::quote(field);
@@ -183,81 +183,83 @@ pub trait Strategy: Send + Sync {
         format!("field label not supported: {field}")
     }
 
-    /// The paths of what [`Strategy::selected_values`] looks at, which need not be given more of an object than that.
+    /// The paths of the fields that [`Strategy::selected_values`] reads. An object with only these fields suffices for
+    /// it.
     fn selectable_field_sources(&self) -> Vec<&str> {
         self.selectable_field_names().to_vec()
     }
 
-    /// The path of a field that names an object's shard for cheap watches (`spec.nodeName`), if there is one.
+    /// The path of a selectable field that watches are indexed by (`spec.nodeName`), if there is one.
     fn indexed_field(&self) -> Option<&'static str> {
         None
     }
 
-    /// How a delete is carried out in two steps, for the kinds that are deleted gracefully.
+    /// The strategy of graceful deletion, for kinds that have a grace period.
     fn graceful_deletion(&self) -> Option<&dyn GracefulDeletion> {
         None
     }
 
-    /// What happens around a commit, for the kinds that allocate.
+    /// The hooks around a commit, for kinds that allocate.
     fn allocation(&self) -> Option<&dyn AllocationHooks> {
         None
     }
 
-    /// True if objects written at this version are validated by this record's rules instead of the hub's.
+    /// True if the strategy of this version, instead of that of the hub version, validates objects written at it.
     fn validates_own_version(&self) -> bool {
         false
     }
 
-    /// True for kinds whose objects expire a while after their last write (upstream: `TTLFunc`).
+    /// True for kinds whose objects expire some time after their last write (upstream: `TTLFunc`).
     fn expires(&self) -> bool {
         false
     }
 
-    /// True if nothing but its metadata's finalizers keeps a terminating object alive (a namespace has finalizers of
-    /// its own).
+    /// True if only the finalizers of its metadata can keep a terminating object. A namespace also has
+    /// `spec.finalizers`.
     fn is_finalized(&self, _object: &Value) -> bool {
         true
     }
 
-    /// How deletion begins, for the kinds whose objects are marked first in a way of their own.
+    /// The strategy of two-phase deletion, for kinds that have one.
     fn two_phase_deletion(&self) -> Option<&dyn TwoPhaseDeletion> {
         None
     }
 
-    /// What happens to dependents when a delete does not say.
+    /// What happens to dependents if a delete has no propagation policy (upstream: `DefaultGarbageCollectionPolicy`).
     fn dependents(&self) -> GarbageCollectionPolicy {
         GarbageCollectionPolicy::Deleted
     }
 
-    /// What someone is told who deletes and does not say what is to happen to dependents.
+    /// The warning for a delete without a propagation policy.
     fn default_propagation_warning(&self) -> Option<&'static str> {
         None
     }
 
-    /// Why nobody may delete the object of this name, if so. Asked of deletes of that one object only.
+    /// The reason why the object with this name must not be deleted, if so. Not called for deletecollection.
     fn delete_forbidden(&self, _name: &str) -> Option<&'static str> {
         None
     }
 }
 
-/// The behaviour of a kind without rules.
+/// The strategy of a kind without rules of its own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DefaultStrategy;
 
 impl Strategy for DefaultStrategy {}
 
-/// The rules of a subresource whose PUT and PATCH write the object that it belongs to.
+/// The rules of a subresource whose PUT and PATCH write the parent object.
 pub trait SubresourceStrategy: Send + Sync {
-    /// Takes over from the old object what this subresource may not change.
+    /// Resets the fields that this subresource may not change to those of the old object (upstream:
+    /// `PrepareForUpdate`).
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value);
 
-    /// Checks the change.
+    /// Validates the update (upstream: `ValidateUpdate`).
     fn validate_update(&self, _context: &StrategyContext, _object: &Value, _old: &Value) -> Errors {
         Errors::new()
     }
 
-    /// Checks what is worth a look only once all else has been checked, as [`Strategy::validate_expensive`] does.
-    fn validate_expensive(&self, _: &Value, _old: &Value, _found: &mut Errors, _: CostBudget) -> Option<Vec<String>> {
+    /// Runs the expensive validations; see [`Strategy::validate_expensive`].
+    fn validate_expensive(&self, _: &Value, _old: &Value, _errors: &mut Errors, _: CostBudget) -> Option<Vec<String>> {
         Some(Vec::new())
     }
 
@@ -267,90 +269,101 @@ pub trait SubresourceStrategy: Send + Sync {
     }
 }
 
-/// What happens to the dependents of an object that goes (upstream: `GarbageCollectionDeleteStrategy`).
+/// What happens to the dependents of a deleted object by default (upstream: `GarbageCollectionPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GarbageCollectionPolicy {
-    /// They go too.
+    /// The garbage collector deletes them.
     Deleted,
-    /// They stay: so it is for the few kinds that are older than garbage collection.
+    /// The garbage collector orphans them. Only for kinds that are older than garbage collection.
     Orphaned,
-    /// There are none, whatever a delete says.
+    /// The kind has no dependents. The propagation policy of a delete is ignored.
     None,
 }
 
-/// Deletion that begins with a mark (upstream: the kinds whose storage has a `Delete` of its own). The first delete marks
-/// the object, which then has no grace period and keeps its generation; only the second one goes the usual way.
+/// Two-phase deletion (upstream: kinds whose storage implements `Delete` itself, such as Namespace and
+/// CustomResourceDefinition). The first delete marks the object as terminating, without a grace period and without a
+/// new generation. Later deletes take the usual path.
 pub trait TwoPhaseDeletion: Send + Sync {
-    /// Marks an object beyond its `deletionTimestamp`, which it has by then.
+    /// Sets the kind's own fields of a terminating object. The caller has set `deletionTimestamp`.
     fn mark(&self, object: &mut Value);
 
-    /// True if the first delete settles what happens to dependents, too.
+    /// True if the first delete sets the finalizers of the propagation policy.
     fn decides_propagation(&self) -> bool {
         false
     }
 
-    /// True while a marked object is left as it is, whoever deletes it again.
+    /// True while further deletes leave a terminating object unchanged.
     fn is_deletion_pending(&self, _object: &Value) -> bool {
         false
     }
 }
 
-/// Deletion in two steps: first a grace period, then removal (upstream: `RESTGracefulDeleteStrategy`).
+/// Graceful deletion: first a grace period, then removal (upstream: `RESTGracefulDeleteStrategy`).
 pub trait GracefulDeletion: Send + Sync {
-    /// Settles the grace period; 0 means at once. `None`: the kind is not deleted gracefully in this case.
-    fn grace_period(&self, object: &Value, asked: Option<i64>) -> Option<i64>;
+    /// Decides the grace period in seconds; 0 means immediate removal. `requested` is that of the delete options.
+    /// Returns `None` if the object is not deleted gracefully.
+    fn grace_period(&self, object: &Value, requested: Option<i64>) -> Option<i64>;
 }
 
-/// One write as a hook around its commit sees it.
+/// One write, as the allocation hooks see it.
 #[derive(Debug)]
 pub enum WriteOperation<'a> {
-    /// A new object.
+    /// A create.
     Create(&'a mut Value),
-    /// A change.
+    /// An update.
     Update {
         /// The new object.
         object: &'a mut Value,
-        /// The one before.
+        /// The old object.
         old: &'a Value,
     },
-    /// A removal.
+    /// A delete.
     Delete(&'a Value),
 }
 
-/// Hooks of kinds that allocate (Service: IP addresses and node ports). `begin` runs when the object is otherwise ready
-/// to be stored, before validation, and may change it; then exactly one of `commit` or `revert` runs, with the ticket
-/// that `begin` returned. A dry run always ends with `revert`.
+/// Allocation hooks of a kind (Service: IP addresses and node ports; upstream: `BeginCreate`, `BeginUpdate`). `begin`
+/// runs after admission and preparation, before validation, and may change the object. Then exactly one of `commit` and
+/// `revert` runs, with the allocation that `begin` returned. A dry run always ends with `revert`.
 pub trait AllocationHooks: Send + Sync {
-    /// Takes what the object needs.
+    /// Allocates what the write needs. Returns the allocation, in a form that only the hooks interpret.
+    ///
+    /// # Errors
+    /// Returns an error if the allocation fails.
     fn begin<'a>(
         &'a self,
         context: &'a StrategyContext,
-        objects: &'a dyn ObjectClient,
+        client: &'a dyn ObjectClient,
         write: WriteOperation<'a>,
     ) -> BoxFuture<'a, Result<Value, ApiError>>;
 
-    /// The write was stored.
-    fn commit<'a>(&'a self, objects: &'a dyn ObjectClient, ticket: Value) -> BoxFuture<'a, ()>;
+    /// Commits the allocation, because the write was stored.
+    fn commit<'a>(&'a self, client: &'a dyn ObjectClient, allocation: Value) -> BoxFuture<'a, ()>;
 
-    /// The write was not stored.
-    fn revert<'a>(&'a self, objects: &'a dyn ObjectClient, ticket: Value) -> BoxFuture<'a, ()>;
+    /// Reverts the allocation, because the write was not stored.
+    fn revert<'a>(&'a self, client: &'a dyn ObjectClient, allocation: Value) -> BoxFuture<'a, ()>;
 }
 
-/// Access to other objects of the cluster, at the version that they are stored at, for hooks, admission and controllers.
+/// Access to the objects of the cluster at their storage version, for allocation hooks, admission and controllers.
 pub trait ObjectClient: Send + Sync {
-    /// The object of this name, or `None`. `namespace` is empty for cluster-scoped resources.
+    /// Gets an object. Returns `None` if it does not exist. `namespace` is empty for cluster-scoped resources.
+    ///
+    /// # Errors
+    /// Returns an error if the object cannot be read.
     fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError>;
 
-    /// All objects, of one namespace or (with an empty one) of all.
+    /// Lists the objects of a namespace, or of all namespaces if `namespace` is empty.
+    ///
+    /// # Errors
+    /// Returns an error if an object cannot be read.
     fn list(&self, resource: &GroupResource, namespace: &str) -> Result<Vec<Value>, ApiError>;
 
-    /// Stores a new object as the server itself: defaults, validation, no admission.
+    /// Creates an object as the server itself. Defaults, admission and validation apply.
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>>;
 
-    /// Replaces an object as the server itself; its resourceVersion, where set, must match.
+    /// Updates an object as the server itself. Its resourceVersion must match if it is set.
     fn update<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>>;
 
-    /// Deletes an object as anyone would who says nothing more than that.
+    /// Deletes an object as the server itself, with default options.
     fn delete<'a>(
         &'a self,
         resource: &'a GroupResource,

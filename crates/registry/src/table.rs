@@ -1,32 +1,33 @@
-//! How a kind shows in a table (`kubectl get`): columns, and a row of cells for each object.
+//! Tables (`kubectl get`): the columns of a kind, and a row of cells for each object (upstream: `rest.TableConvertor`).
 
 use std::borrow::Cow;
 
 use pintle_value::Value;
 use pintle_value::time::{Time, age};
 
-/// The table form of a kind.
+/// Converts the objects of a kind to the rows of a table.
 pub trait TableConvertor: Send + Sync {
     /// The columns.
     fn columns(&self) -> &[Column];
 
-    /// One cell per column, in their order, for an object at the hub version. `now` is for ages. Never panics, whatever
-    /// the object.
+    /// The cells of an object at the hub version, one per column. `now` is for ages. Never panics, whatever the object
+    /// is.
     fn cells(&self, object: &Value, now: Time) -> Vec<Value>;
 
-    /// The paths of what [`TableConvertor::cells`] and [`TableConvertor::conditions`] look at, which need not be given more of an object than
-    /// that (a path through an array goes on in each element). Without any they look at all of it.
+    /// The paths of the fields that [`TableConvertor::cells`] and [`TableConvertor::conditions`] read. An object with
+    /// only these fields suffices for them. A path through an array continues in each element. No paths mean all
+    /// fields.
     fn sources(&self) -> &[&'static str] {
         &[]
     }
 
-    /// The conditions of an object's row (`metav1.TableRowCondition`), such as the completion of a pod. Mostly none.
+    /// The conditions of an object's row (`metav1.TableRowCondition`), such as the completion of a pod.
     fn conditions(&self, _object: &Value) -> Vec<Value> {
         Vec::new()
     }
 }
 
-/// The table of a kind without columns of its own: name and creation time.
+/// The table of a kind without columns of its own: name and age.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DefaultTable;
 
@@ -43,26 +44,26 @@ impl TableConvertor for DefaultTable {
 /// A table column (`metav1.TableColumnDefinition`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// The heading.
+    /// The name of the column.
     pub name: Cow<'static, str>,
     /// The OpenAPI type of the cells.
     pub kind: Cow<'static, str>,
-    /// The OpenAPI format of the cells; `name` marks the column that names the object.
+    /// The OpenAPI format of the cells; `name` marks the column with the name of the object.
     pub format: Cow<'static, str>,
-    /// A text for people: ours, or the place of a published field description as `=core/v1.PodSpec.nodeName`.
+    /// The description: a text, or a reference to a published field description (`=core/v1.PodSpec.nodeName`).
     pub description: Cow<'static, str>,
-    /// 0 for columns always shown, 1 for those of `-o wide`.
+    /// 0 for columns that are always shown, 1 for those of `-o wide`.
     pub priority: i32,
 }
 
 impl Column {
-    /// The object's name.
+    /// The name of the object.
     pub const NAME: Column = Column::of("Name", "string", "name", "=meta/v1.ObjectMeta.name");
 
-    /// The object's age.
+    /// The age of the object.
     pub const AGE: Column = Column::string("Age", "=meta/v1.ObjectMeta.creationTimestamp");
 
-    /// A column of some type and format, that is always shown.
+    /// A column with this type and format, which is always shown.
     #[must_use]
     pub const fn of(name: &'static str, kind: &'static str, format: &'static str, description: &'static str) -> Self {
         let (name, kind) = (Cow::Borrowed(name), Cow::Borrowed(kind));

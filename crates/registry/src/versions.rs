@@ -1,56 +1,55 @@
-//! Kinds whose versions are equals: custom kinds. Their rules hold at each version by itself, so that every version is its
-//! own hub (upstream: the handler of a version has its objects in memory at that version), and the store holds objects at
-//! whatever version was the one to store when they were written.
+//! The versions of custom resources. Each version is its own hub: its rules apply to objects at that version (as
+//! upstream's handlers decode objects at the version of the request). Stored objects are at the version that was the
+//! storage version when they were written.
 
 use pintle_schema::Schema;
 use pintle_value::{Str, Value};
 
 use crate::WebhookClientConfig;
 
-/// The versions of such a kind. Versions are named as `apiVersion` names them (`example.com/v1`).
+/// The versions of a definition. Their names have the form of `apiVersion` (`example.com/v1`).
 pub trait MultiVersion: Send + Sync {
-    /// The version that objects are stored at from now on.
+    /// The current storage version.
     fn stored(&self) -> &str;
 
-    /// True if there is such a version, served or not.
+    /// True if the definition has this version, served or not.
     fn has(&self, version: &str) -> bool;
 
-    /// How objects get from one version to another.
+    /// The conversion strategy.
     fn conversion(&self) -> &Conversion;
 
-    /// The types of a version, served or not, as server-side apply merges them; `None` if there is no such version.
+    /// The types of a version, served or not, for server-side apply. `None` if the version does not exist.
     fn types(&self, version: &str) -> Option<&Schema>;
 
-    /// The other versions whose objects differ from those of a version in nothing but their `apiVersion`.
+    /// The other versions whose objects differ from those of a version only in their `apiVersion`.
     fn identical_versions(&self, version: &str) -> Vec<&str>;
 
-    /// The revision of the definition that says all this. What was stored later is as these versions want it; what was
-    /// stored before may not be.
+    /// The revision of the definition. Objects that were stored later are pruned and defaulted by its schemas; older
+    /// ones may not be.
     fn since(&self) -> u64;
 
-    /// Makes a stored object what these versions say that it is, at the version that it was stored at: without what is
-    /// not declared, and with defaults.
+    /// Prunes and defaults a stored object by the schema of the version that it is stored at.
     fn read(&self, object: &mut Value);
 
-    /// Makes an object that was converted one of its version: without what is not declared.
+    /// Prunes a converted object by the schema of its version (upstream: `schemaCoercingConverter`).
     ///
     /// # Errors
-    /// It cannot be one, in upstream's words.
+    /// Returns upstream's error message if the object cannot be decoded as its kind.
     fn conform(&self, object: &mut Value) -> Result<(), String>;
 }
 
-/// How objects get from one version to another.
+/// The conversion strategy of a definition (`apiextensions/v1.CustomResourceConversion`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conversion {
-    /// They are the same in all versions but for their `apiVersion`.
+    /// Objects differ only in their `apiVersion`.
     None,
-    /// Someone else knows.
+    /// A webhook converts objects.
     Webhook {
-        /// Whom to ask.
+        /// How to connect to the webhook.
         webhook: WebhookClientConfig,
-        /// The versions of `ConversionReview` that they understand, the best one first.
+        /// The versions of `ConversionReview` that the webhook supports, in the order of preference.
         reviews: Vec<Str>,
-        /// What the definition is called.
+        /// The name of the definition.
         definition: Str,
     },
 }

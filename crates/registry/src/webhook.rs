@@ -1,18 +1,18 @@
-//! A server that ours asks, as objects of the API name it (upstream: `admissionregistration/v1.WebhookClientConfig` and
-//! its twin in `apiextensions.k8s.io`).
+//! The client configuration of a webhook (upstream: `admissionregistration/v1.WebhookClientConfig` and its twin in
+//! `apiextensions.k8s.io`).
 
 use pintle_value::{Str, Value};
 
-/// How a webhook is reached, and whom to believe that it is it.
+/// How to connect to a webhook, and how to verify its certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WebhookClientConfig {
-    /// Where it is.
+    /// The address.
     pub target: WebhookTarget,
-    /// The authorities that have signed its certificate, in PEM; empty for those that the system trusts.
+    /// The certificate authorities (`caBundle`), in PEM. Empty means the authorities that the system trusts.
     pub authorities: Vec<u8>,
 }
 
-/// Where a webhook is.
+/// The address of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WebhookTarget {
     /// At a URL.
@@ -21,17 +21,17 @@ pub enum WebhookTarget {
     Service {
         /// The service's namespace.
         namespace: Str,
-        /// Its name.
+        /// The service's name.
         name: Str,
-        /// The port of it.
+        /// The service's port.
         port: u16,
-        /// The path there; may be empty.
+        /// The path of the URL; may be empty.
         path: Str,
     },
 }
 
 impl WebhookClientConfig {
-    /// The webhook of a `clientConfig`; `None` if it names none.
+    /// Parses a `clientConfig`. Returns `None` if it has neither a service nor a URL.
     #[must_use]
     pub fn parse(config: &Value) -> Option<Self> {
         let target = match (config.get("service"), config.str_at(&["url"])) {
@@ -45,12 +45,12 @@ impl WebhookClientConfig {
             (None, url) => WebhookTarget::Url(url.into()),
         };
         let authorities = pintle_schema::base64::decode(config.str_at(&["caBundle"]).as_bytes()).unwrap_or_default();
-        // What is blank names nobody.
+        // A blank bundle has no authorities.
         let authorities = if authorities.trim_ascii().is_empty() { Vec::new() } else { authorities };
         Some(Self { target, authorities })
     }
 
-    /// The URL that requests are for.
+    /// The URL of requests to the webhook.
     #[must_use]
     pub fn url(&self) -> String {
         match &self.target {
