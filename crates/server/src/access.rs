@@ -1,5 +1,4 @@
-//! Who sends a request, and whether they may: the chains of authenticators and authorizers, with their answers as API
-//! errors.
+//! Authentication, impersonation and authorization of a request. Their results become API errors here.
 
 use http::HeaderMap;
 use pintle_auth::{
@@ -21,10 +20,10 @@ pub struct AccessControl {
 }
 
 impl AccessControl {
-    /// The user who sent a request.
+    /// Returns the user who sent a request.
     ///
     /// # Errors
-    /// Nobody knows the sender. The reason goes to the log only.
+    /// Returns `Unauthorized` if no authenticator recognizes the sender. The reason is only logged.
     pub(crate) async fn authenticate(
         &self,
         peer: &Peer,
@@ -45,10 +44,10 @@ impl AccessControl {
         }
     }
 
-    /// The user whom a request impersonates, if any.
+    /// Returns the user that a request impersonates, if any.
     ///
     /// # Errors
-    /// The headers are incomplete, or the sender may not impersonate that user.
+    /// Returns an error if the headers are incomplete, or if the sender may not impersonate that user.
     pub(crate) async fn impersonate(
         &self,
         sender: &UserInfo,
@@ -67,10 +66,10 @@ impl AccessControl {
         })
     }
 
-    /// Checks that a user may do `verb` with what a request is about.
+    /// Checks that a user may do `verb` on the object or path of a request.
     ///
     /// # Errors
-    /// The user is not allowed to.
+    /// Returns `Forbidden` if no authorizer allows it.
     pub(crate) async fn authorize(
         &self,
         user: &UserInfo,

@@ -38,17 +38,17 @@ pub(crate) struct RequestContext {
     pub(crate) body: Mutex<Option<Incoming>>,
     pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
     pub(crate) recorder: Recorder,
-    /// The request's objects at other versions, as far as they were converted.
+    /// The request's objects that were already converted to other versions.
     pub(crate) conversions: Arc<MemoizedConversions>,
 }
 
 impl RequestContext {
     /// The negotiation endpoint of plain objects in all served encodings.
     pub(crate) fn endpoint(&self) -> Endpoint {
-        Endpoint { cbor: self.cluster.cbor, ..Endpoint::PLAIN }
+        Endpoint { has_cbor: self.cluster.cbor, ..Endpoint::PLAIN }
     }
 
-    /// What strategies see of the request.
+    /// The request attributes that strategies use.
     pub(crate) fn strategy_context(&self, dry_run: bool) -> StrategyContext {
         StrategyContext {
             now: self.cluster.now(),
@@ -66,10 +66,10 @@ impl RequestContext {
         if resource.scope == Scope::Namespaced { &self.info.namespace } else { "" }
     }
 
-    /// Checks that the user may also do something else with the request's object.
+    /// Checks that the user may also do `verb` on the request's object.
     ///
     /// # Errors
-    /// The user is not allowed to.
+    /// Returns `Forbidden` if no authorizer allows it.
     pub(crate) async fn authorize(&self, verb: &str) -> Result<(), ApiError> {
         self.access.authorize(&self.user, &self.info, &self.query, verb).await
     }
@@ -79,10 +79,10 @@ impl RequestContext {
         self.recorder.warn(text);
     }
 
-    /// Reads the body. A second call returns nothing.
+    /// Reads the body. A second call returns an empty body.
     ///
     /// # Errors
-    /// The body is too large, or is not received in time.
+    /// Returns an error if the body is too large or is not received in time.
     pub(crate) async fn body(&self) -> Result<Bytes, ApiError> {
         let Some(mut body) = self.body.lock().take() else { return Ok(Bytes::new()) };
         let too_large = || ApiError::TooLarge(format!("Request entity too large: limit is {MAX_BODY_BYTES}"));
@@ -108,7 +108,7 @@ impl RequestContext {
         }
     }
 
-    /// The connection after an upgrade from HTTP, for the first caller. `None` if the client cannot upgrade.
+    /// Takes the connection after an HTTP upgrade. `None` if the client cannot upgrade, or after the first call.
     pub(crate) fn upgrade(&self) -> Option<OnUpgrade> {
         self.upgrade.lock().take()
     }

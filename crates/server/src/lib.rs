@@ -1,14 +1,15 @@
 //! The API over HTTP. The modules are layers; each one uses only those above it in this list:
 //!
 //! 1. `http`: sockets, TLS, connections, bodies
-//! 2. `request`: what a request says
-//! 3. `cluster`: the handles that everything shares
-//! 4. `access`, `context`: who sends a request, and everything known about it
-//! 5. `objects`, `conversion`, `represent`: trees and bytes, objects at versions, and what they look like on the wire
+//! 2. `request`: request info, query parameters, content negotiation
+//! 3. `cluster`: the state that all requests and controllers share
+//! 4. `access`, `context`: authentication and authorization; everything known about a request
+//! 5. `objects`, `conversion`, `represent`: decoding and encoding, API versions, response formats
 //! 6. `read`, then `write`: get, list and watch from the watch cache; writes through the guaranteed update
-//! 7. `handlers`: which operation a request asks for
-//! 8. `pipeline`: the path of every request
-//! 9. `controllers`, `definitions`, `startup`: what runs without a request, and [`ApiServer`], which ties all together
+//! 7. `handlers`: choose the operation that a request asks for
+//! 8. `pipeline`: the handler chain of every request
+//! 9. `controllers`, `definitions`, `startup`: background tasks, custom resources, and [`ApiServer`], which starts
+//! everything
 
 mod access;
 mod cluster;

@@ -1,5 +1,5 @@
-//! The path of every request: CORS -> request info -> authentication -> impersonation -> (audit and flow control will
-//! come here) -> authorization -> handler -> response. Each step is one function; errors become a `Status` in one place.
+//! The handler chain of every request: CORS -> request info -> authentication -> impersonation -> (audit and flow
+//! control will be added here) -> authorization -> handler -> response. Errors become a `Status` in one place.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,7 +22,7 @@ use crate::request::info::RequestInfo;
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
 
-/// Answers a request.
+/// Handles a request.
 pub(crate) async fn handle(
     cluster: Arc<Cluster>,
     access: Arc<AccessControl>,
@@ -32,7 +32,7 @@ pub(crate) async fn handle(
 ) -> Response {
     let started = Instant::now();
     let (mut parts, body) = request.into_parts();
-    let origin = cors.allowed(&parts.headers).cloned();
+    let origin = cors.allowed_origin(&parts.headers).cloned();
     if origin.is_some() && parts.method == Method::OPTIONS {
         // Browsers send preflight requests without credentials.
         return preflight(&parts.headers, origin);
@@ -41,7 +41,7 @@ pub(crate) async fn handle(
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
     let recorder = Recorder::default();
     let (user, admitted) = admit(&access, &peer, &parts.headers, (&info, &query), &recorder).await;
-    let call = Arc::new(RequestContext {
+    let request = Arc::new(RequestContext {
         cluster,
         access,
         info,
@@ -55,22 +55,22 @@ pub(crate) async fn handle(
         conversions: Arc::default(),
     });
     let result = match admitted {
-        Ok(()) => route(&call).await,
+        Ok(()) => route(&request).await,
         Err(error) => Err(error),
     };
-    let mut response = result.unwrap_or_else(|error| error_response(&call, &error));
-    finish(&call.headers, origin, &mut response);
-    for warning in call.recorder.headers() {
+    let mut response = result.unwrap_or_else(|error| error_response(&request, &error));
+    finish(&request.headers, origin, &mut response);
+    for warning in request.recorder.headers() {
         response.headers_mut().append(WARNING, warning);
     }
-    if call.method == Method::HEAD {
+    if request.method == Method::HEAD {
         *response.body_mut() = Body::empty();
     }
-    call.cluster.metrics.request(&call.info, response.status(), started.elapsed());
+    request.cluster.metrics.request(&request.info, response.status(), started.elapsed());
     response
 }
 
-/// Authentication, impersonation and authorization: the user that the request acts as, and whether they may.
+/// Authenticates, impersonates and authorizes. Returns the user that the request acts as, and whether it is allowed.
 async fn admit(
     access: &AccessControl,
     peer: &Peer,
@@ -80,7 +80,7 @@ async fn admit(
 ) -> (UserInfo, Result<(), ApiError>) {
     let sender = match access.authenticate(peer, headers, recorder).await {
         Ok(sender) => sender,
-        // Anonymous users may read these (upstream: `system:public-info-viewer`).
+        // Anonymous users may read public paths (upstream: `system:public-info-viewer`).
         Err(_) if health::is_public(&info.path) => return (UserInfo::default(), Ok(())),
         Err(error) => return (UserInfo::default(), Err(error)),
     };
@@ -110,11 +110,11 @@ fn finish(request: &HeaderMap, origin: Option<HeaderValue>, response: &mut Respo
         headers.insert(HeaderName::from_static("audit-id"), id);
     }
     if let Some(origin) = origin {
-        cors::allow(origin, headers);
+        cors::set_response_headers(origin, headers);
     }
 }
 
-/// The audit id of a request: the client's, if it sends one, otherwise a new one.
+/// The audit id of a request: the client's if it sends one, otherwise a new one.
 fn audit_id(headers: &HeaderMap) -> String {
     headers
         .get("audit-id")

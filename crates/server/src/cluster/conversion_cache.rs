@@ -1,6 +1,6 @@
-//! Objects that conversion webhooks converted recently, shared by lists and watches of a version (upstream: the watch
-//! cache that each version of a custom resource has). An entry is valid for one revision of the definition and one of the
-//! object. Memory is bounded; the oldest entries are dropped first.
+//! A cache of objects that conversion webhooks converted recently, shared by lists and watches of the same version
+//! (upstream: the watch cache that each version of a custom resource has). An entry is valid for one revision of the
+//! definition and one of the object. Memory is bounded; the oldest entries are evicted first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use tokio::sync::watch;
 
 /// Maximum size of all converted objects, in bytes.
 const MAX_BYTES: usize = 32 << 20;
-/// Approximate memory of an object beside its JSON, in bytes.
+/// Approximate memory of an object in addition to its JSON, in bytes.
 const OVERHEAD: usize = 400;
 
-/// Converted objects, in the order of those that were asked for.
+/// Converted objects, in the order of the request.
 pub(crate) type ConversionResult = Result<Vec<Arc<Object>>, ApiError>;
 /// Delivers the result of a webhook call that is in flight.
 pub(crate) type PendingResult = watch::Receiver<Option<ConversionResult>>;
 
-/// One state of an object at a version, under one revision of its definition.
+/// The key of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ConversionKey {
     /// The revision of the definition.
@@ -31,11 +31,11 @@ pub(crate) struct ConversionKey {
     pub(crate) version: Arc<str>,
 }
 
-/// The cache's answer for one object.
+/// The state of one object in the cache.
 pub(crate) enum Lookup {
-    /// The object was converted before.
+    /// The object was already converted.
     Converted(Arc<Object>),
-    /// The object is part of a webhook call that is in flight, at this index of its result.
+    /// The object is part of a webhook call that is in flight, at this index of the call's result.
     Pending(PendingResult, usize),
 }
 
@@ -47,13 +47,13 @@ struct State {
     bytes: usize,
 }
 
-/// Objects that were converted, or are being converted.
+/// Objects that were converted or are being converted.
 #[derive(Clone, Default)]
 pub(crate) struct ConversionCache(Arc<Mutex<State>>);
 
 impl ConversionCache {
-    /// Looks up objects. Those that are unknown become part of the call whose result `pending` will deliver; their keys
-    /// and objects are returned second, in the order of that result.
+    /// Looks up objects. Unknown objects become part of the call whose result `pending` will deliver; their keys and
+    /// objects are returned second, in the order of that result.
     pub(crate) fn lookup(
         &self,
         keys: &[ConversionKey],
@@ -99,7 +99,7 @@ impl ConversionCache {
     }
 }
 
-/// False if the task that made the call ended without a result; the objects have to be asked for again then.
+/// False if the task that made the call ended without a result. The objects have to be converted again then.
 fn is_alive(result: &PendingResult) -> bool {
     result.has_changed().is_ok() || result.borrow().is_some()
 }

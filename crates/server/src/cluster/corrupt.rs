@@ -1,5 +1,5 @@
-//! What a client is told of stored objects that cannot be read (upstream: `storage/errors.go`,
-//! `etcd3/corrupt_obj_deleter.go`). What it is told depends on whether such objects can be deleted.
+//! Errors about stored objects that cannot be decoded (upstream: `storage/errors.go`, `etcd3/corrupt_obj_deleter.go`).
+//! The message depends on the feature gate that allows deleting such objects.
 
 use pintle_cache::{CorruptObject, Key, KeyRange, WatchCache};
 use pintle_gates::Feature;
@@ -8,16 +8,16 @@ use pintle_value::Str;
 
 use super::Cluster;
 
-/// How many of them a list names.
-const NAMED: usize = 100;
+/// Maximum number of corrupt objects that a list error names.
+const MAX_CAUSES: usize = 100;
 
 impl Cluster {
-    /// True if objects can be deleted that cannot be read.
+    /// True if corrupt objects can be deleted.
     pub(crate) fn deletes_corrupt_objects(&self) -> bool {
         self.gates().is_enabled(Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION)
     }
 
-    /// The error of who asks for an object that cannot be read, or wants to delete it.
+    /// The error for a get or a delete of a corrupt object.
     pub(crate) fn unreadable(&self, resource: &Resource, corrupt: &CorruptObject) -> ApiError {
         if !self.deletes_corrupt_objects() {
             return ApiError::Unclassified(corrupt.reason.to_string());
@@ -26,29 +26,29 @@ impl Cluster {
         ApiError::Internal(corrupt_message(&format!("/{prefix}/{}", corrupt.key), corrupt))
     }
 
-    /// The error of who would change an object that cannot be read.
+    /// The error for an update of a corrupt object.
     pub(crate) fn unchangeable(&self, corrupt: &CorruptObject) -> ApiError {
         ApiError::Unclassified(if self.deletes_corrupt_objects() {
-            undecodable(corrupt)
+            undecodable_message(corrupt)
         } else {
             corrupt.reason.to_string()
         })
     }
 
-    /// Whether there is anything in a part of a collection that cannot be read, at a revision or now. `within` are the keys
-    /// behind the first up to the second, where they are given.
+    /// Checks that all objects of a range can be decoded, at a revision or now. `bounds` are an exclusive lower and an
+    /// inclusive upper key, where given.
     ///
     /// # Errors
-    /// There is.
+    /// Returns upstream's error for a list if an object is corrupt.
     pub(crate) fn check_readable(
         &self,
         resource: &Resource,
         watch_cache: &WatchCache,
         range: &KeyRange,
         at: Option<u64>,
-        within: (Option<&Key>, Option<&Key>),
+        bounds: (Option<&Key>, Option<&Key>),
     ) -> Result<(), ApiError> {
-        let (after, last) = within;
+        let (after, last) = bounds;
         let mut found = watch_cache.corrupt(range, at);
         found.retain(|corrupt| {
             after.is_none_or(|after| corrupt.key > *after) && last.is_none_or(|last| corrupt.key <= *last)
@@ -63,8 +63,8 @@ impl Cluster {
             let message = corrupt_message(&key, corrupt);
             Cause { reason: Str::from("UnexpectedServerResponse"), message, field: key }
         };
-        let mut causes: Vec<Cause> = found.iter().take(NAMED).map(cause).collect();
-        if found.len() > NAMED {
+        let mut causes: Vec<Cause> = found.iter().take(MAX_CAUSES).map(cause).collect();
+        if found.len() > MAX_CAUSES {
             let message = "too many errors, the list is truncated".to_owned();
             causes.push(Cause { reason: Str::from("FieldValueTooMany"), message, field: String::new() });
         }
@@ -73,10 +73,10 @@ impl Cluster {
 }
 
 fn corrupt_message(key: &str, corrupt: &CorruptObject) -> String {
-    let why = undecodable(corrupt);
+    let why = undecodable_message(corrupt);
     format!("StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
 }
 
-fn undecodable(corrupt: &CorruptObject) -> String {
+fn undecodable_message(corrupt: &CorruptObject) -> String {
     format!("object not decodable revision={}: {}", corrupt.revision, corrupt.reason)
 }

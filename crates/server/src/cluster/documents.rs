@@ -1,5 +1,5 @@
-//! Documents that derive from the registry (discovery, OpenAPI): made on first use, kept while what they
-//! are made of is served, within bounds, and served with an ETag.
+//! Documents derived from the registry (discovery, OpenAPI). They are created on first use, cached while their
+//! dependency is served, and served with an ETag. The cache is bounded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -13,17 +13,17 @@ use sha2::{Digest, Sha512};
 
 use crate::http::{Body, Response};
 
-/// The SHA-512 in upper-case hexadecimal digits.
+/// Returns the SHA-512 in upper-case hexadecimal digits.
 pub(crate) fn hash(bytes: &[u8]) -> String {
     Sha512::digest(bytes).iter().map(|b| format!("{b:02X}")).collect()
 }
 
-/// A finished document.
+/// A complete document.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     /// The bytes.
     pub(crate) bytes: Bytes,
-    /// Changes whenever the bytes do.
+    /// The hash of the bytes, used as ETag.
     pub(crate) hash: String,
 }
 
@@ -33,24 +33,25 @@ impl Document {
         Self { hash: hash(&bytes), bytes: bytes.into() }
     }
 
-    /// A document with a hash that was known before it was made.
+    /// A document whose hash is computed from something other than its bytes.
     pub(crate) fn with_hash(hash: String, bytes: Vec<u8>) -> Self {
         Self { bytes: bytes.into(), hash }
     }
 
-    /// The document as an answer: 304 without a body for a client that has it already.
+    /// The document as a response: 304 without a body if the client has the current version.
     pub(crate) fn respond(&self, headers: &HeaderMap, media_type: &'static str) -> Response {
         let etag = format!("\"{}\"", self.hash);
-        let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|v| v.to_str().ok()).any(|v| v.contains(&etag));
-        let mut response = if known {
+        let is_current =
+            headers.get_all(IF_NONE_MATCH).iter().filter_map(|v| v.to_str().ok()).any(|v| v.contains(&etag));
+        let mut response = if is_current {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         } else {
-            Response::new(Body::Whole(self.bytes.clone()))
+            Response::new(Body::Full(self.bytes.clone()))
         };
         let headers = response.headers_mut();
-        if !known {
+        if !is_current {
             headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(media_type));
         }
         if let Ok(etag) = HeaderValue::from_str(&etag) {
@@ -60,16 +61,16 @@ impl Document {
     }
 }
 
-/// What a document is made of. It holds as long as just that is served.
+/// What a document is derived from. The document is valid as long as exactly this is served.
 #[derive(Clone, Debug)]
 pub(crate) enum DocumentDependency {
-    /// All that is served.
+    /// All groups.
     All(Arc<Registry>),
-    /// A group.
+    /// One group.
     Group(Arc<Group>),
 }
 
-/// The same, without keeping it.
+/// A dependency that is not kept alive.
 #[derive(Debug)]
 enum WeakDependency {
     All(Weak<Registry>),
@@ -77,105 +78,108 @@ enum WeakDependency {
 }
 
 impl WeakDependency {
-    fn of(of: &DocumentDependency) -> Self {
-        match of {
+    fn of(dependency: &DocumentDependency) -> Self {
+        match dependency {
             DocumentDependency::All(registry) => WeakDependency::All(Arc::downgrade(registry)),
             DocumentDependency::Group(group) => WeakDependency::Group(Arc::downgrade(group)),
         }
     }
 
-    fn is(&self, of: &DocumentDependency) -> bool {
-        match (self, of) {
-            (WeakDependency::All(was), DocumentDependency::All(registry)) => {
-                std::ptr::eq(was.as_ptr(), Arc::as_ptr(registry))
+    fn matches(&self, dependency: &DocumentDependency) -> bool {
+        match (self, dependency) {
+            (WeakDependency::All(weak), DocumentDependency::All(registry)) => {
+                std::ptr::eq(weak.as_ptr(), Arc::as_ptr(registry))
             }
-            (WeakDependency::Group(was), DocumentDependency::Group(group)) => {
-                std::ptr::eq(was.as_ptr(), Arc::as_ptr(group))
+            (WeakDependency::Group(weak), DocumentDependency::Group(group)) => {
+                std::ptr::eq(weak.as_ptr(), Arc::as_ptr(group))
             }
             _ => false,
         }
     }
 }
 
-/// How many bytes of documents are kept. The largest, OpenAPI v2, has a few megabytes without custom kinds.
-const LIMIT: usize = 64 << 20;
+/// Maximum size of all cached documents, in bytes. The largest one, OpenAPI v2, has a few megabytes without custom
+/// resources.
+const MAX_BYTES: usize = 64 << 20;
 
 /// The documents of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
-    made: Mutex<DocumentCache>,
+    cache: Mutex<DocumentCache>,
 }
 
 #[derive(Debug, Default)]
 struct DocumentCache {
     documents: HashMap<String, CachedDocument>,
-    /// Hashes of documents that nobody has read yet.
+    /// Hashes of documents that were not read yet.
     hashes: HashMap<String, (WeakDependency, String)>,
     bytes: usize,
-    /// Counts requests.
-    clock: u64,
+    /// The number of requests so far; orders entries by last use.
+    request_count: u64,
 }
 
 #[derive(Debug)]
 struct CachedDocument {
-    of: WeakDependency,
+    dependency: WeakDependency,
     document: Document,
-    /// When it was last asked for.
-    used: u64,
+    /// The request count at the last use.
+    last_used: u64,
 }
 
 impl DocumentCache {
-    fn find(&mut self, name: &str, of: &DocumentDependency) -> Option<Document> {
-        self.clock += 1;
-        let kept = self.documents.get_mut(name).filter(|kept| kept.of.is(of))?;
-        kept.used = self.clock;
-        Some(kept.document.clone())
+    fn find(&mut self, name: &str, dependency: &DocumentDependency) -> Option<Document> {
+        self.request_count += 1;
+        let cached = self.documents.get_mut(name).filter(|cached| cached.dependency.matches(dependency))?;
+        cached.last_used = self.request_count;
+        Some(cached.document.clone())
     }
 
-    fn keep(&mut self, name: &str, of: &DocumentDependency, document: Document) {
-        self.forget(name);
+    fn insert(&mut self, name: &str, dependency: &DocumentDependency, document: Document) {
+        self.remove(name);
         self.bytes += document.bytes.len();
-        self.documents
-            .insert(name.to_owned(), CachedDocument { of: WeakDependency::of(of), document, used: self.clock });
-        while self.bytes > LIMIT {
-            let oldest = self.documents.iter().min_by_key(|(_, kept)| kept.used).map(|(name, _)| name.clone());
+        self.documents.insert(
+            name.to_owned(),
+            CachedDocument { dependency: WeakDependency::of(dependency), document, last_used: self.request_count },
+        );
+        while self.bytes > MAX_BYTES {
+            let oldest = self.documents.iter().min_by_key(|(_, cached)| cached.last_used).map(|(name, _)| name.clone());
             let Some(oldest) = oldest else { return };
-            self.forget(&oldest);
+            self.remove(&oldest);
         }
     }
 
-    fn forget(&mut self, name: &str) {
-        if let Some(gone) = self.documents.remove(name) {
-            self.bytes -= gone.document.bytes.len();
+    fn remove(&mut self, name: &str) {
+        if let Some(removed) = self.documents.remove(name) {
+            self.bytes -= removed.document.bytes.len();
         }
     }
 }
 
 impl Documents {
-    /// The document of this name, made by `make` unless it is there already.
-    pub(crate) fn get(&self, of: &DocumentDependency, name: &str, make: impl FnOnce() -> Document) -> Document {
-        if let Some(document) = self.made.lock().find(name, of) {
+    /// Returns the document of a name. Calls `make` if it is not cached.
+    pub(crate) fn get(&self, dependency: &DocumentDependency, name: &str, make: impl FnOnce() -> Document) -> Document {
+        if let Some(document) = self.cache.lock().find(name, dependency) {
             return document;
         }
         let document = make();
-        self.made.lock().keep(name, of, document.clone());
+        self.cache.lock().insert(name, dependency, document.clone());
         document
     }
 
-    /// The hash of the document of this name. The document itself is not kept: an index asks for the hashes of all, and
-    /// few of them are read.
-    pub(crate) fn hash(&self, of: &DocumentDependency, name: &str, make: impl FnOnce() -> Document) -> String {
+    /// Returns the hash of a document. The document is not cached: an index needs all hashes, but clients read few of
+    /// the documents.
+    pub(crate) fn hash(&self, dependency: &DocumentDependency, name: &str, make: impl FnOnce() -> Document) -> String {
         {
-            let mut made = self.made.lock();
-            if let Some(document) = made.find(name, of) {
+            let mut cache = self.cache.lock();
+            if let Some(document) = cache.find(name, dependency) {
                 return document.hash;
             }
-            if let Some((_, hash)) = made.hashes.get(name).filter(|(was, _)| was.is(of)) {
+            if let Some((_, hash)) = cache.hashes.get(name).filter(|(weak, _)| weak.matches(dependency)) {
                 return hash.clone();
             }
         }
         let hash = make().hash;
-        self.made.lock().hashes.insert(name.to_owned(), (WeakDependency::of(of), hash.clone()));
+        self.cache.lock().hashes.insert(name.to_owned(), (WeakDependency::of(dependency), hash.clone()));
         hash
     }
 }

@@ -1,5 +1,5 @@
-//! What selection and splicing need of stored objects, by the rules of their kinds. Kinds come and go while objects are
-//! written, so the rules stand by the prefix of the collection.
+//! The indexers of the watch caches: selectable fields and offsets of stored objects. Resources are added and removed
+//! while objects are written, so the rules are found by the collection's prefix.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use pintle_codec::yaml;
 use pintle_registry::{Resource, Strategy};
 use pintle_value::{Str, Value};
 
-use super::object_index::{self, Places};
+use super::object_index::{self, ObjectOffsets};
 
-/// Describes stored objects.
+/// Indexes stored objects by the rules of their collections.
 #[derive(Default)]
 pub(crate) struct Indexers {
-    /// The collections of which fields are kept.
-    kept: RwLock<HashMap<Str, Arc<Kept>>>,
-    /// The collections of custom kinds.
+    /// The rules of collections with selectable fields.
+    field_indexers: RwLock<HashMap<Str, Arc<FieldIndexer>>>,
+    /// The collections of custom resources.
     custom: RwLock<HashSet<Str>>,
 }
 
-/// What is kept of the objects of a collection.
-struct Kept {
-    rules: Arc<dyn Strategy>,
-    /// What the rules look at.
+/// Indexes the selectable fields of a collection.
+struct FieldIndexer {
+    strategy: Arc<dyn Strategy>,
+    /// The fields that the strategy reads.
     sources: Projection,
 }
 
 impl Indexers {
-    /// Takes the rules of a collection from one of its records. Returns false if no fields are kept, neither before nor
-    /// from now on.
+    /// Takes the rules of a collection from one of its resources. Returns false if no fields are indexed, neither
+    /// before nor now.
     pub(crate) fn set(&self, resource: &Resource) -> bool {
         let Some(collection) = resource.collection() else { return false };
         if !resource.built_in {
@@ -39,51 +39,50 @@ impl Indexers {
         }
         let sources = resource.strategy.selectable_field_sources();
         if sources.is_empty() {
-            return self.kept.write().remove(&collection.prefix).is_some();
+            return self.field_indexers.write().remove(&collection.prefix).is_some();
         }
-        let kept = Kept { rules: resource.strategy.clone(), sources: Projection::of(sources) };
-        self.kept.write().insert(collection.prefix.clone(), Arc::new(kept));
+        let field_indexer = FieldIndexer { strategy: resource.strategy.clone(), sources: Projection::of(sources) };
+        self.field_indexers.write().insert(collection.prefix.clone(), Arc::new(field_indexer));
         true
     }
 
-    fn why_unreadable(&self, prefix: &str, stored: &[u8]) -> String {
-        if self.custom.read().contains(prefix) { why_not_custom(stored) } else { why_not_typed(stored) }
+    fn decode_error(&self, prefix: &str, stored: &[u8]) -> String {
+        if self.custom.read().contains(prefix) { custom_decode_error(stored) } else { built_in_decode_error(stored) }
     }
 
-    /// Forgets the rules of a collection. Returns false if there were none.
+    /// Removes the rules of a collection. Returns false if there were none.
     pub(crate) fn forget(&self, prefix: &str) -> bool {
         self.custom.write().remove(prefix);
-        self.kept.write().remove(prefix).is_some()
+        self.field_indexers.write().remove(prefix).is_some()
     }
 }
 
 impl Indexer for Indexers {
     fn index(&self, prefix: &str, json: &[u8]) -> Result<ObjectIndex, String> {
-        // Whether the rest can be read is not looked at; what was cut off would not have its end.
-        let places = object_index::places(json).filter(|_| json.ends_with(b"}"));
-        let Places { version_at, item_at, labels } = places.ok_or_else(|| self.why_unreadable(prefix, json))?;
-        let kept = self.kept.read().get(prefix).cloned();
-        // Only kinds that are selected by their own fields need to be read, and only those fields of them.
-        let fields = match kept {
+        // Only check that the JSON is not truncated. The rest is not validated here.
+        let offsets = object_index::scan_object(json).filter(|_| json.ends_with(b"}"));
+        let ObjectOffsets { resource_version_offset, item_offset, labels } =
+            offsets.ok_or_else(|| self.decode_error(prefix, json))?;
+        let field_indexer = self.field_indexers.read().get(prefix).cloned();
+        // Only kinds with selectable fields are decoded, and only those fields.
+        let fields = match field_indexer {
             None => SelectableValues::default(),
-            Some(kept) => {
-                let read = kept.sources.read(json).ok_or_else(|| self.why_unreadable(prefix, json))?;
-                let values = kept.rules.selected_values(&read);
-                debug_assert_eq!(Some(&values), whole(json).map(|whole| kept.rules.selected_values(&whole)).as_ref());
+            Some(field_indexer) => {
+                let read = field_indexer.sources.read(json).ok_or_else(|| self.decode_error(prefix, json))?;
+                let values = field_indexer.strategy.selected_values(&read);
+                debug_assert_eq!(
+                    Some(&values),
+                    decode_object(json).map(|object| field_indexer.strategy.selected_values(&object)).as_ref()
+                );
                 values.into_iter().collect()
             }
         };
-        Ok(ObjectIndex {
-            resource_version_offset: version_at,
-            item_offset: item_at,
-            labels: (labels.start, labels.end),
-            fields,
-        })
+        Ok(ObjectIndex { resource_version_offset, item_offset, labels: (labels.start, labels.end), fields })
     }
 }
 
-/// Why something is no object of a built-in kind, as upstream's decoder says it.
-fn why_not_typed(stored: &[u8]) -> String {
+/// Why stored bytes are not a built-in object: the message of upstream's decoder.
+fn built_in_decode_error(stored: &[u8]) -> String {
     let value = if stored.trim_ascii_start().starts_with(b"{") {
         json::decode(stored, json::DecodeOptions::default())
             .map(|decoded| decoded.value)
@@ -95,19 +94,19 @@ fn why_not_typed(stored: &[u8]) -> String {
         }
     };
     match value.and_then(|value| json::type_meta(&value).map_err(|error| error.to_string())) {
-        Ok(meta) => what_is_missing(stored, &meta.kind, &meta.api_version),
+        Ok(meta) => missing_field_error(stored, &meta.kind, &meta.api_version),
         Err(why) => format!("couldn't get version/kind; json parse error: {why}"),
     }
 }
 
-/// Why something is no object of a custom kind.
-fn why_not_custom(stored: &[u8]) -> String {
+/// Why stored bytes are not a custom resource.
+fn custom_decode_error(stored: &[u8]) -> String {
     let value = match json::decode(stored, json::DecodeOptions::default()) {
         Ok(decoded) => decoded.value,
         Err(error) => return error.to_string(),
     };
     let found = match value {
-        Value::Object(_) => return what_is_missing(stored, value.str_at(&["kind"]), value.str_at(&["apiVersion"])),
+        Value::Object(_) => return missing_field_error(stored, value.str_at(&["kind"]), value.str_at(&["apiVersion"])),
         Value::Array(_) => "array",
         Value::String(_) => "string",
         Value::Bool(_) => "bool",
@@ -116,7 +115,7 @@ fn why_not_custom(stored: &[u8]) -> String {
     format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
 }
 
-fn what_is_missing(stored: &[u8], kind: &str, version: &str) -> String {
+fn missing_field_error(stored: &[u8], kind: &str, version: &str) -> String {
     let missing = match (kind, version) {
         ("", _) => "Kind",
         (_, "") => "apiVersion",
@@ -125,7 +124,7 @@ fn what_is_missing(stored: &[u8], kind: &str, version: &str) -> String {
     format!("Object '{missing}' is missing in '{}'", String::from_utf8_lossy(stored))
 }
 
-fn whole(json: &[u8]) -> Option<Value> {
+fn decode_object(json: &[u8]) -> Option<Value> {
     Some(pintle_codec::json::decode(json, pintle_codec::json::DecodeOptions::default()).ok()?.value)
 }
 
@@ -133,9 +132,9 @@ fn whole(json: &[u8]) -> Option<Value> {
 mod tests {
     use super::*;
 
-    /// What upstream's servers said of such values in etcd.
+    /// The messages were recorded from upstream's servers with such values in etcd.
     #[test]
-    fn what_cannot_be_read_is_explained() {
+    fn decode_errors_match_upstream() {
         const NO_STRUCT: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of \
                                  type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
                                  \"json:\\\"kind,omitempty\\\"\" }";
@@ -157,7 +156,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                (why_not_typed(stored.as_bytes()).as_str(), why_not_custom(stored.as_bytes()).as_str()),
+                (built_in_decode_error(stored.as_bytes()).as_str(), custom_decode_error(stored.as_bytes()).as_str()),
                 (built_in, custom)
             );
         }

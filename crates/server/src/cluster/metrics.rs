@@ -1,4 +1,4 @@
-//! What `/metrics` shows, under kube-apiserver's names.
+//! The metrics of `/metrics`, with kube-apiserver's names.
 
 use std::fmt;
 use std::time::Duration;
@@ -50,11 +50,11 @@ struct FeatureLabels {
     stage: &'static str,
 }
 
-/// The seconds that questions to conversion webhooks are sorted by.
+/// The histogram buckets of conversion webhook calls, in seconds.
 const CONVERSION_SECONDS: [f64; 15] =
     [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
 
-/// The counters of a cluster.
+/// The metrics of a cluster.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
@@ -65,7 +65,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// The counters of a cluster with these features.
+    /// Creates the metrics of a cluster with these feature gates.
     pub(crate) fn new(gates: &Gates) -> Self {
         let mut registry = Registry::default();
         let features = Family::<FeatureLabels, Gauge>::default();
@@ -73,14 +73,18 @@ impl Metrics {
             let labels = FeatureLabels { name: gate.name, stage: gate.stage.name() };
             features.get_or_create(&labels).set(on.into());
         }
-        registry.register("kubernetes_feature_enabled", "Whether a feature is on, by name and stage", features);
+        registry.register(
+            "kubernetes_feature_enabled",
+            "Whether a feature gate is enabled, by name and stage",
+            features,
+        );
         let requests = Family::default();
         let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(0.0005, 2.0, 16));
         let durations = Family::new_with_constructor(histogram);
-        registry.register("apiserver_request", "Requests answered, by verb, resource and code", requests.clone());
+        registry.register("apiserver_request", "Requests by verb, resource and response code", requests.clone());
         registry.register(
             "apiserver_request_duration_seconds",
-            "Time until the answer's head was ready, by verb",
+            "Response latency in seconds, up to the response head, by verb",
             Clone::clone(&durations),
         );
         let conversions = Family::default();
@@ -88,19 +92,19 @@ impl Metrics {
         let conversion_durations = Family::new_with_constructor(histogram);
         registry.register(
             "apiserver_conversion_webhook_duration_seconds",
-            "Time until a conversion webhook had answered, by what came of it",
+            "Conversion webhook request latency in seconds, by result and failure type",
             Clone::clone(&conversion_durations),
         );
         let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(0.001, 2.0, 15));
         let converters = Family::new_with_constructor(histogram);
         registry.register(
             "apiserver_conversion_webhook_request",
-            "Questions to conversion webhooks, by what came of them",
+            "Conversion webhook requests by result and failure type",
             conversions.clone(),
         );
         registry.register(
             "apiserver_crd_conversion_webhook_duration_seconds",
-            "Time until a conversion webhook had answered, by definition and versions",
+            "Conversion webhook request latency in seconds, by definition and versions",
             Clone::clone(&converters),
         );
         Self { registry, requests, durations, conversions, conversion_durations, converters }
@@ -114,10 +118,10 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Counts a request. Only resources that are served are named, so that clients cannot make labels up.
+    /// Records a request. Labels name only resources that are served, so that clients cannot create arbitrary labels.
     pub(crate) fn request(&self, info: &RequestInfo, code: StatusCode, took: Duration) {
-        let known = info.is_resource && code != StatusCode::NOT_FOUND;
-        let text = |text: &str| if known { text.to_owned() } else { String::new() };
+        let is_served = info.is_resource && code != StatusCode::NOT_FOUND;
+        let text = |text: &str| if is_served { text.to_owned() } else { String::new() };
         let labels = RequestLabels {
             verb: info.verb.to_owned(),
             group: text(&info.group),
@@ -130,28 +134,28 @@ impl Metrics {
         self.durations.get_or_create(&DurationLabels { verb: info.verb.to_owned() }).observe(took.as_secs_f64());
     }
 
-    /// Counts a question to a conversion webhook: of which definition, from and to which version.
+    /// Records a call to a conversion webhook: the definition, and the versions converted from and to.
     pub(crate) fn conversion(
         &self,
         definition: &str,
         (from, to): (String, String),
-        fault: Option<ConversionErrorType>,
+        error_type: Option<ConversionErrorType>,
         took: Duration,
     ) {
-        let (result, succeeded) = if fault.is_none() { ("success", "true") } else { ("failure", "false") };
-        let failure_type = fault.map_or("", ConversionErrorType::name);
-        let outcome = ConversionLabels { result, failure_type };
-        self.conversions.get_or_create(&outcome).inc();
-        self.conversion_durations.get_or_create(&outcome).observe(took.as_secs_f64());
+        let (result, succeeded) = if error_type.is_none() { ("success", "true") } else { ("failure", "false") };
+        let failure_type = error_type.map_or("", ConversionErrorType::name);
+        let result_labels = ConversionLabels { result, failure_type };
+        self.conversions.get_or_create(&result_labels).inc();
+        self.conversion_durations.get_or_create(&result_labels).observe(took.as_secs_f64());
         let labels = ConverterLabels { crd_name: definition.to_owned(), from_version: from, to_version: to, succeeded };
         self.converters.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
-    /// The text form.
+    /// Encodes the metrics in the text format.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         if prometheus_client::encoding::text::encode(&mut out, &self.registry).is_err() {
-            tracing::error!("metrics cannot be written");
+            tracing::error!("Failed to encode metrics");
         }
         out
     }

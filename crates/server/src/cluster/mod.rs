@@ -1,5 +1,5 @@
-//! One logical cluster: the handles that requests, controllers and admission share. This module knows neither requests
-//! nor HTTP handlers; what is done with the handles lives in the layers above.
+//! One logical cluster: the state that requests, controllers and admission share. This module depends on neither
+//! requests nor HTTP handlers.
 
 pub(crate) mod conversion_cache;
 mod corrupt;
@@ -76,8 +76,8 @@ pub struct Cluster {
     pub(crate) documents: Documents,
     /// Limits how many large responses are encoded at the same time.
     pub(crate) cpu_permits: CpuPermits,
-    /// Every create holds this for reading from its last check of the namespace until the object is stored. The namespace
-    /// controller takes it for writing to wait for them.
+    /// A create holds a read lock from its last check of the namespace until the object is stored. The namespace
+    /// controller takes the write lock to wait for pending creates.
     pub(crate) pending_creates: tokio::sync::RwLock<()>,
     /// Turns true when the server shuts down. Watches and background tasks end then.
     pub(crate) shutting_down: tokio::sync::watch::Sender<bool>,
@@ -89,7 +89,7 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// What a [`Cluster`] is made of.
+/// The arguments of [`Cluster::new`].
 pub(crate) struct Parts {
     pub(crate) built_in: Vec<Arc<Resource>>,
     pub(crate) registry: Arc<Registry>,
@@ -104,7 +104,7 @@ pub(crate) struct Parts {
 }
 
 impl Cluster {
-    /// A cluster without admission plugins.
+    /// Creates a cluster without admission plugins.
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
             catalog: pintle_catalog::shared().clone(),
@@ -202,7 +202,7 @@ impl Cluster {
             .ok_or_else(|| ApiError::Internal(format!("no watch cache of {}", resource.plural)))
     }
 
-    /// The record of the hub version of a resource.
+    /// Returns the storage version (hub) of a resource.
     pub(crate) fn hub(&self, resource: &Arc<Resource>) -> Arc<Resource> {
         if resource.is_hub() {
             return resource.clone();
@@ -210,7 +210,7 @@ impl Cluster {
         resource.collection().and_then(|c| self.registry().hub(c).cloned()).unwrap_or_else(|| resource.clone())
     }
 
-    /// The hub record of a group and resource, whatever its version.
+    /// Returns the storage version of a group and resource.
     ///
     /// # Errors
     /// The resource is not served.

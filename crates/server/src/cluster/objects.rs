@@ -1,4 +1,4 @@
-//! Reads of stored objects by the server itself, at the storage version.
+//! The server's own reads of stored objects, at the storage version.
 
 use pintle_cache::KeyRange;
 use pintle_registry::{ApiError, GroupResource};
@@ -6,15 +6,15 @@ use pintle_value::{Str, Value};
 
 use super::Cluster;
 
-/// The key of an object in its collection.
+/// Returns the key of an object in its collection.
 pub(crate) fn object_key(namespace: &str, name: &str) -> Str {
     if namespace.is_empty() { name.into() } else { format!("{namespace}/{name}").into() }
 }
 
-/// Checks that a name can be part of a key (upstream: `registry.NamespaceKeyFunc`).
+/// Checks that a name can be part of a storage key (upstream: `registry.NamespaceKeyFunc`).
 ///
 /// # Errors
-/// It cannot.
+/// Returns upstream's message if the name is empty or not a path segment.
 pub(crate) fn check_key(name: &str) -> Result<(), ApiError> {
     if name.is_empty() {
         return Err(ApiError::BadRequest("Name parameter required.".to_owned()));
@@ -27,10 +27,10 @@ pub(crate) fn check_key(name: &str) -> Result<(), ApiError> {
     Err(ApiError::BadRequest(format!("Name parameter invalid: {name}: {}", why.join(";"))))
 }
 
-/// The tree of a stored object, with its resourceVersion.
+/// Decodes a stored object and sets its resourceVersion.
 ///
 /// # Errors
-/// The stored bytes are not JSON.
+/// Returns an error if the stored bytes are not JSON.
 pub(crate) fn tree(object: &pintle_cache::Object) -> Result<Value, ApiError> {
     let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::default());
     let decoded = decoded.map_err(|error| ApiError::Internal(format!("the stored object cannot be read: {error}")))?;
@@ -40,7 +40,7 @@ pub(crate) fn tree(object: &pintle_cache::Object) -> Result<Value, ApiError> {
 }
 
 impl Cluster {
-    /// The object of a name; `namespace` is empty for cluster-scoped resources.
+    /// Returns the object with this name; `namespace` is empty for cluster-scoped resources.
     ///
     /// # Errors
     /// The resource is not served, or the stored object is corrupt.
@@ -56,7 +56,7 @@ impl Cluster {
         object.map(|object| tree(&object)).transpose()
     }
 
-    /// All objects of a namespace or, if `namespace` is empty, of the cluster.
+    /// Returns all objects of a namespace or, if `namespace` is empty, of the cluster.
     ///
     /// # Errors
     /// The resource is not served, or a stored object is corrupt.

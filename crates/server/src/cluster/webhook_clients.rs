@@ -26,7 +26,7 @@ impl WebhookClients {
     /// Its certificate authorities cannot be used.
     pub(crate) fn get(&self, config: &WebhookClientConfig) -> Result<Client, String> {
         let mut clients = self.0.lock();
-        if let Some(index) = clients.iter().position(|(known, _)| known == config) {
+        if let Some(index) = clients.iter().position(|(other, _)| other == config) {
             let entry = clients.remove(index);
             let client = entry.1.clone();
             clients.push(entry);

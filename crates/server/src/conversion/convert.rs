@@ -1,29 +1,29 @@
-//! From one version to another (upstream: `pkg/apiserver/conversion/converter.go`).
+//! Converts objects between versions (upstream: `pkg/apiserver/conversion/converter.go`).
 
 use std::sync::Arc;
 
-use pintle_registry::{ApiError, Conversion, GroupVersion, MultiVersion};
+use pintle_registry::{ApiError, BoxFuture, Conversion, GroupVersion, MultiVersion};
 use pintle_value::Value;
 
 use super::webhook_batch::WebhookCall;
 use crate::cluster::Cluster;
-use pintle_registry::BoxFuture;
 
-/// Converts objects of a kind to a version of it, named as `apiVersion` names it.
+/// Converts objects of a kind to the version with this `apiVersion`.
 ///
 /// # Errors
-/// There is no such version, or the webhook fails.
+/// Returns an error if the version does not exist or the webhook fails.
 pub(crate) fn convert<'a>(
     cluster: &'a Arc<Cluster>,
     versions: &'a dyn MultiVersion,
     objects: Vec<Value>,
     desired: &'a str,
 ) -> BoxFuture<'a, Result<Vec<Value>, ApiError>> {
-    // A call to a webhook is a large future. Watches and requests that may have to wait for one keep no room for it.
-    Box::pin(converted(cluster, versions, objects, desired))
+    // Boxed because the future of a webhook call is large. Watches and requests that may wait for one do not reserve
+    // its size.
+    Box::pin(convert_all(cluster, versions, objects, desired))
 }
 
-async fn converted(
+async fn convert_all(
     cluster: &Arc<Cluster>,
     versions: &dyn MultiVersion,
     mut objects: Vec<Value>,
@@ -32,7 +32,7 @@ async fn converted(
     if !versions.has(desired) {
         return Err(invalid("to", desired));
     }
-    let mut others = Vec::new();
+    let mut indexes = Vec::new();
     for (i, object) in objects.iter_mut().enumerate() {
         let from = object.api_version();
         if from == desired {
@@ -41,19 +41,19 @@ async fn converted(
         if GroupVersion::parse(from).is_none() || !versions.has(from) {
             return Err(invalid("from", from));
         }
-        // What is but a kind and a version is nothing that could differ.
+        // An object with only a kind and apiVersion needs no webhook.
         if *versions.conversion() == Conversion::None || is_empty(object) {
             object.set("apiVersion", desired);
         } else {
-            others.push(i);
+            indexes.push(i);
         }
     }
     if let Conversion::Webhook { webhook, reviews, definition } = versions.conversion()
-        && !others.is_empty()
+        && !indexes.is_empty()
     {
-        let asked = WebhookCall { cluster, webhook, reviews, definition, desired };
-        let originals = others.iter().map(|i| objects[*i].take()).collect();
-        for (i, converted) in others.into_iter().zip(asked.convert(originals).await?) {
+        let call = WebhookCall { cluster, webhook, reviews, definition, desired };
+        let originals = indexes.iter().map(|i| objects[*i].take()).collect();
+        for (i, converted) in indexes.into_iter().zip(call.convert(originals).await?) {
             objects[i] = converted;
         }
     }

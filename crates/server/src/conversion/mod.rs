@@ -3,7 +3,7 @@
 //! and converted, by changing its `apiVersion` or by a webhook. Built-in kinds are always served as they are stored.
 
 mod convert;
-mod memo;
+mod memoized;
 mod selection;
 mod service_resolver;
 mod shared;
@@ -11,6 +11,6 @@ mod view;
 mod webhook;
 mod webhook_batch;
 
-pub(crate) use memo::MemoizedConversions;
+pub(crate) use memoized::MemoizedConversions;
 pub(crate) use selection::{Selection, WatchEventType};
 pub(crate) use view::VersionView;

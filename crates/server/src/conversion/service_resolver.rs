@@ -1,4 +1,4 @@
-//! Where a service of the cluster can be reached (upstream: apiserver's `pkg/util/proxy`).
+//! Resolves services to endpoints (upstream: apiserver's `pkg/util/proxy`).
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use pintle_value::Value;
 
 use crate::cluster::{Cluster, tree};
 
-/// The label that says which service a slice is of.
-const SERVICE: &str = "kubernetes.io/service-name";
+/// The label of an endpoint slice with the name of its service.
+const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 
-/// The way to a port of a service: one of its endpoints that is ready, since there may be nobody who routes what is sent to
-/// the service's address; that address where no endpoints are known.
+/// Resolves a port of a service to a ready endpoint, because there may be no proxy for the cluster IP. Without
+/// endpoints, returns the cluster IP.
 ///
 /// # Errors
-/// There is no such service or port, in upstream's words.
-pub(super) fn route(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: u16) -> Result<Route, String> {
+/// Returns upstream's message if there is no such service or port.
+pub(super) fn resolve(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: u16) -> Result<Route, String> {
     let service =
         cluster.get_object(&GroupResource::new("", "services"), namespace, name).map_err(|error| error.to_string())?;
     let Some(service) = service else { return Err(format!("service \"{name}\" not found")) };
@@ -29,10 +29,10 @@ pub(super) fn route(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: u
         return Err(format!("unsupported service type \"{kind}\""));
     }
     let ports = service.items_at(&["spec", "ports"]);
-    let Some(found) = ports.iter().find(|known| known.int_at(&["port"]) == Some(i64::from(port))) else {
+    let Some(found) = ports.iter().find(|candidate| candidate.int_at(&["port"]) == Some(i64::from(port))) else {
         return Err(format!("no service port {port} found for service \"{name}\""));
     };
-    if let Some(route) = endpoint_of(cluster, namespace, name, found.str_at(&["name"])) {
+    if let Some(route) = find_endpoint(cluster, namespace, name, found.str_at(&["name"])) {
         return Ok(route);
     }
     match service.str_at(&["spec", "clusterIP"]) {
@@ -41,17 +41,18 @@ pub(super) fn route(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: u
     }
 }
 
-/// A ready endpoint of a service, and its port of this name.
-fn endpoint_of(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: &str) -> Option<Route> {
+/// Returns a ready endpoint of a service, with the port of this name.
+fn find_endpoint(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: &str) -> Option<Route> {
     let slices = cluster.hub_of(&GroupResource::new("discovery.k8s.io", "endpointslices")).ok()?;
     let (watch_cache, range) = (cluster.watch_cache(&slices).ok()?, KeyRange::Namespace(namespace.into()));
-    let of_service = watch_cache.objects(range).filter(|slice| slice.label(SERVICE) == Some(name));
-    of_service.filter_map(|slice| tree(&slice).ok()).find_map(|slice| endpoint(&slice, port))
+    let of_service = watch_cache.objects(range).filter(|slice| slice.label(SERVICE_NAME_LABEL) == Some(name));
+    of_service.filter_map(|slice| tree(&slice).ok()).find_map(|slice| ready_endpoint(&slice, port))
 }
 
-/// A ready endpoint of a slice, and its port of this name.
-fn endpoint(slice: &Value, port: &str) -> Option<Route> {
-    let port = slice.items_at(&["ports"]).iter().find(|known| known.str_at(&["name"]) == port)?.int_at(&["port"])?;
+/// Returns a ready endpoint of a slice, with the port of this name.
+fn ready_endpoint(slice: &Value, port: &str) -> Option<Route> {
+    let port =
+        slice.items_at(&["ports"]).iter().find(|candidate| candidate.str_at(&["name"]) == port)?.int_at(&["port"])?;
     let is_ready = |endpoint: &&Value| endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool) != Some(false);
     let endpoint = slice.items_at(&["endpoints"]).iter().find(is_ready)?;
     let host = endpoint.items_at(&["addresses"]).first()?.as_str()?.to_owned();
@@ -64,8 +65,8 @@ mod tests {
 
     use super::*;
 
-    /// An endpoint, and whether it says that it is ready.
-    fn at(address: &str, ready: Option<bool>) -> Value {
+    /// An endpoint with an optional `ready` condition.
+    fn endpoint(address: &str, ready: Option<bool>) -> Value {
         let mut endpoint = object! { "addresses": vec![address] };
         if let Some(ready) = ready {
             endpoint.set("conditions", object! { "ready": ready });
@@ -77,12 +78,13 @@ mod tests {
         let ports = vec![object! { "name": "http", "port": 80 }, object! { "name": "https", "port": 8443 }];
         let slice = object! { "ports": ports, "endpoints": endpoints };
         let expect = expect.map(|(host, port)| Route { host: host.to_owned(), port });
-        assert_eq!(endpoint(&slice, port), expect);
+        assert_eq!(ready_endpoint(&slice, port), expect);
     }
 
     #[test]
-    fn endpoints_that_are_ready_are_taken() {
-        let (no, yes, silent) = (at("10.0.0.1", Some(false)), at("10.0.0.2", Some(true)), at("10.0.0.3", None));
+    fn only_ready_endpoints_are_returned() {
+        let (no, yes, silent) =
+            (endpoint("10.0.0.1", Some(false)), endpoint("10.0.0.2", Some(true)), endpoint("10.0.0.3", None));
         check(vec![no.clone(), yes.clone(), silent.clone()], "https", Some(("10.0.0.2", 8443)));
         check(vec![no.clone(), silent], "http", Some(("10.0.0.3", 80)));
         check(vec![no], "https", None);

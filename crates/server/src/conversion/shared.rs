@@ -1,5 +1,5 @@
-//! Conversion by webhook for lists and watches: clients that read the same version share the webhook's results. Gets and
-//! writes of single objects always call the webhook.
+//! Conversion by webhook for lists and watches. Clients that read the same version share the results. Gets and writes
+//! of single objects always call the webhook.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::cluster::conversion_cache::{ConversionKey, ConversionResult, Lookup};
 /// Converts objects to the version of a view.
 ///
 /// # Errors
-/// The webhook fails, or the server shuts down.
+/// Returns an error if the webhook fails or the server shuts down.
 pub(super) async fn convert_shared(view: &VersionView, objects: &[Arc<Object>]) -> ConversionResult {
     let cache = &view.cluster.conversion_cache;
     let Some(keys) = objects.iter().map(|object| view.conversion_key(object)).collect::<Option<Vec<_>>>() else {
@@ -22,7 +22,7 @@ pub(super) async fn convert_shared(view: &VersionView, objects: &[Arc<Object>]) 
     let (sender, pending) = watch::channel(None);
     let (lookups, unknown) = cache.lookup(&keys, objects, &pending);
     if !unknown.is_empty() {
-        // Other clients may wait for the result after this one has disconnected.
+        // The result is shared, so this task continues when the first client disconnects.
         tokio::spawn(convert_and_store(view.clone(), unknown, sender));
     }
     let mut converted = Vec::with_capacity(objects.len());

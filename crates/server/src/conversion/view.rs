@@ -1,4 +1,4 @@
-//! The objects of a resource as one version of it shows them.
+//! A view of a resource's objects at one version.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,96 +16,102 @@ use crate::objects::encode::{Shape, write_json};
 use crate::objects::model;
 
 thread_local! {
-    /// Where objects are written before it is known how long they are.
+    /// A buffer for encoding objects of unknown length.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How much room for a long object is kept for the next one, in bytes.
-const KEPT: usize = 64 * 1024;
+/// Maximum capacity of the buffer between two uses, in bytes.
+const MAX_RETAINED_BYTES: usize = 64 * 1024;
 
-/// The objects of a resource at its version, which is a hub.
+/// The objects of a resource at one version, which is a hub.
 #[derive(Clone)]
 pub(crate) struct VersionView {
     pub(super) cluster: Arc<Cluster>,
     pub(crate) hub: Arc<Resource>,
-    pub(super) served: Option<ServedVersion>,
+    pub(super) served_version: Option<ServedVersion>,
 }
 
-/// A version among equals.
+/// A version of a resource that has several.
 #[derive(Clone)]
 pub(super) struct ServedVersion {
     pub(super) versions: Arc<dyn MultiVersion>,
-    /// As `apiVersion` names it.
-    pub(super) name: Arc<str>,
-    /// How the JSON of an object starts that is stored at this version: its members are sorted.
-    start: Arc<[u8]>,
-    /// The same for the versions whose objects differ in nothing else.
+    /// The version as `apiVersion`.
+    pub(super) api_version: Arc<str>,
+    /// The first bytes of the JSON of an object stored at this version. Its members are sorted.
+    prefix: Arc<[u8]>,
+    /// The same for versions whose schemas are identical to this one.
     identical_versions: Arc<[Vec<u8>]>,
 }
 
 impl VersionView {
     /// The view of a hub.
     pub(crate) fn of(cluster: &Arc<Cluster>, hub: &Arc<Resource>) -> Self {
-        let served = hub.versions.clone().map(|versions| {
-            let name = hub.group_version().to_string();
-            let start = |name: &str| format!("{{\"apiVersion\":\"{name}\",").into_bytes();
-            let identical_versions = versions.identical_versions(&name).into_iter().map(start).collect();
-            ServedVersion { start: start(&name).into(), identical_versions, versions, name: name.into() }
+        let served_version = hub.versions.clone().map(|versions| {
+            let api_version = hub.group_version().to_string();
+            let prefix = |api_version: &str| format!("{{\"apiVersion\":\"{api_version}\",").into_bytes();
+            let identical_versions = versions.identical_versions(&api_version).into_iter().map(prefix).collect();
+            ServedVersion {
+                prefix: prefix(&api_version).into(),
+                identical_versions,
+                versions,
+                api_version: api_version.into(),
+            }
         });
-        Self { cluster: cluster.clone(), hub: hub.clone(), served }
+        Self { cluster: cluster.clone(), hub: hub.clone(), served_version }
     }
 
-    /// The view of a hub that takes objects as they are stored, at whatever version.
+    /// A view that leaves objects at the version at which they are stored.
     pub(crate) fn as_stored(cluster: &Arc<Cluster>, hub: &Arc<Resource>) -> Self {
-        Self { served: None, ..Self::of(cluster, hub) }
+        Self { served_version: None, ..Self::of(cluster, hub) }
     }
 
-    /// True if objects are shown as they are stored, whatever they are.
+    /// True if objects are never converted.
     pub(crate) fn has_single_version(&self) -> bool {
-        self.served.is_none()
+        self.served_version.is_none()
     }
 
-    /// True if an object is shown as it is stored.
+    /// True if an object does not need conversion.
     pub(crate) fn is_at_version(&self, object: &Object) -> bool {
-        let as_it_is = |served: &ServedVersion| {
-            object.revision > served.versions.since() && object.json.starts_with(&served.start)
+        let is_current = |served_version: &ServedVersion| {
+            object.revision > served_version.versions.since() && object.json.starts_with(&served_version.prefix)
         };
-        self.served.as_ref().is_none_or(as_it_is)
+        self.served_version.as_ref().is_none_or(is_current)
     }
 
-    /// True if someone else converts: objects may have other labels here than they are stored with.
+    /// True if a webhook converts objects. It may also change their labels.
     pub(crate) fn uses_webhook(&self) -> bool {
-        let webhook = |served: &ServedVersion| matches!(served.versions.conversion(), Conversion::Webhook { .. });
-        self.served.as_ref().is_some_and(webhook)
+        let webhook =
+            |served_version: &ServedVersion| matches!(served_version.versions.conversion(), Conversion::Webhook { .. });
+        self.served_version.as_ref().is_some_and(webhook)
     }
 
-    /// Objects as this version shows them to those who look at many.
+    /// Converts objects for lists and watches, which share results of webhooks.
     ///
     /// # Errors
-    /// They cannot be read or converted.
+    /// Returns an error if an object cannot be decoded or converted.
     pub(crate) async fn convert_shared(&self, mut objects: Vec<Arc<Object>>) -> Result<Vec<Arc<Object>>, ApiError> {
-        let (places, others): (Vec<usize>, Vec<Arc<Object>>) = objects
+        let (indexes, to_convert): (Vec<usize>, Vec<Arc<Object>>) = objects
             .iter()
             .enumerate()
             .filter(|(_, object)| !self.is_at_version(object))
             .map(|(i, o)| (i, o.clone()))
             .unzip();
-        if others.is_empty() {
+        if to_convert.is_empty() {
             return Ok(objects);
         }
-        let converted_object = if self.uses_webhook() {
-            Box::pin(convert_shared(self, &others)).await?
+        let converted = if self.uses_webhook() {
+            Box::pin(convert_shared(self, &to_convert)).await?
         } else {
-            self.convert(&others).await?
+            self.convert(&to_convert).await?
         };
-        for (i, object) in places.into_iter().zip(converted_object) {
+        for (i, object) in indexes.into_iter().zip(converted) {
             objects[i] = object;
         }
         Ok(objects)
     }
 
-    /// What someone is told who looks at many objects that cannot be shown: upstream keeps a cache of each version, which
-    /// cannot be filled then (`storage/cacher`), and clients come again.
+    /// The error of lists and watches for objects that cannot be converted. Upstream has a watch cache per version,
+    /// which cannot be initialized then (`storage/cacher`), and clients retry.
     pub(crate) fn initializing_error(&self, error: ApiError) -> ApiError {
         let ApiError::Unclassified(why) = error else { return error };
         let kind = model(&self.hub).go_type(&self.hub);
@@ -113,56 +119,60 @@ impl VersionView {
         ApiError::TooManyRequests { message, retry_after: 1 }
     }
 
-    /// Whether all of the collection can be read, which upstream's cache needs even for what is not asked for.
+    /// Checks that the whole collection can be decoded. Upstream's watch cache requires this even for a part of the
+    /// collection.
     ///
     /// # Errors
-    /// It cannot.
+    /// Returns the error of an uninitialized watch cache.
     pub(crate) fn check_all_readable(&self, watch_cache: &WatchCache) -> Result<(), ApiError> {
         let found = self.cluster.check_readable(&self.hub, watch_cache, &KeyRange::All, None, (None, None));
         found.map_err(|error| self.initializing_error(ApiError::Unclassified(error.to_string())))
     }
 
-    /// The cache key of a stored object at this version; `None` if all versions are the same.
+    /// The cache key of a stored object at this version; `None` if the resource has a single version.
     pub(super) fn conversion_key(&self, object: &Object) -> Option<ConversionKey> {
-        let served = self.served.as_ref()?;
-        let definition = served.versions.since();
-        Some(ConversionKey { definition, object: object.revision, version: served.name.clone() })
+        let served_version = self.served_version.as_ref()?;
+        let definition = served_version.versions.since();
+        Some(ConversionKey { definition, object: object.revision, version: served_version.api_version.clone() })
     }
 
-    /// Stored objects at this version.
+    /// Converts stored objects to this version.
     pub(super) async fn convert(&self, objects: &[Arc<Object>]) -> Result<Vec<Arc<Object>>, ApiError> {
-        let Some(served) = &self.served else { return Ok(objects.to_vec()) };
-        if let Some(renamed) = objects.iter().map(|object| served.renamed(object)).collect() {
-            return Ok(renamed);
+        let Some(served_version) = &self.served_version else { return Ok(objects.to_vec()) };
+        if let Some(identical) = objects.iter().map(|object| served_version.with_api_version(object)).collect() {
+            return Ok(identical);
         }
-        let trees = objects.iter().map(|object| stored_tree(&*served.versions, object)).collect::<Result<_, _>>()?;
-        let trees = convert(&self.cluster, &*served.versions, trees, &served.name).await?;
-        let converted_object =
-            objects.iter().zip(trees).map(|(object, tree)| Ok(Arc::new(self.converted_object(served, object, tree)?)));
-        converted_object.collect()
+        let trees =
+            objects.iter().map(|object| stored_tree(&*served_version.versions, object)).collect::<Result<_, _>>()?;
+        let trees = convert(&self.cluster, &*served_version.versions, trees, &served_version.api_version).await?;
+        let converted = objects
+            .iter()
+            .zip(trees)
+            .map(|(object, tree)| Ok(Arc::new(self.to_object(served_version, object, tree)?)));
+        converted.collect()
     }
 
-    /// One object as this version shows it.
+    /// Converts one object to this version.
     ///
     /// # Errors
-    /// It cannot be read or converted.
+    /// Returns an error if the object cannot be decoded or converted.
     pub(crate) async fn convert_one(&self, object: &Arc<Object>) -> Result<Arc<Object>, ApiError> {
         if self.is_at_version(object) {
             return Ok(object.clone());
         }
-        let converted_object = self.convert(std::slice::from_ref(object)).await?;
-        converted_object.into_iter().next().ok_or_else(|| ApiError::Internal("the object is gone".to_owned()))
+        let converted = self.convert(std::slice::from_ref(object)).await?;
+        converted.into_iter().next().ok_or_else(|| ApiError::Internal("the object is gone".to_owned()))
     }
 
-    /// Events as this version shows their objects.
+    /// Converts the objects of events to this version.
     ///
     /// # Errors
-    /// As [`VersionView::convert_shared`].
+    /// See [`VersionView::convert_shared`].
     pub(crate) async fn convert_events(&self, events: &[Arc<Event>]) -> Result<Vec<Arc<Event>>, ApiError> {
         let sides = |event: &Arc<Event>| [event.object.clone(), event.previous.clone()];
         let objects = events.iter().flat_map(sides).flatten().collect();
-        let mut converted_object = self.convert_shared(objects).await?.into_iter();
-        let mut next = |side: &Option<Arc<Object>>| side.as_ref().and_then(|_| converted_object.next());
+        let mut converted = self.convert_shared(objects).await?.into_iter();
+        let mut next = |side: &Option<Arc<Object>>| side.as_ref().and_then(|_| converted.next());
         let event = |event: &Arc<Event>| {
             let (object, previous) = (next(&event.object), next(&event.previous));
             Arc::new(Event::new(event.key.clone(), event.revision, object, previous))
@@ -170,33 +180,34 @@ impl VersionView {
         Ok(events.iter().map(event).collect())
     }
 
-    /// True if all that events tell of is shown as it is stored.
+    /// True if no object of these events needs conversion.
     pub(crate) fn are_at_version(&self, events: &[Arc<Event>]) -> bool {
         let is_at_version = |side: &Option<Arc<Object>>| side.as_ref().is_none_or(|object| self.is_at_version(object));
         self.has_single_version()
             || events.iter().all(|event| is_at_version(&event.object) && is_at_version(&event.previous))
     }
 
-    /// The tree of an object at this version, with its resourceVersion.
+    /// Returns the tree of an object at this version, with its resourceVersion.
     ///
     /// # Errors
-    /// As [`VersionView::convert_shared`].
+    /// See [`VersionView::convert_shared`].
     pub(crate) async fn tree(&self, object: &Arc<Object>) -> Result<Value, ApiError> {
         tree(&*self.convert_one(object).await?)
     }
 
-    /// An object of this version as it is stored. It has no resourceVersion.
+    /// Encodes an object of this version for storage, at the storage version. The object must not have a
+    /// resourceVersion.
     ///
     /// # Errors
-    /// It cannot be converted.
+    /// Returns an error if the object cannot be converted.
     pub(crate) async fn store(&self, object: &Value) -> Result<Bytes, ApiError> {
         debug_assert!(object.resource_version().is_empty(), "{object:?}");
-        match &self.served {
-            Some(served) if *served.name != *served.versions.stored() => {
-                let versions = &*served.versions;
+        match &self.served_version {
+            Some(served_version) if *served_version.api_version != *served_version.versions.stored() => {
+                let versions = &*served_version.versions;
                 let converted = convert(&self.cluster, versions, vec![object.clone()], versions.stored()).await?;
                 let mut stored = converted.into_iter().next().unwrap_or_default();
-                // It is stored as it will be read.
+                // Pruning and defaulting apply here as they do when the object is read.
                 versions.conform(&mut stored).map_err(ApiError::Unclassified)?;
                 versions.read(&mut stored);
                 Ok(self.bytes(&stored))
@@ -205,60 +216,54 @@ impl VersionView {
         }
     }
 
-    /// An object of any version as it is stored at that version. It has no resourceVersion.
+    /// Encodes an object of any version. The object must not have a resourceVersion.
     pub(crate) fn bytes(&self, object: &Value) -> Bytes {
         BUFFER.with_borrow_mut(|buffer| {
             buffer.clear();
             write_json(object, Shape::of(&self.hub), buffer);
-            // These bytes stay in the cache for as long as the object does, and nothing that they do not fill.
+            // The bytes stay in the cache as long as the object, so they are copied without spare capacity.
             let bytes = Bytes::copy_from_slice(buffer);
-            buffer.shrink_to(KEPT);
+            buffer.shrink_to(MAX_RETAINED_BYTES);
             bytes
         })
     }
 
-    /// What stands in the place of a stored object at this version.
-    fn converted_object(&self, served: &ServedVersion, object: &Object, mut tree: Value) -> Result<Object, ApiError> {
-        served.versions.conform(&mut tree).map_err(ApiError::Unclassified)?;
+    /// Creates the cached form of a stored object's tree at this version.
+    fn to_object(&self, served_version: &ServedVersion, object: &Object, mut tree: Value) -> Result<Object, ApiError> {
+        served_version.versions.conform(&mut tree).map_err(ApiError::Unclassified)?;
         let json = self.bytes(&tree);
         let prefix = self.hub.collection().map_or("", |collection| &collection.prefix);
-        let index = self.cluster.indexers.index(prefix, &json).map_err(|error| unreadable(&error))?;
+        let index = self.cluster.indexers.index(prefix, &json).map_err(|error| corrupt_error(&error))?;
         Ok(Object::new(object.key.clone(), object.revision, json, index))
     }
 }
 
 impl ServedVersion {
-    /// An object that is stored at a version which differs in name alone.
-    fn renamed(&self, object: &Object) -> Option<Arc<Object>> {
-        let as_it_is = object.revision > self.versions.since();
-        let start = self.identical_versions.iter().find(|start| as_it_is && object.json.starts_with(start))?;
-        let json = [&*self.start, object.json.get(start.len()..)?].concat();
-        let moved = |place: u32| match (place as usize).checked_sub(start.len()) {
-            Some(behind) => u32::try_from(behind + self.start.len()).ok(),
-            None => Some(place),
+    /// Converts an object that is stored at an identical version: only the `apiVersion` differs.
+    fn with_api_version(&self, object: &Object) -> Option<Arc<Object>> {
+        let is_current = object.revision > self.versions.since();
+        let prefix = self.identical_versions.iter().find(|prefix| is_current && object.json.starts_with(prefix))?;
+        let json = [&*self.prefix, object.json.get(prefix.len()..)?].concat();
+        let shift = |offset: u32| match (offset as usize).checked_sub(prefix.len()) {
+            Some(rest) => u32::try_from(rest + self.prefix.len()).ok(),
+            None => Some(offset),
         };
-        let ObjectIndex { resource_version_offset: version_at, item_offset: item_at, labels: (from, to), .. } =
-            object.index;
-        let labels = if to == 0 { (0, 0) } else { (moved(from)?, moved(to)?) };
-        let (version_at, item_at) = (moved(version_at)?, moved(item_at)?);
-        let index = ObjectIndex {
-            resource_version_offset: version_at,
-            item_offset: item_at,
-            labels,
-            fields: object.index.fields.clone(),
-        };
+        let ObjectIndex { resource_version_offset, item_offset, labels: (from, to), .. } = object.index;
+        let labels = if to == 0 { (0, 0) } else { (shift(from)?, shift(to)?) };
+        let (resource_version_offset, item_offset) = (shift(resource_version_offset)?, shift(item_offset)?);
+        let index = ObjectIndex { resource_version_offset, item_offset, labels, fields: object.index.fields.clone() };
         Some(Arc::new(Object::new(object.key.clone(), object.revision, json.into(), index)))
     }
 }
 
-/// A stored object as its own version has it, without its resourceVersion.
+/// Decodes a stored object at its own version. The result has no resourceVersion.
 fn stored_tree(versions: &dyn MultiVersion, object: &Object) -> Result<Value, ApiError> {
     let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::default());
-    let mut tree = decoded.map_err(|error| unreadable(&error.to_string()))?.value;
+    let mut tree = decoded.map_err(|error| corrupt_error(&error.to_string()))?.value;
     versions.read(&mut tree);
     Ok(tree)
 }
 
-fn unreadable(why: &str) -> ApiError {
+fn corrupt_error(why: &str) -> ApiError {
     ApiError::Internal(format!("the stored object cannot be read: {why}"))
 }

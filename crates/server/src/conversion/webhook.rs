@@ -1,5 +1,5 @@
-//! Calls to webhooks (upstream: apiserver's `pkg/util/webhook`, on top of client-go's `rest`, whose words for what goes
-//! wrong clients see). Each webhook has a client of its own, which keeps its connections.
+//! Calls to webhooks (upstream: apiserver's `pkg/util/webhook` on top of client-go's `rest`, whose error messages
+//! clients see). Each webhook has its own client, which keeps its connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,68 +15,68 @@ use pintle_value::field::quote;
 use super::service_resolver;
 use crate::cluster::Cluster;
 
-/// How long a webhook may take, all tries together.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the network may take for one try, whatever the cluster's clock says.
-const LONGEST: Duration = Duration::from_secs(60);
-/// How often a webhook that asks for it is asked again.
-const TRIES: usize = 10;
-/// How much of an answer that is none is told.
-const TOLD: usize = 2048;
+/// Time limit for a call including retries.
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit for the network in one attempt. It does not depend on the cluster's clock.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum number of retries when the webhook responds with `Retry-After`.
+const MAX_RETRIES: usize = 10;
+/// Maximum size of an error response's body in a message, in bytes.
+const MAX_ERROR_BODY_BYTES: usize = 2048;
 
-/// A call that came to nothing.
+/// The error of a call.
 pub(super) struct CallError {
-    /// Why, in upstream's words.
-    pub(super) why: String,
-    /// True if there was an answer, though none that says that all is well.
-    pub(super) heard: bool,
+    /// Upstream's message.
+    pub(super) message: String,
+    /// True if the webhook responded, with an error.
+    pub(super) has_response: bool,
 }
 
 impl CallError {
-    fn unheard(why: impl Into<String>) -> Self {
-        Self { why: why.into(), heard: false }
+    fn without_response(message: impl Into<String>) -> Self {
+        Self { message: message.into(), has_response: false }
     }
 }
 
-/// Posts JSON to a webhook. Returns the body of its answer, of which at most `limit` bytes are read.
+/// Posts JSON to a webhook. Returns at most `limit` bytes of the response body.
 ///
 /// # Errors
-/// There is no answer, or none of success; with upstream's message.
+/// Returns upstream's message if there is no response, or no successful one.
 pub(super) async fn post(
     cluster: &Arc<Cluster>,
     config: &WebhookClientConfig,
     body: Bytes,
     limit: usize,
 ) -> Result<Bytes, CallError> {
-    let client = cluster.webhook_clients.get(config).map_err(CallError::unheard)?;
+    let client = cluster.webhook_clients.get(config).map_err(CallError::without_response)?;
     let url = url(config);
     tokio::select! {
         biased;
-        () = cluster.sleep(PATIENCE) => Err(CallError::unheard(format!(
+        () = cluster.sleep(TOTAL_TIMEOUT) => Err(CallError::without_response(format!(
             "Post \"{url}\": net/http: request canceled (Client.Timeout exceeded while awaiting headers)"
         ))),
-        answer = tries(cluster, &client, config, &url, body, limit) => answer,
+        response = post_with_retries(cluster, &client, config, &url, body, limit) => response,
     }
 }
 
-/// The URL as requests have it: its path is cleaned, and the time that there is stands in its query.
+/// The URL of the request: the cleaned path, and the time limit as query.
 fn url(webhook: &WebhookClientConfig) -> String {
     let url = webhook.url();
     let start = url.find("://").map_or(0, |at| at + 3);
     let (authority, path) = url.split_at(url[start..].find('/').map_or(url.len(), |at| start + at));
-    let mut steps: Vec<&str> = Vec::new();
-    for step in path.split('/') {
-        match step {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
             "" | "." => {}
-            ".." => drop(steps.pop()),
-            step => steps.push(step),
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
         }
     }
-    format!("{authority}/{}?timeout={}s", steps.join("/"), PATIENCE.as_secs())
+    format!("{authority}/{}?timeout={}s", segments.join("/"), TOTAL_TIMEOUT.as_secs())
 }
 
-/// Asks until there is an answer that does not put us off.
-async fn tries(
+/// Sends the request until the response does not ask for a retry.
+async fn post_with_retries(
     cluster: &Arc<Cluster>,
     client: &Client,
     webhook: &WebhookClientConfig,
@@ -84,13 +84,13 @@ async fn tries(
     body: Bytes,
     limit: usize,
 ) -> Result<Bytes, CallError> {
-    let mut left = TRIES;
+    let mut retries_left = MAX_RETRIES;
     loop {
         let route = match &webhook.target {
             WebhookTarget::Url(_) => None,
             WebhookTarget::Service { namespace, name, port, .. } => {
-                let unknown = |error| CallError::unheard(format!("Post \"{url}\": {error}"));
-                Some(service_resolver::route(cluster, namespace, name, *port).map_err(unknown)?)
+                let unresolved = |error| CallError::without_response(format!("Post \"{url}\": {error}"));
+                Some(service_resolver::resolve(cluster, namespace, name, *port).map_err(unresolved)?)
             }
         };
         let request = Request::post(url)
@@ -98,29 +98,29 @@ async fn tries(
             .header(CONTENT_TYPE, "application/json")
             .header(USER_AGENT, "kube-apiserver-admission")
             .body(body.clone())
-            .map_err(|error| CallError::unheard(error.to_string()))?;
-        let limits = Limits { time: LONGEST, body: limit };
-        let answer = client.send_by(request, route.as_ref(), limits).await;
-        let answer = answer.map_err(|error| CallError::unheard(told(&error)))?;
-        match put_off(answer.status(), answer.headers()) {
-            Some(pause) if left > 0 => {
-                left -= 1;
-                cluster.sleep(pause).await;
+            .map_err(|error| CallError::without_response(error.to_string()))?;
+        let limits = Limits { time: ATTEMPT_TIMEOUT, body: limit };
+        let response = client.send_by(request, route.as_ref(), limits).await;
+        let response = response.map_err(|error| CallError::without_response(transport_error_message(&error)))?;
+        match retry_after(response.status(), response.headers()) {
+            Some(delay) if retries_left > 0 => {
+                retries_left -= 1;
+                cluster.sleep(delay).await;
             }
-            _ => return taken(answer).map_err(|why| CallError { why, heard: true }),
+            _ => return read_body(response).map_err(|message| CallError { message, has_response: true }),
         }
     }
 }
 
-/// How long a webhook that cannot answer now wants to be left alone.
-fn put_off(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+/// The delay that a busy webhook asks for.
+fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
     let seconds = headers.get(RETRY_AFTER).filter(|_| busy)?.to_str().ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
 
-/// A call that came to nothing.
-fn told(error: &pintle_outbound::Error) -> String {
+/// The message for a failed request.
+fn transport_error_message(error: &pintle_outbound::Error) -> String {
     match &error.cause {
         cause @ (Cause::Body(_) | Cause::NoEnd) => {
             format!("unexpected error when reading response body. Please retry. Original error: {cause}")
@@ -129,9 +129,9 @@ fn told(error: &pintle_outbound::Error) -> String {
     }
 }
 
-/// The body of an answer, if that says that all is well.
-fn taken(answer: http::Response<Body>) -> Result<Bytes, String> {
-    let (head, body) = answer.into_parts();
+/// Returns the body of a successful response.
+fn read_body(response: http::Response<Body>) -> Result<Bytes, String> {
+    let (head, body) = response.into_parts();
     let status = head.status.as_u16();
     let media_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let media_type = media_type.filter(|text| !text.is_empty());
@@ -141,7 +141,7 @@ fn taken(answer: http::Response<Body>) -> Result<Bytes, String> {
     }
     if !(200..=206).contains(&status) {
         let text = essence.is_none_or(|essence| essence.starts_with("text/"));
-        return Err(refusal(head.status, &body.bytes, text));
+        return Err(error_message(head.status, &body.bytes, text));
     }
     if body.truncated {
         return Err("the response is too large".to_owned());
@@ -153,9 +153,9 @@ fn taken(answer: http::Response<Body>) -> Result<Bytes, String> {
     Ok(body.bytes)
 }
 
-/// What is said of an answer that is an error (upstream: apimachinery's `NewGenericServerResponse`): its own words, where
-/// it is a `Status`.
-fn refusal(status: StatusCode, body: &[u8], is_text: bool) -> String {
+/// The message for an error response (upstream: apimachinery's `NewGenericServerResponse`). A `Status` has its own
+/// message.
+fn error_message(status: StatusCode, body: &[u8], is_text: bool) -> String {
     if let Ok(decoded) = json::decode(body, json::DecodeOptions::default())
         && decoded.value.kind() == "Status"
         && matches!(decoded.value.api_version(), "" | "v1")
@@ -163,19 +163,19 @@ fn refusal(status: StatusCode, body: &[u8], is_text: bool) -> String {
     {
         return decoded.value.str_at(&["message"]).to_owned();
     }
-    let said = if is_text {
-        String::from_utf8_lossy(&body[..body.len().min(TOLD)]).trim().to_owned()
+    let text = if is_text {
+        String::from_utf8_lossy(&body[..body.len().min(MAX_ERROR_BODY_BYTES)]).trim().to_owned()
     } else {
         "unknown".to_owned()
     };
-    let words = match status.as_u16() {
+    let message = match status.as_u16() {
         400 => "the server rejected our request for an unknown reason",
         401 => "the server has asked for the client to provide credentials",
-        403 | 415 => return said,
+        403 | 415 => return text,
         404 => "the server could not find the requested resource",
         405 => "the server does not allow this method on the requested resource",
-        406 if said == "unknown" => "the server was unable to respond with a content type that the client supports",
-        406 => return said,
+        406 if text == "unknown" => "the server was unable to respond with a content type that the client supports",
+        406 => return text,
         409 => "the server reported a conflict",
         422 => "the server rejected our request due to an error in our request",
         429 => "the server has received too many requests and has asked us to try again later",
@@ -184,13 +184,13 @@ fn refusal(status: StatusCode, body: &[u8], is_text: bool) -> String {
             "the server was unable to return a response in the time allotted, but may still be processing the request"
         }
         code if code >= 500 => {
-            return format!("an error on the server ({}) has prevented the request from succeeding", quote(&said));
+            return format!("an error on the server ({}) has prevented the request from succeeding", quote(&text));
         }
         code => {
             return format!("the server responded with the status code {code} but did not return more information");
         }
     };
-    words.to_owned()
+    message.to_owned()
 }
 
 #[cfg(test)]
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_cleaned() {
+    fn url_paths_are_cleaned() {
         let check = |target: WebhookTarget, expect: &str| {
             assert_eq!(url(&WebhookClientConfig { target, authorities: Vec::new() }), expect);
         };

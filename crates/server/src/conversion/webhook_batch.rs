@@ -1,5 +1,4 @@
-//! Objects to a webhook and back: many in one question, so that a list takes a few of them, and never more than fit a
-//! bounded buffer.
+//! Batches of objects for conversion webhooks. A list needs only a few calls, and the size of each call is bounded.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,29 +12,29 @@ use pintle_value::{Str, Value};
 
 use crate::cluster::Cluster;
 
-/// The most objects in one question.
-const OBJECTS: usize = 128;
-/// A question takes no more objects when it has so many bytes.
-const BYTES: usize = 1 << 20;
-/// An answer is read up to so many bytes, and in proportion to the question.
-const ANSWER: usize = 16 << 20;
+/// Maximum number of objects in one call.
+const MAX_BATCH_OBJECTS: usize = 128;
+/// A batch is complete when its objects have this size, in bytes.
+const MAX_BATCH_BYTES: usize = 1 << 20;
+/// Minimum limit for the size of a response, in bytes. The limit grows with the request.
+const MIN_RESPONSE_LIMIT: usize = 16 << 20;
 
-/// A question that came to nothing.
+/// The error of a call.
 struct CallFailure {
     failure: ConversionError,
-    /// True if there was an answer.
-    heard: bool,
+    /// True if the webhook responded.
+    has_response: bool,
 }
 
-/// A webhook and what it is asked for.
+/// A webhook and what it converts.
 pub(super) struct WebhookCall<'a> {
     pub(super) cluster: &'a Arc<Cluster>,
     pub(super) webhook: &'a WebhookClientConfig,
-    /// The versions of reviews that it understands.
+    /// The versions of `ConversionReview` that it understands.
     pub(super) reviews: &'a [Str],
-    /// The definition that names it.
+    /// The name of the definition.
     pub(super) definition: &'a str,
-    /// The version that is wanted.
+    /// The `apiVersion` to convert to.
     pub(super) desired: &'a str,
 }
 
@@ -43,7 +42,7 @@ impl WebhookCall<'_> {
     /// Converts objects.
     ///
     /// # Errors
-    /// The webhook fails.
+    /// Returns an error if the webhook fails.
     pub(super) async fn convert(&self, objects: Vec<Value>) -> Result<Vec<Value>, ApiError> {
         let Some(version) = ReviewVersion::first_supported(self.reviews) else {
             return Err(ApiError::Unclassified("no supported conversion review versions".to_owned()));
@@ -51,77 +50,80 @@ impl WebhookCall<'_> {
         let mut converted = Vec::with_capacity(objects.len());
         let mut rest = objects.into_iter().peekable();
         while rest.peek().is_some() {
-            let (mut originals, mut texts, mut bytes) = (Vec::new(), Vec::new(), 0);
-            while originals.len() < OBJECTS
-                && bytes < BYTES
+            let (mut originals, mut encoded, mut bytes) = (Vec::new(), Vec::new(), 0);
+            while originals.len() < MAX_BATCH_OBJECTS
+                && bytes < MAX_BATCH_BYTES
                 && let Some(object) = rest.next()
             {
                 let text = json::encode(&object);
                 bytes += text.len();
-                texts.push(text);
+                encoded.push(text);
                 originals.push(object);
             }
-            converted.extend(self.batch(version, &originals, &texts).await?);
+            converted.extend(self.convert_batch(version, &originals, &encoded).await?);
         }
         Ok(converted)
     }
 
-    /// One batch. Upstream asks about one object at a time, so that a webhook works there which does not take several, or no
-    /// large bodies: that it refuses a batch is not the last word, and whose fault it is comes out.
-    async fn batch(
+    /// Converts one batch. Upstream sends one object per call, so some webhooks do not support several objects or large
+    /// bodies. If a webhook responds to a batch with an error, its objects are converted one by one; this also
+    /// determines which object fails.
+    async fn convert_batch(
         &self,
         version: ReviewVersion,
         originals: &[Value],
-        texts: &[Vec<u8>],
+        encoded: &[Vec<u8>],
     ) -> Result<Vec<Value>, ApiError> {
-        let told = |failed: CallFailure| ApiError::Unclassified(failed.failure.message);
-        match self.ask(version, originals, texts).await {
-            Err(failed) if originals.len() > 1 && failed.heard => {}
-            answer => return answer.map_err(told),
+        let to_api_error = |failed: CallFailure| ApiError::Unclassified(failed.failure.message);
+        match self.call_webhook(version, originals, encoded).await {
+            Err(failed) if originals.len() > 1 && failed.has_response => {}
+            result => return result.map_err(to_api_error),
         }
         let mut converted = Vec::with_capacity(originals.len());
-        for (original, text) in originals.iter().zip(texts) {
-            let one = self.ask(version, std::slice::from_ref(original), std::slice::from_ref(text)).await;
-            converted.extend(one.map_err(told)?);
+        for (original, text) in originals.iter().zip(encoded) {
+            let result = self.call_webhook(version, std::slice::from_ref(original), std::slice::from_ref(text)).await;
+            converted.extend(result.map_err(to_api_error)?);
         }
         Ok(converted)
     }
 
-    /// One question.
-    async fn ask(
+    /// Makes one call and records its metrics.
+    async fn call_webhook(
         &self,
         version: ReviewVersion,
         originals: &[Value],
-        texts: &[Vec<u8>],
+        encoded: &[Vec<u8>],
     ) -> Result<Vec<Value>, CallFailure> {
         let started = Instant::now();
-        let answer = self.exchange(version, originals, texts).await;
-        let fault = answer.as_ref().err().map(|failed| failed.failure.error_type);
+        let result = self.post_review(version, originals, encoded).await;
+        let error_type = result.as_ref().err().map(|failed| failed.failure.error_type);
         let from = originals.first().map_or("", Value::api_version);
         let version_of = |name: &str| GroupVersion::parse(name).unwrap_or_default().version.to_string();
         self.cluster.metrics.conversion(
             self.definition,
             (version_of(from), version_of(self.desired)),
-            fault,
+            error_type,
             started.elapsed(),
         );
-        answer
+        result
     }
 
-    async fn exchange(
+    async fn post_review(
         &self,
         version: ReviewVersion,
         originals: &[Value],
-        texts: &[Vec<u8>],
+        encoded: &[Vec<u8>],
     ) -> Result<Vec<Value>, CallFailure> {
         let uid = uuid::Uuid::new_v4().to_string();
         let review = ConversionReview { version, uid: &uid, desired: self.desired };
-        let question = review.body(texts);
-        let limit = ANSWER + 4 * question.len();
-        let answer = super::webhook::post(self.cluster, self.webhook, question.into(), limit).await;
+        let body = review.body(encoded);
+        let limit = MIN_RESPONSE_LIMIT + 4 * body.len();
+        let response = super::webhook::post(self.cluster, self.webhook, body.into(), limit).await;
         let about = originals.first().unwrap_or(&Value::Null);
-        let answer = answer
-            .map_err(|refusal| CallFailure { failure: ConversionError::call_failed(about, &refusal.why), heard: refusal.heard })?;
+        let response = response.map_err(|error| CallFailure {
+            failure: ConversionError::call_failed(about, &error.message),
+            has_response: error.has_response,
+        })?;
         let accepted = |converted: Vec<Value>| {
             originals
                 .iter()
@@ -129,6 +131,8 @@ impl WebhookCall<'_> {
                 .map(|(original, object)| accept_converted(original, object, self.desired))
                 .collect()
         };
-        parse_response(&review, originals, &answer).and_then(accepted).map_err(|failure| CallFailure { failure, heard: true })
+        parse_response(&review, originals, &response)
+            .and_then(accepted)
+            .map_err(|failure| CallFailure { failure, has_response: true })
     }
 }

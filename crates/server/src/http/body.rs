@@ -1,5 +1,5 @@
-//! The bodies of answers: finished bytes, a producer that makes the next buffer when the connection can take it (lists,
-//! whose memory therefore does not grow with their length), or a writer that waits for what happens (watches).
+//! Response bodies: complete bytes, a body that is pulled from a source as the connection accepts data (lists, so that
+//! memory does not grow with their length), or a body that a writer pushes to (watches).
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -14,52 +14,52 @@ use super::Chunk;
 use super::pull_body::{BodySource, CpuPermits, PullBody};
 use super::push_body::{BodySender, PushBody};
 
-/// The body of an answer.
+/// The body of a response.
 pub enum Body {
-    /// Finished bytes; taken out when sent.
-    Whole(Bytes),
-    /// Pieces made on demand.
-    PullBody(PullBody),
-    /// Pieces as they come.
-    PushBody(PushBody),
+    /// Complete bytes; taken out when they are sent.
+    Full(Bytes),
+    /// Chunks that a source produces on demand.
+    Pull(PullBody),
+    /// Chunks that a writer sends.
+    Push(PushBody),
 }
 
 impl Body {
-    /// A body that is made piece by piece; whole, and so with a length, where one piece is all.
+    /// Creates a body from a source. If the first chunk is the only one, the body is complete and has a known length.
     pub async fn from_source(mut source: Box<dyn BodySource>, cpu_permits: &CpuPermits) -> Self {
         match poll_fn(|cx| source.poll_next(cx)).await {
             None => Self::empty(),
-            Some(Ok(first)) if source.is_done() => Body::Whole(first),
-            first => Body::PullBody(PullBody::new(first, source, cpu_permits)),
+            Some(Ok(first)) if source.is_done() => Body::Full(first),
+            first => Body::Pull(PullBody::new(first, source, cpu_permits)),
         }
     }
 
-    /// A body that a writer writes.
+    /// Creates a body that `writer` sends through a [`BodySender`].
     #[must_use]
-    pub fn written<W: Future<Output = ()> + Send + 'static>(writer: impl FnOnce(BodySender) -> W) -> Self {
-        Body::PushBody(PushBody::new(writer))
+    pub fn from_writer<W: Future<Output = ()> + Send + 'static>(writer: impl FnOnce(BodySender) -> W) -> Self {
+        Body::Push(PushBody::new(writer))
     }
 
-    /// No bytes.
+    /// An empty body.
     #[must_use]
     pub const fn empty() -> Self {
-        Body::Whole(Bytes::new())
+        Body::Full(Bytes::new())
     }
 }
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Body::Whole(bytes) => f.debug_tuple("Whole").field(&bytes.len()).finish(),
-            Body::PullBody(_) => f.write_str("Produced"),
-            Body::PushBody(_) => f.write_str("Written"),
+            Body::Full(bytes) => f.debug_tuple("Full").field(&bytes.len()).finish(),
+            Body::Pull(_) => f.write_str("Pull"),
+            Body::Push(_) => f.write_str("Push"),
         }
     }
 }
 
 impl<T: Into<Bytes>> From<T> for Body {
     fn from(bytes: T) -> Self {
-        Body::Whole(bytes.into())
+        Body::Full(bytes.into())
     }
 }
 
@@ -69,22 +69,22 @@ impl http_body::Body for Body {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Chunk>, io::Error>>> {
         match &mut *self {
-            Body::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Body::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes).into())))),
-            Body::PullBody(produced) => {
-                produced.poll(cx).map(|piece| piece.map(|piece| piece.map(|bytes| Frame::data(bytes.into()))))
+            Body::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Body::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes).into())))),
+            Body::Pull(body) => {
+                body.poll(cx).map(|chunk| chunk.map(|chunk| chunk.map(|bytes| Frame::data(bytes.into()))))
             }
-            Body::PushBody(written) => written.poll(cx).map(|piece| piece.map(|data| Ok(Frame::data(data)))),
+            Body::Push(body) => body.poll(cx).map(|chunk| chunk.map(|data| Ok(Frame::data(data)))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Body::Whole(bytes) if bytes.is_empty())
+        matches!(self, Body::Full(bytes) if bytes.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Body::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Body::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             _ => SizeHint::default(),
         }
     }

@@ -1,29 +1,29 @@
-//! The bytes of a piece of a body: often shared with other answers, so that joining them would be copying them for each.
+//! A chunk of a body. Its parts are often shared with other responses, so they are sent without being joined.
 
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-/// Bytes to send, in one part or in several.
+/// Bytes to send, in one or several parts.
 #[derive(Clone, Debug)]
 pub enum Chunk {
     /// One part.
     One(Bytes),
-    /// Several parts, one after the other.
+    /// Several parts, sent in order.
     Many(ChunkParts),
 }
 
-/// Parts that are sent one after the other.
+/// Parts that are sent in order.
 #[derive(Clone, Debug)]
 pub struct ChunkParts {
     parts: Vec<Bytes>,
-    /// The first part that is not sent whole; none of those from here on is empty.
+    /// The index of the first part that is not completely sent. No part from here on is empty.
     next: usize,
     left: usize,
 }
 
 impl Chunk {
-    /// The bytes of all parts.
+    /// Creates a chunk of parts.
     #[must_use]
     pub fn of(mut parts: Vec<Bytes>) -> Self {
         parts.retain(|part| !part.is_empty());
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_one_text_however_they_are_taken() {
+    fn parts_are_read_in_order_whatever_the_step() {
         for parts in [&[][..], &["abc"], &["ab", "c"], &["", "a", "", "bcdef", "g", ""], &["a", "b", "c", "d"]] {
             let whole = parts.concat();
             for step in 1..=whole.len().max(1) {
@@ -108,11 +108,11 @@ mod tests {
                     assert_eq!(data.remaining(), whole.len() - text.len(), "{parts:?} by {step}");
                     let mut slices = [IoSlice::new(&[]); 3];
                     let count = data.chunks_vectored(&mut slices);
-                    let seen: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
-                    assert!(seen.starts_with(data.chunk()) && !data.chunk().is_empty(), "{parts:?} by {step}");
-                    let taken = step.min(seen.len());
-                    text.push_str(&String::from_utf8_lossy(&seen[..taken]));
-                    data.advance(taken);
+                    let available: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+                    assert!(available.starts_with(data.chunk()) && !data.chunk().is_empty(), "{parts:?} by {step}");
+                    let length = step.min(available.len());
+                    text.push_str(&String::from_utf8_lossy(&available[..length]));
+                    data.advance(length);
                 }
                 assert_eq!(text, whole, "{parts:?} by {step}");
                 assert!(data.chunk().is_empty());

@@ -1,5 +1,5 @@
-//! Requests by scripts of other origins (upstream: `server/filters/cors.go`). What is said to browsers is the same for all
-//! paths, and nothing is said unless origins are allowed.
+//! Cross-origin resource sharing (upstream: `server/filters/cors.go`). The response headers are the same for all paths.
+//! Without allowed origins, no header is sent.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
@@ -8,39 +8,39 @@ use http::header::{
 use http::{HeaderMap, HeaderValue};
 use regex::Regex;
 
-const METHODS: &str = "POST, GET, OPTIONS, PUT, DELETE, PATCH";
-const HEADERS: &str =
+const ALLOWED_METHODS: &str = "POST, GET, OPTIONS, PUT, DELETE, PATCH";
+const ALLOWED_HEADERS: &str =
     "Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, X-Requested-With, If-Modified-Since";
-const EXPOSED: &str = "Date";
+const EXPOSED_HEADERS: &str = "Date";
 
-/// The origins whose scripts browsers may let in.
+/// The origins that may make cross-origin requests.
 #[derive(Clone, Debug, Default)]
 pub struct Cors(Vec<Regex>);
 
 impl Cors {
-    /// Origins by regular expressions in Go's syntax. Each has to say where the host starts and where it ends, since it
-    /// may match anywhere in an origin.
+    /// Compiles regular expressions in Go's syntax. A pattern may match anywhere in an origin, so each has to pin the
+    /// start and the end of the host.
     ///
     /// # Errors
-    /// What is wrong with the first that cannot be taken.
+    /// Returns a message about the first invalid pattern.
     pub fn of(origins: &[String]) -> Result<Self, String> {
         origins.iter().map(|origin| compile(origin)).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The origin of a request, if its scripts may be let in.
-    pub(crate) fn allowed<'h>(&self, headers: &'h HeaderMap) -> Option<&'h HeaderValue> {
+    /// Returns the origin of a request if it is allowed.
+    pub(crate) fn allowed_origin<'h>(&self, headers: &'h HeaderMap) -> Option<&'h HeaderValue> {
         let origin = headers.get(ORIGIN).filter(|_| !self.0.is_empty())?;
         let text = origin.to_str().ok().filter(|text| !text.is_empty())?;
-        self.0.iter().any(|allowed| allowed.is_match(text)).then_some(origin)
+        self.0.iter().any(|allowed_origin| allowed_origin.is_match(text)).then_some(origin)
     }
 }
 
-/// Allows an origin.
-pub(crate) fn allow(origin: HeaderValue, headers: &mut HeaderMap) {
+/// Sets the CORS headers for an allowed origin.
+pub(crate) fn set_response_headers(origin: HeaderValue, headers: &mut HeaderMap) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(HEADERS));
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(ALLOWED_METHODS));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(ALLOWED_HEADERS));
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED_HEADERS));
     headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
 }
 
@@ -63,11 +63,11 @@ mod tests {
     fn check(origins: &[&str], origin: &str, expect: bool) {
         let cors = Cors::of(&origins.iter().map(|o| (*o).to_owned()).collect::<Vec<_>>()).unwrap();
         let headers = HeaderMap::from_iter([(ORIGIN, origin.parse().unwrap())]);
-        assert_eq!(cors.allowed(&headers).is_some(), expect, "{origins:?} {origin}");
+        assert_eq!(cors.allowed_origin(&headers).is_some(), expect, "{origins:?} {origin}");
     }
 
     #[test]
-    fn origins_are_allowed() {
+    fn origins_match_the_allowed_patterns() {
         let example = [r"//example\.com(:|$)", "^http://localhost:"];
         check(&example, "https://example.com", true);
         check(&example, "https://example.com:8443", true);
@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn expressions_that_match_too_much_are_refused() {
-        let refused = |origin: &str| Cors::of(&[origin.to_owned()]).unwrap_err();
-        assert_eq!(refused(""), "empty value in --cors-allowed-origins");
+    fn patterns_that_do_not_pin_the_host_are_rejected() {
+        let error = |origin: &str| Cors::of(&[origin.to_owned()]).unwrap_err();
+        assert_eq!(error(""), "empty value in --cors-allowed-origins");
         let invalid = "--cors-allowed-origins has an invalid regular expression: ";
         let unpinned = "regular expression does not pin to start/end of host in the origin header";
         for origin in ["example.com", "//example.com", "example.com$"] {
-            assert_eq!(refused(origin), format!("{invalid}{unpinned}"));
+            assert_eq!(error(origin), format!("{invalid}{unpinned}"));
         }
-        assert_eq!(refused("^(a$"), format!("{invalid}error parsing regexp: missing closing ): `^(a$`"));
+        assert_eq!(error("^(a$"), format!("{invalid}error parsing regexp: missing closing ): `^(a$`"));
     }
 }

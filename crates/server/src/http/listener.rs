@@ -1,4 +1,4 @@
-//! The listener: accepts connections, shakes hands, serves HTTP/1.1 or HTTP/2, and drains on request.
+//! The listener: accepts connections, does the TLS handshake, serves HTTP/1.1 or HTTP/2, and drains on shutdown.
 
 use std::convert::Infallible;
 use std::io;
@@ -11,41 +11,42 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
+use pintle_registry::BoxFuture;
 use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use super::Response;
-use pintle_registry::BoxFuture;
 
-/// How long a client may take for the TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long an HTTP/1.1 connection may wait for the next request, up to the end of its head (kube-apiserver's and Go's
-/// clients' time for idle connections: who ends them earlier ends some on which a request is under way).
-const IDLE: Duration = Duration::from_secs(90);
-/// Streams that a client may have open on one HTTP/2 connection (kube-apiserver: 100, Go's own default 250).
-const STREAMS: u32 = 250;
+/// Time limit for the TLS handshake.
+const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for the next request's head on an idle HTTP/1.1 connection. It is the idle timeout of kube-apiserver and
+/// of Go's clients; a shorter one would close connections on which a client has just sent a request.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Maximum number of concurrent streams on one HTTP/2 connection (kube-apiserver: 100, Go's default: 250).
+const MAX_CONCURRENT_STREAMS: u32 = 250;
 
-/// The other end of a connection.
+/// The client's end of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
-    /// Its address.
+    /// The client's address.
     pub address: Option<SocketAddr>,
-    /// Its certificate chain, leaf first, not yet verified.
+    /// The client's certificate chain, leaf first, not yet verified.
     pub certificates: Arc<[CertificateDer<'static>]>,
 }
 
-/// What answers requests.
+/// Handles requests.
 pub trait Handler: Send + Sync + 'static {
-    /// Answers one.
+    /// Handles one request.
     fn handle(self: Arc<Self>, peer: Peer, request: http::Request<Incoming>) -> BoxFuture<'static, Response>;
 
-    /// The listener is gone and connections were told to finish: answers without an end of their own end now.
+    /// Called when the listener is closed and connections were asked to finish. Ends long-running responses such as
+    /// watches.
     fn drain(&self);
 }
 
-/// A bound socket that is ready to serve.
+/// A bound socket with its TLS configuration.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -53,34 +54,34 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds an address; port 0 is any that is free.
+    /// Binds an address; port 0 selects a free port.
     ///
     /// # Errors
-    /// The address cannot be bound.
+    /// Returns an error if the address cannot be bound.
     pub async fn bind(address: SocketAddr, tls: Arc<rustls::ServerConfig>) -> io::Result<Self> {
         Ok(Self { socket: TcpListener::bind(address).await?, tls })
     }
 
-    /// The address that was bound.
+    /// The bound address.
     ///
     /// # Errors
-    /// The system does not say.
+    /// Returns an error if the system does not report the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Serves until `stop` turns true; then refuses new connections, tells the open ones to finish (GOAWAY), lets the
-    /// handler [drain](Handler::drain) and gives them `grace`.
+    /// Serves until `stop` becomes true. Then refuses new connections, asks open ones to finish (GOAWAY), calls
+    /// [`Handler::drain`], and waits up to `grace`.
     pub async fn serve(self, handler: Arc<dyn Handler>, mut stop: watch::Receiver<bool>, grace: Duration) {
         let acceptor = TlsAcceptor::from(self.tls.clone());
         let graceful = Arc::new(GracefulShutdown::new());
         let mut server = auto::Builder::new(TokioExecutor::new());
-        // No `pipeline_flush`: it would keep back the 400 or 431 of a request that cannot be parsed.
-        server.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
+        // No `pipeline_flush`: it would withhold the 400 or 431 response to a request that cannot be parsed.
+        server.http1().timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT);
         server
             .http2()
             .timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
+            .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
             .adaptive_window(false)
             .initial_stream_window_size(256 * 1024)
             .initial_connection_window_size(256 * 1024 * 4)
@@ -96,7 +97,7 @@ impl Listener {
             };
             match accepted {
                 Ok((stream, address)) => {
-                    tokio::spawn(connection(
+                    tokio::spawn(serve_connection(
                         stream,
                         address,
                         acceptor.clone(),
@@ -106,15 +107,16 @@ impl Listener {
                     ));
                 }
                 Err(error) => {
-                    // Out of file descriptors, most likely: the ones that are open will be closed.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    // Usually the process is out of file descriptors; open connections will release theirs.
+                    tracing::warn!(%error, "Failed to accept a connection, will retry");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
         }
         drop(self.socket);
         if let Some(graceful) = Arc::into_inner(graceful) {
-            // Whose watch ends shall find neither this connection nor another one to the same server open.
+            // Connections are told to finish before watches end, so that clients do not reconnect on the same
+            // connection or to the same server.
             let mut shutdown = std::pin::pin!(graceful.shutdown());
             tokio::select! {
                 biased;
@@ -126,7 +128,7 @@ impl Listener {
     }
 }
 
-async fn connection(
+async fn serve_connection(
     stream: TcpStream,
     address: SocketAddr,
     acceptor: TlsAcceptor,
@@ -135,10 +137,10 @@ async fn connection(
     handler: Arc<dyn Handler>,
 ) {
     let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+    let stream = match tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
-            tracing::debug!(%address, %error, "TLS handshake failed");
+            tracing::debug!(%address, %error, "TLS handshake error");
             return;
         }
         Err(_) => return,
@@ -151,11 +153,11 @@ async fn connection(
         .unwrap_or_default();
     let peer = Peer { address: Some(address), certificates };
     let service = service_fn(move |request| {
-        let answer = handler.clone().handle(peer.clone(), request);
-        async move { Ok::<_, Infallible>(answer.await) }
+        let response = handler.clone().handle(peer.clone(), request);
+        async move { Ok::<_, Infallible>(response.await) }
     });
     let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
     if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%address, %error, "connection ended");
+        tracing::debug!(%address, %error, "Connection ended with an error");
     }
 }

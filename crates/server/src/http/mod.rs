@@ -1,4 +1,4 @@
-//! HTTP itself: sockets, TLS, connections, bodies. What a request means is decided elsewhere.
+//! HTTP transport: sockets, TLS, connections, bodies. This module does not interpret requests.
 
 mod body;
 mod chunk;
@@ -18,5 +18,5 @@ pub use push_body::{BodySender, PushBody};
 pub(crate) use response::{page_not_found, text};
 pub use tls::{TlsError, server_config, verifier};
 
-/// An answer on its way out.
+/// A response and its body.
 pub type Response = http::Response<Body>;

@@ -1,4 +1,4 @@
-//! Bodies that are made piece by piece, and how their makers share the processors with everybody else.
+//! Bodies that are pulled from a source, and the permits that limit how many of them use the CPU at the same time.
 
 use std::fmt;
 use std::future::Future;
@@ -10,20 +10,20 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Makes a body piece by piece. Each call does a bounded amount of work.
+/// Produces a body chunk by chunk. Each call does a bounded amount of work.
 pub trait BodySource: Send {
-    /// The next piece, when what it is made of is at hand; `None` at the end. An error ends the connection, so that the
-    /// client sees the body cut off.
+    /// Returns the next chunk when its input is available, and `None` at the end. An error aborts the connection, so
+    /// the client sees a truncated body.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>>;
 
-    /// True if it is known already that nothing more will come.
+    /// True if the source is known to have no more chunks.
     fn is_done(&self) -> bool {
         false
     }
 }
 
-/// The turns at making a piece: as many at once as there are processors but one, in the order in which they are asked for.
-/// With fifty large lists under way, a small request finds a processor, and does not wait for a round of fifty.
+/// Permits for producing a chunk: one fewer than there are CPUs, granted in FIFO order. With fifty large lists in
+/// progress, a small request still gets a CPU without waiting for a round of fifty.
 #[derive(Clone, Debug)]
 pub struct CpuPermits(Arc<Semaphore>);
 
@@ -37,74 +37,74 @@ impl Default for CpuPermits {
 type PermitFuture = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
 
 impl CpuPermits {
-    fn next(&self) -> PermitFuture {
-        let cpu_permits = self.0.clone();
-        Box::pin(async move { cpu_permits.acquire_owned().await.ok() })
+    fn acquire_owned(&self) -> PermitFuture {
+        let semaphore = self.0.clone();
+        Box::pin(async move { semaphore.acquire_owned().await.ok() })
     }
 
-    /// Waits for a turn at something that takes as long as a piece. It is over when what is returned is dropped.
-    pub async fn take(&self) -> impl Sized + use<> {
-        self.next().await
+    /// Waits for a permit for work that takes about as long as one chunk. Dropping the returned guard releases it.
+    pub async fn acquire(&self) -> impl Sized + use<> {
+        self.acquire_owned().await
     }
 }
 
-/// A producer on its way through its pieces.
+/// A body that is pulled from a source.
 pub struct PullBody {
-    /// The first piece, which is made before it is known that there is another.
+    /// The first chunk, which was produced before the body was created.
     first: Option<Result<Bytes, io::Error>>,
     source: Box<dyn BodySource>,
     cpu_permits: CpuPermits,
-    waiting: Option<PermitFuture>,
-    /// A piece has just been made: the others of this thread come first.
-    yields: bool,
+    pending_permit: Option<PermitFuture>,
+    /// Set after each chunk: other tasks of this thread run before the next one.
+    must_yield: bool,
 }
 
 impl PullBody {
-    /// A body of a first piece that is there already, if it is, and what a producer makes after it.
+    /// Creates a body of a first chunk, if there is one, and the chunks of a source.
     #[must_use]
     pub fn new(first: Option<Result<Bytes, io::Error>>, source: Box<dyn BodySource>, cpu_permits: &CpuPermits) -> Self {
-        Self { first, source, cpu_permits: cpu_permits.clone(), waiting: None, yields: false }
+        Self { first, source, cpu_permits: cpu_permits.clone(), pending_permit: None, must_yield: false }
     }
 
-    /// Its pieces, for a body that is made of them.
+    /// Converts the body back into a source of all its chunks.
     #[must_use]
     pub fn into_source(self) -> Box<dyn BodySource> {
         let Self { first, source, .. } = self;
-        Box::new(Chained { first, rest: source })
+        Box::new(ChainedSource { first, rest: source })
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(first));
         }
-        if std::mem::replace(&mut self.yields, false) {
+        if std::mem::replace(&mut self.must_yield, false) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let turn = self.waiting.get_or_insert_with(|| self.cpu_permits.next());
-        // The turn is over when the piece is made, however long the client takes to read it, and for as long as what it is
-        // made of is not there.
-        let _turn = ready!(turn.as_mut().poll(cx));
-        self.waiting = None;
-        let piece = ready!(self.source.poll_next(cx));
-        self.yields = true;
-        Poll::Ready(piece)
+        let permit = self.pending_permit.get_or_insert_with(|| self.cpu_permits.acquire_owned());
+        // The permit is released as soon as the chunk is made or its input is not available. It is never held while the
+        // client reads.
+        let _permit = ready!(permit.as_mut().poll(cx));
+        self.pending_permit = None;
+        let chunk = ready!(self.source.poll_next(cx));
+        self.must_yield = true;
+        Poll::Ready(chunk)
     }
 }
 
 impl fmt::Debug for PullBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Produced")
+        f.write_str("PullBody")
     }
 }
 
-/// A piece and what follows it.
-struct Chained {
+/// A first chunk and the source of the others.
+struct ChainedSource {
     first: Option<Result<Bytes, io::Error>>,
     rest: Box<dyn BodySource>,
 }
 
-impl BodySource for Chained {
+impl BodySource for ChainedSource {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
         match self.first.take() {
             Some(first) => Poll::Ready(Some(first)),

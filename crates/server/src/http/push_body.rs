@@ -1,4 +1,4 @@
-//! Bodies that are written as things happen.
+//! Bodies that a writer sends chunk by chunk, as events happen.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -11,37 +11,37 @@ use parking_lot::Mutex;
 
 use super::Chunk;
 
-/// Where the writer of a body puts its pieces.
+/// Where the writer of a body sends its chunks.
 #[derive(Clone, Debug, Default)]
 pub struct BodySender(Arc<Mutex<PendingChunk>>);
 
 #[derive(Debug, Default)]
 struct PendingChunk {
-    piece: Option<Chunk>,
-    /// The writer waits for the piece to be taken.
-    wanted: bool,
+    chunk: Option<Chunk>,
+    /// The writer waits for the previous chunk to be taken.
+    is_writer_waiting: bool,
 }
 
 impl BodySender {
-    /// Puts a piece, as soon as the one before it has been taken. A client that is gone takes none: the writer ends here.
-    pub async fn send(&self, piece: Chunk) {
-        let mut piece = Some(piece);
-        // Nobody need be woken when the outlet is free again: the writer runs when the next piece is asked for.
+    /// Sends a chunk, once the previous one has been taken. If the client disconnects, the writer is dropped here.
+    pub async fn send(&self, chunk: Chunk) {
+        let mut chunk = Some(chunk);
+        // No waker is needed: the connection polls the writer when it asks for the next chunk.
         poll_fn(|_| {
-            let mut place = self.0.lock();
-            place.wanted = place.piece.is_some();
-            if place.wanted {
+            let mut pending = self.0.lock();
+            pending.is_writer_waiting = pending.chunk.is_some();
+            if pending.is_writer_waiting {
                 return Poll::Pending;
             }
-            place.piece = piece.take();
+            pending.chunk = chunk.take();
             Poll::Ready(())
         })
         .await;
     }
 }
 
-/// Wakes the connection when there is something for the writer to do, and remembers that there is: a connection asks for
-/// more after every piece, and again before it rests.
+/// The writer's waker. It wakes the connection and remembers that the writer was woken, because a connection polls
+/// after every chunk and again before it becomes idle.
 #[derive(Debug)]
 struct BodyWaker {
     is_woken: AtomicBool,
@@ -59,8 +59,9 @@ impl Wake for BodyWaker {
     }
 }
 
-/// A writer and its outlet. The writer runs only while the connection asks for more, on the connection's own task: an
-/// event on its way to a thousand watchers wakes a thousand tasks and not two thousand, and an idle watch is no task.
+/// A writer and its channel. The writer runs inside the connection's own task and only while the connection polls. An
+/// event for a thousand watchers therefore wakes one thousand tasks rather than two thousand, and an idle watch has no
+/// task.
 pub struct PushBody {
     sender: BodySender,
     waker_state: Arc<BodyWaker>,
@@ -84,12 +85,12 @@ impl PushBody {
         {
             self.writer = None;
         }
-        let mut place = self.sender.0.lock();
-        if std::mem::take(&mut place.wanted) {
+        let mut pending = self.sender.0.lock();
+        if std::mem::take(&mut pending.is_writer_waiting) {
             self.waker_state.is_woken.store(true, Ordering::Release);
         }
-        match place.piece.take() {
-            Some(piece) => Poll::Ready(Some(piece)),
+        match pending.chunk.take() {
+            Some(chunk) => Poll::Ready(Some(chunk)),
             None if self.writer.is_none() => Poll::Ready(None),
             None => Poll::Pending,
         }
@@ -106,41 +107,41 @@ mod tests {
 
     use super::*;
 
-    /// Asks for so many pieces at once, as a connection does after one wake, and says what came: `None` for nothing yet.
-    fn ask(body: &mut PushBody, times: usize) -> Vec<Option<String>> {
+    /// Polls several times, as a connection does after one wake-up. Returns the chunks; `None` means pending.
+    fn poll_times(body: &mut PushBody, times: usize) -> Vec<Option<String>> {
         let waker = noop_waker();
         let mut cx = Context::from_waker(&waker);
         let text =
-            |piece: Option<Chunk>| piece.map_or("end".to_owned(), |p| String::from_utf8_lossy(p.chunk()).into_owned());
+            |chunk: Option<Chunk>| chunk.map_or("end".to_owned(), |p| String::from_utf8_lossy(p.chunk()).into_owned());
         (0..times)
             .map(|_| match body.poll(&mut cx) {
-                Poll::Ready(piece) => Some(text(piece)),
+                Poll::Ready(chunk) => Some(text(chunk)),
                 Poll::Pending => None,
             })
             .collect()
     }
 
-    fn pieces<const N: usize>(expect: [Option<&str>; N]) -> Vec<Option<String>> {
-        expect.map(|piece| piece.map(str::to_owned)).into()
+    fn chunks<const N: usize>(expect: [Option<&str>; N]) -> Vec<Option<String>> {
+        expect.map(|chunk| chunk.map(str::to_owned)).into()
     }
 
     #[test]
-    fn pieces_come_one_by_one_until_the_end() {
+    fn chunks_arrive_one_by_one_until_the_end() {
         let mut body = PushBody::new(|sender| async move {
-            for piece in ["a", "b", "c"] {
-                sender.send(Bytes::from(piece).into()).await;
+            for chunk in ["a", "b", "c"] {
+                sender.send(Bytes::from(chunk).into()).await;
             }
         });
-        assert_eq!(ask(&mut body, 5), pieces([Some("a"), Some("b"), Some("c"), Some("end"), Some("end")]));
+        assert_eq!(poll_times(&mut body, 5), chunks([Some("a"), Some("b"), Some("c"), Some("end"), Some("end")]));
     }
 
     #[test]
-    fn the_writer_runs_only_when_there_is_something_to_do() {
-        let (waker_state, runs) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
-        let (rings, counted) = (waker_state.clone(), runs.clone());
+    fn the_writer_is_polled_only_after_it_was_woken() {
+        let (trigger, runs) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let (notify, counted) = (trigger.clone(), runs.clone());
         let mut body = PushBody::new(|sender| async move {
             loop {
-                let mut notified = Box::pin(rings.notified());
+                let mut notified = Box::pin(notify.notified());
                 poll_fn(|cx| {
                     counted.fetch_add(1, Ordering::Relaxed);
                     notified.as_mut().poll(cx)
@@ -150,12 +151,12 @@ mod tests {
                 sender.send(Bytes::from_static(b"b").into()).await;
             }
         });
-        assert_eq!(ask(&mut body, 3), pieces([None, None, None]));
+        assert_eq!(poll_times(&mut body, 3), chunks([None, None, None]));
         assert_eq!(runs.load(Ordering::Relaxed), 1);
-        waker_state.notify_one();
-        assert_eq!(ask(&mut body, 4), pieces([Some("a"), Some("b"), None, None]));
+        trigger.notify_one();
+        assert_eq!(poll_times(&mut body, 4), chunks([Some("a"), Some("b"), None, None]));
         assert_eq!(runs.load(Ordering::Relaxed), 3);
-        assert_eq!(ask(&mut body, 2), pieces([None, None]));
+        assert_eq!(poll_times(&mut body, 2), chunks([None, None]));
         assert_eq!(runs.load(Ordering::Relaxed), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! TLS: the server's configuration, and the check of client certificates.
+//! TLS: the server's configuration and the verification of client certificates.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
 
-/// Certificates or keys cannot be used.
+/// The error for certificates or keys that cannot be used.
 #[derive(Debug)]
 pub struct TlsError(String);
 
@@ -22,19 +22,19 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
-/// The longest record that is sent, in bytes of content and 5 more. A record is a buffer of its own until it is sent; with
-/// 22 bytes around the content this one is of 8 KiB, which the allocator takes from a run of 64 KiB that stays in the
-/// processor's cache. Those of records of 16 KiB are scattered over 512 KiB, and filling them takes five times as long.
-const RECORD: usize = 8 * 1024 - 22 + 5;
+/// The maximum fragment size: 5 bytes of record header and the content. rustls allocates one buffer per record until it
+/// is sent; with 22 bytes of overhead it is 8 KiB here, which the allocator takes from a 64 KiB run that stays in the
+/// CPU's cache. Buffers for 16 KiB records are scattered over 512 KiB, and filling them takes five times as long.
+const MAX_FRAGMENT_BYTES: usize = 8 * 1024 - 22 + 5;
 
 fn error(what: &str, why: impl fmt::Display) -> TlsError {
     TlsError(format!("{what}: {why}"))
 }
 
-/// A check of client certificates against a bundle of authorities in PEM.
+/// Creates a verifier of client certificates from a PEM bundle of certificate authorities.
 ///
 /// # Errors
-/// The bundle cannot be used.
+/// Returns an error if the bundle cannot be used.
 pub fn verifier(ca_pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca_pem) {
@@ -45,11 +45,12 @@ pub fn verifier(ca_pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> 
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().map_err(|e| error("client CA", e))
 }
 
-/// The configuration of a listener: certificate and key in PEM, HTTP/2 and HTTP/1.1 by ALPN. Client certificates are
-/// asked for but judged later, by the authenticator: one that is not good is a 401, not a failed handshake.
+/// Creates the configuration of a listener from a certificate and key in PEM, with HTTP/2 and HTTP/1.1 by ALPN. Client
+/// certificates are requested but verified later by the authenticator: an invalid one results in a 401, not in a failed
+/// handshake.
 ///
 /// # Errors
-/// Certificate or key cannot be used.
+/// Returns an error if the certificate or key cannot be used.
 pub fn server_config(
     certificate_pem: &[u8],
     key_pem: &[u8],
@@ -67,11 +68,11 @@ pub fn server_config(
         .with_single_cert(chain, key)
         .map_err(|e| error("serving certificate", e))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    config.max_fragment_size = Some(RECORD);
+    config.max_fragment_size = Some(MAX_FRAGMENT_BYTES);
     Ok(Arc::new(config))
 }
 
-/// Lets any client certificate through the handshake, once the client has proven to hold its key.
+/// Accepts any client certificate in the handshake, provided that the client proves possession of its key.
 #[derive(Debug)]
 struct DeferredClientAuth(Arc<dyn ClientCertVerifier>);
 

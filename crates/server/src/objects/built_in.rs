@@ -26,7 +26,7 @@ impl ObjectModel for BuiltIn {
     }
 
     fn endpoint(&self, endpoint: Endpoint) -> Endpoint {
-        Endpoint { protobuf: true, ..endpoint }
+        Endpoint { has_protobuf: true, ..endpoint }
     }
 
     fn shape<'s>(&self, schema: &'s Schema) -> Shape<'s> {
@@ -63,7 +63,7 @@ impl ObjectModel for BuiltIn {
         }
         match GroupVersion::parse(api_version) {
             Some(group_version) => check(&group_version, kind),
-            None => Err(DecodeError::Unread(format!("unexpected GroupVersion string: {api_version}"))),
+            None => Err(DecodeError::Unrecognized(format!("unexpected GroupVersion string: {api_version}"))),
         }
     }
 
@@ -75,12 +75,13 @@ impl ObjectModel for BuiltIn {
         found: Problems,
     ) -> Result<(Value, Vec<String>), DecodeError> {
         let Schema { types, root } = expected.schema;
-        let mut exact = json::decode_strict(body, types, *root).map_err(|error| expected.unfit(error.to_string()))?;
-        if let Some(error) = exact.error.take().or(found.errors.into_iter().next()) {
-            return Err(expected.unfit(error));
+        let mut strict =
+            json::decode_strict(body, types, *root).map_err(|error| expected.undecodable(error.to_string()))?;
+        if let Some(error) = strict.error.take().or(found.errors.into_iter().next()) {
+            return Err(expected.undecodable(error));
         }
-        let errors = std::mem::take(&mut exact.strict_errors);
-        exact.correct_tree(&mut value);
+        let errors = std::mem::take(&mut strict.strict_errors);
+        strict.correct_tree(&mut value);
         expected.normalise(&mut value);
         Ok((value, errors))
     }
@@ -91,7 +92,7 @@ impl ObjectModel for BuiltIn {
         expected: &ExpectedKind<'_>,
         check: TypeCheck<'_>,
     ) -> Result<(Value, Vec<String>), DecodeError> {
-        decode_cbor::typed(body, expected, check)
+        decode_cbor::decode_built_in(body, expected, check)
     }
 
     fn item_offset(&self, object: &Object) -> Option<u32> {

@@ -27,7 +27,7 @@ impl ObjectModel for Custom {
     }
 
     fn endpoint(&self, endpoint: Endpoint) -> Endpoint {
-        Endpoint { protobuf: false, ..endpoint }
+        Endpoint { has_protobuf: false, ..endpoint }
     }
 
     fn shape<'s>(&self, _: &'s Schema) -> Shape<'s> {
@@ -63,13 +63,13 @@ impl ObjectModel for Custom {
         _: TypeCheck<'_>,
     ) -> Result<(), DecodeError> {
         if !api_version.is_empty() && api_version != expected.group_version.to_string() {
-            return Err(DecodeError::OtherVersion(format!(
+            return Err(DecodeError::VersionMismatch(format!(
                 "the API version in the data ({api_version}) does not match the expected API version ({})",
                 expected.group_version
             )));
         }
         if kind != expected.kind {
-            return Err(DecodeError::OtherKind { kind: kind.to_owned(), name: value.name().to_owned() });
+            return Err(DecodeError::KindMismatch { kind: kind.to_owned(), name: value.name().to_owned() });
         }
         Ok(())
     }
@@ -82,7 +82,7 @@ impl ObjectModel for Custom {
         found: Problems,
     ) -> Result<(Value, Vec<String>), DecodeError> {
         if let Some(error) = found.errors.into_iter().next() {
-            return Err(expected.unfit(error));
+            return Err(expected.undecodable(error));
         }
         let duplicates =
             json::decode(body, json::DecodeOptions { duplicates: true }).map(|d| d.duplicates).unwrap_or_default();
@@ -97,7 +97,7 @@ impl ObjectModel for Custom {
         expected: &ExpectedKind<'_>,
         check: TypeCheck<'_>,
     ) -> Result<(Value, Vec<String>), DecodeError> {
-        Ok((decode_cbor::untyped(body, expected, check)?, Vec::new()))
+        Ok((decode_cbor::decode_custom(body, expected, check)?, Vec::new()))
     }
 
     fn item_offset(&self, _: &Object) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! A tree as bytes: by its type, where it has one, in one of the encodings.
+//! Encodes trees by their Go type, or as unstructured objects, in any of the encodings.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use pintle_value::Value;
 use super::model;
 use crate::request::negotiate::Encoding;
 
-/// What orders a tree's fields and numbers them for Protobuf.
+/// Determines the order of a tree's fields and their Protobuf numbers.
 #[derive(Clone, Copy)]
 pub(crate) enum Shape<'a> {
-    /// A Go struct.
+    /// The fields of a Go struct.
     Typed(&'a Types, TypeId),
-    /// Any JSON, members sorted.
+    /// Unstructured JSON with sorted members.
     Untyped,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// Encodes a tree. `kind` and `apiVersion` are taken from the tree where the encoding has an envelope.
+/// Encodes a tree. The `kind` and `apiVersion` of an envelope are taken from the tree.
 pub(crate) fn encode(value: &Value, shape: Shape<'_>, encoding: Encoding, pretty: bool) -> Vec<u8> {
     match encoding {
         Encoding::Json => {
@@ -70,7 +70,7 @@ pub(crate) fn write_cbor(value: &Value, shape: Shape<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Encodes a tree as JSON without a line's end.
+/// Encodes a tree as JSON without a trailing newline.
 pub(crate) fn json(value: &Value, shape: Shape<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     write_json(value, shape, &mut out);

@@ -1,6 +1,5 @@
-//! Objects as trees and bytes: decoding of bodies, encoding of responses, and the two models that kinds follow. Built-in
-//! kinds behave as Go structs, custom resources as unstructured objects with a schema. [`model`] is the only place that asks
-//! which one a resource follows.
+//! Decoding of request bodies, encoding of responses, and the two object models. Built-in kinds behave like Go structs,
+//! custom resources like unstructured objects with a schema. Only [`model`] decides which model a resource has.
 
 mod built_in;
 mod custom;
@@ -19,7 +18,7 @@ use crate::request::negotiate::Endpoint;
 
 pub(crate) use built_in::BuiltIn;
 
-/// Who decides which operation a request asks for.
+/// How upstream dispatches requests for a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routing {
     /// A router with a route for each verb (upstream: go-restful).
@@ -30,35 +29,35 @@ pub(crate) enum Routing {
 
 /// How the objects of a resource are decoded, encoded and described.
 pub(crate) trait ObjectModel: Send + Sync {
-    /// Who decides which operation a request asks for.
+    /// How upstream dispatches requests for such resources.
     fn routing(&self) -> Routing;
 
-    /// The encodings of an endpoint that serves such objects.
+    /// The encodings that an endpoint for such objects supports.
     fn endpoint(&self, endpoint: Endpoint) -> Endpoint;
 
-    /// What orders and numbers the fields of an object.
+    /// Determines the order and numbers of an object's fields.
     fn shape<'s>(&self, schema: &'s Schema) -> Shape<'s>;
 
     /// True if strategic merge patches are accepted.
     fn has_strategic_merge_patch(&self) -> bool;
 
-    /// Brings a tree into the form in which the kind writes it: a Go struct is decoded and encoded, an unstructured object is
-    /// pruned. `resource` is `None` for kinds that are no resource (`Scale`).
+    /// Brings a tree into the form in which the kind is encoded: a Go struct is decoded and encoded, an unstructured
+    /// object is pruned. `resource` is `None` for kinds without a resource (`Scale`).
     fn normalise(&self, schema: &Schema, resource: Option<&Resource>, value: &mut Value) -> Problems;
 
-    /// Sets the defaults that the schema declares, where that is not done by the strategy.
+    /// Sets the defaults that the schema declares, unless the strategy sets them.
     fn set_schema_defaults(&self, schema: &Schema, value: &mut Value);
 
     /// Checks and converts the result of a strategic merge patch (upstream: `runtime.DefaultUnstructuredConverter`).
     ///
     /// # Errors
-    /// Upstream's message: a value does not fit its type.
+    /// Returns upstream's message if a value does not match its type.
     fn convert_patched(&self, schema: &Schema, value: &mut Value) -> Result<(), String>;
 
-    /// Checks the kind and apiVersion of a body, given as `type_of`. The kind is the expected one where the body has none.
+    /// Checks the kind and apiVersion of a body, given as `type_of`. If the body has no kind, it is the expected one.
     ///
     /// # Errors
-    /// The body is of another type.
+    /// Returns an error if the body has another type.
     fn check_type(
         &self,
         value: &Value,
@@ -67,11 +66,11 @@ pub(crate) trait ObjectModel: Send + Sync {
         check: TypeCheck<'_>,
     ) -> Result<(), DecodeError>;
 
-    /// Decodes a JSON body a second time, for the errors of strict decoding in upstream's order and wording. `value` is the
-    /// normalised tree of the first time, `found` what was wrong with it.
+    /// Decodes a JSON body a second time, for strict decoding errors with upstream's order and wording. `value` is the
+    /// normalised tree of the first pass, `found` its problems.
     ///
     /// # Errors
-    /// A value does not fit its type.
+    /// Returns an error if a value does not match its type.
     fn strict_json(
         &self,
         body: &[u8],
@@ -80,10 +79,10 @@ pub(crate) trait ObjectModel: Send + Sync {
         found: Problems,
     ) -> Result<(Value, Vec<String>), DecodeError>;
 
-    /// Decodes a CBOR body, with the errors of strict decoding.
+    /// Decodes a CBOR body. The second value holds the errors of strict decoding.
     ///
     /// # Errors
-    /// The body is malformed, or of another type.
+    /// Returns an error if the body is malformed or has another type.
     fn decode_cbor(
         &self,
         body: &[u8],
@@ -91,37 +90,37 @@ pub(crate) trait ObjectModel: Send + Sync {
         check: TypeCheck<'_>,
     ) -> Result<(Value, Vec<String>), DecodeError>;
 
-    /// Where in an object's stored JSON a list item starts, if items have no kind and apiVersion.
+    /// The offset in an object's stored JSON where a list item starts, if items have no kind and apiVersion.
     fn item_offset(&self, object: &Object) -> Option<u32>;
 
-    /// Removes from a list item what items do not have.
+    /// Removes the fields of an object that list items do not have.
     fn strip_item_type(&self, item: &mut Value);
 
-    /// True if stored JSON has `metadata` in a fixed place, so that it can be copied without parsing the object.
+    /// True if stored JSON has `metadata` at a known offset, so that it can be copied without decoding the object.
     fn has_metadata_first(&self) -> bool;
 
-    /// The Go type of the objects, as upstream's messages name it.
+    /// The Go type of the objects in upstream's messages.
     fn go_type(&self, resource: &Resource) -> String;
 
-    /// The Go type of a list of the objects, as upstream's messages name it.
+    /// The Go type of a list of the objects in upstream's messages.
     fn go_list_type(&self, resource: &Resource) -> String;
 
-    /// The verbs of a resource, in discovery's order.
+    /// The verbs of a resource in discovery's order.
     fn discovery_verbs(&self, resource: &Resource) -> Vec<&'static str>;
 
-    /// The subresources of a resource, in discovery's order.
+    /// The subresources of a resource in discovery's order.
     fn discovery_subresources<'r>(&self, resource: &'r Resource) -> Vec<&'r Subresource>;
 
-    /// True if finalizers have to be qualified names (upstream: `pkg/apis/core/validation`).
+    /// True if finalizers must be qualified names (upstream: `pkg/apis/core/validation`).
     fn validates_finalizers(&self, resource: &Resource) -> bool;
 }
 
-/// The model that a resource follows.
+/// Returns the model of a resource.
 pub(crate) fn model(resource: &Resource) -> &'static dyn ObjectModel {
     if resource.built_in { &BuiltIn } else { &custom::Custom }
 }
 
-/// The names of all verbs that a resource has, in an order.
+/// Returns the names of a resource's verbs in the given order.
 fn verb_names(resource: &Resource, order: &[Verb]) -> Vec<&'static str> {
     order.iter().filter(|verb| resource.verbs.has(**verb)).map(|verb| verb.name()).collect()
 }

@@ -1,5 +1,5 @@
-//! The health of the cluster's components, as `kubectl get componentstatuses` shows it (upstream:
-//! `registry/core/componentstatus`). Each component is asked anew for every request, all at the same time.
+//! The `ComponentStatus` objects (upstream: `registry/core/componentstatus`). Each request probes all components in
+//! parallel.
 
 use std::time::Duration;
 
@@ -12,60 +12,60 @@ use pintle_value::{Value, object};
 
 use crate::cluster::{Cluster, Component};
 
-/// How much of a component's time and words a probe takes.
-const LIMITS: Limits = Limits { time: Duration::from_secs(20), body: 10 << 10 };
+/// Limits of a probe's time and response size.
+const PROBE_LIMITS: Limits = Limits { time: Duration::from_secs(20), body: 10 << 10 };
 
-/// The name under which the store is known to whoever looks at components.
-const STORE: &str = "etcd-0";
+/// The name of the store's `ComponentStatus`.
+const STORE_NAME: &str = "etcd-0";
 
-/// How a component is.
+/// The health of a component.
 enum Health {
-    /// Well; what it says.
-    Well(String),
-    /// Unwell, or not to be reached; what it or the network says.
-    Unwell(String),
-    /// The store does not work; why.
+    /// The component is healthy; its response.
+    Healthy(String),
+    /// The component is unhealthy or not reachable; its response or the network's error.
+    Unhealthy(String),
+    /// The store is unhealthy; the error.
     StoreFailed(String),
-    /// It answers with something that is no answer; why.
+    /// The response is not usable; the error.
     Unknown(String),
 }
 
-/// The statuses of all components, by their names.
+/// Returns the statuses of all components, sorted by name.
 pub(crate) async fn list(cluster: &Cluster) -> Vec<Value> {
     let mut statuses = join_all(cluster.components.iter().map(status)).await;
-    statuses.push(store(cluster));
+    statuses.push(store_status(cluster));
     statuses.sort_by(|a, b| a.name().cmp(b.name()));
     statuses
 }
 
-/// The status of one component.
+/// Returns the status of one component.
 ///
 /// # Errors
-/// There is none of this name.
+/// Returns an error if there is no such component.
 pub(crate) async fn get(cluster: &Cluster, name: &str) -> Result<Value, ApiError> {
-    if name == STORE {
-        return Ok(store(cluster));
+    if name == STORE_NAME {
+        return Ok(store_status(cluster));
     }
     match cluster.components.iter().find(|component| component.name == name) {
         Some(component) => Ok(status(component).await),
-        // Upstream does not say of this error that it is one of something not found.
+        // Upstream's error is not a NotFound.
         None => Err(ApiError::Unclassified(format!("Component not found: {name}"))),
     }
 }
 
-fn store(cluster: &Cluster) -> Value {
+fn store_status(cluster: &Cluster) -> Value {
     let health = match cluster.store_health() {
-        Ok(()) => Health::Well("ok".to_owned()),
+        Ok(()) => Health::Healthy("ok".to_owned()),
         Err(why) => Health::StoreFailed(why),
     };
-    shown(STORE, health)
+    component_status(STORE_NAME, health)
 }
 
 async fn status(component: &Component) -> Value {
-    shown(&component.name, probe(&component.health).await)
+    component_status(&component.name, probe(&component.health).await)
 }
 
-/// Asks a component, whoever it is (upstream: `probe/http`).
+/// Probes a component without verifying its certificate (upstream: `probe/http`).
 async fn probe(url: &str) -> Health {
     let request = Request::get(url)
         .header(header::USER_AGENT, "kube-probe/1.36")
@@ -80,25 +80,25 @@ async fn probe(url: &str) -> Health {
         Ok(client) => client,
         Err(error) => return Health::Unknown(error.to_string()),
     };
-    let answer = match client.send(request, LIMITS).await {
-        Ok(answer) => answer,
+    let response = match client.send(request, PROBE_LIMITS).await {
+        Ok(response) => response,
         Err(error) if error.is_of_body() => return Health::Unknown(error.to_string()),
-        Err(error) => return Health::Unwell(error.to_string()),
+        Err(error) => return Health::Unhealthy(error.to_string()),
     };
-    let text = String::from_utf8_lossy(&answer.body().bytes).into_owned();
-    match answer.status() {
-        code if code.is_success() => Health::Well(text),
-        // A redirect is a warning, of which a condition knows nothing.
+    let text = String::from_utf8_lossy(&response.body().bytes).into_owned();
+    match response.status() {
+        code if code.is_success() => Health::Healthy(text),
+        // Upstream treats a redirect as a warning, which results in an unknown condition.
         code if code.is_redirection() => Health::Unknown(String::new()),
-        code => Health::Unwell(format!("HTTP probe failed with statuscode: {}", code.as_u16())),
+        code => Health::Unhealthy(format!("HTTP probe failed with statuscode: {}", code.as_u16())),
     }
 }
 
-/// A `ComponentStatus`.
-fn shown(name: &str, health: Health) -> Value {
+/// Creates a `ComponentStatus`.
+fn component_status(name: &str, health: Health) -> Value {
     let (status, message, error) = match health {
-        Health::Well(text) => ("True", text, String::new()),
-        Health::Unwell(text) => ("False", text, String::new()),
+        Health::Healthy(text) => ("True", text, String::new()),
+        Health::Unhealthy(text) => ("False", text, String::new()),
         Health::StoreFailed(why) => ("False", String::new(), why),
         Health::Unknown(why) => ("Unknown", String::new(), why),
     };

@@ -1,5 +1,5 @@
-//! Get and list of objects that are worked out when somebody asks. They have no resourceVersion, and a list is whole:
-//! what a client says of revisions and chunks means nothing here, as upstream has it.
+//! Get and list of objects that are computed on request. They have no resourceVersion. As upstream, lists ignore the
+//! resourceVersion, limit and continue options.
 
 use std::sync::Arc;
 
@@ -13,33 +13,33 @@ use crate::http::Response;
 use crate::represent::{ListHead, ResponseFormat, compress};
 use crate::request::query::ListOptions;
 
-/// Answers a get.
+/// Handles a get.
 pub(crate) async fn get(
-    call: &RequestContext,
+    request: &RequestContext,
     resource: &Arc<Resource>,
     source: Computed,
 ) -> Result<Response, ApiError> {
-    let form = ResponseFormat::negotiate(call, resource, false)?;
+    let format = ResponseFormat::negotiate(request, resource, false)?;
     let object = match source {
-        Computed::ComponentStatuses => component_statuses::get(&call.cluster, &call.info.name).await?,
+        Computed::ComponentStatuses => component_statuses::get(&request.cluster, &request.info.name).await?,
     };
-    let body = form.body_of(object)?;
-    Ok(compress(call, form.respond(StatusCode::OK, body)))
+    let body = format.body_of(object)?;
+    Ok(compress(request, format.respond(StatusCode::OK, body)))
 }
 
-/// Answers a list.
+/// Handles a list.
 pub(crate) async fn list(
-    call: &RequestContext,
+    request: &RequestContext,
     resource: &Arc<Resource>,
     source: Computed,
 ) -> Result<Response, ApiError> {
-    let form = ResponseFormat::negotiate(call, resource, false)?;
-    let options = ListOptions::read(&call.query)?;
-    let selection = select(call, &form, &options)?;
+    let format = ResponseFormat::negotiate(request, resource, false)?;
+    let options = ListOptions::read(&request.query)?;
+    let selection = select(request, &format, &options)?;
     let mut objects = match source {
-        Computed::ComponentStatuses => component_statuses::list(&call.cluster).await,
+        Computed::ComponentStatuses => component_statuses::list(&request.cluster).await,
     };
     objects.retain(|object| selection.matches_tree(object));
-    let body = form.list_of(&ListHead::default(), objects)?;
-    Ok(compress(call, form.respond(StatusCode::OK, body)))
+    let body = format.encode_list(&ListHead::default(), objects)?;
+    Ok(compress(request, format.respond(StatusCode::OK, body)))
 }

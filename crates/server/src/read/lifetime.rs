@@ -1,5 +1,5 @@
-//! How long a watch lasts and when it has bookmarks: about every minute, and shortly before its end, so that the client
-//! goes on from close to where it was (upstream: `cacheWatcher.nextBookmarkTime`).
+//! The lifetime of a watch and the times of its bookmarks: about every minute and shortly before its end, so that a
+//! client can resume from a recent revision (upstream: `cacheWatcher.nextBookmarkTime`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,83 +7,83 @@ use std::time::Duration;
 
 use pintle_store::{Clock, Sleep};
 
-/// Bookmarks come this often.
-const PERIOD: Duration = Duration::from_secs(60);
-/// The last bookmark comes this long before the end.
-const BEFORE_END: Duration = Duration::from_secs(2);
+/// Interval between bookmarks.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// Time between the last bookmark and the end.
+const LAST_BOOKMARK_LEAD: Duration = Duration::from_secs(2);
 
-/// What it is time for.
+/// What happens next in a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
-    /// A bookmark.
+pub(crate) enum LifetimeEvent {
+    /// A bookmark is due.
     Bookmark,
-    /// The end.
+    /// The watch ends.
     End,
 }
 
-/// The time of a watch, which runs from when this is made.
-pub(crate) struct Lifetime {
+/// The timer of a watch. It starts when it is created.
+pub(crate) struct WatchLifetime {
     clock: Arc<dyn Clock>,
-    lasts: Duration,
+    duration: Duration,
     end: Sleep,
-    /// The next bookmark, and how long after the start it comes.
+    /// The next bookmark and its time since the start.
     bookmark: Option<(Duration, Sleep)>,
 }
 
-impl fmt::Debug for Lifetime {
+impl fmt::Debug for WatchLifetime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lifetime").field("lasts", &self.lasts).finish_non_exhaustive()
+        f.debug_struct("WatchLifetime").field("duration", &self.duration).finish_non_exhaustive()
     }
 }
 
-impl Lifetime {
-    /// Begins a watch that lasts this long.
-    pub(crate) fn begin(clock: &Arc<dyn Clock>, lasts: Duration, bookmarks: bool) -> Self {
-        let mut lifetime = Self { clock: clock.clone(), lasts, end: clock.sleep(lasts), bookmark: None };
+impl WatchLifetime {
+    /// Starts the timer of a watch.
+    pub(crate) fn start(clock: &Arc<dyn Clock>, duration: Duration, bookmarks: bool) -> Self {
+        let mut lifetime = Self { clock: clock.clone(), duration, end: clock.sleep(duration), bookmark: None };
         if bookmarks {
-            lifetime.bookmark_after(Duration::ZERO);
+            lifetime.schedule_bookmark(Duration::ZERO);
         }
         lifetime
     }
 
-    /// Plans the bookmark that follows a time of the watch.
-    fn bookmark_after(&mut self, now: Duration) {
-        let last = self.lasts.saturating_sub(BEFORE_END);
+    /// Schedules the bookmark after a time since the start.
+    fn schedule_bookmark(&mut self, now: Duration) {
+        let last = self.duration.saturating_sub(LAST_BOOKMARK_LEAD);
         self.bookmark = (now < last).then(|| {
-            let at = (now + PERIOD).min(last);
+            let at = (now + BOOKMARK_INTERVAL).min(last);
             (at, self.clock.sleep(at - now))
         });
     }
 
-    /// Waits for what comes next. Nothing is lost when the wait is given up.
-    pub(crate) async fn next(&mut self) -> Due {
+    /// Waits for the next event. Cancel safe.
+    pub(crate) async fn next(&mut self) -> LifetimeEvent {
         let Some((at, sleep)) = &mut self.bookmark else {
             (&mut self.end).await;
-            return Due::End;
+            return LifetimeEvent::End;
         };
         tokio::select! {
             biased;
-            () = &mut self.end => Due::End,
+            () = &mut self.end => LifetimeEvent::End,
             () = sleep => {
                 let at = *at;
-                self.bookmark_after(at);
-                Due::Bookmark
+                self.schedule_bookmark(at);
+                LifetimeEvent::Bookmark
             }
         }
     }
 }
 
-/// How long a watch lasts that asks for so many seconds. Without a wish it lasts at least the server's time and at most
-/// twice that, so that watches do not all end at once.
-pub(crate) fn lasts(seconds: Option<i64>, least: Duration) -> Duration {
-    // Upstream counts nanoseconds, which wrap around; with less than none a watch is over at once.
+/// The duration of a watch with this `timeoutSeconds`. Without it, a random duration from `min` to twice `min`, so that
+/// watches do not all end at the same time.
+pub(crate) fn watch_duration(seconds: Option<i64>, min: Duration) -> Duration {
+    // Upstream counts nanoseconds, which overflow. A negative timeout ends the watch at once.
     match seconds.unwrap_or(0).wrapping_mul(1_000_000_000) {
-        0 => least.mul_f64(1.0 + random()),
+        0 => min.mul_f64(1.0 + random()),
         nanos => Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)),
     }
 }
 
-/// A number from 0 to 1.
+/// A random number from 0 to 1.
 fn random() -> f64 {
     f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
 }
@@ -94,18 +94,18 @@ mod tests {
 
     use super::*;
 
-    /// Moves a clock second by second through a watch, and says when what was due.
-    fn check(lasts: u64, bookmarks: bool, expect: &[(u64, Due)]) {
+    /// Advances a clock by seconds during a watch, and compares the times of events.
+    fn check(lasts: u64, bookmarks: bool, expect: &[(u64, LifetimeEvent)]) {
         let manual = Arc::new(ManualClock::new(Timestamp(0)));
         let clock: Arc<dyn Clock> = manual.clone();
-        let mut lifetime = Lifetime::begin(&clock, Duration::from_secs(lasts), bookmarks);
+        let mut lifetime = WatchLifetime::start(&clock, Duration::from_secs(lasts), bookmarks);
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let found = runtime.block_on(async {
             let mut found = Vec::new();
             for second in 0..=lasts {
                 tokio::select! {
                     biased;
-                    due = lifetime.next() => found.push((second, due)),
+                    event = lifetime.next() => found.push((second, event)),
                     () = std::future::ready(()) => {}
                 }
                 manual.advance(Duration::from_secs(1));
@@ -116,8 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn bookmarks_come_every_minute_and_before_the_end() {
-        use Due::{Bookmark, End};
+    fn bookmarks_are_sent_every_minute_and_before_the_end() {
+        use LifetimeEvent::{Bookmark, End};
         check(200, false, &[(200, End)]);
         check(200, true, &[(60, Bookmark), (120, Bookmark), (180, Bookmark), (198, Bookmark), (200, End)]);
         check(62, true, &[(60, Bookmark), (62, End)]);
@@ -130,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn clients_choose_or_the_server_does() {
-        let least = Duration::from_secs(1800);
+    fn the_duration_is_the_timeout_or_random() {
+        let min = Duration::from_secs(1800);
         for (seconds, low, high) in [
             (None, 1800, 3600),
             (Some(0), 1800, 3600),
@@ -141,11 +141,11 @@ mod tests {
             (Some(i64::MAX), 0, 0),
             (Some(i64::MIN + 1), 1, 1),
         ] {
-            let found = lasts(seconds, least);
+            let found = watch_duration(seconds, min);
             let range = Duration::from_secs(low)..=Duration::from_secs(high);
             assert!(range.contains(&found), "{seconds:?}: {found:?}");
         }
-        assert_ne!(lasts(None, least), lasts(None, least));
-        assert_eq!(lasts(None, Duration::ZERO), Duration::ZERO);
+        assert_ne!(watch_duration(None, min), watch_duration(None, min));
+        assert_eq!(watch_duration(None, Duration::ZERO), Duration::ZERO);
     }
 }

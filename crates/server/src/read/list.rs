@@ -1,5 +1,4 @@
-//! List: a collection, a namespace of it or a selection, at a revision that the client may choose, in chunks if it
-//! wants.
+//! List: a collection, a namespace of it or a selection, at a requested or the newest revision, optionally in chunks.
 
 use std::sync::Arc;
 
@@ -8,83 +7,96 @@ use pintle_registry::{ApiError, Resource, Scope};
 use pintle_selector::FieldSelector;
 use pintle_value::Str;
 
-use super::continue_token::{self, Continue};
+use super::continue_token::{self, ContinueToken};
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::conversion::Selection;
 use crate::http::Response;
-use crate::represent::{ListHead, ResponseFormat, Source, Walk, compress};
+use crate::represent::{ListHead, ObjectSource, RangeReader, ResponseFormat, compress};
 use crate::request::query::{ListOptions, VersionMatch, revision_parameter};
 
-/// Keys looked at at once.
-const STRIDE: usize = 512;
+/// Maximum number of keys per read of the watch cache.
+const PAGE_SIZE: usize = 512;
 
-/// Answers a list.
-pub(crate) async fn list(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    let form = ResponseFormat::negotiate(call, resource, false)?;
-    let options = ListOptions::read(&call.query)?;
-    let selection = select(call, &form, &options)?;
-    let reading = ListRead::begin(&form, selection, &options).await?;
-    if reading.of_cache {
-        form.view.check_all_readable(&reading.watch_cache)?;
+/// Handles a list.
+pub(crate) async fn list(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let format = ResponseFormat::negotiate(request, resource, false)?;
+    let options = ListOptions::read(&request.query)?;
+    let selection = select(request, &format, &options)?;
+    let read = ListRead::start(&format, selection, &options).await?;
+    if read.from_cache {
+        format.view.check_all_readable(&read.watch_cache)?;
     }
-    let of_cache = reading.of_cache;
-    let (head, source) = match reading.limit {
+    let from_cache = read.from_cache;
+    let (head, source) = match read.limit {
         Some(limit) => {
-            let (head, objects) = reading.chunk(&form, limit).await?;
-            (head, Source::objects(objects))
+            let (head, objects) = read.chunk(&format, limit).await?;
+            (head, ObjectSource::objects(objects))
         }
         None => {
-            // Finds out now, not in the middle of the answer, whether the revision is still there.
-            reading.page(reading.after.as_deref(), 1)?;
-            reading.check_readable(&form, None)?;
-            let ListRead { watch_cache, range, selection, at, after, pin, .. } = reading;
-            let head = ListHead { revision: at.to_string(), ..ListHead::default() };
-            let walk = Walk { watch_cache, range, selection, at, start: after, reached: None, done: false, _pin: pin };
-            (head, Source::Walk(walk))
+            // Checks that the revision is still available before the response starts.
+            read.page(read.after.as_deref(), 1)?;
+            read.check_readable(&format, None)?;
+            let ListRead { watch_cache, range, selection, revision, after, pin, .. } = read;
+            let head = ListHead { revision: revision.to_string(), ..ListHead::default() };
+            let reader = RangeReader {
+                watch_cache,
+                range,
+                selection,
+                revision,
+                start_after: after,
+                position: None,
+                done: false,
+                _pin: pin,
+            };
+            (head, ObjectSource::Range(reader))
         }
     };
-    let response = form.respond_list(&head, source).await;
-    Ok(compress(call, response.map_err(|error| if of_cache { form.view.initializing_error(error) } else { error })?))
+    let response = format.respond_list(&head, source).await;
+    Ok(compress(
+        request,
+        response.map_err(|error| if from_cache { format.view.initializing_error(error) } else { error })?,
+    ))
 }
 
-/// What a deletecollection is about: the objects, and the head of the list that has them.
+/// Returns the objects that a deletecollection selects, and the head of their list.
 ///
 /// # Errors
-/// As for a list.
+/// See [`list`].
 pub(crate) async fn collect(
-    form: &ResponseFormat,
+    format: &ResponseFormat,
     selection: Selection,
     mut options: ListOptions,
 ) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
-    // Upstream reads pages of its own where the client sets no limit, and pages of a revision are exact.
+    // Upstream pages through the collection even if the client sets no limit, and later pages are read at an exact
+    // revision.
     if options.limit == 0 {
         options.limit = i64::MAX;
     }
-    let reading = ListRead::begin(form, selection, &options).await?;
-    if reading.of_cache {
-        form.view.check_all_readable(&reading.watch_cache)?;
+    let read = ListRead::start(format, selection, &options).await?;
+    if read.from_cache {
+        format.view.check_all_readable(&read.watch_cache)?;
     }
-    reading.chunk(form, reading.limit.unwrap_or(usize::MAX)).await
+    read.chunk(format, read.limit.unwrap_or(usize::MAX)).await
 }
 
-/// The selection of a list or watch.
+/// Compiles the selection of a list or watch.
 ///
 /// # Errors
-/// It selects by what the kind does not offer.
+/// Returns an error for a field that the kind does not support.
 pub(crate) fn select(
-    call: &RequestContext,
-    form: &ResponseFormat,
+    request: &RequestContext,
+    format: &ResponseFormat,
     options: &ListOptions,
 ) -> Result<Selection, ApiError> {
-    let namespace = call.namespace_of(&form.resource);
-    let compile = |fields| Selection::compile(&form.resource, namespace, &options.labels, fields);
+    let namespace = request.namespace_of(&format.resource);
+    let compile = |fields| Selection::compile(&format.resource, namespace, &options.labels, fields);
     let selection = compile(&options.fields)?;
-    let name = &call.info.name;
-    if !call.info.watch_path || name.is_empty() {
+    let name = &request.info.name;
+    if !request.info.watch_path || name.is_empty() {
         return Ok(selection);
     }
-    // The deprecated path of a single object's watch.
+    // The deprecated path for watching a single object.
     if options.fields.is_everything() {
         return compile(&FieldSelector::equal("metadata.name", name));
     }
@@ -94,62 +106,62 @@ pub(crate) fn select(
     Ok(selection)
 }
 
-/// A list under way: what of which state it shows. The state stays readable meanwhile.
+/// A list in progress. Its revision stays pinned.
 struct ListRead {
     watch_cache: Arc<WatchCache>,
     range: KeyRange,
     selection: Selection,
-    /// The revision of the state.
-    at: u64,
-    /// The key behind which it goes on.
+    /// The revision to read at.
+    revision: u64,
+    /// The key after which the list continues.
     after: Option<Key>,
     limit: Option<usize>,
-    /// The index that upstream takes the objects from.
+    /// The index that upstream's watch cache would use.
     index: Option<(usize, Str)>,
-    continues: bool,
-    /// True if upstream asks its cache of the version first; it asks etcd for anything old, and always for what may be
-    /// few of many.
-    of_cache: bool,
+    is_continued: bool,
+    /// True if upstream would read from the watch cache of the version. It reads old revisions, and chunks without a
+    /// selector, from etcd.
+    from_cache: bool,
     pin: RevisionPin,
 }
 
 impl ListRead {
-    async fn begin(form: &ResponseFormat, selection: Selection, options: &ListOptions) -> Result<Self, ApiError> {
-        let namespaced = form.resource.scope == Scope::Namespaced;
+    async fn start(format: &ResponseFormat, selection: Selection, options: &ListOptions) -> Result<Self, ApiError> {
+        let namespaced = format.resource.scope == Scope::Namespaced;
         let range = match options.continue_token.as_str() {
             "" => selection.range(namespaced),
-            // Whoever goes on goes through the collection, whatever is selected.
+            // A continued list reads through the whole collection, whatever is selected.
             _ => selection.collection(namespaced),
         };
-        let single = matches!(range, KeyRange::Key(_));
-        let watch_cache = form.cluster.watch_cache(&form.resource)?;
-        let start = start(&form.cluster, &watch_cache, options, single).await?;
+        let is_single_object = matches!(range, KeyRange::Key(_));
+        let watch_cache = format.cluster.watch_cache(&format.resource)?;
+        let start = resolve_start(&format.cluster, &watch_cache, options, is_single_object).await?;
         let after = start.after.map(|after| match &range {
             KeyRange::Namespace(namespace) => Key::from(format!("{namespace}/{after}")),
             _ => Key::from(after),
         });
-        // A list of anything that is there is whole.
+        // A list with resourceVersion "0" ignores the limit.
         let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && options.resource_version != "0");
-        let of_cache = start.newest && after.is_none();
+        let from_cache = start.is_newest && after.is_none();
         Ok(Self {
-            watch_cache: form.cluster.watch_cache(&form.resource)?,
-            index: selection.index(&form.hub).filter(|_| of_cache),
-            of_cache: of_cache && (limit.is_none() || !selection.is_everything()),
+            watch_cache: format.cluster.watch_cache(&format.resource)?,
+            index: selection.index(&format.hub).filter(|_| from_cache),
+            from_cache: from_cache && (limit.is_none() || !selection.is_everything()),
             range,
             selection,
-            at: start.at,
-            continues: after.is_some(),
+            revision: start.revision,
+            is_continued: after.is_some(),
             after,
             limit,
-            pin: form.cluster.cache.pin(start.at),
+            pin: format.cluster.cache.pin(start.revision),
         })
     }
 
     fn page(&self, after: Option<&str>, max: usize) -> Result<pintle_cache::ObjectPage, ApiError> {
-        self.watch_cache.page(&self.range, after, self.at, max).map_err(|_: TooOld| self.expired())
+        self.watch_cache.page(&self.range, after, self.revision, max).map_err(|_: TooOld| self.expired())
     }
 
-    /// A key as it stands in tokens.
+    /// Returns a key as it is encoded in tokens.
     fn relative<'k>(&self, key: &'k str) -> &'k str {
         match &self.range {
             KeyRange::Namespace(namespace) => &key[namespace.len() + 1..],
@@ -157,13 +169,13 @@ impl ListRead {
         }
     }
 
-    /// Why objects cannot be shown.
-    fn told(&self, form: &ResponseFormat, error: ApiError) -> ApiError {
-        if self.of_cache { form.view.initializing_error(error) } else { error }
+    /// The error for objects that cannot be converted.
+    fn map_error(&self, format: &ResponseFormat, error: ApiError) -> ApiError {
+        if self.from_cache { format.view.initializing_error(error) } else { error }
     }
 
     fn expired(&self) -> ApiError {
-        if !self.continues {
+        if !self.is_continued {
             return ApiError::Expired {
                 message: "The resourceVersion for the provided list is too old.".to_owned(),
                 continue_token: None,
@@ -177,34 +189,34 @@ impl ListRead {
                       inconsistent list - objects that were created, modified, or deleted between the time the \
                       first chunk was returned and now may show up in the list."
                 .to_owned(),
-            continue_token: Some(continue_token::encode(&Continue { revision: None, after })),
+            continue_token: Some(continue_token::encode(&ContinueToken { revision: None, after })),
         }
     }
 
-    /// Up to a limit of objects, as they are shown where that decides whether they are selected.
-    async fn chunk(&self, form: &ResponseFormat, limit: usize) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
-        let late = self.selection.is_late(&form.view);
-        let stride = if late { STRIDE.min(limit.saturating_add(1)) } else { STRIDE };
-        let mut head = ListHead { revision: self.at.to_string(), ..ListHead::default() };
+    /// Returns at most `limit` objects, converted if the selection needs that.
+    async fn chunk(&self, format: &ResponseFormat, limit: usize) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
+        let needs_conversion = self.selection.needs_conversion(&format.view);
+        let page_size = if needs_conversion { PAGE_SIZE.min(limit.saturating_add(1)) } else { PAGE_SIZE };
+        let mut head = ListHead { revision: self.revision.to_string(), ..ListHead::default() };
         let mut objects: Vec<Arc<Object>> = Vec::new();
         let mut after = self.after.clone();
         loop {
-            let page = self.page(after.as_deref(), stride)?;
-            let found = if late {
-                form.view.convert_shared(page.objects).await.map_err(|error| self.told(form, error))?
+            let page = self.page(after.as_deref(), page_size)?;
+            let candidates = if needs_conversion {
+                format.view.convert_shared(page.objects).await.map_err(|error| self.map_error(format, error))?
             } else {
                 page.objects
             };
-            for object in found {
+            for object in candidates {
                 if objects.len() < limit {
                     if self.selection.matches(&object) {
                         objects.push(object);
                     }
-                } else if self.is_counted(&object) {
+                } else if self.counts_as_remaining(&object) {
                     let last = objects.last().map(|last| last.key.clone());
-                    self.check_readable(form, last.as_ref())?;
+                    self.check_readable(format, last.as_ref())?;
                     if let Some(last) = last {
-                        self.go_on(&mut head, objects.len(), &last)?;
+                        self.set_continue(&mut head, objects.len(), &last)?;
                     }
                     return Ok((head, objects));
                 }
@@ -212,52 +224,53 @@ impl ListRead {
             match page.last {
                 Some(last) => after = Some(last),
                 None => {
-                    self.check_readable(form, None)?;
+                    self.check_readable(format, None)?;
                     return Ok((head, objects));
                 }
             }
         }
     }
 
-    /// Whether everything can be read up to a key, or to the end.
-    fn check_readable(&self, form: &ResponseFormat, last: Option<&Key>) -> Result<(), ApiError> {
-        let within = (self.after.as_ref(), last);
-        form.cluster.check_readable(&form.resource, &self.watch_cache, &self.range, Some(self.at), within)
+    /// Checks that all objects up to a key, or up to the end, can be decoded.
+    fn check_readable(&self, format: &ResponseFormat, last: Option<&Key>) -> Result<(), ApiError> {
+        let bounds = (self.after.as_ref(), last);
+        format.cluster.check_readable(&format.resource, &self.watch_cache, &self.range, Some(self.revision), bounds)
     }
 
-    /// True if upstream takes the object for one more to come. It does not look whether it is selected, too.
-    fn is_counted(&self, object: &Object) -> bool {
-        self.index.as_ref().is_none_or(|(place, value)| object.field(*place) == value)
+    /// True if upstream counts the object as a remaining one. Upstream does not check whether it is selected.
+    fn counts_as_remaining(&self, object: &Object) -> bool {
+        self.index.as_ref().is_none_or(|(index, value)| object.field(*index) == value)
     }
 
-    /// Says how the list goes on. One that went on inconsistently has become consistent at this revision.
-    fn go_on(&self, head: &mut ListHead, shown: usize, last: &str) -> Result<(), ApiError> {
+    /// Sets the continue token and the remaining count. A list that continued inconsistently becomes consistent at this
+    /// revision.
+    fn set_continue(&self, head: &mut ListHead, count: usize, last: &str) -> Result<(), ApiError> {
         let after = self.relative(last).to_owned();
-        head.continue_token = continue_token::encode(&Continue { revision: Some(self.at), after });
+        head.continue_token = continue_token::encode(&ContinueToken { revision: Some(self.revision), after });
         if self.selection.is_everything() {
-            let remaining = self.watch_cache.remaining(&self.range, self.at, self.after.as_deref(), shown, last);
+            let remaining = self.watch_cache.remaining(&self.range, self.revision, self.after.as_deref(), count, last);
             head.remaining = Some(remaining.map_err(|_| self.expired())?);
         }
         Ok(())
     }
 }
 
-/// Where and when a list starts.
-struct Start {
-    at: u64,
-    /// The last key that was shown, as it stands in the token.
+/// The revision and the key at which a list starts.
+struct ListStart {
+    revision: u64,
+    /// The last key of the previous chunk, as encoded in the token.
     after: Option<String>,
-    /// True if it shows the newest state, whatever revision that is.
-    newest: bool,
+    /// True if the list reads the newest revision.
+    is_newest: bool,
 }
 
-/// Where a list starts. `single`: it is of one object by its name.
-async fn start(
+/// Determines where a list starts. `is_single_object`: the selection requires a name.
+async fn resolve_start(
     cluster: &Cluster,
     watch_cache: &WatchCache,
     options: &ListOptions,
-    single: bool,
-) -> Result<Start, ApiError> {
+    is_single_object: bool,
+) -> Result<ListStart, ApiError> {
     if !options.continue_token.is_empty() {
         let token = continue_token::decode(&options.continue_token)?;
         if !matches!(options.resource_version.as_str(), "" | "0") {
@@ -265,33 +278,39 @@ async fn start(
                 "specifying resource version is not allowed when using continue".to_owned(),
             ));
         }
-        let at = match token.revision {
+        let revision = match token.revision {
             Some(revision) => {
-                super::wait_for(cluster, revision).await?;
+                super::wait_for_revision(cluster, revision).await?;
                 revision
             }
             None => cluster.catch_up().await?,
         };
-        return Ok(Start { at, after: Some(token.after), newest: token.revision.is_none() });
+        return Ok(ListStart { revision, after: Some(token.after), is_newest: token.revision.is_none() });
     }
     let invalid = |why| ApiError::BadRequest(format!("invalid resource version: {why}"));
     let revision = match revision_parameter(&options.resource_version).map_err(invalid)? {
-        None => return Ok(Start { at: cluster.catch_up().await?, after: None, newest: true }),
-        Some(0) => return Ok(Start { at: super::newest(cluster, watch_cache), after: None, newest: true }),
+        None => return Ok(ListStart { revision: cluster.catch_up().await?, after: None, is_newest: true }),
+        Some(0) => {
+            return Ok(ListStart {
+                revision: super::newest_revision(cluster, watch_cache),
+                after: None,
+                is_newest: true,
+            });
+        }
         Some(revision) => revision,
     };
-    // Before it could be said, a list in chunks was meant exactly.
-    let chunks = options.version_match.is_none() && options.limit > 0;
-    if single && (chunks || options.version_match == Some(VersionMatch::Exact)) {
-        // Upstream asks etcd for these, which does not wait.
+    // Before `resourceVersionMatch` existed, a list with a limit matched exactly.
+    let is_chunked = options.version_match.is_none() && options.limit > 0;
+    if is_single_object && (is_chunked || options.version_match == Some(VersionMatch::Exact)) {
+        // Upstream reads these from etcd, which does not wait for a revision.
         let current = cluster.catch_up().await?;
         if revision > current {
             return Err(ApiError::TooLargeResourceVersion { asked: revision, current, retry_after: 0 });
         }
     } else {
-        super::wait_for(cluster, revision).await?;
+        super::wait_for_revision(cluster, revision).await?;
     }
-    let exact = options.version_match == Some(VersionMatch::Exact) || (chunks && !single);
-    let at = if exact { revision } else { super::newest(cluster, watch_cache) };
-    Ok(Start { at, after: None, newest: !exact })
+    let exact = options.version_match == Some(VersionMatch::Exact) || (is_chunked && !is_single_object);
+    let revision = if exact { revision } else { super::newest_revision(cluster, watch_cache) };
+    Ok(ListStart { revision, after: None, is_newest: !exact })
 }

@@ -1,4 +1,4 @@
-//! Reading: get, list and watch, all from the cache.
+//! Reads: get, list and watch, from the watch cache.
 
 mod component_statuses;
 pub(crate) mod computed;
@@ -22,29 +22,29 @@ use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::http::Response;
 
-/// How long a read waits for a revision that is about to come (upstream: the watch cache's `blockTimeout`).
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a read waits for a future revision (upstream: the watch cache's `blockTimeout`).
+const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The newest revision at which a collection can be read: never before anything that a watcher was told of it.
-pub(crate) fn newest(cluster: &Cluster, watch_cache: &WatchCache) -> u64 {
+/// The newest revision at which a collection can be read. It is never older than an event that a watcher has received.
+pub(crate) fn newest_revision(cluster: &Cluster, watch_cache: &WatchCache) -> u64 {
     watch_cache.newest_revision().max(cluster.cache.applied_revision())
 }
 
-/// Waits until the cache has come to a revision, briefly.
+/// Waits a short time until the watch cache has reached a revision.
 ///
 /// # Errors
-/// It does not come: the revision is one of the future.
-pub(crate) async fn wait_for(cluster: &Cluster, revision: u64) -> Result<(), ApiError> {
+/// Returns `TooLargeResourceVersion` if the revision is not reached in time.
+pub(crate) async fn wait_for_revision(cluster: &Cluster, revision: u64) -> Result<(), ApiError> {
     tokio::select! {
         biased;
         () = cluster.cache.wait_until_fresh(revision) => Ok(()),
-        () = cluster.sleep(PATIENCE) => {
+        () = cluster.sleep(BLOCK_TIMEOUT) => {
             Err(ApiError::TooLargeResourceVersion { asked: revision, current: cluster.cache.applied_revision(), retry_after: 1 })
         }
     }
 }
 
-/// Answers a watch: as the body of the answer, or over a WebSocket if the client asks for one.
-pub(crate) async fn watch(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    Ok(websocket::upgrade(call, watch::watch(call, resource).await?))
+/// Handles a watch: as a streamed response, or over a WebSocket if the client asks for one.
+pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    Ok(websocket::upgrade(request, watch::watch(request, resource).await?))
 }

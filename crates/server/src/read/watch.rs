@@ -1,5 +1,5 @@
-//! Watch: what is there (if the client wants it), then every change, as a stream that lasts until its time is up, the
-//! client goes, or the history that it needs is gone.
+//! Watch: the existing objects if the client wants them, then all changes. The stream ends at its timeout, when the
+//! client disconnects, or when history is no longer available.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use pintle_cache::{Event, KeyRange, Object, RevisionPin, TooOld, WatchCache, Watcher};
 use pintle_registry::{ApiError, Resource, Scope};
 
-use super::lifetime::{Due, Lifetime, lasts};
+use super::lifetime::{LifetimeEvent, WatchLifetime, watch_duration};
 use super::list::select;
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
@@ -19,80 +19,84 @@ use crate::represent::ResponseFormat;
 use crate::request::negotiate::Transform;
 use crate::request::query::{ListOptions, revision_parameter};
 
-/// Frames go out in one write up to this size.
-const PIECE: usize = 64 * 1024;
-/// Objects of the initial state looked at at once.
-const STRIDE: usize = 256;
+/// Maximum size of frames that are sent in one write, in bytes.
+const MAX_WRITE_BYTES: usize = 64 * 1024;
+/// Maximum number of objects per read of the initial state.
+const PAGE_SIZE: usize = 256;
 
-/// Answers a watch.
-pub(crate) async fn watch(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    if call.cluster.is_shutting_down() {
-        // An empty watch would make clients believe that they have to list again; this makes them wait for who comes.
+/// Handles a watch.
+pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    if request.cluster.is_shutting_down() {
+        // An empty watch would make clients list again. This error makes them wait for the next server.
         return Err(ApiError::TooManyRequests {
             message: "The apiserver is shutting down, please try again later.".to_owned(),
             retry_after: 1,
         });
     }
-    let form = ResponseFormat::negotiate(call, resource, true)?;
-    let options = ListOptions::read(&call.query)?;
-    let selection = select(call, &form, &options)?;
+    let format = ResponseFormat::negotiate(request, resource, true)?;
+    let options = ListOptions::read(&request.query)?;
+    let selection = select(request, &format, &options)?;
     let revision = revision_parameter(&options.resource_version).map_err(ApiError::Unclassified)?;
-    let watch_cache = call.cluster.watch_cache(resource)?;
+    let watch_cache = request.cluster.watch_cache(resource)?;
     let namespaced = resource.scope == Scope::Namespaced;
-    let initial = options.send_initial_events;
+    let send_initial_events = options.send_initial_events;
 
     let bookmarks = options.allow_watch_bookmarks;
-    let lasts = lasts(options.timeout_seconds, call.cluster.min_request_timeout);
-    let lifetime = Lifetime::begin(&call.cluster.clock, lasts, bookmarks);
-    let mut stream = Stream {
-        scope: selection.scope(namespaced, &form.hub),
+    let duration = watch_duration(options.timeout_seconds, request.cluster.min_request_timeout);
+    let lifetime = WatchLifetime::start(&request.cluster.clock, duration, bookmarks);
+    let mut stream = WatchStream {
+        scope: selection.scope(namespaced, &format.hub),
         range: selection.range(namespaced),
-        columns: matches!(form.accepted.transform, Some(Transform::Table(_))),
+        needs_columns: matches!(format.media_type.transform, Some(Transform::Table(_))),
         watch_cache,
-        form,
+        format,
         selection,
         sender: BodySender::default(),
         delivered: 0,
     };
-    // What is there comes first if the client asks for it, or if it comes in the old way without a revision.
-    let state_first = initial.unwrap_or(matches!(revision, None | Some(0)));
+    // Existing objects are sent if the client asks for them, or in the legacy way if it sends no resourceVersion or
+    // "0".
+    let sends_initial_state = send_initial_events.unwrap_or(matches!(revision, None | Some(0)));
     let from = match revision {
-        None if initial.is_some() => call.cluster.catch_up().await?,
-        None | Some(0) => super::newest(&call.cluster, &stream.watch_cache),
-        Some(revision) if initial == Some(true) => match super::wait_for(&call.cluster, revision).await {
-            Ok(()) => super::newest(&call.cluster, &stream.watch_cache),
-            Err(error) => {
-                let frame = stream.form.error(&error);
-                return Ok(respond(&stream.form, frame.into()));
+        None if send_initial_events.is_some() => request.cluster.catch_up().await?,
+        None | Some(0) => super::newest_revision(&request.cluster, &stream.watch_cache),
+        Some(revision) if send_initial_events == Some(true) => {
+            match super::wait_for_revision(&request.cluster, revision).await {
+                Ok(()) => super::newest_revision(&request.cluster, &stream.watch_cache),
+                Err(error) => {
+                    let frame = stream.format.error_frame(&error);
+                    return Ok(respond(&stream.format, frame.into()));
+                }
             }
-        },
+        }
         Some(revision) => revision,
     };
-    stream.form.view.check_all_readable(&stream.watch_cache)?;
-    if state_first {
-        stream.is_ready(from).await?;
+    stream.format.view.check_all_readable(&stream.watch_cache)?;
+    if sends_initial_state {
+        stream.check_convertible(from).await?;
     }
-    // Watching starts before the client hears that it does, and before the state is read: nothing is missed in between.
+    // The watcher starts before the response and before the initial state is read, so no event is missed.
     let watcher = stream.watch_cache.watch_until_corrupt(stream.scope.clone(), from);
-    let pin = state_first.then(|| call.cluster.cache.pin(from));
-    let shutdown = call.cluster.shutdown();
-    let gone = unserved(call.cluster.clone(), resource.clone());
-    let form = stream.form.clone();
-    let body = Body::written(|sender| {
+    let pin = sends_initial_state.then(|| request.cluster.cache.pin(from));
+    let shutdown = request.cluster.shutdown();
+    let unserved = wait_until_unserved(request.cluster.clone(), resource.clone());
+    let format = stream.format.clone();
+    let body = Body::from_writer(|sender| {
         stream.sender = sender;
         async move {
             tokio::select! {
-                _ = stream.run(watcher, lifetime, from, pin, initial == Some(true) && bookmarks) => {}
+                _ = stream.run(watcher, lifetime, from, pin, send_initial_events == Some(true) && bookmarks) => {}
                 () = shutdown => {}
-                () = gone => {}
+                () = unserved => {}
             }
         }
     });
-    Ok(respond(&form, body))
+    Ok(respond(&format, body))
 }
 
-/// Ends when a kind is served no longer, or otherwise than it was; built-in kinds always are.
-async fn unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
+/// Completes when a custom resource is no longer served or its definition has changed. Never completes for built-in
+/// kinds.
+async fn wait_until_unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
     if resource.definition.is_none() {
         return std::future::pending().await;
     }
@@ -109,7 +113,7 @@ async fn unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
     }
 }
 
-/// True if two records of a kind are of one definition at one generation.
+/// True if two resources have the same definition at the same generation.
 fn same_definition(a: &Resource, b: &Resource) -> bool {
     match (&a.definition, &b.definition) {
         (Some(a), Some(b)) => a.mark() == b.mark(),
@@ -118,50 +122,50 @@ fn same_definition(a: &Resource, b: &Resource) -> bool {
     }
 }
 
-/// The head of a stream.
-fn respond(form: &ResponseFormat, body: Body) -> Response {
+/// Creates the response of a watch.
+fn respond(format: &ResponseFormat, body: Body) -> Response {
     let mut response = Response::new(body);
-    let media_type = HeaderValue::from_static(form.accepted.encoding.stream_type());
+    let media_type = HeaderValue::from_static(format.media_type.encoding.stream_type());
     response.headers_mut().insert(CONTENT_TYPE, media_type);
     response
 }
 
-/// So many events at once are many.
-const MANY: usize = 4;
-/// How long the next of many are waited for, to go out in one write.
-const PAUSE: Duration = Duration::from_millis(4);
+/// Number of simultaneous events from which the next ones are batched.
+const BATCH_THRESHOLD: usize = 4;
+/// How long to wait for more events to batch.
+const BATCH_DELAY: Duration = Duration::from_millis(4);
 
-/// The watch is over before its time: the client has been told why.
-struct Over;
+/// The watch ended before its timeout.
+struct WatchEnded;
 
-struct Stream {
-    form: ResponseFormat,
+struct WatchStream {
+    format: ResponseFormat,
     selection: Selection,
     scope: pintle_cache::WatchScope,
     range: KeyRange,
     watch_cache: Arc<WatchCache>,
     sender: BodySender,
-    columns: bool,
+    needs_columns: bool,
     delivered: u64,
 }
 
-impl Stream {
-    /// Serves the state at a revision, if it is pinned, and the events after it.
+impl WatchStream {
+    /// Sends the initial state at a pinned revision, if there is one, and the events after it.
     async fn run(
         &mut self,
         mut watcher: Watcher,
-        mut lifetime: Lifetime,
+        mut lifetime: WatchLifetime,
         from: u64,
         pin: Option<RevisionPin>,
-        say_end: bool,
-    ) -> Result<(), Over> {
+        sends_initial_events_end: bool,
+    ) -> Result<(), WatchEnded> {
         self.delivered = from;
         if let Some(pin) = pin {
-            self.state(from).await?;
+            self.send_initial_state(from).await?;
             drop(pin);
-            if say_end {
-                let columns = std::mem::take(&mut self.columns);
-                self.send(self.form.bookmark(from, true, columns)).await?;
+            if sends_initial_events_end {
+                let needs_columns = std::mem::take(&mut self.needs_columns);
+                self.send(self.format.bookmark_frame(from, true, needs_columns)).await?;
             }
         }
         loop {
@@ -169,54 +173,54 @@ impl Stream {
                 biased;
                 events = watcher.next() => match events {
                     Ok(events) => {
-                        self.events(&events).await?;
-                        // A write costs as much for one event as for ten: who hears many at once gets the next together,
-                        // and who hears one now and then hears it at once.
-                        if events.len() >= MANY {
-                            tokio::time::sleep(PAUSE).await;
+                        self.send_events(&events).await?;
+                        // A write costs as much for one event as for ten. A watcher that receives many events at once
+                        // gets the next ones batched; one that receives single events gets them without delay.
+                        if events.len() >= BATCH_THRESHOLD {
+                            tokio::time::sleep(BATCH_DELAY).await;
                         }
                     }
-                    // Something has come that cannot be read, which nobody can be told of.
-                    Err(_) if self.form.view.check_all_readable(&self.watch_cache).is_err() => return Err(Over),
-                    Err(TooOld { oldest }) => return self.too_old(from.max(self.delivered), oldest).await,
+                    // An event is a corrupt object, which cannot be sent.
+                    Err(_) if self.format.view.check_all_readable(&self.watch_cache).is_err() => return Err(WatchEnded),
+                    Err(TooOld { oldest }) => return self.fail_as_too_old(from.max(self.delivered), oldest).await,
                 },
-                due = lifetime.next() => match due {
-                    Due::Bookmark => self.bookmark(&mut watcher, from).await?,
-                    Due::End => return self.pending(&mut watcher).await,
+                event = lifetime.next() => match event {
+                    LifetimeEvent::Bookmark => self.send_bookmark(&mut watcher, from).await?,
+                    LifetimeEvent::End => return self.send_pending_events(&mut watcher).await,
                 },
             }
         }
     }
 
-    /// Finds out, before the client hears that it watches, whether what is there can be shown to it at all.
-    async fn is_ready(&self, at: u64) -> Result<(), ApiError> {
-        if self.form.view.uses_webhook()
-            && let Ok(page) = self.watch_cache.page(&self.range, None, at, STRIDE)
+    /// Checks, before the response starts, that existing objects can be converted.
+    async fn check_convertible(&self, at: u64) -> Result<(), ApiError> {
+        if self.format.view.uses_webhook()
+            && let Ok(page) = self.watch_cache.page(&self.range, None, at, PAGE_SIZE)
         {
-            self.shown(page.objects).await.map_err(|error| self.form.view.initializing_error(error))?;
+            self.select_and_convert(page.objects).await.map_err(|error| self.format.view.initializing_error(error))?;
         }
         Ok(())
     }
 
-    /// What is there at a revision, as additions.
-    async fn state(&mut self, at: u64) -> Result<(), Over> {
+    /// Sends the objects at a revision as added.
+    async fn send_initial_state(&mut self, at: u64) -> Result<(), WatchEnded> {
         let mut after = None;
         loop {
-            let page = match self.watch_cache.page(&self.range, after.as_deref(), at, STRIDE) {
+            let page = match self.watch_cache.page(&self.range, after.as_deref(), at, PAGE_SIZE) {
                 Ok(page) => page,
-                Err(TooOld { oldest }) => return self.too_old(at, oldest).await,
+                Err(TooOld { oldest }) => return self.fail_as_too_old(at, oldest).await,
             };
             let mut buffer = BytesMut::new();
-            let found = match self.shown(page.objects).await {
+            let found = match self.select_and_convert(page.objects).await {
                 Ok(found) => found,
                 Err(error) => return self.fail(&error).await,
             };
             for object in &found {
-                match self.form.added(object, std::mem::take(&mut self.columns)) {
+                match self.format.initial_event_frame(object, std::mem::take(&mut self.needs_columns)) {
                     Ok(frame) => buffer.extend_from_slice(&frame),
                     Err(error) => return self.fail(&error).await,
                 }
-                if buffer.len() >= PIECE {
+                if buffer.len() >= MAX_WRITE_BYTES {
                     self.send(buffer.split().freeze()).await?;
                 }
             }
@@ -230,14 +234,14 @@ impl Stream {
         }
     }
 
-    /// The events that the client selects; those that are pending go out in one write.
-    async fn events(&mut self, events: &[Arc<Event>]) -> Result<(), Over> {
-        let shown;
-        let events = if self.form.view.are_at_version(events) {
+    /// Sends the selected events. All of them go into as few writes as possible.
+    async fn send_events(&mut self, events: &[Arc<Event>]) -> Result<(), WatchEnded> {
+        let converted;
+        let events = if self.format.view.are_at_version(events) {
             events
         } else {
-            shown = self.shown_events(events).await?;
-            &shown
+            converted = self.select_and_convert_events(events).await?;
+            &converted
         };
         let mut frames = Vec::with_capacity(events.len());
         let mut bytes = 0;
@@ -245,7 +249,7 @@ impl Stream {
         for event in events {
             self.delivered = event.revision;
             let Some(kind) = self.selection.event_type(event) else { continue };
-            match self.form.event(event, kind, std::mem::take(&mut self.columns)) {
+            match self.format.event_frame(event, kind, std::mem::take(&mut self.needs_columns)) {
                 Ok(frame) => {
                     bytes += frame.len();
                     frames.push(frame);
@@ -255,7 +259,7 @@ impl Stream {
                     break;
                 }
             }
-            if bytes >= PIECE {
+            if bytes >= MAX_WRITE_BYTES {
                 bytes = 0;
                 self.send(Chunk::of(std::mem::take(&mut frames))).await?;
             }
@@ -269,54 +273,54 @@ impl Stream {
         }
     }
 
-    /// The objects that the client selects, as its version shows them.
-    async fn shown(&self, mut objects: Vec<Arc<Object>>) -> Result<Vec<Arc<Object>>, ApiError> {
-        let view = &self.form.view;
-        if !self.selection.is_late(view) {
+    /// Selects objects and converts them to the client's version.
+    async fn select_and_convert(&self, mut objects: Vec<Arc<Object>>) -> Result<Vec<Arc<Object>>, ApiError> {
+        let view = &self.format.view;
+        if !self.selection.needs_conversion(view) {
             objects.retain(|object| self.selection.matches(object));
             return view.convert_shared(objects).await;
         }
-        let mut shown = view.convert_shared(objects).await?;
-        shown.retain(|object| self.selection.matches(object));
-        Ok(shown)
+        let mut converted = view.convert_shared(objects).await?;
+        converted.retain(|object| self.selection.matches(object));
+        Ok(converted)
     }
 
-    /// Events as the client's version shows them. Where that cannot be done the watch just ends, as upstream's does when
-    /// its cache of the version cannot go on.
-    async fn shown_events(&self, events: &[Arc<Event>]) -> Result<Vec<Arc<Event>>, Over> {
-        let view = &self.form.view;
-        let late = self.selection.is_late(view);
-        let selected = |event: &&Arc<Event>| late || self.selection.event_type(event).is_some();
+    /// Selects events and converts them to the client's version. If that fails, the watch ends without an error, as
+    /// upstream's does when its watch cache of the version fails.
+    async fn select_and_convert_events(&self, events: &[Arc<Event>]) -> Result<Vec<Arc<Event>>, WatchEnded> {
+        let view = &self.format.view;
+        let needs_conversion = self.selection.needs_conversion(view);
+        let selected = |event: &&Arc<Event>| needs_conversion || self.selection.event_type(event).is_some();
         let selected: Vec<Arc<Event>> = events.iter().filter(selected).cloned().collect();
         view.convert_events(&selected).await.map_err(|error| {
-            tracing::warn!(%error, "a watch ends: objects cannot be shown at its version");
-            Over
+            tracing::warn!(%error, "Ending watch: failed to convert objects");
+            WatchEnded
         })
     }
 
-    /// The events that are there by now: those who watch are woken a little after they are handed something.
-    async fn pending(&mut self, watcher: &mut Watcher) -> Result<(), Over> {
+    /// Sends the events that are already available. Watchers are woken with a short delay.
+    async fn send_pending_events(&mut self, watcher: &mut Watcher) -> Result<(), WatchEnded> {
         match watcher.pending() {
-            Ok(events) => self.events(&events).await,
-            Err(TooOld { oldest }) => self.too_old(self.delivered, oldest).await,
+            Ok(events) => self.send_events(&events).await,
+            Err(TooOld { oldest }) => self.fail_as_too_old(self.delivered, oldest).await,
         }
     }
 
-    /// Says how far the watch has come, if that is further than where it started.
-    async fn bookmark(&mut self, watcher: &mut Watcher, from: u64) -> Result<(), Over> {
-        // Events are handed over before progress is: what is pending now is all there is up to here.
-        let applied = self.form.cluster.cache.applied_revision();
-        self.pending(watcher).await?;
+    /// Sends a bookmark if the watch has progressed since its start.
+    async fn send_bookmark(&mut self, watcher: &mut Watcher, from: u64) -> Result<(), WatchEnded> {
+        // Events are delivered before progress is, so the pending events complete the history up to this revision.
+        let applied = self.format.cluster.cache.applied_revision();
+        self.send_pending_events(watcher).await?;
         let revision = applied.max(self.delivered);
         if revision <= from {
             return Ok(());
         }
         self.delivered = revision;
-        let columns = std::mem::take(&mut self.columns);
-        self.send(self.form.bookmark(revision, false, columns)).await
+        let needs_columns = std::mem::take(&mut self.needs_columns);
+        self.send(self.format.bookmark_frame(revision, false, needs_columns)).await
     }
 
-    async fn too_old(&mut self, from: u64, oldest: u64) -> Result<(), Over> {
+    async fn fail_as_too_old(&mut self, from: u64, oldest: u64) -> Result<(), WatchEnded> {
         self.fail(&ApiError::Expired {
             message: format!("too old resource version: {from} ({oldest})"),
             continue_token: None,
@@ -324,15 +328,15 @@ impl Stream {
         .await
     }
 
-    /// Says an error as the stream's last event.
-    async fn fail(&mut self, error: &ApiError) -> Result<(), Over> {
-        let frame = self.form.error(error);
+    /// Sends an error as the last event.
+    async fn fail(&mut self, error: &ApiError) -> Result<(), WatchEnded> {
+        let frame = self.format.error_frame(error);
         let _ = self.send(frame).await;
-        Err(Over)
+        Err(WatchEnded)
     }
 
-    async fn send(&self, piece: impl Into<Chunk>) -> Result<(), Over> {
-        self.sender.send(piece.into()).await;
+    async fn send(&self, chunk: impl Into<Chunk>) -> Result<(), WatchEnded> {
+        self.sender.send(chunk.into()).await;
         Ok(())
     }
 }

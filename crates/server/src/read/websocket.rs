@@ -1,5 +1,5 @@
-//! Watches over WebSockets (RFC 6455), as upstream serves them with `golang.org/x/net/websocket`: the client upgrades the
-//! request of a watch, and each event comes as a message of its own. What the client says is not listened to.
+//! Watches over WebSockets (RFC 6455), as upstream serves them with `golang.org/x/net/websocket`. The client upgrades
+//! the request of a watch, and each event is a message. Messages from the client are ignored.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures_util::{SinkExt, StreamExt};
@@ -20,29 +20,29 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use crate::context::RequestContext;
 use crate::http::{Body, Response};
 
-/// The only version of the protocol.
-const VERSION: &str = "13";
-/// The largest message that a client may send, though nobody reads it, in bytes.
-const MESSAGE: usize = 1 << 20;
+/// The supported version of the protocol.
+const PROTOCOL_VERSION: &str = "13";
+/// Maximum size of a client's message, in bytes.
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// Turns the answer to a watch into the beginning of a WebSocket, if the client asks for one.
-pub(crate) fn upgrade(call: &RequestContext, response: Response) -> Response {
-    if !is_asked_for(&call.headers) || response.status() != StatusCode::OK {
+/// Upgrades the response of a watch to a WebSocket if the client asks for one.
+pub(crate) fn upgrade(request: &RequestContext, response: Response) -> Response {
+    if !is_websocket_request(&request.headers) || response.status() != StatusCode::OK {
         return response;
     }
-    let Some(upgrade) = call.upgrade() else { return response };
+    let Some(upgrade) = request.upgrade() else { return response };
     let framing = match response.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()) {
-        Some(media_type) if media_type.starts_with("application/json") => Framing::Lines,
-        _ => Framing::Lengths,
+        Some(media_type) if media_type.starts_with("application/json") => EventFraming::Lines,
+        _ => EventFraming::Lengths,
     };
-    match handshake(&call.method, &call.headers) {
-        Ok(answer) => {
+    match handshake(&request.method, &request.headers) {
+        Ok(switching_protocols) => {
             tokio::spawn(serve(upgrade, response.into_body(), framing));
-            answer
+            switching_protocols
         }
-        Err(refusal) => refusal,
+        Err(rejection) => rejection,
     }
 }
 
@@ -51,58 +51,58 @@ fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> &'h str {
 }
 
 /// True if the client asks for a WebSocket (upstream: `wsstream.IsWebSocketRequest`).
-fn is_asked_for(headers: &HeaderMap) -> bool {
+fn is_websocket_request(headers: &HeaderMap) -> bool {
     let upgrades = |value: &HeaderValue| value.to_str().is_ok_and(|v| v.to_ascii_lowercase().contains("upgrade"));
     text(headers, &UPGRADE).eq_ignore_ascii_case("websocket") && headers.get_all(CONNECTION).iter().any(upgrades)
 }
 
-/// The answer to a request for a WebSocket, or why it is refused. As upstream, it wants an origin but takes any, and one
-/// subprotocol or none.
+/// Returns the response of the handshake, or the error response. As upstream, it requires an origin but accepts any,
+/// and at most one subprotocol.
 fn handshake(method: &Method, headers: &HeaderMap) -> Result<Response, Response> {
     if method != Method::GET {
-        return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "bad method"));
+        return Err(reject(StatusCode::METHOD_NOT_ALLOWED, "bad method"));
     }
     let key = text(headers, &SEC_WEBSOCKET_KEY);
     if key.is_empty() {
-        return Err(refuse(StatusCode::BAD_REQUEST, "mismatch challenge/response"));
+        return Err(reject(StatusCode::BAD_REQUEST, "mismatch challenge/response"));
     }
-    if text(headers, &SEC_WEBSOCKET_VERSION) != VERSION {
-        let mut refusal = refuse(StatusCode::BAD_REQUEST, "missing or bad WebSocket Version");
-        refusal.headers_mut().insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static(VERSION));
-        return Err(refusal);
+    if text(headers, &SEC_WEBSOCKET_VERSION) != PROTOCOL_VERSION {
+        let mut rejection = reject(StatusCode::BAD_REQUEST, "missing or bad WebSocket Version");
+        rejection.headers_mut().insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static(PROTOCOL_VERSION));
+        return Err(rejection);
     }
     if !is_uri(text(headers, &ORIGIN)) {
-        return Err(refuse(StatusCode::FORBIDDEN, ""));
+        return Err(reject(StatusCode::FORBIDDEN, ""));
     }
     let protocol = text(headers, &SEC_WEBSOCKET_PROTOCOL).trim();
     if protocol.contains(',') {
-        return Err(refuse(StatusCode::BAD_REQUEST, ""));
+        return Err(reject(StatusCode::BAD_REQUEST, ""));
     }
-    let mut answer = Response::new(Body::empty());
-    *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let said =
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let received =
         [(SEC_WEBSOCKET_ACCEPT, derive_accept_key(key.as_bytes())), (SEC_WEBSOCKET_PROTOCOL, protocol.to_owned())];
-    let headers = answer.headers_mut();
+    let headers = response.headers_mut();
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    for (name, value) in said {
+    for (name, value) in received {
         if let Ok(value) = HeaderValue::from_str(&value)
             && !value.is_empty()
         {
             headers.insert(name, value);
         }
     }
-    Ok(answer)
+    Ok(response)
 }
 
-fn refuse(code: StatusCode, why: &'static str) -> Response {
+fn reject(code: StatusCode, why: &'static str) -> Response {
     let mut response = Response::new(Body::from(why));
     *response.status_mut() = code;
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-/// True if Go's `url.ParseRequestURI` takes the text: an absolute path, or what begins with a scheme.
+/// True if Go's `url.ParseRequestURI` accepts the text: an absolute path, or a scheme followed by a slash.
 fn is_uri(text: &str) -> bool {
     let is_scheme = |scheme: &str| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -112,24 +112,24 @@ fn is_uri(text: &str) -> bool {
         || text.split_once(':').is_some_and(|(scheme, rest)| is_scheme(scheme) && rest.starts_with('/'))
 }
 
-/// How events are told apart in the body of a watch.
+/// How events are delimited in the body of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Framing {
-    /// By line ends; they become text.
+enum EventFraming {
+    /// By newlines; events become text messages.
     Lines,
-    /// By lengths in four bytes before them; they become binary messages.
+    /// By a length of four bytes before each event; events become binary messages.
     Lengths,
 }
 
-impl Framing {
-    /// Takes the next whole event out of the buffer.
+impl EventFraming {
+    /// Takes the next complete event out of the buffer.
     fn split(self, buffer: &mut BytesMut) -> Option<Bytes> {
         match self {
-            Framing::Lines => {
+            EventFraming::Lines => {
                 let end = buffer.iter().position(|b| *b == b'\n')?;
                 Some(buffer.split_to(end + 1).freeze())
             }
-            Framing::Lengths => {
+            EventFraming::Lengths => {
                 let length = usize::try_from(u32::from_be_bytes(*buffer.first_chunk()?)).ok()?;
                 if buffer.len() - 4 < length {
                     return None;
@@ -142,37 +142,38 @@ impl Framing {
 
     fn message(self, event: Bytes) -> Option<Message> {
         match self {
-            Framing::Lines => Utf8Bytes::try_from(event).ok().map(Message::Text),
-            Framing::Lengths => Some(Message::Binary(event)),
+            EventFraming::Lines => Utf8Bytes::try_from(event).ok().map(Message::Text),
+            EventFraming::Lengths => Some(Message::Binary(event)),
         }
     }
 }
 
-/// Serves a watch until it ends or the client goes.
-async fn serve(upgrade: OnUpgrade, events: Body, framing: Framing) {
+/// Serves a watch until it ends or the client disconnects.
+async fn serve(upgrade: OnUpgrade, events: Body, framing: EventFraming) {
     let upgraded = match upgrade.await {
         Ok(upgraded) => TokioIo::new(upgraded),
-        Err(error) => return tracing::debug!(%error, "no WebSocket came of the request"),
+        Err(error) => return tracing::debug!(%error, "Failed to upgrade to a WebSocket"),
     };
-    let config = WebSocketConfig::default().max_message_size(Some(MESSAGE)).max_frame_size(Some(MESSAGE));
+    let config =
+        WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE_BYTES)).max_frame_size(Some(MAX_MESSAGE_BYTES));
     let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, Some(config)).await;
     let code = forward(&mut socket, events, framing).await;
-    // Upstream says goodbye and closes, without waiting for the client's.
+    // As upstream, close the connection without waiting for the client's close frame.
     let _ = socket.close(Some(CloseFrame { code, reason: Utf8Bytes::default() })).await;
     let _ = socket.get_mut().shutdown().await;
 }
 
-/// Sends events as messages; says how the connection is to be closed.
-async fn forward(socket: &mut Socket, mut events: Body, framing: Framing) -> CloseCode {
+/// Sends events as messages. Returns the code for closing the connection.
+async fn forward(socket: &mut Socket, mut events: Body, framing: EventFraming) -> CloseCode {
     let mut buffer = BytesMut::new();
     loop {
         tokio::select! {
-            piece = events.frame() => {
-                let Some(Ok(piece)) = piece.map(|piece| piece.map(http_body::Frame::into_data)) else {
+            chunk = events.frame() => {
+                let Some(Ok(chunk)) = chunk.map(|chunk| chunk.map(http_body::Frame::into_data)) else {
                     return CloseCode::Normal;
                 };
-                if let Ok(piece) = piece {
-                    buffer.put(piece);
+                if let Ok(chunk) = chunk {
+                    buffer.put(chunk);
                 }
                 while let Some(message) = framing.split(&mut buffer).and_then(|event| framing.message(event)) {
                     if socket.feed(message).await.is_err() {
@@ -183,8 +184,8 @@ async fn forward(socket: &mut Socket, mut events: Body, framing: Framing) -> Clo
                     return CloseCode::Normal;
                 }
             }
-            // Reading is what answers pings.
-            said = socket.next() => match said {
+            // Reading also answers pings.
+            received = socket.next() => match received {
                 Some(Ok(_)) => {}
                 Some(Err(Error::Protocol(_))) => return CloseCode::Protocol,
                 Some(Err(_)) | None => return CloseCode::Normal,
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn only_upgrades_to_websockets_are_taken() {
+    fn only_websocket_upgrades_are_recognized() {
         for (headers, expect) in [
             (&[][..], false),
             (&[("upgrade", "websocket")], false),
@@ -215,7 +216,7 @@ mod tests {
             (&[("upgrade", "websocket"), ("connection", "keep-alive"), ("connection", "upgrade")], true),
             (&[("upgrade", "h2c"), ("connection", "upgrade")], false),
         ] {
-            assert_eq!(is_asked_for(&request(headers)), expect, "{headers:?}");
+            assert_eq!(is_websocket_request(&request(headers)), expect, "{headers:?}");
         }
     }
 
@@ -240,29 +241,29 @@ mod tests {
             ("GET", &[key, version, origin, protocol(" a ")], 101),
         ] {
             let method = Method::from_bytes(method.as_bytes()).expect("a method");
-            let answer = handshake(&method, &request(headers)).unwrap_or_else(|refusal| refusal);
-            assert_eq!(answer.status(), code, "{headers:?}");
+            let response = handshake(&method, &request(headers)).unwrap_or_else(|rejection| rejection);
+            assert_eq!(response.status(), code, "{headers:?}");
             if code == 101 {
-                // The answer that RFC 6455 gives for its sample.
-                assert_eq!(text(answer.headers(), &SEC_WEBSOCKET_ACCEPT), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+                // The sample response of RFC 6455.
+                assert_eq!(text(response.headers(), &SEC_WEBSOCKET_ACCEPT), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
                 let named = headers.iter().any(|(name, _)| *name == "sec-websocket-protocol");
-                assert_eq!(text(answer.headers(), &SEC_WEBSOCKET_PROTOCOL), if named { "a" } else { "" });
+                assert_eq!(text(response.headers(), &SEC_WEBSOCKET_PROTOCOL), if named { "a" } else { "" });
             }
         }
     }
 
     #[test]
-    fn events_are_told_apart() {
-        let check = |framing: Framing, pieces: &[&[u8]], expect: &[&[u8]]| {
+    fn events_are_split_by_their_framing() {
+        let check = |framing: EventFraming, chunks: &[&[u8]], expect: &[&[u8]]| {
             let mut buffer = BytesMut::new();
             let mut found = Vec::new();
-            for piece in pieces {
-                buffer.extend_from_slice(piece);
+            for chunk in chunks {
+                buffer.extend_from_slice(chunk);
                 found.extend(std::iter::from_fn(|| framing.split(&mut buffer)));
             }
             assert_eq!(found, expect);
         };
-        check(Framing::Lines, &[b"{}\n", b"[1]\n[2]\n[", b"3]\n"], &[b"{}\n", b"[1]\n", b"[2]\n", b"[3]\n"]);
-        check(Framing::Lengths, &[b"\0\0\0\x01a\0\0\0\0\0\0", b"\0\x02b", b"c"], &[b"a", b"", b"bc"]);
+        check(EventFraming::Lines, &[b"{}\n", b"[1]\n[2]\n[", b"3]\n"], &[b"{}\n", b"[1]\n", b"[2]\n", b"[3]\n"]);
+        check(EventFraming::Lengths, &[b"\0\0\0\x01a\0\0\0\0\0\0", b"\0\x02b", b"c"], &[b"a", b"", b"bc"]);
     }
 }

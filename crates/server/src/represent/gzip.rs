@@ -1,5 +1,5 @@
-//! Compression of large answers, as kube-apiserver does it: gzip at its fastest level for gets and lists of 128 KiB and
-//! more.
+//! Compression of large responses, with kube-apiserver's parameters: gzip at its fastest level for gets and lists of at
+//! least 128 KiB.
 
 use std::io::{self, Write};
 use std::task::{Context, Poll, ready};
@@ -13,18 +13,18 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, VARY};
 use crate::context::RequestContext;
 use crate::http::{Body, BodySource, PullBody, Response};
 
-/// Answers smaller than this are sent as they are.
+/// Smaller responses are not compressed.
 const THRESHOLD: usize = 128 * 1024;
 
-/// Compresses an answer, if it is large and the client accepts it.
-pub(crate) fn compress(call: &RequestContext, mut response: Response) -> Response {
-    if !call.accepts_gzip() {
+/// Compresses a response if it is large and the client accepts gzip.
+pub(crate) fn compress(request: &RequestContext, mut response: Response) -> Response {
+    if !request.accepts_gzip() {
         return response;
     }
     let inner: Box<dyn BodySource> = match std::mem::replace(response.body_mut(), Body::empty()) {
-        Body::Whole(bytes) if bytes.len() >= THRESHOLD => Box::new(Single(Some(bytes))),
-        // What does not fit a piece is large.
-        Body::PullBody(produced) => produced.into_source(),
+        Body::Full(bytes) if bytes.len() >= THRESHOLD => Box::new(Single(Some(bytes))),
+        // A body that does not fit into one chunk is large.
+        Body::Pull(body) => body.into_source(),
         other => {
             *response.body_mut() = other;
             return response;
@@ -32,18 +32,18 @@ pub(crate) fn compress(call: &RequestContext, mut response: Response) -> Respons
     };
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let gzip = Gzip { inner, encoder: Some(encoder) };
-    *response.body_mut() = Body::PullBody(PullBody::new(None, Box::new(gzip), &call.cluster.cpu_permits));
+    *response.body_mut() = Body::Pull(PullBody::new(None, Box::new(gzip), &request.cluster.cpu_permits));
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     let vary = HeaderValue::from_static("Accept-Encoding");
-    if !headers.get_all(VARY).iter().any(|said| *said == vary) {
+    if !headers.get_all(VARY).iter().any(|value| *value == vary) {
         headers.append(VARY, vary);
     }
     response
 }
 
-/// A body that is there already.
+/// A source of one chunk.
 struct Single(Option<Bytes>);
 
 impl BodySource for Single {
@@ -61,15 +61,15 @@ impl BodySource for Gzip {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
         let Some(encoder) = self.encoder.as_mut() else { return Poll::Ready(None) };
         loop {
-            let piece = match ready!(self.inner.poll_next(cx)) {
-                Some(Ok(piece)) => piece,
+            let chunk = match ready!(self.inner.poll_next(cx)) {
+                Some(Ok(chunk)) => chunk,
                 Some(Err(error)) => {
                     self.encoder = None;
                     return Poll::Ready(Some(Err(error)));
                 }
                 None => return Poll::Ready(self.encoder.take().map(|encoder| encoder.finish().map(Bytes::from))),
             };
-            if let Err(error) = encoder.write_all(&piece) {
+            if let Err(error) = encoder.write_all(&chunk) {
                 return Poll::Ready(Some(Err(error)));
             }
             if !encoder.get_ref().is_empty() {

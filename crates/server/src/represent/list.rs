@@ -1,5 +1,5 @@
-//! Lists. They are written piece by piece while the connection takes them, at one revision, in every encoding, so that
-//! memory does not grow with the list.
+//! Lists. A list is encoded at one revision while the connection accepts data, in every encoding, so that memory does
+//! not grow with its length.
 
 use std::io;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use pintle_cache::Object;
 use pintle_registry::{ApiError, GroupVersionKind};
 use pintle_value::Value;
 
-use super::framing::Framing;
-use super::items::Items;
-use super::source::{Shown, Source};
+use super::item_encoder::ItemEncoder;
+use super::list_writer::ListWriter;
+use super::source::{ListObjects, ObjectSource};
 use super::{ResponseFormat, partial};
 use crate::http::{Body, BodySource, Response};
 use crate::objects::encode::Shape;
 use crate::objects::model;
 use crate::request::negotiate::Transform;
 
-/// A piece of a body is sent when it has grown to this.
-const PIECE: usize = 128 * 1024;
-/// Up to so many objects that were measured are held until they are written; of a longer list none are.
-const HELD: usize = 16 * 1024;
-/// Objects that are measured in one turn.
-const MEASURED: usize = 128;
+/// Size at which the buffer is sent as a chunk, in bytes.
+const BUFFER_BYTES: usize = 128 * 1024;
+/// Maximum number of objects that are retained between computing lengths and writing. A longer list is read twice.
+const MAX_RETAINED_OBJECTS: usize = 16 * 1024;
+/// Number of objects whose lengths are computed under one CPU permit.
+const LENGTH_BATCH: usize = 128;
 
-/// `metadata` of a list.
+/// The `metadata` of a list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListHead {
     pub(crate) revision: String,
@@ -51,77 +51,77 @@ impl ListHead {
     }
 }
 
-/// The body of a list.
+/// The source of a list's body.
 struct ListBody {
-    form: ResponseFormat,
-    items: Items,
-    framing: Framing,
-    shown: Shown,
-    /// Objects that are shown and not written yet.
+    format: ResponseFormat,
+    item_encoder: ItemEncoder,
+    list_writer: ListWriter,
+    source: ListObjects,
+    /// Objects that were read but not written yet.
     objects: std::vec::IntoIter<Arc<Object>>,
-    /// The piece that is being made.
-    piece: Vec<u8>,
+    /// The chunk in progress.
+    buffer: Vec<u8>,
     ended: bool,
 }
 
 impl ListBody {
-    async fn begin(form: ResponseFormat, head: &ListHead, source: Source) -> Result<Self, ApiError> {
-        form.check_list()?;
-        let shown = Shown::begin(form.view.clone(), source).await?;
-        let (items, framing) = (Items::of(&form), Framing::of(&form, head));
+    async fn start(format: ResponseFormat, head: &ListHead, source: ObjectSource) -> Result<Self, ApiError> {
+        format.check_list()?;
+        let source = ListObjects::start(format.view.clone(), source).await?;
+        let (item_encoder, list_writer) = (ItemEncoder::of(&format), ListWriter::of(&format, head));
         let objects = Vec::new().into_iter();
-        let mut body = Self { form, items, framing, shown, objects, piece: Vec::new(), ended: false };
-        if body.framing.measures() {
-            body.measure().await?;
+        let mut body = Self { format, item_encoder, list_writer, source, objects, buffer: Vec::new(), ended: false };
+        if body.list_writer.needs_lengths() {
+            body.add_lengths().await?;
         }
-        body.piece.reserve(PIECE + 16 * 1024);
-        body.framing.begin(&mut body.piece);
+        body.buffer.reserve(BUFFER_BYTES + 16 * 1024);
+        body.list_writer.write_head(&mut body.buffer);
         Ok(body)
     }
 
-    /// Goes over all objects for what has to be known of them ahead, with turns like those that make pieces.
-    async fn measure(&mut self) -> Result<(), ApiError> {
-        let (mut work, mut held, mut all) = (Vec::new(), Vec::new(), true);
+    /// Computes the lengths of all items in advance, under CPU permits as for chunks.
+    async fn add_lengths(&mut self) -> Result<(), ApiError> {
+        let (mut scratch, mut retained, mut fits) = (Vec::new(), Vec::new(), true);
         loop {
-            let objects = self.shown.next().await?;
+            let objects = self.source.next().await?;
             if objects.is_empty() {
-                match all {
-                    true => self.objects = held.into_iter(),
-                    false => self.shown.rewind(),
+                match fits {
+                    true => self.objects = retained.into_iter(),
+                    false => self.source.rewind(),
                 }
                 return Ok(());
             }
-            for objects in objects.chunks(MEASURED) {
-                let turn = self.form.cluster.cpu_permits.take().await;
+            for objects in objects.chunks(LENGTH_BATCH) {
+                let permit = self.format.cluster.cpu_permits.acquire().await;
                 for object in objects {
-                    let length = self.items.length(&self.form, object, &mut work)?;
-                    self.framing.measure(length);
+                    let length = self.item_encoder.length(&self.format, object, &mut scratch)?;
+                    self.list_writer.announce_item(length);
                 }
-                drop(turn);
+                drop(permit);
                 tokio::task::yield_now().await;
             }
-            all = all && held.len() + objects.len() <= HELD;
-            match all {
-                true => held.extend(objects),
-                false => held = Vec::new(),
+            fits = fits && retained.len() + objects.len() <= MAX_RETAINED_OBJECTS;
+            match fits {
+                true => retained.extend(objects),
+                false => retained = Vec::new(),
             }
         }
     }
 
-    /// Adds objects to the piece until it is large enough. False if there are no more.
+    /// Appends objects to the buffer until it is full. Returns false after the last object.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, ApiError>> {
-        while self.piece.len() < PIECE {
+        while self.buffer.len() < BUFFER_BYTES {
             let Some(object) = self.objects.next() else {
-                let objects = ready!(self.shown.poll_next(cx))?;
+                let objects = ready!(self.source.poll_next(cx))?;
                 if objects.is_empty() {
-                    self.framing.end(&mut self.piece)?;
+                    self.list_writer.write_tail(&mut self.buffer)?;
                     return Poll::Ready(Ok(false));
                 }
                 self.objects = objects.into_iter();
                 continue;
             };
-            let Self { form, items, framing, piece, .. } = self;
-            framing.item(piece, |out| items.write(form, &object, out))?;
+            let Self { format, item_encoder, list_writer, buffer, .. } = self;
+            list_writer.write_item(buffer, |out| item_encoder.write(format, &object, out))?;
         }
         Poll::Ready(Ok(true))
     }
@@ -132,13 +132,13 @@ impl BodySource for ListBody {
         if self.ended {
             return Poll::Ready(None);
         }
-        if self.piece.capacity() < PIECE {
-            self.piece.reserve(PIECE + 16 * 1024);
+        if self.buffer.capacity() < BUFFER_BYTES {
+            self.buffer.reserve(BUFFER_BYTES + 16 * 1024);
         }
-        let filled = ready!(self.poll_fill(cx));
-        self.ended = !matches!(filled, Ok(true));
-        let piece = filled.map(|_| std::mem::take(&mut self.piece).into());
-        Poll::Ready(Some(piece.map_err(|error| io::Error::other(error.to_string()))))
+        let result = ready!(self.poll_fill(cx));
+        self.ended = !matches!(result, Ok(true));
+        let buffer = result.map(|_| std::mem::take(&mut self.buffer).into());
+        Poll::Ready(Some(buffer.map_err(|error| io::Error::other(error.to_string()))))
     }
 
     fn is_done(&self) -> bool {
@@ -147,18 +147,18 @@ impl BodySource for ListBody {
 }
 
 impl ResponseFormat {
-    /// A list as an answer.
+    /// Responds with a list.
     ///
     /// # Errors
-    /// The form is none of a list, or the first objects cannot be shown.
-    pub(crate) async fn respond_list(&self, head: &ListHead, source: Source) -> Result<Response, ApiError> {
-        let body = ListBody::begin(self.clone(), head, source).await?;
+    /// Returns an error if the format is not one of lists, or if the first objects cannot be converted.
+    pub(crate) async fn respond_list(&self, head: &ListHead, source: ObjectSource) -> Result<Response, ApiError> {
+        let body = ListBody::start(self.clone(), head, source).await?;
         Ok(self.respond(StatusCode::OK, Body::from_source(Box::new(body), &self.cluster.cpu_permits).await))
     }
 
-    /// Kind and apiVersion of a list in this form.
+    /// Returns the kind of a list in this format.
     pub(crate) fn list_kind(&self) -> GroupVersionKind {
-        let (group, version, kind) = match self.accepted.transform {
+        let (group, version, kind) = match self.media_type.transform {
             Some(Transform::Table(version)) => ("meta.k8s.io", version.api_version(), "Table"),
             Some(Transform::Partial(version) | Transform::PartialList(version)) => {
                 ("meta.k8s.io", version.api_version(), "PartialObjectMetadataList")
@@ -168,48 +168,48 @@ impl ResponseFormat {
         GroupVersionKind::new(group, version.rsplit('/').next().unwrap_or_default(), kind)
     }
 
-    /// Refuses to show a list as the metadata of an object.
+    /// Rejects `PartialObjectMetadata`, which is not a list.
     fn check_list(&self) -> Result<(), ApiError> {
-        let Some(Transform::Partial(_)) = self.accepted.transform else { return Ok(()) };
+        let Some(Transform::Partial(_)) = self.media_type.transform else { return Ok(()) };
         let list = model(&self.resource).go_list_type(&self.resource);
         Err(ApiError::NotAcceptable(format!(
             "you requested PartialObjectMetadata, but the requested object is a list ({list})"
         )))
     }
 
-    /// The finished body of a list of objects that are at hand as trees at the request's version.
+    /// Encodes a list of trees at the request's version.
     ///
     /// # Errors
-    /// The form is none of a list.
-    pub(crate) fn list_of(&self, head: &ListHead, objects: Vec<Value>) -> Result<Vec<u8>, ApiError> {
+    /// Returns an error if the format is not one of lists.
+    pub(crate) fn encode_list(&self, head: &ListHead, objects: Vec<Value>) -> Result<Vec<u8>, ApiError> {
         self.check_list()?;
-        let mut framing = Framing::of(self, head);
+        let mut list_writer = ListWriter::of(self, head);
         let item = |object| {
             let mut item = Vec::new();
-            self.write_item(self.item_of(object), &mut item);
+            self.write_item(self.to_item(object), &mut item);
             item
         };
         let items: Vec<Vec<u8>> = objects.into_iter().map(item).collect();
-        items.iter().for_each(|item| framing.measure(item.len()));
+        items.iter().for_each(|item| list_writer.announce_item(item.len()));
         let mut list = Vec::new();
-        framing.begin(&mut list);
+        list_writer.write_head(&mut list);
         for item in items {
-            framing.item(&mut list, |out| {
+            list_writer.write_item(&mut list, |out| {
                 out.extend_from_slice(&item);
                 Ok(())
             })?;
         }
-        framing.end(&mut list)?;
+        list_writer.write_tail(&mut list)?;
         Ok(list)
     }
 
     pub(super) fn item_tree(&self, object: &Object) -> Result<Value, ApiError> {
-        self.tree(object).map(|tree| self.item_of(tree))
+        self.tree(object).map(|tree| self.to_item(tree))
     }
 
-    /// An item of a list in this form.
-    fn item_of(&self, mut object: Value) -> Value {
-        match self.accepted.transform {
+    /// Transforms an object to a list item in this format.
+    fn to_item(&self, mut object: Value) -> Value {
+        match self.media_type.transform {
             Some(Transform::Table(_)) => self.row(&object),
             Some(Transform::Partial(version) | Transform::PartialList(version)) => partial(&object, version),
             None => {
@@ -220,7 +220,7 @@ impl ResponseFormat {
     }
 
     pub(super) fn item_shape(&self) -> Shape<'_> {
-        match self.accepted.transform {
+        match self.media_type.transform {
             Some(Transform::Table(_)) => Shape::named(&self.cluster.catalog, "meta/v1.TableRow"),
             Some(Transform::Partial(_) | Transform::PartialList(_)) => {
                 Shape::named(&self.cluster.catalog, "meta/v1.PartialObjectMetadata")

@@ -1,5 +1,5 @@
-//! Objects as Protobuf messages. Those of objects as they are stored are kept with the objects, for as long as they are asked
-//! for and there is room.
+//! Objects as Protobuf messages. Messages of stored objects are cached with the objects while they are requested and
+//! there is space.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,47 +10,51 @@ use pintle_codec::protobuf;
 use pintle_registry::ApiError;
 
 use super::ResponseFormat;
-use super::items::metadata_of;
+use super::item_encoder::metadata_range;
 use crate::objects::encode::Shape;
 use crate::request::negotiate::MetaVersion;
 
-/// What is needed to make a message, kept for the next one.
+/// Buffers for encoding, reused between messages.
 #[derive(Default)]
-struct Work {
+struct Scratch {
     json: Vec<u8>,
     tape: Tape,
 }
 
 thread_local! {
-    static WORK: RefCell<Work> = RefCell::default();
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// How much room for a long object is kept for the next one, in bytes.
-const KEPT: usize = 64 * 1024;
+/// Maximum capacity of a buffer between two uses, in bytes.
+const MAX_RETAINED_BYTES: usize = 64 * 1024;
 
-/// The number of `metadata` in the messages of all kinds.
-const METADATA: u32 = 1;
+/// The field number of `metadata` in the messages of all kinds.
+const METADATA_FIELD: u32 = 1;
 
-/// Appends the message of the JSON that `write` appends.
-fn append(shape: Shape<'_>, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> Result<(), ApiError> {
-    let appended = WORK.with_borrow_mut(|Work { json, tape }| {
+/// Appends the message of the JSON object that `write` appends.
+fn append_message(
+    shape: Shape<'_>,
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Option<()>,
+) -> Result<(), ApiError> {
+    let result = SCRATCH.with_borrow_mut(|Scratch { json, tape }| {
         let Shape::Typed(types, id) = shape else { return None };
         json.clear();
         write(json)?;
         protobuf::encode_json(json, tape, types, id, out)?;
-        json.shrink_to(KEPT);
-        tape.shrink_to(KEPT);
+        json.shrink_to(MAX_RETAINED_BYTES);
+        tape.shrink_to(MAX_RETAINED_BYTES);
         Some(())
     });
-    appended.ok_or_else(|| ApiError::Internal("the stored object cannot be read".to_owned()))
+    result.ok_or_else(|| ApiError::Internal("the stored object cannot be read".to_owned()))
 }
 
 impl ResponseFormat {
-    /// Appends the message of an object as it is stored, and keeps it if there is room.
+    /// Appends the message of a stored object, and caches it if there is space.
     ///
     /// # Errors
-    /// The stored bytes cannot be read.
-    pub(super) fn write_kept_message(&self, object: &Arc<Object>, out: &mut Vec<u8>) -> Result<(), ApiError> {
+    /// Returns an error if the stored bytes cannot be decoded.
+    pub(super) fn write_cached_message(&self, object: &Arc<Object>, out: &mut Vec<u8>) -> Result<(), ApiError> {
         if object.encoding.with_bytes(|message| out.extend_from_slice(message)).is_some() {
             return Ok(());
         }
@@ -60,26 +64,26 @@ impl ResponseFormat {
         Ok(())
     }
 
-    /// Appends the message of an object as it is stored, at a revision.
+    /// Appends the message of a stored object, with the given resourceVersion.
     ///
     /// # Errors
-    /// The stored bytes cannot be read.
+    /// Returns an error if the stored bytes cannot be decoded.
     pub(super) fn write_message(&self, object: &Object, revision: u64, out: &mut Vec<u8>) -> Result<(), ApiError> {
         if revision == object.revision && object.encoding.with_bytes(|message| out.extend_from_slice(message)).is_some()
         {
             return Ok(());
         }
-        append(self.shape(), out, |json| {
+        append_message(self.shape(), out, |json| {
             object.write_json(0, revision, json);
             Some(())
         })
     }
 
-    /// Appends the envelope of an object of the request's version around the message that `write` appends.
+    /// Appends the envelope of an object at the request's version. `write` appends its message.
     ///
     /// # Errors
-    /// Those of `write`.
-    pub(super) fn write_object(
+    /// Returns the error of `write`.
+    pub(super) fn write_envelope(
         &self,
         out: &mut Vec<u8>,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), ApiError>,
@@ -90,11 +94,11 @@ impl ResponseFormat {
         written
     }
 
-    /// Appends an object's metadata alone in an envelope.
+    /// Appends the envelope and message of an object's `PartialObjectMetadata`.
     ///
     /// # Errors
-    /// The stored bytes cannot be read.
-    pub(super) fn write_partial_object(
+    /// Returns an error if the stored bytes cannot be decoded.
+    pub(super) fn write_partial_envelope(
         &self,
         version: MetaVersion,
         object: &Object,
@@ -108,27 +112,27 @@ impl ResponseFormat {
         written
     }
 
-    /// Appends the message of an object's metadata alone.
+    /// Appends the message of an object's `PartialObjectMetadata`.
     ///
     /// # Errors
-    /// The stored bytes cannot be read.
+    /// Returns an error if the stored bytes cannot be decoded.
     pub(super) fn write_partial_message(
         &self,
         object: &Object,
         revision: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), ApiError> {
-        // What is kept of an object begins with its metadata.
+        // Cached messages begin with the metadata.
         if revision == object.revision
             && let Some(true) = object.encoding.with_bytes(|message| {
-                protobuf::first_field(message, METADATA).map(|metadata| out.extend_from_slice(metadata)).is_some()
+                protobuf::first_field(message, METADATA_FIELD).map(|metadata| out.extend_from_slice(metadata)).is_some()
             })
         {
             return Ok(());
         }
-        append(Shape::named(&self.cluster.catalog, "meta/v1.PartialObjectMetadata"), out, |json| {
+        append_message(Shape::named(&self.cluster.catalog, "meta/v1.PartialObjectMetadata"), out, |json| {
             json.push(b'{');
-            object.write_json_range(metadata_of(object)?, revision, json);
+            object.write_json_range(metadata_range(object)?, revision, json);
             json.push(b'}');
             Some(())
         })

@@ -1,11 +1,11 @@
-//! How objects, lists and events look on the wire. What is asked for most, JSON at the version that objects are stored
-//! at, is copied from finished bytes; every other form is made of the object's tree on demand.
+//! The wire format of objects, lists and events. The most common one, JSON at the storage version, is copied from
+//! stored bytes. Other formats are encoded on demand.
 
 mod event;
-mod framing;
 mod gzip;
-mod items;
+mod item_encoder;
 mod list;
+mod list_writer;
 mod message;
 mod source;
 pub(crate) mod status;
@@ -26,51 +26,60 @@ use crate::conversion::VersionView;
 use crate::http::{Body, Response};
 use crate::objects::encode::{Shape, encode};
 use crate::objects::model;
-use crate::request::negotiate::{self, Accepted, Encoding, Endpoint, MetaVersion, Transform};
+use crate::request::negotiate::{self, Encoding, Endpoint, MediaTypeOptions, MetaVersion, Transform};
 
 pub(crate) use gzip::compress;
 pub(crate) use list::ListHead;
-pub(crate) use source::{Source, Walk};
+pub(crate) use source::{ObjectSource, RangeReader};
 
-/// How much of an object a table row carries.
+/// How much of an object a table row includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
     /// Nothing.
     None,
-    /// Its metadata: the default.
+    /// The metadata: the default.
     Metadata,
-    /// All of it.
+    /// The whole object.
     Object,
 }
 
-/// The form in which a resource's objects are shown to one client.
+/// The format of a response: the resource, its version, and the negotiated media type.
 #[derive(Clone)]
 pub(crate) struct ResponseFormat {
     pub(crate) cluster: Arc<Cluster>,
-    /// The record of the request's version.
+    /// The resource at the request's version.
     pub(crate) resource: Arc<Resource>,
-    /// The record of the version that rules hold at.
+    /// The resource at its hub version, which defines tables.
     pub(crate) hub: Arc<Resource>,
-    /// How stored objects come to that version.
+    /// The view of stored objects at the hub version.
     pub(crate) view: VersionView,
-    pub(crate) accepted: Accepted,
+    pub(crate) media_type: MediaTypeOptions,
     pub(crate) include: IncludeObject,
 }
 
 impl ResponseFormat {
-    /// The form that a client asks for.
+    /// Negotiates the format of a response.
     ///
     /// # Errors
-    /// It asks for something that there is not.
-    pub(crate) fn negotiate(call: &RequestContext, resource: &Arc<Resource>, stream: bool) -> Result<Self, ApiError> {
-        let collection = matches!(call.info.verb, "list" | "watch" | "deletecollection");
-        let endpoint = model(resource).endpoint(Endpoint { transforms: true, stream, collection, ..call.endpoint() });
-        let accepted = negotiate::output(&call.headers, &call.query, endpoint)?;
-        let include = match call.query.get("includeObject").unwrap_or_default() {
+    /// Returns an error if the client asks for an unsupported format.
+    pub(crate) fn negotiate(
+        request: &RequestContext,
+        resource: &Arc<Resource>,
+        is_stream: bool,
+    ) -> Result<Self, ApiError> {
+        let is_collection = matches!(request.info.verb, "list" | "watch" | "deletecollection");
+        let endpoint = model(resource).endpoint(Endpoint {
+            allows_transform: true,
+            is_stream,
+            is_collection,
+            ..request.endpoint()
+        });
+        let media_type = negotiate::output(&request.headers, &request.query, endpoint)?;
+        let include = match request.query.get("includeObject").unwrap_or_default() {
             "" | "Metadata" => IncludeObject::Metadata,
             "None" => IncludeObject::None,
             "Object" => IncludeObject::Object,
-            other if matches!(accepted.transform, Some(Transform::Table(_))) => {
+            other if matches!(media_type.transform, Some(Transform::Table(_))) => {
                 return Err(ApiError::BadRequest(format!(
                     "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
                     pintle_value::field::quote(other)
@@ -78,25 +87,25 @@ impl ResponseFormat {
             }
             _ => IncludeObject::Metadata,
         };
-        let hub = call.cluster.hub(resource);
-        let view = VersionView::of(&call.cluster, &hub);
-        Ok(Self { cluster: call.cluster.clone(), resource: resource.clone(), hub, view, accepted, include })
+        let hub = request.cluster.hub(resource);
+        let view = VersionView::of(&request.cluster, &hub);
+        Ok(Self { cluster: request.cluster.clone(), resource: resource.clone(), hub, view, media_type, include })
     }
 
-    /// True if the request's version is the one that objects are stored at.
+    /// True if objects are stored at the request's version.
     fn is_hub(&self) -> bool {
         self.resource.is_hub()
     }
 
-    /// True if an object's stored bytes are what the client gets in an encoding that it accepts.
+    /// True if the client gets stored objects in this encoding, without conversion or transformation.
     fn is_stored(&self, encoding: Encoding) -> bool {
-        self.accepted.encoding == encoding && self.accepted.transform.is_none() && self.is_hub()
+        self.media_type.encoding == encoding && self.media_type.transform.is_none() && self.is_hub()
     }
 
-    /// An object's tree at the request's version.
+    /// Returns an object's tree at the request's version.
     ///
     /// # Errors
-    /// The stored bytes cannot be read.
+    /// Returns an error if the stored bytes cannot be decoded.
     pub(crate) fn tree(&self, object: &Object) -> Result<Value, ApiError> {
         Ok(from_hub(&self.resource, tree(object)?))
     }
@@ -106,40 +115,40 @@ impl ResponseFormat {
         Shape::of(&self.resource)
     }
 
-    /// The finished body of a single object. `revision` is the resourceVersion to show.
+    /// Encodes a single object.
     ///
     /// # Errors
-    /// The stored bytes cannot be read, or the form is one of a list.
+    /// Returns an error if the stored bytes cannot be decoded, or if the format is one of lists.
     pub(crate) fn body(&self, object: &Arc<Object>) -> Result<Vec<u8>, ApiError> {
         let mut out = Vec::with_capacity(object.json.len() + 64);
         if self.is_stored(Encoding::Json) {
             object.write_json(0, object.revision, &mut out);
-            if self.accepted.pretty {
+            if self.media_type.pretty {
                 out = pintle_codec::json::indent(&out);
             }
             out.push(b'\n');
             return Ok(out);
         }
         if self.is_stored(Encoding::Protobuf) {
-            self.write_object(&mut out, |out| self.write_kept_message(object, out))?;
+            self.write_envelope(&mut out, |out| self.write_cached_message(object, out))?;
             return Ok(out);
         }
         if let (Encoding::Protobuf, Some(Transform::Partial(version))) =
-            (self.accepted.encoding, self.accepted.transform)
+            (self.media_type.encoding, self.media_type.transform)
         {
-            self.write_partial_object(version, object, object.revision, &mut out)?;
+            self.write_partial_envelope(version, object, object.revision, &mut out)?;
             return Ok(out);
         }
         let tree = self.tree(object)?;
         self.body_of(tree)
     }
 
-    /// The finished body of a single object's tree at the request's version.
+    /// Encodes a single object's tree at the request's version.
     ///
     /// # Errors
-    /// The form is one of a list.
+    /// Returns an error if the format is one of lists.
     pub(crate) fn body_of(&self, object: Value) -> Result<Vec<u8>, ApiError> {
-        let Accepted { encoding, transform, pretty } = self.accepted;
+        let MediaTypeOptions { encoding, transform, pretty } = self.media_type;
         let types = &self.cluster.catalog;
         match transform {
             None => Ok(encode(&object, self.shape(), encoding, pretty)),
@@ -160,22 +169,22 @@ impl ResponseFormat {
         }
     }
 
-    /// The time that ages are counted to.
+    /// The time for ages in tables.
     pub(crate) fn now(&self) -> Time {
         self.cluster.now()
     }
 
-    /// A body as an answer.
+    /// Responds with an encoded body.
     pub(crate) fn respond(&self, code: StatusCode, body: impl Into<Body>) -> Response {
-        respond(code, self.accepted.encoding, body)
+        respond(code, self.media_type.encoding, body)
     }
 }
 
 impl ResponseFormat {
-    /// The response with an object that was written. That of a dry run has revision 0 and no resourceVersion.
+    /// Responds with an object that was written. The result of a dry run has revision 0 and no resourceVersion.
     ///
     /// # Errors
-    /// As [`ResponseFormat::body`], or the object cannot be shown at the version of the request.
+    /// See [`ResponseFormat::body`]; also returns an error if the object cannot be converted to the request's version.
     pub(crate) async fn answer(&self, code: StatusCode, object: &Arc<Object>) -> Result<Response, ApiError> {
         let object = self.view.convert_one(object).await?;
         if object.revision > 0 {
@@ -187,7 +196,7 @@ impl ResponseFormat {
     }
 }
 
-/// Turns an object of the hub version into one of a record's version.
+/// Converts an object of the hub version to a resource's version.
 pub(crate) fn from_hub(resource: &Resource, mut object: Value) -> Value {
     if !resource.is_hub() {
         resource.strategy.convert_from_hub(&mut object);
@@ -197,7 +206,7 @@ pub(crate) fn from_hub(resource: &Resource, mut object: Value) -> Value {
     object
 }
 
-/// Turns an object of a record's version into one of the hub version.
+/// Converts an object of a resource's version to the hub version.
 pub(crate) fn to_hub(resource: &Resource, hub: &Resource, mut object: Value) -> Value {
     if !resource.is_hub() {
         resource.strategy.convert_to_hub(&mut object);
@@ -207,7 +216,7 @@ pub(crate) fn to_hub(resource: &Resource, hub: &Resource, mut object: Value) -> 
     object
 }
 
-/// An object's metadata alone.
+/// Returns the `PartialObjectMetadata` of an object.
 pub(crate) fn partial(object: &Value, version: MetaVersion) -> Value {
     object! {
         "kind": "PartialObjectMetadata",
@@ -223,69 +232,77 @@ pub(crate) fn respond(code: StatusCode, encoding: Encoding, body: impl Into<Body
     response
 }
 
-/// A `Status` as an answer.
+/// Responds with a `Status`.
 pub(crate) fn status_response(
-    call: &RequestContext,
+    request: &RequestContext,
     code: StatusCode,
     status: &Value,
     encoding: Encoding,
     pretty: bool,
 ) -> Response {
-    let shape = Shape::named(&call.cluster.catalog, "meta/v1.Status");
+    let shape = Shape::named(&request.cluster.catalog, "meta/v1.Status");
     respond(code, encoding, encode(status, shape, encoding, pretty))
 }
 
-/// The response to a failed request: a `Status` in the negotiated encoding, or in JSON if the client accepts none.
-pub(crate) fn error_response(call: &RequestContext, error: &ApiError) -> Response {
-    let failure = self::status::failure(error);
-    let mut response = match negotiate::output(&call.headers, &call.query, call.endpoint()) {
-        Ok(accepted) => status_response(call, failure.code, &failure.status, accepted.encoding, accepted.pretty),
-        Err(_) => raw_status(call, failure.code, &failure.status),
+/// Responds to a failed request: a `Status` in the negotiated encoding, or in JSON if the client accepts none.
+pub(crate) fn error_response(request: &RequestContext, error: &ApiError) -> Response {
+    let error_status = self::status::error_status(error);
+    let mut response = match negotiate::output(&request.headers, &request.query, request.endpoint()) {
+        Ok(media_type) => {
+            status_response(request, error_status.code, &error_status.status, media_type.encoding, media_type.pretty)
+        }
+        Err(_) => raw_status(request, error_status.code, &error_status.status),
     };
-    if let Some(seconds) = failure.retry_after {
+    if let Some(seconds) = error_status.retry_after {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    if failure.code == StatusCode::PAYLOAD_TOO_LARGE {
+    if error_status.code == StatusCode::PAYLOAD_TOO_LARGE {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
 
-/// A response of JSON that is not an object of the API, or one whose encoding is not negotiated.
-pub(crate) fn json_response(call: &RequestContext, code: StatusCode, value: &Value) -> Response {
-    let accepted = negotiate::output(&call.headers, &call.query, Endpoint { protobuf: false, ..Endpoint::PLAIN });
-    let pretty = accepted.is_ok_and(|a| a.pretty);
+/// Responds with JSON that is not an API object, or whose encoding is not negotiated.
+pub(crate) fn json_response(request: &RequestContext, code: StatusCode, value: &Value) -> Response {
+    let media_type =
+        negotiate::output(&request.headers, &request.query, Endpoint { has_protobuf: false, ..Endpoint::PLAIN });
+    let pretty = media_type.is_ok_and(|a| a.pretty);
     let bytes = if pretty { pintle_codec::json::encode_pretty(value) } else { pintle_codec::json::encode(value) };
     respond(code, Encoding::Json, bytes)
 }
 
-/// A `Status` in JSON, for a client that accepts no encoding of it.
-fn raw_status(call: &RequestContext, code: StatusCode, status: &Value) -> Response {
-    let json = crate::objects::encode::json(status, Shape::named(&call.cluster.catalog, "meta/v1.Status"));
+/// Responds with a `Status` in JSON, to a client that accepts no encoding of it.
+fn raw_status(request: &RequestContext, code: StatusCode, status: &Value) -> Response {
+    let json = crate::objects::encode::json(status, Shape::named(&request.cluster.catalog, "meta/v1.Status"));
     respond(code, Encoding::Json, pintle_codec::json::indent(&json))
 }
 
-/// A `Status` of success, in the encoding in which the client accepts objects.
-pub(crate) fn success(call: &RequestContext, form: &ResponseFormat, details: Value) -> Response {
+/// Responds with a `Status` of success, in the encoding negotiated for objects.
+pub(crate) fn success(request: &RequestContext, format: &ResponseFormat, details: Value) -> Response {
     let value = self::status::success(details);
-    status_response(call, StatusCode::OK, &value, form.accepted.encoding, form.accepted.pretty)
+    status_response(request, StatusCode::OK, &value, format.media_type.encoding, format.media_type.pretty)
 }
 
-/// The same of something of which no more is there to show: with the code, as upstream fills it in then.
-pub(crate) fn done(call: &RequestContext, form: &ResponseFormat, code: StatusCode, details: Value) -> Response {
+/// Responds with a `Status` of success for an object that no longer exists. Like upstream, it has a code.
+pub(crate) fn done(request: &RequestContext, format: &ResponseFormat, code: StatusCode, details: Value) -> Response {
     let mut value = self::status::success(details);
     value.set("code", i64::from(code.as_u16()));
-    status_response(call, code, &value, form.accepted.encoding, form.accepted.pretty)
+    status_response(request, code, &value, format.media_type.encoding, format.media_type.pretty)
 }
 
-/// A document of the type `name` (`meta/v1.APIGroup`) as an answer, in the encoding that the client accepts.
-pub(crate) fn meta(call: &RequestContext, name: &str, value: Value, endpoint: Endpoint) -> Result<Response, ApiError> {
-    let accepted = negotiate::output(&call.headers, &call.query, endpoint)?;
-    let bytes = encode(&value, Shape::named(&call.cluster.catalog, name), accepted.encoding, accepted.pretty);
-    Ok(respond(StatusCode::OK, accepted.encoding, bytes))
+/// Responds with an object of the type `name` (`meta/v1.APIGroup`), in the negotiated encoding.
+pub(crate) fn meta(
+    request: &RequestContext,
+    name: &str,
+    value: Value,
+    endpoint: Endpoint,
+) -> Result<Response, ApiError> {
+    let media_type = negotiate::output(&request.headers, &request.query, endpoint)?;
+    let bytes = encode(&value, Shape::named(&request.cluster.catalog, name), media_type.encoding, media_type.pretty);
+    Ok(respond(StatusCode::OK, media_type.encoding, bytes))
 }
 
-/// A document of the type `name` as JSON.
+/// Encodes an object of the type `name` as JSON.
 pub(crate) fn typed_json(cluster: &Cluster, name: &str, value: &Value) -> Vec<u8> {
     encode(value, Shape::named(&cluster.catalog, name), Encoding::Json, false)
 }

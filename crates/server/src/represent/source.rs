@@ -1,4 +1,4 @@
-//! The objects of a list: from where they are, as the list's version shows them, a stride at a time.
+//! The objects of a list, read page by page and converted to the list's version.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,81 +7,83 @@ use std::task::{Context, Poll, ready};
 use pintle_cache::{Key, KeyRange, Object, RevisionPin, WatchCache};
 use pintle_registry::{ApiError, BoxFuture};
 
-use crate::conversion::Selection;
-use crate::conversion::VersionView;
+use crate::conversion::{Selection, VersionView};
 
-/// Keys looked at under one hold of the log's lock.
-const STRIDE: usize = 512;
+/// Maximum number of keys per read of the watch cache, whose lock is held meanwhile.
+const PAGE_SIZE: usize = 512;
 
 /// Where a list's objects come from.
-pub(crate) enum Source {
-    /// Objects at hand.
+pub(crate) enum ObjectSource {
+    /// Objects in memory.
     Objects { objects: Vec<Arc<Object>>, next: usize },
-    /// A walk over a log.
-    Walk(Walk),
+    /// A range of a watch cache.
+    Range(RangeReader),
 }
 
-/// A walk over a log at a revision, which is pinned meanwhile.
-pub(crate) struct Walk {
+/// Reads a range of a watch cache at a revision. The revision stays pinned meanwhile.
+pub(crate) struct RangeReader {
     pub(crate) watch_cache: Arc<WatchCache>,
     pub(crate) range: KeyRange,
     pub(crate) selection: Selection,
-    /// The revision.
-    pub(crate) at: u64,
-    /// The key behind which it starts.
-    pub(crate) start: Option<Key>,
-    /// The key behind which it goes on, once it has begun.
-    pub(crate) reached: Option<Key>,
+    /// The revision to read at.
+    pub(crate) revision: u64,
+    /// The key after which the list starts.
+    pub(crate) start_after: Option<Key>,
+    /// The last key that was read.
+    pub(crate) position: Option<Key>,
     pub(crate) done: bool,
     pub(crate) _pin: RevisionPin,
 }
 
-impl Source {
-    /// Objects at hand.
+impl ObjectSource {
+    /// A source of objects in memory.
     pub(crate) fn objects(objects: Vec<Arc<Object>>) -> Self {
-        Source::Objects { objects, next: 0 }
+        ObjectSource::Objects { objects, next: 0 }
     }
 
-    /// What is selected only once it is shown.
-    fn late(&self, view: &VersionView) -> Option<Selection> {
+    /// The selection, if it needs converted objects.
+    fn deferred_selection(&self, view: &VersionView) -> Option<Selection> {
         match self {
-            Source::Walk(Walk { selection, .. }) if selection.is_late(view) => Some(selection.clone()),
+            ObjectSource::Range(RangeReader { selection, .. }) if selection.needs_conversion(view) => {
+                Some(selection.clone())
+            }
             _ => None,
         }
     }
 
-    /// The next objects; empty at the end. Those that are selected `late`, when they are shown, are not selected yet.
-    fn next(&mut self, late: bool) -> Result<Vec<Arc<Object>>, ApiError> {
+    /// Returns the next objects, or none at the end. With `selects_later`, objects are returned whether they are
+    /// selected or not.
+    fn next(&mut self, selects_later: bool) -> Result<Vec<Arc<Object>>, ApiError> {
         match self {
-            Source::Objects { objects, next } => {
-                let stride = objects.get(*next..).unwrap_or_default();
-                let stride = &stride[..stride.len().min(STRIDE)];
-                *next += stride.len();
-                Ok(stride.to_vec())
+            ObjectSource::Objects { objects, next } => {
+                let page = objects.get(*next..).unwrap_or_default();
+                let page = &page[..page.len().min(PAGE_SIZE)];
+                *next += page.len();
+                Ok(page.to_vec())
             }
-            Source::Walk(walk) => walk.next(late),
+            ObjectSource::Range(reader) => reader.next(selects_later),
         }
     }
 
-    /// Begins anew. The objects are the same.
+    /// Starts again with the same objects.
     fn rewind(&mut self) {
         match self {
-            Source::Objects { next, .. } => *next = 0,
-            Source::Walk(walk) => (walk.reached, walk.done) = (None, false),
+            ObjectSource::Objects { next, .. } => *next = 0,
+            ObjectSource::Range(reader) => (reader.position, reader.done) = (None, false),
         }
     }
 }
 
-impl Walk {
-    fn next(&mut self, late: bool) -> Result<Vec<Arc<Object>>, ApiError> {
+impl RangeReader {
+    fn next(&mut self, selects_later: bool) -> Result<Vec<Arc<Object>>, ApiError> {
         while !self.done {
-            let after = self.reached.as_deref().or(self.start.as_deref());
-            let too_long = |_| ApiError::Internal("the list took longer than history is kept".to_owned());
-            let page = self.watch_cache.page(&self.range, after, self.at, STRIDE).map_err(too_long)?;
+            let after = self.position.as_deref().or(self.start_after.as_deref());
+            let expired = |_| ApiError::Internal("the list took longer than the retention of history".to_owned());
+            let page = self.watch_cache.page(&self.range, after, self.revision, PAGE_SIZE).map_err(expired)?;
             self.done = page.last.is_none();
-            self.reached = page.last;
+            self.position = page.last;
             let mut objects = page.objects;
-            if !late {
+            if !selects_later {
                 objects.retain(|object| self.selection.matches(object));
             }
             if !objects.is_empty() {
@@ -92,70 +94,70 @@ impl Walk {
     }
 }
 
-/// The objects of a list as it shows them.
-pub(super) struct Shown {
+/// The objects of a list, converted to its version.
+pub(super) struct ListObjects {
     view: VersionView,
-    source: Source,
-    /// Selects what is shown, where that is known only then.
-    late: Option<Selection>,
-    /// Objects that were shown before anything was said.
-    ahead: VecDeque<Vec<Arc<Object>>>,
-    /// Objects that are being converted.
-    showing: Option<BoxFuture<'static, Result<Vec<Arc<Object>>, ApiError>>>,
+    source: ObjectSource,
+    /// The selection, if it applies to converted objects.
+    deferred_selection: Option<Selection>,
+    /// Objects that were converted before the response starts.
+    prefetched: VecDeque<Vec<Arc<Object>>>,
+    /// The conversion in progress.
+    conversion: Option<BoxFuture<'static, Result<Vec<Arc<Object>>, ApiError>>>,
 }
 
-/// A list is not begun before so many bytes of it are known to be convertible.
-const AHEAD: usize = 4 << 20;
+/// Size of the objects that are converted before the response starts, in bytes.
+const PREFETCH_BYTES: usize = 4 << 20;
 
-impl Shown {
-    /// Shows the first objects, so that who asks hears why that does not work.
-    pub(super) async fn begin(view: VersionView, source: Source) -> Result<Self, ApiError> {
-        let late = source.late(&view);
-        let mut shown = Self { view, source, late, ahead: VecDeque::new(), showing: None };
-        let (mut ahead, mut bytes) = (VecDeque::new(), 0);
-        while bytes < AHEAD && !shown.view.has_single_version() {
-            let objects = shown.next().await?;
+impl ListObjects {
+    /// Converts the first objects, so that the client gets an error response if that fails.
+    pub(super) async fn start(view: VersionView, source: ObjectSource) -> Result<Self, ApiError> {
+        let deferred_selection = source.deferred_selection(&view);
+        let mut list = Self { view, source, deferred_selection, prefetched: VecDeque::new(), conversion: None };
+        let (mut prefetched, mut bytes) = (VecDeque::new(), 0);
+        while bytes < PREFETCH_BYTES && !list.view.has_single_version() {
+            let objects = list.next().await?;
             if objects.is_empty() {
                 break;
             }
             bytes += objects.iter().map(|object| object.json.len()).sum::<usize>();
-            ahead.push_back(objects);
-            // Others of this thread need not wait for all of them.
+            prefetched.push_back(objects);
+            // Lets other tasks of this thread run.
             tokio::task::yield_now().await;
         }
-        shown.ahead = ahead;
-        Ok(shown)
+        list.prefetched = prefetched;
+        Ok(list)
     }
 
-    /// The next objects; empty at the end.
+    /// Returns the next objects, or none at the end.
     pub(super) async fn next(&mut self) -> Result<Vec<Arc<Object>>, ApiError> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Begins anew, behind the end.
+    /// Starts again. Only called at the end.
     pub(super) fn rewind(&mut self) {
         self.source.rewind();
     }
 
-    /// The next objects; empty at the end.
+    /// Polls for the next objects; none at the end.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Arc<Object>>, ApiError>> {
-        if let Some(objects) = self.ahead.pop_front() {
+        if let Some(objects) = self.prefetched.pop_front() {
             return Poll::Ready(Ok(objects));
         }
         loop {
-            let Some(showing) = &mut self.showing else {
-                let objects = self.source.next(self.late.is_some())?;
+            let Some(conversion) = &mut self.conversion else {
+                let objects = self.source.next(self.deferred_selection.is_some())?;
                 if objects.is_empty() || self.view.has_single_version() {
                     return Poll::Ready(Ok(objects));
                 }
                 let view = self.view.clone();
-                self.showing = Some(Box::pin(async move { view.convert_shared(objects).await }));
+                self.conversion = Some(Box::pin(async move { view.convert_shared(objects).await }));
                 continue;
             };
-            let shown = ready!(showing.as_mut().poll(cx));
-            self.showing = None;
-            let mut objects = shown?;
-            if let Some(selection) = &self.late {
+            let converted = ready!(conversion.as_mut().poll(cx));
+            self.conversion = None;
+            let mut objects = converted?;
+            if let Some(selection) = &self.deferred_selection {
                 objects.retain(|object| selection.matches(object));
             }
             if !objects.is_empty() {

@@ -1,27 +1,27 @@
-//! The edge where errors become `metav1.Status`: the one place that knows HTTP codes and reasons (upstream:
-//! apimachinery's `api/errors`).
+//! Converts errors to `metav1.Status` (upstream: apimachinery's `api/errors`). Only this module knows HTTP codes and
+//! reasons.
 
 use http::StatusCode;
 use pintle_registry::{ApiError, Cause};
 use pintle_value::{Object, Value, object};
 
-/// Seconds after which a client may try another generated name.
+/// Seconds after which a client may retry with another generated name.
 const NAME_RETRY: u32 = 1;
 
-/// An error as the client gets it.
+/// An error as a response.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    /// The HTTP status.
+pub(crate) struct ErrorStatus {
+    /// The HTTP status code.
     pub(crate) code: StatusCode,
     /// The `Status` object.
     pub(crate) status: Value,
-    /// Seconds for `Retry-After`.
+    /// The value of `Retry-After`, in seconds.
     pub(crate) retry_after: Option<u32>,
 }
 
-/// Turns an error into what the client gets.
+/// Converts an error to a response.
 #[must_use]
-pub(crate) fn failure(error: &ApiError) -> Failure {
+pub(crate) fn error_status(error: &ApiError) -> ErrorStatus {
     let mut details = Details::default();
     let (code, reason) = match error {
         ApiError::BadRequest(_) => (400, "BadRequest"),
@@ -48,7 +48,7 @@ pub(crate) fn failure(error: &ApiError) -> Failure {
             (405, "MethodNotAllowed")
         }
         ApiError::NotAcceptable(message) => {
-            // Upstream's router knows nothing of the object but says so.
+            // Upstream's router adds empty details.
             details.present = message.starts_with("406:");
             (406, "NotAcceptable")
         }
@@ -131,10 +131,10 @@ pub(crate) fn failure(error: &ApiError) -> Failure {
     if let Some(details) = details.finish() {
         status.set("details", details);
     }
-    Failure { code: StatusCode::from_u16(code).unwrap_or_default(), status, retry_after }
+    ErrorStatus { code: StatusCode::from_u16(code).unwrap_or_default(), status, retry_after }
 }
 
-/// `status.details` while it is put together.
+/// Builds `status.details`.
 #[derive(Default)]
 struct Details {
     present: bool,
@@ -187,7 +187,7 @@ impl Details {
     }
 }
 
-/// The `Status` of something that went well.
+/// A `Status` of success.
 #[must_use]
 pub(crate) fn success(details: Value) -> Value {
     object! {
@@ -206,10 +206,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_generated_name_may_be_free() {
+    fn conflicts_of_generated_names_have_retry_after() {
         let taken = |generated| {
             let resource = GroupResource::new("apps", "deployments");
-            failure(&ApiError::AlreadyExists { resource, name: "a-x".into(), terminating: false, generated })
+            error_status(&ApiError::AlreadyExists { resource, name: "a-x".into(), terminating: false, generated })
         };
         let (named, generated) = (taken(false), taken(true));
         assert_eq!((named.retry_after, generated.retry_after), (None, Some(1)));

@@ -1,4 +1,4 @@
-//! Tables: what `kubectl get` shows (upstream: `registry/rest/table.go` and the printers).
+//! Tables, as printed by `kubectl get` (upstream: `registry/rest/table.go` and the printers).
 
 use pintle_registry::Column;
 use pintle_schema::Type;
@@ -8,7 +8,7 @@ use super::{IncludeObject, ListHead, ResponseFormat, partial};
 use crate::request::negotiate::MetaVersion;
 
 impl ResponseFormat {
-    /// A whole table. Column definitions stand in the first table of a stream only.
+    /// Creates a table. Only the first table of a stream has column definitions.
     pub(crate) fn table(&self, version: MetaVersion, head: &ListHead, rows: Vec<Value>, columns: bool) -> Value {
         object! {
             "kind": "Table",
@@ -27,7 +27,7 @@ impl ResponseFormat {
 
     fn column(&self, column: &Column) -> Value {
         let description = match column.description.strip_prefix('=') {
-            Some(place) => self.published(place),
+            Some(field_path) => self.published_description(field_path),
             None => column.description.to_string(),
         };
         object! {
@@ -39,9 +39,9 @@ impl ResponseFormat {
         }
     }
 
-    /// The published description of a field, named like `core/v1.PodSpec.nodeName`.
-    fn published(&self, place: &str) -> String {
-        let Some((owner, field)) = place.rsplit_once('.') else { return String::new() };
+    /// Returns the published description of a field such as `core/v1.PodSpec.nodeName`.
+    fn published_description(&self, field_path: &str) -> String {
+        let Some((owner, field)) = field_path.rsplit_once('.') else { return String::new() };
         let catalog = &self.cluster.catalog;
         let Some(Type::Struct(owner)) = catalog.struct_type(owner).map(|id| catalog.types().get(id)) else {
             return String::new();
@@ -49,7 +49,7 @@ impl ResponseFormat {
         pintle_catalog::descriptions().field(&owner.model, field).unwrap_or_default().to_owned()
     }
 
-    /// A row for an object's tree at the request's version. The cells are the hub version's.
+    /// Creates the row of an object's tree at the request's version. Cells are computed at the hub version.
     pub(crate) fn row(&self, object: &Value) -> Value {
         let converted;
         let stored = if self.resource.is_hub() {
@@ -67,7 +67,7 @@ impl ResponseFormat {
         }
         match self.include {
             IncludeObject::None => {}
-            // The metadata in a row is that of meta.k8s.io/v1 whatever the table's version.
+            // The metadata in a row is that of meta.k8s.io/v1, whatever the table's version.
             IncludeObject::Metadata => {
                 row.insert("object", partial(object, MetaVersion::V1));
             }

@@ -1,4 +1,4 @@
-//! Request info: what a request is about, read off its method and path (upstream: `endpoints/request.RequestInfo`).
+//! Request info: what a request is about, derived from its method and path (upstream: `endpoints/request.RequestInfo`).
 
 use http::Method;
 use pintle_value::Str;
@@ -6,22 +6,22 @@ use pintle_value::names::path_segment_name;
 
 use crate::request::query::{ListOptions, Query};
 
-/// What a request is about.
+/// The verb and the target of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestInfo {
-    /// True if the path is one of a resource (or of its group and version).
+    /// True if the path is below a group and version.
     pub(crate) is_resource: bool,
     /// The decoded path.
     pub(crate) path: String,
-    /// `get`, `list`, `create`, …; for paths that are no resource the lower-case HTTP method.
+    /// `get`, `list`, `create`, …; for non-resource paths the lower-case HTTP method.
     pub(crate) verb: &'static str,
     /// The group, empty for the core group.
     pub(crate) group: Str,
     /// The version.
     pub(crate) version: Str,
-    /// The namespace, or empty. A request for a namespace itself names it here too.
+    /// The namespace, or empty. Also set for requests about the namespace itself.
     pub(crate) namespace: Str,
-    /// True if the resource is looked for in a namespace.
+    /// True if the path names a resource inside a namespace.
     pub(crate) in_namespace: bool,
     /// The plural resource name, or empty.
     pub(crate) resource: Str,
@@ -29,17 +29,17 @@ pub(crate) struct RequestInfo {
     pub(crate) subresource: Str,
     /// The object's name, or empty.
     pub(crate) name: Str,
-    /// What follows behind the subresource.
+    /// The path segments after the subresource.
     pub(crate) rest: Vec<Str>,
     /// True for the deprecated `/watch/` paths.
     pub(crate) watch_path: bool,
 }
 
-/// Subresources of a namespace; everything else below one is a resource in it.
+/// Subresources of a namespace; any other segment below a namespace is a resource in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
 impl RequestInfo {
-    /// Reads method, path and query.
+    /// Parses method, path and query.
     #[must_use]
     pub(crate) fn of(method: &Method, path: &str, query: &Query) -> Self {
         let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
@@ -58,13 +58,13 @@ impl RequestInfo {
             _ => &[],
         };
         if !rest.is_empty() {
-            info.resource_path(method, rest, query);
+            info.parse_resource_path(method, rest, query);
         }
         info.path = path;
         info
     }
 
-    fn resource_path(&mut self, method: &Method, mut parts: &[&str], query: &Query) {
+    fn parse_resource_path(&mut self, method: &Method, mut parts: &[&str], query: &Query) {
         self.is_resource = true;
         self.verb = match *method {
             Method::POST => "create",
@@ -95,10 +95,10 @@ impl RequestInfo {
         self.name = parts.next().map(|p| Str::from(*p)).unwrap_or_default();
         self.subresource = parts.next().map(|p| Str::from(*p)).unwrap_or_default();
         self.rest = parts.map(|p| Str::from(*p)).collect();
-        // `/watch/pods/x` and a list of one name are about that name.
+        // Upstream also sets the name for `/watch/pods/x` and for lists whose field selector requires a name.
         if self.name.is_empty() && self.verb == "get" {
             self.verb = if query.flag("watch") { "watch" } else { "list" };
-            self.name = single_name(query);
+            self.name = selected_name(query);
         }
         if self.name.is_empty() && self.verb == "delete" {
             self.verb = "deletecollection";
@@ -106,9 +106,9 @@ impl RequestInfo {
     }
 }
 
-/// The name that the options of a list select by, or an empty one.
-fn single_name(query: &Query) -> Str {
-    // Nearly all lists have no such selector, and need not be read twice.
+/// Returns the name that the field selector requires, or an empty one.
+fn selected_name(query: &Query) -> Str {
+    // Fast path: most lists have no field selector.
     if query.get("fieldSelector").is_none_or(str::is_empty) {
         return Str::default();
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_read_as_upstream_does() {
+    fn paths_are_parsed_like_upstream() {
         check(Method::GET, "/api/v1/pods", ["list", "", "v1", "", "pods", "", ""]);
         check(Method::GET, "/api/v1/pods?watch=1", ["watch", "", "v1", "", "pods", "", ""]);
         check(Method::GET, "/api/v1/namespaces/d/pods/x/log", ["get", "", "v1", "d", "pods", "x", "log"]);

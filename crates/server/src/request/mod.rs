@@ -1,5 +1,5 @@
-//! What a request says, before anything is done about it: its request info, query parameters and options, the negotiated
-//! encodings, and what is recorded about it. This layer knows no cluster.
+//! Parsing of requests: request info, query parameters and options, content negotiation, and the recorder of warnings
+//! and audit annotations. This layer does not depend on the cluster.
 
 pub(crate) mod info;
 pub(crate) mod negotiate;

@@ -1,5 +1,5 @@
-//! Content negotiation: which media type an answer has and whether the object is transformed for it, and which media
-//! type a body has (upstream: `endpoints/handlers/negotiation`).
+//! Content negotiation: the media type and transformation of a response, and the media type of a request body
+//! (upstream: `endpoints/handlers/negotiation`).
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
@@ -7,7 +7,7 @@ use pintle_registry::ApiError;
 
 use crate::request::query::Query;
 
-/// The encodings that there are.
+/// The encodings of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Encoding {
     /// `application/json`
@@ -43,8 +43,8 @@ impl Encoding {
         }
     }
 
-    /// How messages name its streams, if there are any.
-    const fn named_stream(self) -> Option<&'static str> {
+    /// The media type of streams as error messages name it. `None` if the encoding cannot be streamed.
+    const fn negotiated_stream_type(self) -> Option<&'static str> {
         match self {
             Encoding::Json => Some("application/json;stream=watch"),
             Encoding::Yaml => None,
@@ -52,23 +52,24 @@ impl Encoding {
         }
     }
 
-    /// True if tables are shown in it. Protobuf cannot say values of any type; in CBOR upstream shows none either.
-    const fn shows_tables(self) -> bool {
+    /// True if tables can be encoded. Protobuf has no values of arbitrary type; for CBOR, upstream does not offer
+    /// tables either.
+    const fn has_tables(self) -> bool {
         matches!(self, Encoding::Json | Encoding::Yaml)
     }
 }
 
-/// All encodings in the order of upstream's serializers; the last is a feature of its own.
+/// All encodings in the order of upstream's serializers. CBOR is behind a feature gate.
 const ENCODINGS: [Encoding; 4] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf, Encoding::Cbor];
 
-/// What an object is turned into for an answer.
+/// The transformation of the objects of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Transform {
-    /// A table of `meta.k8s.io` in this version.
+    /// A `Table` of this `meta.k8s.io` version.
     Table(MetaVersion),
-    /// Only its metadata.
+    /// A `PartialObjectMetadata`.
     Partial(MetaVersion),
-    /// Only the metadata of a list's items.
+    /// A `PartialObjectMetadataList`.
     PartialList(MetaVersion),
 }
 
@@ -92,62 +93,67 @@ impl MetaVersion {
     }
 }
 
-/// The form of an answer.
+/// The negotiated format of a response (upstream: `negotiation.MediaTypeOptions`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Accepted {
+pub(crate) struct MediaTypeOptions {
     /// The encoding.
     pub(crate) encoding: Encoding,
-    /// What the object is turned into, if anything.
+    /// The transformation, if any.
     pub(crate) transform: Option<Transform>,
-    /// Indented, for people.
+    /// True if the output is indented.
     pub(crate) pretty: bool,
 }
 
-/// What an endpoint can do.
+/// What an endpoint supports (upstream: `negotiation.EndpointRestrictions`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// Objects can be transformed.
-    pub(crate) transforms: bool,
-    /// The answer is a stream of events.
-    pub(crate) stream: bool,
-    /// Objects that are not transformed have a Protobuf form.
-    pub(crate) protobuf: bool,
-    /// It is a collection's, which can be watched.
-    pub(crate) collection: bool,
-    /// There is a CBOR form.
-    pub(crate) cbor: bool,
+    /// True if objects can be transformed.
+    pub(crate) allows_transform: bool,
+    /// True if the response is a stream of events.
+    pub(crate) is_stream: bool,
+    /// True if untransformed objects have a Protobuf encoding.
+    pub(crate) has_protobuf: bool,
+    /// True for the endpoint of a collection, which can be watched.
+    pub(crate) is_collection: bool,
+    /// True if CBOR is enabled.
+    pub(crate) has_cbor: bool,
 }
 
 impl Endpoint {
-    /// An endpoint that answers with plain objects.
-    pub(crate) const PLAIN: Endpoint =
-        Endpoint { transforms: false, stream: false, protobuf: true, collection: false, cbor: false };
+    /// An endpoint that returns plain objects.
+    pub(crate) const PLAIN: Endpoint = Endpoint {
+        allows_transform: false,
+        is_stream: false,
+        has_protobuf: true,
+        is_collection: false,
+        has_cbor: false,
+    };
 
-    /// The encodings that the server has at all. Messages name them all, also to those who ask for custom kinds.
-    fn served(self) -> impl Iterator<Item = Encoding> {
-        ENCODINGS.into_iter().filter(move |encoding| self.cbor || *encoding != Encoding::Cbor)
+    /// The encodings that the server supports. Error messages list all of them, even for custom resources.
+    fn encodings(self) -> impl Iterator<Item = Encoding> {
+        ENCODINGS.into_iter().filter(move |encoding| self.has_cbor || *encoding != Encoding::Cbor)
     }
 
-    /// The media types of single objects, as messages name them.
-    fn wholes(self) -> impl Iterator<Item = &'static str> {
-        self.served().map(Encoding::media_type)
+    /// The media types of single objects, for error messages.
+    fn media_types(self) -> impl Iterator<Item = &'static str> {
+        self.encodings().map(Encoding::media_type)
     }
 
-    /// The media types of streams, as messages name them.
-    fn streams(self) -> impl Iterator<Item = &'static str> {
-        self.served().filter_map(Encoding::named_stream)
+    /// The media types of streams, for error messages.
+    fn stream_media_types(self) -> impl Iterator<Item = &'static str> {
+        self.encodings().filter_map(Encoding::negotiated_stream_type)
     }
 
-    /// The media types that the router knows of.
-    fn routed(self) -> impl Iterator<Item = &'static str> {
-        self.wholes().chain(self.streams().filter(move |_| self.collection))
+    /// The media types that upstream's router knows.
+    fn routed_media_types(self) -> impl Iterator<Item = &'static str> {
+        self.media_types().chain(self.stream_media_types().filter(move |_| self.is_collection))
     }
 
-    /// True if the router finds one of the accepted media types, whatever its parameters, among those that it knows.
-    fn routes(self, accept: &str) -> bool {
+    /// True if the router knows one of the accepted media types. Parameters are ignored.
+    fn is_routable(self, accept: &str) -> bool {
         accept.split(',').any(|clause| {
             let media_type = clause.split(';').next().unwrap_or_default().trim();
-            media_type == "*/*" || self.routed().any(|known| known == media_type)
+            media_type == "*/*" || self.routed_media_types().any(|routed| routed == media_type)
         })
     }
 }
@@ -155,25 +161,25 @@ impl Endpoint {
 /// One clause of an `Accept` header.
 #[derive(Debug, PartialEq)]
 struct AcceptClause<'a> {
-    kind: &'a str,
+    main_type: &'a str,
     subtype: &'a str,
     quality: f32,
     parameters: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> AcceptClause<'a> {
-    /// Reads a clause as `goautoneg` does: what is malformed says nothing.
-    fn read(text: &'a str) -> Option<Self> {
+    /// Parses a clause like `goautoneg`. Returns `None` for a malformed clause.
+    fn parse(text: &'a str) -> Option<Self> {
         let (media_type, parameters) = text.split_once(';').unwrap_or((text, ""));
-        let (kind, subtype) = media_type.split_once('/').unwrap_or((media_type, ""));
-        let (kind, subtype) = (kind.trim_matches(' '), subtype.trim_matches(' '));
+        let (main_type, subtype) = media_type.split_once('/').unwrap_or((media_type, ""));
+        let (main_type, subtype) = (main_type.trim_matches(' '), subtype.trim_matches(' '));
         let subtype = match subtype {
-            "" if kind == "*" => "*",
+            "" if main_type == "*" => "*",
             "" => return None,
             subtype if subtype.contains('/') => return None,
             subtype => subtype,
         };
-        let mut clause = Self { kind, subtype, quality: 1.0, parameters: Vec::new() };
+        let mut clause = Self { main_type, subtype, quality: 1.0, parameters: Vec::new() };
         for parameter in parameters.split(';') {
             let Some((key, value)) = parameter.split_once('=') else { continue };
             match key.trim_matches(' ') {
@@ -185,64 +191,65 @@ impl<'a> AcceptClause<'a> {
         Some(clause)
     }
 
-    /// True if it is looked at before another one. What says more comes first, whatever its quality.
-    fn before(&self, other: &Self) -> bool {
+    /// True if the clause sorts before another one. A more specific clause comes first, whatever its quality.
+    fn sorts_before(&self, other: &Self) -> bool {
         self.quality > other.quality
-            || (self.kind != "*" && other.kind == "*")
+            || (self.main_type != "*" && other.main_type == "*")
             || (self.subtype != "*" && other.subtype == "*")
     }
 }
 
-/// Up to so many clauses are put in order as Go does it with few, where the relation need not be an order.
-const FEW: usize = 12;
+/// Go sorts up to this many elements by insertion sort. This matters because `sorts_before` is not a strict weak
+/// ordering.
+const MAX_INSERTION_SORT: usize = 12;
 
-fn clauses(header: &str) -> Vec<AcceptClause<'_>> {
-    let mut clauses: Vec<AcceptClause<'_>> = header.split(',').filter_map(AcceptClause::read).collect();
-    if clauses.len() > FEW {
-        let wildness = |c: &AcceptClause<'_>| u8::from(c.kind == "*") + u8::from(c.subtype == "*");
-        clauses.sort_by(|a, b| wildness(a).cmp(&wildness(b)).then(b.quality.total_cmp(&a.quality)));
+fn parse_accept(header: &str) -> Vec<AcceptClause<'_>> {
+    let mut clauses: Vec<AcceptClause<'_>> = header.split(',').filter_map(AcceptClause::parse).collect();
+    if clauses.len() > MAX_INSERTION_SORT {
+        let wildcards = |c: &AcceptClause<'_>| u8::from(c.main_type == "*") + u8::from(c.subtype == "*");
+        clauses.sort_by(|a, b| wildcards(a).cmp(&wildcards(b)).then(b.quality.total_cmp(&a.quality)));
         return clauses;
     }
     for end in 1..clauses.len() {
-        for at in (1..=end).rev() {
-            if !clauses[at].before(&clauses[at - 1]) {
+        for index in (1..=end).rev() {
+            if !clauses[index].sorts_before(&clauses[index - 1]) {
                 break;
             }
-            clauses.swap(at, at - 1);
+            clauses.swap(index, index - 1);
         }
     }
     clauses
 }
 
-/// Chooses the form of an answer.
+/// Negotiates the format of a response.
 ///
 /// # Errors
-/// Nothing that the client accepts can be served.
-pub(crate) fn output(headers: &HeaderMap, query: &Query, endpoint: Endpoint) -> Result<Accepted, ApiError> {
-    // Of several headers Go's servers see the first.
+/// Returns `NotAcceptable` if the server supports none of the accepted media types.
+pub(crate) fn output(headers: &HeaderMap, query: &Query, endpoint: Endpoint) -> Result<MediaTypeOptions, ApiError> {
+    // Like Go's servers, use the first `Accept` header only.
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let pretty_wanted = pretty(headers, query);
+    let pretty = wants_pretty(headers, query);
     if accept.is_empty() {
-        return Ok(Accepted { encoding: Encoding::Json, transform: None, pretty: pretty_wanted });
+        return Ok(MediaTypeOptions { encoding: Encoding::Json, transform: None, pretty });
     }
-    // For built-in kinds upstream's router has a look first, and knows whole media types only.
-    if endpoint.protobuf && !endpoint.routes(accept) {
-        return Err(unroutable(endpoint));
+    // For built-in kinds, upstream's router checks the header first. It matches complete media types only.
+    if endpoint.has_protobuf && !endpoint.is_routable(accept) {
+        return Err(router_not_acceptable(endpoint));
     }
-    let clauses = clauses(accept);
-    let accepted = clauses
+    let clauses = parse_accept(accept);
+    let options = clauses
         .iter()
-        .find_map(|clause| endpoint.served().find_map(|encoding| accept_clause(clause, encoding, endpoint)));
-    match accepted {
-        // A watch is negotiated as if it were a list, and then as a stream.
-        Some(accepted) if endpoint.stream && accepted.encoding.named_stream().is_none() => {
-            Err(not_acceptable(endpoint.streams()))
+        .find_map(|clause| endpoint.encodings().find_map(|encoding| match_clause(clause, encoding, endpoint)));
+    match options {
+        // A watch is negotiated like a list first, then as a stream.
+        Some(options) if endpoint.is_stream && options.encoding.negotiated_stream_type().is_none() => {
+            Err(not_acceptable(endpoint.stream_media_types()))
         }
-        Some(mut accepted) => {
-            accepted.pretty |= pretty_wanted;
-            Ok(accepted)
+        Some(mut options) => {
+            options.pretty |= pretty;
+            Ok(options)
         }
-        None => Err(not_acceptable(endpoint.wholes())),
+        None => Err(not_acceptable(endpoint.media_types())),
     }
 }
 
@@ -251,37 +258,39 @@ fn not_acceptable(types: impl Iterator<Item = &'static str>) -> ApiError {
     ApiError::NotAcceptable(format!("only the following media types are accepted: {}", types.join(", ")))
 }
 
-/// The router's error, which says what could have been accepted.
-fn unroutable(endpoint: Endpoint) -> ApiError {
-    let types: Vec<_> = endpoint.routed().collect();
+/// The router's error, which lists the media types that it knows.
+fn router_not_acceptable(endpoint: Endpoint) -> ApiError {
+    let types: Vec<_> = endpoint.routed_media_types().collect();
     ApiError::NotAcceptable(format!("406: Not Acceptable\n\nAvailable representations: {}", types.join(", ")))
 }
 
-fn accept_clause(clause: &AcceptClause<'_>, encoding: Encoding, endpoint: Endpoint) -> Option<Accepted> {
-    let (kind, subtype) = encoding.media_type().split_once('/')?;
-    let matches = (clause.kind == kind && (clause.subtype == subtype || clause.subtype == "*"))
-        || (clause.kind == "*" && clause.subtype == "*");
+fn match_clause(clause: &AcceptClause<'_>, encoding: Encoding, endpoint: Endpoint) -> Option<MediaTypeOptions> {
+    let (main_type, subtype) = encoding.media_type().split_once('/')?;
+    let matches = (clause.main_type == main_type && (clause.subtype == subtype || clause.subtype == "*"))
+        || (clause.main_type == "*" && clause.subtype == "*");
     if !matches {
         return None;
     }
-    let mut accepted = Accepted { encoding, transform: None, pretty: false };
+    let mut options = MediaTypeOptions { encoding, transform: None, pretty: false };
     let (mut target, mut group, mut version) = (None, "", "");
     for (key, value) in &clause.parameters {
         match *key {
             "as" => target = Some(*value),
             "g" => group = value,
             "v" => version = value,
-            "stream" if !value.is_empty() && (*value != "watch" || encoding.named_stream().is_none()) => return None,
-            "pretty" => accepted.pretty = *value == "1",
+            "stream" if !value.is_empty() && (*value != "watch" || encoding.negotiated_stream_type().is_none()) => {
+                return None;
+            }
+            "pretty" => options.pretty = *value == "1",
             "sv" if !value.is_empty() => return None,
             _ => {}
         }
     }
     if target.is_none() && group.is_empty() && version.is_empty() {
-        // Objects of custom kinds have no Protobuf form; what they are transformed into has.
-        return (endpoint.protobuf || encoding != Encoding::Protobuf).then_some(accepted);
+        // Custom resources have no Protobuf encoding, but their transformed objects do.
+        return (endpoint.has_protobuf || encoding != Encoding::Protobuf).then_some(options);
     }
-    if !endpoint.transforms || group != "meta.k8s.io" {
+    if !endpoint.allows_transform || group != "meta.k8s.io" {
         return None;
     }
     let version = match version {
@@ -289,17 +298,18 @@ fn accept_clause(clause: &AcceptClause<'_>, encoding: Encoding, endpoint: Endpoi
         "v1beta1" => MetaVersion::V1Beta1,
         _ => return None,
     };
-    accepted.transform = Some(match target? {
-        "Table" if encoding.shows_tables() => Transform::Table(version),
+    options.transform = Some(match target? {
+        "Table" if encoding.has_tables() => Transform::Table(version),
         "PartialObjectMetadata" => Transform::Partial(version),
         "PartialObjectMetadataList" => Transform::PartialList(version),
         _ => return None,
     });
-    Some(accepted)
+    Some(options)
 }
 
-/// True if people look at the answer: `?pretty`, or a browser or command line tool without it.
-fn pretty(headers: &HeaderMap, query: &Query) -> bool {
+/// True if the output should be indented: `?pretty` is set or, without it, the client is a browser or a command line
+/// tool.
+fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(value) = query.get("pretty").filter(|v| !v.is_empty()) {
         return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");
     }
@@ -307,32 +317,36 @@ fn pretty(headers: &HeaderMap, query: &Query) -> bool {
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool))
 }
 
-/// The encoding of a body; JSON where the client does not say.
+/// Returns the encoding of a request body; JSON if there is no `Content-Type`.
 ///
 /// # Errors
-/// The encoding is none that is read here.
+/// Returns `UnsupportedMediaType` if the endpoint does not accept the media type.
 pub(crate) fn input(headers: &HeaderMap, endpoint: Endpoint) -> Result<Encoding, ApiError> {
     let Some(media_type) = media_type(headers) else { return Ok(Encoding::Json) };
-    let known = |encoding: &Encoding| endpoint.protobuf || *encoding != Encoding::Protobuf;
-    let unsupported = || ApiError::UnsupportedMediaType(endpoint.wholes().map(str::to_owned).collect());
-    endpoint.served().filter(known).find(|encoding| encoding.media_type() == media_type).ok_or_else(unsupported)
+    let is_readable = |encoding: &Encoding| endpoint.has_protobuf || *encoding != Encoding::Protobuf;
+    let unsupported = || ApiError::UnsupportedMediaType(endpoint.media_types().map(str::to_owned).collect());
+    endpoint
+        .encodings()
+        .filter(is_readable)
+        .find(|encoding| encoding.media_type() == media_type)
+        .ok_or_else(unsupported)
 }
 
-/// The media type of a body, in lower case and without parameters; `None` if there is none. What is malformed is a
-/// media type that nobody knows (upstream: Go's `mime.ParseMediaType`).
+/// The media type of a body in lower case, without parameters. `None` if there is no header; empty, and so unsupported,
+/// if it is malformed (upstream: Go's `mime.ParseMediaType`).
 #[must_use]
 fn media_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(CONTENT_TYPE).filter(|value| !value.is_empty())?;
     let Ok(value) = value.to_str() else { return Some(String::new()) };
-    let mut pieces = value.split(';');
-    let media_type = pieces.next().unwrap_or_default().trim().to_ascii_lowercase();
-    let mut pieces = pieces.map(str::trim).peekable();
-    let mut seen = Vec::new();
-    while let Some(piece) = pieces.next() {
-        let parameter = piece.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty());
+    let mut parameters = value.split(';');
+    let media_type = parameters.next().unwrap_or_default().trim().to_ascii_lowercase();
+    let mut parameters = parameters.map(str::trim).peekable();
+    let mut keys = Vec::new();
+    while let Some(text) = parameters.next() {
+        let parameter = text.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty());
         match parameter {
-            Some((key, _)) if !seen.contains(&key.to_ascii_lowercase()) => seen.push(key.to_ascii_lowercase()),
-            None if piece.is_empty() && pieces.peek().is_none() => {}
+            Some((key, _)) if !keys.contains(&key.to_ascii_lowercase()) => keys.push(key.to_ascii_lowercase()),
+            None if text.is_empty() && parameters.peek().is_none() => {}
             _ => return Some(String::new()),
         }
     }
@@ -343,14 +357,14 @@ fn media_type(headers: &HeaderMap) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// What is chosen, in short, or the error's text.
+    /// The result of a negotiation in short form, or the error's text.
     fn choose(accept: &str, endpoint: Endpoint) -> String {
         let mut headers = HeaderMap::new();
         if !accept.is_empty() {
             headers.insert(ACCEPT, accept.parse().expect("a header value"));
         }
         match output(&headers, &Query::default(), endpoint) {
-            Ok(Accepted { encoding, transform, pretty }) => {
+            Ok(MediaTypeOptions { encoding, transform, pretty }) => {
                 let transform = transform.map(|transform| format!(" {transform:?}")).unwrap_or_default();
                 format!("{encoding:?}{transform}{}", if pretty { " pretty" } else { "" })
             }
@@ -358,9 +372,9 @@ mod tests {
         }
     }
 
-    const OBJECTS: Endpoint = Endpoint { transforms: true, ..Endpoint::PLAIN };
-    const CUSTOM: Endpoint = Endpoint { protobuf: false, ..OBJECTS };
-    const WATCH: Endpoint = Endpoint { stream: true, collection: true, ..OBJECTS };
+    const OBJECTS: Endpoint = Endpoint { allows_transform: true, ..Endpoint::PLAIN };
+    const CUSTOM: Endpoint = Endpoint { has_protobuf: false, ..OBJECTS };
+    const WATCH: Endpoint = Endpoint { is_stream: true, is_collection: true, ..OBJECTS };
     const NONE: &str = "only the following media types are accepted: application/json, application/yaml, \
                         application/vnd.kubernetes.protobuf";
     const NO_STREAM: &str = "only the following media types are accepted: application/json;stream=watch, \
@@ -373,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_send_is_understood() {
+    fn accept_headers_of_clients_are_negotiated() {
         check(
             OBJECTS,
             &[
@@ -411,20 +425,20 @@ mod tests {
     }
 
     #[test]
-    fn clauses_are_looked_at_in_gos_order() {
+    fn clauses_are_sorted_like_goautoneg() {
         check(
             OBJECTS,
             &[
                 ("application/json;q=0.1, application/yaml", "Yaml"),
                 ("application/json;q=0.5,application/yaml;q=0.6,application/vnd.kubernetes.protobuf;q=0.55", "Yaml"),
-                // What is wild comes last, whatever its quality.
+                // Wildcards come last, whatever their quality.
                 ("*/*;q=0.9,application/yaml;q=0.1", "Yaml"),
-                // What is no number is none.
+                // A quality that is not a number counts as zero.
                 ("application/json;q=high,application/yaml;q=0.1", "Yaml"),
                 ("application/json; q=1,application/yaml;q=0.5", "Json"),
                 ("application/json;q= 1,application/yaml;q=0.5", "Yaml"),
                 ("application/json;q=0,text/plain", "Json"),
-                // Parameters without a value, or with two, are none.
+                // Parameters without a value, or with two, are ignored.
                 ("application/json;as", "Json"),
                 ("application/json;as=a=b", "Json"),
                 ("application/json;as=\"Table\";v=v1;g=meta.k8s.io,application/yaml", "Yaml"),
@@ -434,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_objects_have_no_protobuf_and_their_metadata_has() {
+    fn custom_resources_have_protobuf_for_metadata_only() {
         check(
             CUSTOM,
             &[
@@ -469,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_transformed_is_chosen_without_transformations() {
+    fn plain_endpoints_do_not_transform() {
         check(
             Endpoint::PLAIN,
             &[

@@ -1,5 +1,5 @@
-//! Query parameters, and the option types that they carry (`ListOptions`, `CreateOptions`, …), decoded and checked with
-//! upstream's errors.
+//! Query parameters and the options that they carry (`ListOptions`, `CreateOptions`, …), validated with upstream's
+//! errors.
 
 mod delete;
 mod list;
@@ -41,7 +41,7 @@ impl Query {
         self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
-    /// A boolean as upstream reads one: there, and neither `false` nor `0`.
+    /// A boolean as upstream parses it: true if it is present and neither `false` nor `0`.
     #[must_use]
     pub(crate) fn flag(&self, key: &str) -> bool {
         self.optional_flag(key).unwrap_or(false)
@@ -67,7 +67,7 @@ impl Query {
     }
 }
 
-/// Reads an integer as Go's `strconv.ParseInt(text, 10, 64)` does.
+/// Parses an integer like Go's `strconv.ParseInt(text, 10, 64)`.
 fn go_integer(text: &str) -> Result<i64, &'static str> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -76,10 +76,10 @@ fn go_integer(text: &str) -> Result<i64, &'static str> {
     text.parse().map_err(|_| "value out of range")
 }
 
-/// Reads a resourceVersion as Go's `strconv.ParseUint(text, 10, 64)` does. The error is its text.
+/// Parses a resourceVersion like Go's `strconv.ParseUint(text, 10, 64)`.
 ///
 /// # Errors
-/// The text is no such number.
+/// Returns Go's error message.
 pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
     let why = if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         "invalid syntax"
@@ -92,10 +92,10 @@ pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
     Err(format!("strconv.ParseUint: parsing {}: {why}", pintle_value::field::quote(text)))
 }
 
-/// A resourceVersion parameter; empty and 0 are `None` and `Some(0)`. The error is upstream's text.
+/// Parses a resourceVersion parameter. An empty one is `None`, 0 is `Some(0)`.
 ///
 /// # Errors
-/// It is malformed.
+/// Returns upstream's message if the text is malformed.
 pub(crate) fn revision_parameter(text: &str) -> Result<Option<u64>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -105,15 +105,15 @@ pub(crate) fn revision_parameter(text: &str) -> Result<Option<u64>, String> {
         .map_err(|why| format!("resourceVersion: Invalid value: {}: {why}", pintle_value::field::quote(text)))
 }
 
-/// How to answer to fields that are not known or stand there twice.
+/// What to do about unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
-    /// Say nothing.
+    /// Ignore them.
     Ignore,
-    /// Warn: the default.
+    /// Add warnings to the response: the default.
     #[default]
     Warn,
-    /// Refuse.
+    /// Reject the request.
     Strict,
 }
 
@@ -128,14 +128,14 @@ impl FieldValidation {
     }
 }
 
-fn invalid(kind: &str, errors: Errors) -> Result<(), ApiError> {
+fn check_errors(kind: &str, errors: Errors) -> Result<(), ApiError> {
     if errors.is_empty() {
         return Ok(());
     }
     Err(ApiError::Invalid { kind: GroupVersionKind::new("meta.k8s.io", "v1", kind), name: "".into(), errors })
 }
 
-/// What options are for.
+/// The kind of write that options belong to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Writing {
     /// A create.
@@ -143,14 +143,14 @@ pub(crate) enum Writing {
     Create,
     /// An update.
     Update,
-    /// A patch, but server-side apply.
+    /// A patch other than server-side apply.
     Patch,
     /// Server-side apply.
     Apply,
 }
 
 impl Writing {
-    /// The name of the options' type.
+    /// The kind of the options object.
     fn options(self) -> &'static str {
         match self {
             Writing::Create => "CreateOptions",
@@ -163,23 +163,23 @@ impl Writing {
 /// The options of create, update and patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteOptions {
-    /// The request that has them.
+    /// The kind of write.
     pub(crate) writing: Writing,
-    /// Nothing is to be stored.
+    /// True if nothing is persisted.
     pub(crate) dry_run: bool,
-    /// Who manages the fields; may be empty.
+    /// The name of the field manager; may be empty.
     pub(crate) field_manager: String,
     /// What to do about unknown and duplicate fields.
     pub(crate) field_validation: FieldValidation,
-    /// Take over fields that others own; server-side apply only.
+    /// True to take over conflicting fields; server-side apply only.
     pub(crate) force: bool,
 }
 
 impl WriteOptions {
-    /// Reads and checks the options.
+    /// Reads and validates the options.
     ///
     /// # Errors
-    /// A value that is not allowed.
+    /// Returns an error if a value is invalid.
     pub(crate) fn read(query: &Query, writing: Writing) -> Result<Self, ApiError> {
         let mut errors = Errors::new();
         let force = query.optional_flag("force");
@@ -205,7 +205,7 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        invalid(writing.options(), errors)?;
+        check_errors(writing.options(), errors)?;
         Ok(Self { writing, dry_run, field_manager, field_validation, force: force.unwrap_or(false) })
     }
 }
@@ -224,7 +224,7 @@ impl RequestOptions for WriteOptions {
     }
 }
 
-/// An options object of `meta.k8s.io/v1`.
+/// Creates an options object of `meta.k8s.io/v1`.
 fn options_object(kind: &str, dry_run: bool) -> Value {
     let mut object = object! { "kind": kind, "apiVersion": "meta.k8s.io/v1" };
     if dry_run {

@@ -1,5 +1,5 @@
-//! What handlers and admission plugins record about a request beside its result: warnings for the client (upstream:
-//! `endpoints/filters/warning.go`) and annotations of the audit event (upstream: `audit.AddAuditAnnotation`).
+//! Side results of handlers and admission plugins: warnings for the client (upstream: `endpoints/filters/warning.go`)
+//! and annotations of the audit event (upstream: `audit.AddAuditAnnotation`).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,15 +8,15 @@ use http::HeaderValue;
 use parking_lot::Mutex;
 use pintle_admission::AdmissionRecorder;
 
-/// Up to how many characters all warnings of an answer may have together before each is cut.
-const ALL: usize = 4096;
-/// What is left of each then.
-const EACH: usize = 256;
+/// Maximum total length of all warnings, in characters. Beyond it, each warning is truncated.
+const MAX_TOTAL_CHARS: usize = 4096;
+/// Maximum length of a truncated warning, in characters.
+const TRUNCATED_CHARS: usize = 256;
 
-/// What was recorded about one request.
+/// The warnings and audit annotations of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    /// In the order in which they were added.
+    /// In the order in which they were added, without duplicates.
     warnings: Mutex<Vec<String>>,
     /// Annotations of the audit event, by key.
     annotations: Mutex<BTreeMap<String, String>>,
@@ -48,29 +48,29 @@ impl Recorder {
         AdmissionRecorder::warn(self, text.into());
     }
 
-    /// The values of the `Warning` headers. When they would be too long together, all of them are cut, and the last ones
-    /// are left out. So is what no header can hold.
+    /// The values of the `Warning` headers. If they are too long in total, each is truncated and the last ones are
+    /// omitted. Warnings with control characters are omitted.
     pub(crate) fn headers(&self) -> Vec<HeaderValue> {
         let warnings = self.warnings.lock();
-        let fit: Vec<&str> =
+        let printable: Vec<&str> =
             warnings.iter().map(String::as_str).filter(|text| !text.contains(char::is_control)).collect();
-        let cuts = fit.iter().map(|text| text.chars().count()).sum::<usize>() > ALL;
+        let truncate = printable.iter().map(|text| text.chars().count()).sum::<usize>() > MAX_TOTAL_CHARS;
         let mut written = 0;
-        let mut headers = Vec::with_capacity(fit.len());
-        for text in fit {
-            if cuts && written >= ALL {
+        let mut headers = Vec::with_capacity(printable.len());
+        for text in printable {
+            if truncate && written >= MAX_TOTAL_CHARS {
                 break;
             }
-            let text: String = text.chars().take(if cuts { EACH } else { usize::MAX }).collect();
+            let text: String = text.chars().take(if truncate { TRUNCATED_CHARS } else { usize::MAX }).collect();
             written += text.chars().count();
-            headers.extend(HeaderValue::from_bytes(format!("299 - {}", quoted(&text)).as_bytes()));
+            headers.extend(HeaderValue::from_bytes(format!("299 - {}", quote(&text)).as_bytes()));
         }
         headers
     }
 }
 
-/// A text as a quoted string of a header.
-fn quoted(text: &str) -> String {
+/// Quotes a text as a quoted-string of a header.
+fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -87,11 +87,11 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Warns of texts, and compares the lengths of what is sent.
+    /// Adds warnings, and compares the lengths of the headers' texts.
     fn check(texts: &[&str], lengths: &[usize]) {
-        let warnings = Recorder::default();
-        texts.iter().for_each(|text| warnings.warn(*text));
-        let headers = warnings.headers();
+        let recorder = Recorder::default();
+        texts.iter().for_each(|text| recorder.warn(*text));
+        let headers = recorder.headers();
         let text = |header: &HeaderValue| {
             let text = String::from_utf8(header.as_bytes().to_vec()).unwrap();
             text.strip_prefix("299 - \"").unwrap().strip_suffix('"').unwrap().chars().count()
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn long_warnings_are_cut_when_there_are_many() {
+    fn warnings_are_truncated_when_their_total_is_too_long() {
         check(&[], &[]);
         check(&["", "a", "b", "a"], &[1, 1]);
         check(&["a\u{7}", "b\nc", "d"], &[1]);
@@ -113,9 +113,9 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_quoted() {
-        let warnings = Recorder::default();
-        warnings.warn(r#"a "b" \c ü"#);
-        assert_eq!(warnings.headers(), [HeaderValue::from_bytes(r#"299 - "a \"b\" \\c ü""#.as_bytes()).unwrap()]);
+    fn quotes_and_backslashes_are_escaped() {
+        let recorder = Recorder::default();
+        recorder.warn(r#"a "b" \c ü"#);
+        assert_eq!(recorder.headers(), [HeaderValue::from_bytes(r#"299 - "a \"b\" \\c ü""#.as_bytes()).unwrap()]);
     }
 }

@@ -21,10 +21,10 @@ pub(crate) enum CommitOutcome {
 
 /// An object in the form of the watch cache, for a response that is made of the same bytes.
 pub(crate) fn cached_object(key: &str, revision: u64, json: Bytes) -> Result<Arc<Object>, ApiError> {
-    let offsets = object_index::places(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
+    let offsets = object_index::scan_object(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
     let index = ObjectIndex {
-        resource_version_offset: offsets.version_at,
-        item_offset: offsets.item_at,
+        resource_version_offset: offsets.resource_version_offset,
+        item_offset: offsets.item_offset,
         ..ObjectIndex::default()
     };
     Ok(Arc::new(Object::new(key.into(), revision, json, index)))

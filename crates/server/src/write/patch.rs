@@ -62,7 +62,7 @@ impl PatchType {
             ("application/apply-patch+yaml", PatchType::Apply(Encoding::Yaml)),
             ("application/apply-patch+cbor", PatchType::Apply(Encoding::Cbor)),
         ];
-        let cbor = request.endpoint().cbor;
+        let cbor = request.endpoint().has_cbor;
         let is_supported = |patch_type: PatchType| match patch_type {
             // Custom resources have no strategic merge patch.
             PatchType::Strategic => model(resource).has_strategic_merge_patch(),

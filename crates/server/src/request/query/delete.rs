@@ -1,38 +1,38 @@
-//! `DeleteOptions`, from a body or from query parameters, checked in upstream's words (upstream: `ValidateDeleteOptions`).
+//! `DeleteOptions`, from a body or from query parameters (upstream: `ValidateDeleteOptions`).
 
 use pintle_admission::RequestOptions;
 use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, DeletionPropagation};
 use pintle_value::{Errors, FieldPath, Value};
 
-use super::{Query, dry_run, invalid, options_object};
+use super::{Query, check_errors, dry_run, options_object};
 
-/// The option that deletes what cannot be read.
+/// The option that deletes objects that cannot be decoded.
 pub(crate) const UNSAFE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
-/// What an object has to be for a delete to go on.
+/// The conditions that an object must meet to be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Preconditions {
-    /// The uid that it must have.
+    /// The required uid.
     pub(crate) uid: Option<String>,
-    /// The resourceVersion that it must have.
+    /// The required resourceVersion.
     pub(crate) version: Option<String>,
 }
 
 /// `DeleteOptions`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    /// Nothing is to be stored.
+    /// True if nothing is persisted.
     pub(crate) dry_run: bool,
-    /// Seconds before the object goes.
+    /// Seconds before the object is deleted.
     pub(crate) grace_period_seconds: Option<i64>,
-    /// What happens to dependents.
+    /// What happens to dependents: the propagation policy.
     pub(crate) propagation: Option<DeletionPropagation>,
-    /// The deprecated form of `propagation`.
+    /// The deprecated alternative to `propagation`.
     pub(crate) orphan_dependents: Option<bool>,
-    /// What the object must be.
+    /// The preconditions.
     pub(crate) preconditions: Preconditions,
-    /// The object is to go because it cannot be read.
+    /// True to delete the object because it cannot be decoded.
     pub(crate) ignores_read_error: bool,
 }
 
@@ -60,9 +60,9 @@ impl RequestOptions for DeleteOptions {
     }
 }
 
-/// Options before they are checked.
+/// Options that are not validated yet.
 #[derive(Default)]
-struct Given<'a> {
+struct UnvalidatedOptions<'a> {
     dry_run: Vec<&'a str>,
     grace_period_seconds: Option<i64>,
     propagation: Option<&'a str>,
@@ -75,31 +75,32 @@ impl DeleteOptions {
     /// Reads the options from query parameters.
     ///
     /// # Errors
-    /// A value that is malformed or not allowed.
+    /// Returns an error if a value is malformed or invalid.
     pub(crate) fn from_query(query: &Query, gates: &Gates) -> Result<Self, ApiError> {
         let text = |key| query.get(key).filter(|text| !text.is_empty()).map(str::to_owned);
         let preconditions = Preconditions { uid: text("uid"), version: text("resourceVersion") };
-        let given = Given {
+        let options = UnvalidatedOptions {
             dry_run: query.all("dryRun").collect(),
             grace_period_seconds: query.integer("gracePeriodSeconds")?,
             propagation: query.get("propagationPolicy"),
             orphan_dependents: query.optional_flag("orphanDependents"),
-            preconditions: Some(preconditions).filter(|wanted| *wanted != Preconditions::default()),
+            preconditions: Some(preconditions).filter(|preconditions| *preconditions != Preconditions::default()),
             ignores_read_error: query.flag(UNSAFE),
         };
-        given.checked(gates)
+        options.validate(gates)
     }
 
     /// Reads the options from a normalised `DeleteOptions` object.
     ///
     /// # Errors
-    /// A value that is not allowed.
+    /// Returns an error if a value is invalid.
     pub(crate) fn from_body(body: &Value, gates: &Gates) -> Result<Self, ApiError> {
-        let preconditions = body.at(&["preconditions"]).filter(|wanted| !wanted.is_null()).map(|wanted| {
-            let text = |key: &str| wanted.at(&[key]).and_then(Value::as_str).map(str::to_owned);
-            Preconditions { uid: text("uid"), version: text("resourceVersion") }
-        });
-        let given = Given {
+        let preconditions =
+            body.at(&["preconditions"]).filter(|preconditions| !preconditions.is_null()).map(|preconditions| {
+                let text = |key: &str| preconditions.at(&[key]).and_then(Value::as_str).map(str::to_owned);
+                Preconditions { uid: text("uid"), version: text("resourceVersion") }
+            });
+        let options = UnvalidatedOptions {
             dry_run: body.items_at(&["dryRun"]).iter().map(|value| value.as_str().unwrap_or_default()).collect(),
             grace_period_seconds: body.int_at(&["gracePeriodSeconds"]),
             propagation: body.at(&["propagationPolicy"]).and_then(Value::as_str),
@@ -107,12 +108,12 @@ impl DeleteOptions {
             preconditions,
             ignores_read_error: body.bool_at(&[UNSAFE]),
         };
-        given.checked(gates)
+        options.validate(gates)
     }
 }
 
-impl Given<'_> {
-    fn checked(mut self, gates: &Gates) -> Result<DeleteOptions, ApiError> {
+impl UnvalidatedOptions<'_> {
+    fn validate(mut self, gates: &Gates) -> Result<DeleteOptions, ApiError> {
         self.ignores_read_error &= gates.is_enabled(Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION);
         let mut errors = Errors::new();
         let path = FieldPath::new("propagationPolicy");
@@ -131,9 +132,9 @@ impl Given<'_> {
         };
         let dry_run = dry_run(self.dry_run.iter().copied(), &mut errors);
         if self.ignores_read_error {
-            self.check_alone(&mut errors);
+            self.forbid_other_options(&mut errors);
         }
-        invalid("DeleteOptions", errors)?;
+        check_errors("DeleteOptions", errors)?;
         Ok(DeleteOptions {
             dry_run,
             grace_period_seconds: self.grace_period_seconds,
@@ -144,17 +145,17 @@ impl Given<'_> {
         })
     }
 
-    /// Of an object that cannot be read nothing else can be asked.
-    fn check_alone(&self, errors: &mut Errors) {
-        let others = [
+    /// Rejects all other options for the deletion of an object that cannot be decoded.
+    fn forbid_other_options(&self, errors: &mut Errors) {
+        let options = [
             (!self.dry_run.is_empty(), "dryRun"),
             (self.propagation.is_some(), "propagationPolicy"),
             (self.orphan_dependents.is_some(), "orphanDependents"),
             (self.grace_period_seconds.is_some(), "gracePeriodSeconds"),
             (self.preconditions.is_some(), "preconditions"),
         ];
-        for (_, other) in others.into_iter().filter(|(given, _)| *given) {
-            errors.invalid(&FieldPath::new(UNSAFE), true, format!("cannot be set together with .{other}"));
+        for (_, option) in options.into_iter().filter(|(is_set, _)| *is_set) {
+            errors.invalid(&FieldPath::new(UNSAFE), true, format!("cannot be set together with .{option}"));
         }
     }
 }

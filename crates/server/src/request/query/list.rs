@@ -1,61 +1,61 @@
-//! `ListOptions`: what lists, watches and deletecollection are told, read and checked in upstream's order: numbers,
-//! then selectors, then what may not be combined (apimachinery's `internalversion` and its `validation`).
+//! `ListOptions` of list, watch and deletecollection, parsed and validated in upstream's order: numbers, then
+//! selectors, then combinations (apimachinery's `internalversion` and its `validation`).
 
 use pintle_registry::ApiError;
 use pintle_selector::{FieldSelector, LabelSelector};
 use pintle_value::{Errors, FieldPath};
 
-use super::{Query, invalid};
+use super::{Query, check_errors};
 
-/// How a list's resourceVersion is meant.
+/// How the resourceVersion of a list is interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
-    /// Exactly this one.
+    /// Exactly this revision.
     Exact,
-    /// This one or a newer one.
+    /// This revision or a newer one.
     NotOlderThan,
 }
 
 /// `ListOptions`, for lists, watches and the selection of deletecollection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListOptions {
-    /// The labels to select by.
+    /// The label selector.
     pub(crate) labels: LabelSelector,
-    /// The fields to select by, as the client calls them.
+    /// The field selector, with the client's field labels.
     pub(crate) fields: FieldSelector,
     /// True if the client understands bookmarks.
     pub(crate) allow_watch_bookmarks: bool,
-    /// The resourceVersion's text.
+    /// The resourceVersion as text.
     pub(crate) resource_version: String,
-    /// How it is meant.
+    /// How the resourceVersion is interpreted.
     pub(crate) version_match: Option<VersionMatch>,
-    /// After how many seconds the server ends a watch.
+    /// Seconds after which the server ends a watch.
     pub(crate) timeout_seconds: Option<i64>,
-    /// At most how many objects a list has; 0 is all.
+    /// Maximum number of objects of a list; 0 means all.
     pub(crate) limit: i64,
-    /// Where to go on.
+    /// The continue token.
     pub(crate) continue_token: String,
-    /// A watch that starts with what is there.
+    /// True for a watch that starts with the existing objects.
     pub(crate) send_initial_events: Option<bool>,
 }
 
 impl ListOptions {
-    /// Reads and checks the options. They are those of a watch if the query says so; a deprecated `/watch/` path does
-    /// not make them so, as upstream has it.
+    /// Parses and validates the options. They are validated as those of a watch if the query says `watch`; like
+    /// upstream, a deprecated `/watch/` path does not count.
     ///
     /// # Errors
-    /// A value that is malformed or a combination that is not allowed.
+    /// Returns an error if a value is malformed or a combination is invalid.
     pub(crate) fn read(query: &Query) -> Result<Self, ApiError> {
         let timeout_seconds = query.integer("timeoutSeconds")?;
         let limit = query.integer("limit")?.unwrap_or(0);
         let malformed = |error: pintle_selector::SelectorParseError| ApiError::BadRequest(error.to_string());
-        let meant = query.text("resourceVersionMatch");
+        let match_text = query.text("resourceVersionMatch");
         let mut options = Self {
             labels: LabelSelector::parse(&query.text("labelSelector")).map_err(malformed)?,
             fields: FieldSelector::parse(&query.text("fieldSelector")).map_err(malformed)?,
             allow_watch_bookmarks: query.flag("allowWatchBookmarks"),
             resource_version: query.text("resourceVersion"),
-            version_match: match meant.as_str() {
+            version_match: match match_text.as_str() {
                 "Exact" => Some(VersionMatch::Exact),
                 "NotOlderThan" => Some(VersionMatch::NotOlderThan),
                 _ => None,
@@ -67,27 +67,30 @@ impl ListOptions {
         };
         let mut errors = Errors::new();
         if query.flag("watch") {
-            options.check_watch(&meant, &mut errors);
-            options.default_watch(&meant);
+            options.validate_watch(&match_text, &mut errors);
+            options.default_watch(&match_text);
         } else {
-            options.check_list(&meant, &mut errors);
+            options.validate_list(&match_text, &mut errors);
         }
-        invalid("ListOptions", errors)?;
+        check_errors("ListOptions", errors)?;
         Ok(options)
     }
 
-    /// A watch from nowhere in particular starts with what is there (upstream: `SetListOptionsDefaults`).
-    fn default_watch(&mut self, meant: &str) {
-        if self.send_initial_events.is_none() && meant.is_empty() && matches!(self.resource_version.as_str(), "" | "0")
+    /// A watch without a specific resourceVersion starts with the existing objects (upstream:
+    /// `SetListOptionsDefaults`).
+    fn default_watch(&mut self, match_text: &str) {
+        if self.send_initial_events.is_none()
+            && match_text.is_empty()
+            && matches!(self.resource_version.as_str(), "" | "0")
         {
             self.send_initial_events = Some(true);
             self.version_match = Some(VersionMatch::NotOlderThan);
         }
     }
 
-    fn check_list(&self, meant: &str, errors: &mut Errors) {
+    fn validate_list(&self, match_text: &str, errors: &mut Errors) {
         let path = FieldPath::new("resourceVersionMatch");
-        if !meant.is_empty() {
+        if !match_text.is_empty() {
             if self.resource_version.is_empty() {
                 errors.forbidden(&path, "resourceVersionMatch is forbidden unless resourceVersion is provided");
             }
@@ -95,7 +98,7 @@ impl ListOptions {
                 errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
             }
             if self.version_match.is_none() {
-                errors.not_supported(&path, meant, &["Exact", "NotOlderThan", ""]);
+                errors.not_supported(&path, match_text, &["Exact", "NotOlderThan", ""]);
             }
             if self.version_match == Some(VersionMatch::Exact) && self.resource_version == "0" {
                 errors.forbidden(&path, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
@@ -106,13 +109,13 @@ impl ListOptions {
         }
     }
 
-    fn check_watch(&self, meant: &str, errors: &mut Errors) {
+    fn validate_watch(&self, match_text: &str, errors: &mut Errors) {
         let path = FieldPath::new("resourceVersionMatch");
         let not_older = self.version_match == Some(VersionMatch::NotOlderThan);
         if self.send_initial_events.is_some() && !not_older {
             errors.forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
         }
-        if !meant.is_empty() {
+        if !match_text.is_empty() {
             if self.send_initial_events.is_none() {
                 errors.forbidden(
                     &path,
@@ -120,7 +123,7 @@ impl ListOptions {
                 );
             }
             if !not_older {
-                errors.not_supported(&path, meant, &["NotOlderThan"]);
+                errors.not_supported(&path, match_text, &["NotOlderThan"]);
             }
             if !self.continue_token.is_empty() {
                 errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_checked() {
+    fn list_options_are_validated() {
         for (query, expect) in [
             ("", &[][..]),
             ("limit=5&continue=x", &[]),
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_are_checked() {
+    fn watch_options_are_validated() {
         for (query, expect) in [
             ("", &[][..]),
             ("resourceVersion=5", &[]),
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_before_what_cannot_be_combined() {
+    fn parse_errors_are_returned_before_validation_errors() {
         for (query, expect) in [
             ("timeoutSeconds=x&limit=y", "strconv.ParseInt: parsing \"x\": invalid syntax"),
             ("limit=y&labelSelector=!", "strconv.ParseInt: parsing \"y\": invalid syntax"),
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_from_nowhere_begin_with_what_is_there() {
+    fn watches_without_a_revision_send_initial_events() {
         for (query, expect) in [
             ("watch=1", Some(true)),
             ("watch=1&resourceVersion=0", Some(true)),

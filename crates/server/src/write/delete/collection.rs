@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::http::Response;
 use crate::read::{collect, select};
-use crate::represent::{ResponseFormat, Source};
+use crate::represent::{ObjectSource, ResponseFormat};
 use crate::request::query::{DeleteOptions, ListOptions};
 use crate::write::update::GuaranteedUpdate;
 use crate::write::writer::{InternalWriter, Writer};
@@ -55,7 +55,7 @@ pub(crate) async fn delete_collection(
     });
     let results: Vec<_> = stream::iter(deletions).buffer_unordered(MAX_CONCURRENT_DELETES).collect().await;
     results.into_iter().collect::<Result<(), _>>()?;
-    format.respond_list(&head, Source::objects(objects)).await
+    format.respond_list(&head, ObjectSource::objects(objects)).await
 }
 
 /// Deletes an object of a collection in a task of its own, so that the delete finishes even if the client disconnects.
