@@ -16,7 +16,7 @@ use crate::access::AccessControl;
 use crate::cluster::Cluster;
 use crate::conversion::MemoizedConversions;
 use crate::request::info::RequestInfo;
-use crate::request::negotiate::Endpoint;
+use crate::request::negotiate::EndpointRestrictions;
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
 
@@ -44,8 +44,8 @@ pub(crate) struct RequestContext {
 
 impl RequestContext {
     /// The negotiation endpoint of plain objects in all served encodings.
-    pub(crate) fn endpoint(&self) -> Endpoint {
-        Endpoint { has_cbor: self.cluster.cbor, ..Endpoint::PLAIN }
+    pub(crate) fn endpoint(&self) -> EndpointRestrictions {
+        EndpointRestrictions { has_cbor: self.cluster.cbor, ..EndpointRestrictions::PLAIN }
     }
 
     /// The request attributes that strategies use.

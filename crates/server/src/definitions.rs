@@ -224,7 +224,7 @@ impl Definitions {
             self.publish(cluster, gone.group());
             if !cluster.is_built_in(&gone.prefix) {
                 cluster.cache.close(&gone.prefix);
-                cluster.indexers.forget(&gone.prefix);
+                cluster.indexers.remove(&gone.prefix);
             }
             return self.settle_others(cluster, &gone.names).await;
         };

@@ -15,7 +15,7 @@ use pintle_store::{Clock, Store};
 use pintle_value::{Str, Value};
 
 use crate::access::AccessControl;
-use crate::cluster::{Cluster, Component, Indexers, Parts};
+use crate::cluster::{Cluster, ClusterParts, Component, Indexers};
 use crate::controllers::{ControllerOptions, RunningControllers};
 use crate::definitions::Definitions;
 use crate::http::cors::Cors;
@@ -124,7 +124,7 @@ impl ApiServer {
         }
         let encodings = EncodingCache::new(config.encoding_cache);
         let cache = loaded.follow(definitions.served().map(|(prefix, _)| prefix.clone()), encodings);
-        let cluster = Arc::new(Cluster::new(Parts {
+        let cluster = Arc::new(Cluster::new(ClusterParts {
             built_in,
             registry,
             store: config.store,

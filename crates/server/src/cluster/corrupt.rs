@@ -18,7 +18,7 @@ impl Cluster {
     }
 
     /// The error for a get or a delete of a corrupt object.
-    pub(crate) fn unreadable(&self, resource: &Resource, corrupt: &CorruptObject) -> ApiError {
+    pub(crate) fn corrupt_read_error(&self, resource: &Resource, corrupt: &CorruptObject) -> ApiError {
         if !self.deletes_corrupt_objects() {
             return ApiError::Unclassified(corrupt.reason.to_string());
         }
@@ -27,7 +27,7 @@ impl Cluster {
     }
 
     /// The error for an update of a corrupt object.
-    pub(crate) fn unchangeable(&self, corrupt: &CorruptObject) -> ApiError {
+    pub(crate) fn corrupt_update_error(&self, corrupt: &CorruptObject) -> ApiError {
         ApiError::Unclassified(if self.deletes_corrupt_objects() {
             undecodable_message(corrupt)
         } else {

@@ -51,7 +51,7 @@ impl Indexers {
     }
 
     /// Removes the rules of a collection. Returns false if there were none.
-    pub(crate) fn forget(&self, prefix: &str) -> bool {
+    pub(crate) fn remove(&self, prefix: &str) -> bool {
         self.custom.write().remove(prefix);
         self.field_indexers.write().remove(prefix).is_some()
     }
@@ -135,8 +135,8 @@ mod tests {
     /// The messages were recorded from upstream's servers with such values in etcd.
     #[test]
     fn decode_errors_match_upstream() {
-        const NO_STRUCT: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of \
-                                 type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+        const NO_STRUCT: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value \
+                                 of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
                                  \"json:\\\"kind,omitempty\\\"\" }";
         const NO_KIND: &str = "Object 'Kind' is missing in '{\"a\":1}'";
         const NO_MAP: &str = "json: cannot unmarshal array into Go value of type map[string]interface {}";

@@ -90,7 +90,7 @@ impl fmt::Debug for Cluster {
 }
 
 /// The arguments of [`Cluster::new`].
-pub(crate) struct Parts {
+pub(crate) struct ClusterParts {
     pub(crate) built_in: Vec<Arc<Resource>>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) store: Arc<dyn Store>,
@@ -105,7 +105,7 @@ pub(crate) struct Parts {
 
 impl Cluster {
     /// Creates a cluster without admission plugins.
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: ClusterParts) -> Self {
         Self {
             catalog: pintle_catalog::shared().clone(),
             built_in: parts.built_in,

@@ -52,7 +52,7 @@ impl Cluster {
     ) -> Result<Option<Value>, ApiError> {
         let hub = self.hub_of(resource)?;
         let object = self.watch_cache(&hub)?.read(&object_key(namespace, name));
-        let object = object.map_err(|corrupt| self.unreadable(&hub, &corrupt))?;
+        let object = object.map_err(|corrupt| self.corrupt_read_error(&hub, &corrupt))?;
         object.map(|object| tree(&object)).transpose()
     }
 

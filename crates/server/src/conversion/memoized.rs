@@ -55,12 +55,12 @@ impl MemoizedConversions {
     }
 
     /// True if a conversion is missing.
-    pub(crate) fn wants(&self) -> bool {
+    pub(crate) fn is_incomplete(&self) -> bool {
         self.0.lock().missing.is_some()
     }
 
     /// Runs a computation until it has all the conversions that it needs.
-    pub(crate) async fn complete<T>(
+    pub(crate) async fn run_until_complete<T>(
         &self,
         cluster: &Arc<Cluster>,
         resource: &Resource,

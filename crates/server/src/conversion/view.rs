@@ -200,7 +200,7 @@ impl VersionView {
     ///
     /// # Errors
     /// Returns an error if the object cannot be converted.
-    pub(crate) async fn store(&self, object: &Value) -> Result<Bytes, ApiError> {
+    pub(crate) async fn encode_for_storage(&self, object: &Value) -> Result<Bytes, ApiError> {
         debug_assert!(object.resource_version().is_empty(), "{object:?}");
         match &self.served_version {
             Some(served_version) if *served_version.api_version != *served_version.versions.stored() => {
@@ -210,14 +210,14 @@ impl VersionView {
                 // Pruning and defaulting apply here as they do when the object is read.
                 versions.conform(&mut stored).map_err(ApiError::Unclassified)?;
                 versions.read(&mut stored);
-                Ok(self.bytes(&stored))
+                Ok(self.encode(&stored))
             }
-            _ => Ok(self.bytes(object)),
+            _ => Ok(self.encode(object)),
         }
     }
 
     /// Encodes an object of any version. The object must not have a resourceVersion.
-    pub(crate) fn bytes(&self, object: &Value) -> Bytes {
+    pub(crate) fn encode(&self, object: &Value) -> Bytes {
         BUFFER.with_borrow_mut(|buffer| {
             buffer.clear();
             write_json(object, Shape::of(&self.hub), buffer);
@@ -231,7 +231,7 @@ impl VersionView {
     /// Creates the cached form of a stored object's tree at this version.
     fn to_object(&self, served_version: &ServedVersion, object: &Object, mut tree: Value) -> Result<Object, ApiError> {
         served_version.versions.conform(&mut tree).map_err(ApiError::Unclassified)?;
-        let json = self.bytes(&tree);
+        let json = self.encode(&tree);
         let prefix = self.hub.collection().map_or("", |collection| &collection.prefix);
         let index = self.cluster.indexers.index(prefix, &json).map_err(|error| corrupt_error(&error))?;
         Ok(Object::new(object.key.clone(), object.revision, json, index))

@@ -27,10 +27,10 @@ pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resourc
     };
     // The deprecated `/watch/` paths exist for collections and for single objects, but not for subresources.
     let has_watch_route = info.subresource.is_empty() && (info.name.is_empty() || namespaced == info.in_namespace);
-    if !has_route || !info.rest.is_empty() || (info.watch_path && !has_watch_route) {
+    if !has_route || !info.rest.is_empty() || (info.is_watch_path && !has_watch_route) {
         return Err(ApiError::NoSuchPath);
     }
-    if info.watch_path && request.method != Method::GET {
+    if info.is_watch_path && request.method != Method::GET {
         return Err(ApiError::MethodNotAllowed);
     }
     if let Some(warning) = &resource.deprecation {
@@ -64,7 +64,7 @@ pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resourc
     if !resource.verbs.has(verb) {
         // A watch is a list with `watch=true`. The deprecated `/watch/` paths exist only for resources with a watch.
         return Err(match verb {
-            Verb::Watch if info.watch_path => ApiError::NoSuchPath,
+            Verb::Watch if info.is_watch_path => ApiError::NoSuchPath,
             Verb::Watch if resource.verbs.has(Verb::List) => {
                 ApiError::MethodNotSupported { resource: resource.group_resource(), action: "watch" }
             }

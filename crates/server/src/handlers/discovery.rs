@@ -14,7 +14,7 @@ use crate::context::RequestContext;
 use crate::http::Response;
 use crate::objects::model;
 use crate::represent;
-use crate::request::negotiate::Endpoint;
+use crate::request::negotiate::EndpointRestrictions;
 
 /// Responds if the path is one of discovery.
 ///
@@ -52,9 +52,9 @@ pub(crate) fn respond(request: &RequestContext) -> Result<Option<Response>, ApiE
     let endpoint = match parts.as_slice() {
         ["api", _] => request.endpoint(),
         ["apis", group, _] if built_in(group) => request.endpoint(),
-        _ => Endpoint::PLAIN,
+        _ => EndpointRestrictions::PLAIN,
     };
-    represent::meta(request, &format!("meta/v1.{kind}"), value, endpoint).map(Some)
+    represent::respond_meta(request, &format!("meta/v1.{kind}"), value, endpoint).map(Some)
 }
 
 /// The index of all paths, the document of `/`.

@@ -1,5 +1,5 @@
-//! Built-in kinds, whose objects behave as Go structs: they are decoded into declared fields, encoded in declaration order,
-//! and items of lists have no kind and apiVersion.
+//! Built-in kinds, whose objects behave like Go structs: they are decoded into declared fields and encoded in
+//! declaration order, and list items have no kind and apiVersion.
 
 use pintle_cache::Object;
 use pintle_codec::json;
@@ -11,7 +11,7 @@ use pintle_value::Value;
 use super::decode::{DecodeError, ExpectedKind, TypeCheck};
 use super::encode::Shape;
 use super::{ObjectModel, Routing, decode_cbor, verb_names};
-use crate::request::negotiate::Endpoint;
+use crate::request::negotiate::EndpointRestrictions;
 
 /// Groups whose validation does not go through `pkg/apis/core/validation`.
 const WITHOUT_CORE_VALIDATION: [&str; 4] =
@@ -25,8 +25,8 @@ impl ObjectModel for BuiltIn {
         Routing::Routes
     }
 
-    fn endpoint(&self, endpoint: Endpoint) -> Endpoint {
-        Endpoint { has_protobuf: true, ..endpoint }
+    fn endpoint(&self, endpoint: EndpointRestrictions) -> EndpointRestrictions {
+        EndpointRestrictions { has_protobuf: true, ..endpoint }
     }
 
     fn shape<'s>(&self, schema: &'s Schema) -> Shape<'s> {

@@ -1,5 +1,5 @@
-//! Custom resources, whose objects are unstructured: any tree, which the schema of the definition prunes and validates
-//! (upstream: apiextensions' `customresource_handler.go`).
+//! Custom resources, whose objects are unstructured. The schema of the definition prunes and validates them (upstream:
+//! apiextensions' `customresource_handler.go`).
 
 use pintle_cache::Object;
 use pintle_codec::json;
@@ -10,9 +10,9 @@ use pintle_value::Value;
 use super::decode::{DecodeError, ExpectedKind, TypeCheck};
 use super::encode::Shape;
 use super::{ObjectModel, Routing, decode_cbor, verb_names};
-use crate::request::negotiate::Endpoint;
+use crate::request::negotiate::EndpointRestrictions;
 
-/// The order of verbs in discovery (upstream: `crdHandler` lists them by hand).
+/// The order of verbs in discovery (upstream: hard-coded in `crdHandler`).
 const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
 /// The verbs of a resource whose definition is terminating.
@@ -26,8 +26,8 @@ impl ObjectModel for Custom {
         Routing::Handler
     }
 
-    fn endpoint(&self, endpoint: Endpoint) -> Endpoint {
-        Endpoint { has_protobuf: false, ..endpoint }
+    fn endpoint(&self, endpoint: EndpointRestrictions) -> EndpointRestrictions {
+        EndpointRestrictions { has_protobuf: false, ..endpoint }
     }
 
     fn shape<'s>(&self, _: &'s Schema) -> Shape<'s> {

@@ -45,9 +45,9 @@ impl<'a> ExpectedKind<'a> {
     }
 
     /// Sets the defaults of the kind.
-    pub(crate) fn default(&self, value: &mut Value) {
+    pub(crate) fn set_defaults(&self, value: &mut Value) {
         if let Some(resource) = self.resource {
-            default(resource, value);
+            set_defaults(resource, value);
         }
     }
 
@@ -63,7 +63,7 @@ impl<'a> ExpectedKind<'a> {
     }
 
     pub(crate) fn undecodable(&self, why: String) -> DecodeError {
-        DecodeError::Unfit { kind: self.kind.to_owned(), version: self.group_version.version.clone(), why }
+        DecodeError::Undecodable { kind: self.kind.to_owned(), version: self.group_version.version.clone(), why }
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) enum DecodeError {
     /// The body is malformed, or its kind cannot be determined.
     Unrecognized(String),
     /// The kind is known, but the body does not match its schema.
-    Unfit { kind: String, version: Str, why: String },
+    Undecodable { kind: String, version: Str, why: String },
     /// The body has another version of the kind.
     VersionMismatch(String),
     /// The body has another kind. Only for custom resources, where upstream reports it as a validation error.
@@ -82,9 +82,11 @@ pub(crate) enum DecodeError {
 
 impl DecodeError {
     /// The decoder's message.
-    pub(crate) fn why(self) -> String {
+    pub(crate) fn message(self) -> String {
         match self {
-            DecodeError::Unrecognized(why) | DecodeError::Unfit { why, .. } | DecodeError::VersionMismatch(why) => why,
+            DecodeError::Unrecognized(why)
+            | DecodeError::Undecodable { why, .. }
+            | DecodeError::VersionMismatch(why) => why,
             DecodeError::KindMismatch { kind, .. } => format!("no kind {kind:?} is expected"),
         }
     }
@@ -96,7 +98,7 @@ impl DecodeError {
             DecodeError::Unrecognized(why) => {
                 format!("the object provided is unrecognized (must be of type {kind}): {why} ({})", body_excerpt(body))
             }
-            DecodeError::Unfit { kind: found, version, why } => {
+            DecodeError::Undecodable { kind: found, version, why } => {
                 format!("{found} in version \"{version}\" cannot be handled as a {kind}: {why}")
             }
             DecodeError::VersionMismatch(why) => why,
@@ -126,8 +128,8 @@ pub(crate) fn decode(
     validation: FieldValidation,
 ) -> Result<Value, ApiError> {
     let check = |found: &GroupVersion, kind: &str| check_kind(request, expected, found, kind);
-    let decoded = read(body, encoding, expected, &check).and_then(|(value, problems)| {
-        answer(request, &problems, validation).map_err(|why| expected.undecodable(why))?;
+    let decoded = decode_strict(body, encoding, expected, &check).and_then(|(value, problems)| {
+        report_strict_errors(request, &problems, validation).map_err(|why| expected.undecodable(why))?;
         Ok(value)
     });
     decoded.map_err(|error| error.into_api_error(expected, body))
@@ -140,7 +142,7 @@ pub(crate) type TypeCheck<'a> = &'a dyn Fn(&GroupVersion, &str) -> Result<(), De
 ///
 /// # Errors
 /// Returns an error if the body is not an object of the expected kind.
-pub(crate) fn read(
+pub(crate) fn decode_strict(
     body: &[u8],
     encoding: Encoding,
     expected: &ExpectedKind<'_>,
@@ -199,7 +201,11 @@ fn json_error(why: String) -> DecodeError {
 }
 
 /// Rejects or warns about strict decoding errors.
-pub(crate) fn answer(request: &RequestContext, problems: &[String], validation: FieldValidation) -> Result<(), String> {
+pub(crate) fn report_strict_errors(
+    request: &RequestContext,
+    problems: &[String],
+    validation: FieldValidation,
+) -> Result<(), String> {
     if problems.is_empty() {
         return Ok(());
     }
@@ -223,7 +229,7 @@ pub(crate) fn answer(request: &RequestContext, problems: &[String], validation: 
 ///
 /// # Errors
 /// Returns an error if the result is not an object of the expected kind.
-pub(crate) fn patched(
+pub(crate) fn decode_patched(
     request: &RequestContext,
     object: Value,
     expected: &ExpectedKind<'_>,
@@ -238,7 +244,7 @@ pub(crate) fn patched(
         return Ok((object, unknown));
     }
     // Only decoding the text yields upstream's exact messages.
-    read(&json::encode(&before), Encoding::Json, expected, &check)
+    decode_strict(&json::encode(&before), Encoding::Json, expected, &check)
 }
 
 /// Converts the result of a strategic merge patch (upstream: `runtime.DefaultUnstructuredConverter`). Also returns the
@@ -246,7 +252,10 @@ pub(crate) fn patched(
 ///
 /// # Errors
 /// Returns upstream's message if a value does not match its type.
-pub(crate) fn converted(mut object: Value, expected: &ExpectedKind<'_>) -> Result<(Value, Vec<String>), String> {
+pub(crate) fn convert_strategic_patch(
+    mut object: Value,
+    expected: &ExpectedKind<'_>,
+) -> Result<(Value, Vec<String>), String> {
     expected.model.convert_patched(expected.schema, &mut object)?;
     let found = expected.normalise(&mut object);
     if let Some(error) = found.errors.into_iter().next() {
@@ -279,7 +288,7 @@ fn check_kind(
     if *found == expected.group_version && kind == expected.kind {
         return Ok(());
     }
-    let undecodable = |why| DecodeError::Unfit { kind: kind.to_owned(), version: found.version.clone(), why };
+    let undecodable = |why| DecodeError::Undecodable { kind: kind.to_owned(), version: found.version.clone(), why };
     let catalog = &request.cluster.catalog;
     if catalog.kind_type(&found.group, &found.version, kind).is_none() {
         return Err(undecodable(format!(
@@ -325,7 +334,7 @@ fn body_excerpt(body: &[u8]) -> String {
 }
 
 /// Sets all defaults of a tree at a resource's version.
-pub(crate) fn default(resource: &Arc<Resource>, value: &mut Value) {
+pub(crate) fn set_defaults(resource: &Arc<Resource>, value: &mut Value) {
     model(resource).set_schema_defaults(&resource.schema, value);
     resource.strategy.defaults(value);
 }

@@ -46,7 +46,7 @@ pub(super) fn decode_built_in(
         (true, false) => check(&expected.group_version, kind)?,
         (true, true) => {
             let (kind, version, why) = (kind.to_owned(), version.version, missing_field_message(body, "apiVersion"));
-            return Err(DecodeError::Unfit { kind, version, why });
+            return Err(DecodeError::Undecodable { kind, version, why });
         }
     }
     let Schema { types, root } = expected.schema;
@@ -77,7 +77,7 @@ pub(super) fn decode_custom(
     }
     if version.is_empty() {
         let (kind, version) = (kind.to_owned(), version.into());
-        return Err(DecodeError::Unfit { kind, version, why: missing_field_message(body, "apiVersion") });
+        return Err(DecodeError::Undecodable { kind, version, why: missing_field_message(body, "apiVersion") });
     }
     expected.model.check_type(&value, expected, (kind, version), check)?;
     Ok(value)

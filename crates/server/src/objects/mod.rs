@@ -14,7 +14,7 @@ use pintle_value::Value;
 
 use self::decode::{DecodeError, ExpectedKind, TypeCheck};
 use self::encode::Shape;
-use crate::request::negotiate::Endpoint;
+use crate::request::negotiate::EndpointRestrictions;
 
 pub(crate) use built_in::BuiltIn;
 
@@ -33,7 +33,7 @@ pub(crate) trait ObjectModel: Send + Sync {
     fn routing(&self) -> Routing;
 
     /// The encodings that an endpoint for such objects supports.
-    fn endpoint(&self, endpoint: Endpoint) -> Endpoint;
+    fn endpoint(&self, endpoint: EndpointRestrictions) -> EndpointRestrictions;
 
     /// Determines the order and numbers of an object's fields.
     fn shape<'s>(&self, schema: &'s Schema) -> Shape<'s>;

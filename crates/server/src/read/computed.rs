@@ -23,7 +23,7 @@ pub(crate) async fn get(
     let object = match source {
         Computed::ComponentStatuses => component_statuses::get(&request.cluster, &request.info.name).await?,
     };
-    let body = format.body_of(object)?;
+    let body = format.encode_tree(object)?;
     Ok(compress(request, format.respond(StatusCode::OK, body)))
 }
 

@@ -30,7 +30,7 @@ pub(crate) async fn get(request: &RequestContext, resource: &Arc<Resource>) -> R
         Some(revision) => super::wait_for_revision(&request.cluster, revision).await?,
     }
     let object = find(request, resource)?;
-    let body = format.body(&format.view.convert_one(&object).await?)?;
+    let body = format.encode_object(&format.view.convert_one(&object).await?)?;
     Ok(compress(request, format.respond(StatusCode::OK, body)))
 }
 
@@ -43,6 +43,6 @@ pub(crate) fn find(request: &RequestContext, resource: &Arc<Resource>) -> Result
     let key = object_key(request.namespace_of(resource), &request.info.name);
     watch_cache
         .read(&key)
-        .map_err(|corrupt| request.cluster.unreadable(resource, &corrupt))?
+        .map_err(|corrupt| request.cluster.corrupt_read_error(resource, &corrupt))?
         .ok_or_else(|| ApiError::NotFound { resource: resource.group_resource(), name: request.info.name.clone() })
 }

@@ -93,7 +93,7 @@ pub(crate) fn select(
     let compile = |fields| Selection::compile(&format.resource, namespace, &options.labels, fields);
     let selection = compile(&options.fields)?;
     let name = &request.info.name;
-    if !request.info.watch_path || name.is_empty() {
+    if !request.info.is_watch_path || name.is_empty() {
         return Ok(selection);
     }
     // The deprecated path for watching a single object.

@@ -26,7 +26,7 @@ use crate::conversion::VersionView;
 use crate::http::{Body, Response};
 use crate::objects::encode::{Shape, encode};
 use crate::objects::model;
-use crate::request::negotiate::{self, Encoding, Endpoint, MediaTypeOptions, MetaVersion, Transform};
+use crate::request::negotiate::{self, Encoding, EndpointRestrictions, MediaTypeOptions, MetaVersion, Transform};
 
 pub(crate) use gzip::compress;
 pub(crate) use list::ListHead;
@@ -49,7 +49,7 @@ pub(crate) struct ResponseFormat {
     pub(crate) cluster: Arc<Cluster>,
     /// The resource at the request's version.
     pub(crate) resource: Arc<Resource>,
-    /// The resource at its hub version, which defines tables.
+    /// The resource at its hub version, whose strategy and table apply.
     pub(crate) hub: Arc<Resource>,
     /// The view of stored objects at the hub version.
     pub(crate) view: VersionView,
@@ -68,7 +68,7 @@ impl ResponseFormat {
         is_stream: bool,
     ) -> Result<Self, ApiError> {
         let is_collection = matches!(request.info.verb, "list" | "watch" | "deletecollection");
-        let endpoint = model(resource).endpoint(Endpoint {
+        let endpoint = model(resource).endpoint(EndpointRestrictions {
             allows_transform: true,
             is_stream,
             is_collection,
@@ -119,7 +119,7 @@ impl ResponseFormat {
     ///
     /// # Errors
     /// Returns an error if the stored bytes cannot be decoded, or if the format is one of lists.
-    pub(crate) fn body(&self, object: &Arc<Object>) -> Result<Vec<u8>, ApiError> {
+    pub(crate) fn encode_object(&self, object: &Arc<Object>) -> Result<Vec<u8>, ApiError> {
         let mut out = Vec::with_capacity(object.json.len() + 64);
         if self.is_stored(Encoding::Json) {
             object.write_json(0, object.revision, &mut out);
@@ -140,14 +140,14 @@ impl ResponseFormat {
             return Ok(out);
         }
         let tree = self.tree(object)?;
-        self.body_of(tree)
+        self.encode_tree(tree)
     }
 
     /// Encodes a single object's tree at the request's version.
     ///
     /// # Errors
     /// Returns an error if the format is one of lists.
-    pub(crate) fn body_of(&self, object: Value) -> Result<Vec<u8>, ApiError> {
+    pub(crate) fn encode_tree(&self, object: Value) -> Result<Vec<u8>, ApiError> {
         let MediaTypeOptions { encoding, transform, pretty } = self.media_type;
         let types = &self.cluster.catalog;
         match transform {
@@ -184,15 +184,16 @@ impl ResponseFormat {
     /// Responds with an object that was written. The result of a dry run has revision 0 and no resourceVersion.
     ///
     /// # Errors
-    /// See [`ResponseFormat::body`]; also returns an error if the object cannot be converted to the request's version.
-    pub(crate) async fn answer(&self, code: StatusCode, object: &Arc<Object>) -> Result<Response, ApiError> {
+    /// See [`ResponseFormat::encode_object`]; also returns an error if the object cannot be converted to the request's
+    /// version.
+    pub(crate) async fn respond_object(&self, code: StatusCode, object: &Arc<Object>) -> Result<Response, ApiError> {
         let object = self.view.convert_one(object).await?;
         if object.revision > 0 {
-            return Ok(self.respond(code, self.body(&object)?));
+            return Ok(self.respond(code, self.encode_object(&object)?));
         }
         let mut tree = self.tree(&object)?;
         tree.remove_at(&["metadata", "resourceVersion"]);
-        Ok(self.respond(code, self.body_of(tree)?))
+        Ok(self.respond(code, self.encode_tree(tree)?))
     }
 }
 
@@ -264,8 +265,11 @@ pub(crate) fn error_response(request: &RequestContext, error: &ApiError) -> Resp
 
 /// Responds with JSON that is not an API object, or whose encoding is not negotiated.
 pub(crate) fn json_response(request: &RequestContext, code: StatusCode, value: &Value) -> Response {
-    let media_type =
-        negotiate::output(&request.headers, &request.query, Endpoint { has_protobuf: false, ..Endpoint::PLAIN });
+    let media_type = negotiate::output(
+        &request.headers,
+        &request.query,
+        EndpointRestrictions { has_protobuf: false, ..EndpointRestrictions::PLAIN },
+    );
     let pretty = media_type.is_ok_and(|a| a.pretty);
     let bytes = if pretty { pintle_codec::json::encode_pretty(value) } else { pintle_codec::json::encode(value) };
     respond(code, Encoding::Json, bytes)
@@ -284,18 +288,23 @@ pub(crate) fn success(request: &RequestContext, format: &ResponseFormat, details
 }
 
 /// Responds with a `Status` of success for an object that no longer exists. Like upstream, it has a code.
-pub(crate) fn done(request: &RequestContext, format: &ResponseFormat, code: StatusCode, details: Value) -> Response {
+pub(crate) fn success_with_code(
+    request: &RequestContext,
+    format: &ResponseFormat,
+    code: StatusCode,
+    details: Value,
+) -> Response {
     let mut value = self::status::success(details);
     value.set("code", i64::from(code.as_u16()));
     status_response(request, code, &value, format.media_type.encoding, format.media_type.pretty)
 }
 
 /// Responds with an object of the type `name` (`meta/v1.APIGroup`), in the negotiated encoding.
-pub(crate) fn meta(
+pub(crate) fn respond_meta(
     request: &RequestContext,
     name: &str,
     value: Value,
-    endpoint: Endpoint,
+    endpoint: EndpointRestrictions,
 ) -> Result<Response, ApiError> {
     let media_type = negotiate::output(&request.headers, &request.query, endpoint)?;
     let bytes = encode(&value, Shape::named(&request.cluster.catalog, name), media_type.encoding, media_type.pretty);

@@ -32,7 +32,7 @@ pub(crate) struct RequestInfo {
     /// The path segments after the subresource.
     pub(crate) rest: Vec<Str>,
     /// True for the deprecated `/watch/` paths.
-    pub(crate) watch_path: bool,
+    pub(crate) is_watch_path: bool,
 }
 
 /// Subresources of a namespace; any other segment below a namespace is a resource in it.
@@ -77,7 +77,7 @@ impl RequestInfo {
         if let ["watch", rest @ ..] = parts
             && !rest.is_empty()
         {
-            self.watch_path = true;
+            self.is_watch_path = true;
             self.verb = "watch";
             parts = rest;
         }

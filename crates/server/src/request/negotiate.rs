@@ -106,7 +106,7 @@ pub(crate) struct MediaTypeOptions {
 
 /// What an endpoint supports (upstream: `negotiation.EndpointRestrictions`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Endpoint {
+pub(crate) struct EndpointRestrictions {
     /// True if objects can be transformed.
     pub(crate) allows_transform: bool,
     /// True if the response is a stream of events.
@@ -119,9 +119,9 @@ pub(crate) struct Endpoint {
     pub(crate) has_cbor: bool,
 }
 
-impl Endpoint {
+impl EndpointRestrictions {
     /// An endpoint that returns plain objects.
-    pub(crate) const PLAIN: Endpoint = Endpoint {
+    pub(crate) const PLAIN: EndpointRestrictions = EndpointRestrictions {
         allows_transform: false,
         is_stream: false,
         has_protobuf: true,
@@ -225,7 +225,11 @@ fn parse_accept(header: &str) -> Vec<AcceptClause<'_>> {
 ///
 /// # Errors
 /// Returns `NotAcceptable` if the server supports none of the accepted media types.
-pub(crate) fn output(headers: &HeaderMap, query: &Query, endpoint: Endpoint) -> Result<MediaTypeOptions, ApiError> {
+pub(crate) fn output(
+    headers: &HeaderMap,
+    query: &Query,
+    endpoint: EndpointRestrictions,
+) -> Result<MediaTypeOptions, ApiError> {
     // Like Go's servers, use the first `Accept` header only.
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let pretty = wants_pretty(headers, query);
@@ -259,12 +263,16 @@ fn not_acceptable(types: impl Iterator<Item = &'static str>) -> ApiError {
 }
 
 /// The router's error, which lists the media types that it knows.
-fn router_not_acceptable(endpoint: Endpoint) -> ApiError {
+fn router_not_acceptable(endpoint: EndpointRestrictions) -> ApiError {
     let types: Vec<_> = endpoint.routed_media_types().collect();
     ApiError::NotAcceptable(format!("406: Not Acceptable\n\nAvailable representations: {}", types.join(", ")))
 }
 
-fn match_clause(clause: &AcceptClause<'_>, encoding: Encoding, endpoint: Endpoint) -> Option<MediaTypeOptions> {
+fn match_clause(
+    clause: &AcceptClause<'_>,
+    encoding: Encoding,
+    endpoint: EndpointRestrictions,
+) -> Option<MediaTypeOptions> {
     let (main_type, subtype) = encoding.media_type().split_once('/')?;
     let matches = (clause.main_type == main_type && (clause.subtype == subtype || clause.subtype == "*"))
         || (clause.main_type == "*" && clause.subtype == "*");
@@ -321,7 +329,7 @@ fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
 ///
 /// # Errors
 /// Returns `UnsupportedMediaType` if the endpoint does not accept the media type.
-pub(crate) fn input(headers: &HeaderMap, endpoint: Endpoint) -> Result<Encoding, ApiError> {
+pub(crate) fn input(headers: &HeaderMap, endpoint: EndpointRestrictions) -> Result<Encoding, ApiError> {
     let Some(media_type) = media_type(headers) else { return Ok(Encoding::Json) };
     let is_readable = |encoding: &Encoding| endpoint.has_protobuf || *encoding != Encoding::Protobuf;
     let unsupported = || ApiError::UnsupportedMediaType(endpoint.media_types().map(str::to_owned).collect());
@@ -358,7 +366,7 @@ mod tests {
     use super::*;
 
     /// The result of a negotiation in short form, or the error's text.
-    fn choose(accept: &str, endpoint: Endpoint) -> String {
+    fn choose(accept: &str, endpoint: EndpointRestrictions) -> String {
         let mut headers = HeaderMap::new();
         if !accept.is_empty() {
             headers.insert(ACCEPT, accept.parse().expect("a header value"));
@@ -372,15 +380,16 @@ mod tests {
         }
     }
 
-    const OBJECTS: Endpoint = Endpoint { allows_transform: true, ..Endpoint::PLAIN };
-    const CUSTOM: Endpoint = Endpoint { has_protobuf: false, ..OBJECTS };
-    const WATCH: Endpoint = Endpoint { is_stream: true, is_collection: true, ..OBJECTS };
+    const OBJECTS: EndpointRestrictions =
+        EndpointRestrictions { allows_transform: true, ..EndpointRestrictions::PLAIN };
+    const CUSTOM: EndpointRestrictions = EndpointRestrictions { has_protobuf: false, ..OBJECTS };
+    const WATCH: EndpointRestrictions = EndpointRestrictions { is_stream: true, is_collection: true, ..OBJECTS };
     const NONE: &str = "only the following media types are accepted: application/json, application/yaml, \
                         application/vnd.kubernetes.protobuf";
     const NO_STREAM: &str = "only the following media types are accepted: application/json;stream=watch, \
                              application/vnd.kubernetes.protobuf;stream=watch";
 
-    fn check(endpoint: Endpoint, rows: &[(&str, &str)]) {
+    fn check(endpoint: EndpointRestrictions, rows: &[(&str, &str)]) {
         for (accept, expect) in rows {
             assert_eq!(choose(accept, endpoint), *expect, "{accept}");
         }
@@ -485,7 +494,7 @@ mod tests {
     #[test]
     fn plain_endpoints_do_not_transform() {
         check(
-            Endpoint::PLAIN,
+            EndpointRestrictions::PLAIN,
             &[
                 ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "Json"),
                 ("application/json;as=Table;v=v1;g=meta.k8s.io", NONE),

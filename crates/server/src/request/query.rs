@@ -4,7 +4,7 @@
 mod delete;
 mod list;
 
-pub(crate) use delete::{DeleteOptions, Preconditions, UNSAFE};
+pub(crate) use delete::{DeleteOptions, IGNORE_READ_ERROR, Preconditions};
 pub(crate) use list::{ListOptions, VersionMatch};
 
 use pintle_admission::RequestOptions;
@@ -137,7 +137,7 @@ fn check_errors(kind: &str, errors: Errors) -> Result<(), ApiError> {
 
 /// The kind of write that options belong to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Writing {
+pub(crate) enum WriteVerb {
     /// A create.
     #[default]
     Create,
@@ -149,13 +149,13 @@ pub(crate) enum Writing {
     Apply,
 }
 
-impl Writing {
+impl WriteVerb {
     /// The kind of the options object.
-    fn options(self) -> &'static str {
+    fn options_kind(self) -> &'static str {
         match self {
-            Writing::Create => "CreateOptions",
-            Writing::Update => "UpdateOptions",
-            Writing::Patch | Writing::Apply => "PatchOptions",
+            WriteVerb::Create => "CreateOptions",
+            WriteVerb::Update => "UpdateOptions",
+            WriteVerb::Patch | WriteVerb::Apply => "PatchOptions",
         }
     }
 }
@@ -164,7 +164,7 @@ impl Writing {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteOptions {
     /// The kind of write.
-    pub(crate) writing: Writing,
+    pub(crate) verb: WriteVerb,
     /// True if nothing is persisted.
     pub(crate) dry_run: bool,
     /// The name of the field manager; may be empty.
@@ -180,14 +180,14 @@ impl WriteOptions {
     ///
     /// # Errors
     /// Returns an error if a value is invalid.
-    pub(crate) fn read(query: &Query, writing: Writing) -> Result<Self, ApiError> {
+    pub(crate) fn read(query: &Query, verb: WriteVerb) -> Result<Self, ApiError> {
         let mut errors = Errors::new();
         let force = query.optional_flag("force");
         let field_manager = query.text("fieldManager");
         let manager = FieldPath::new("fieldManager");
-        match writing {
-            Writing::Apply if field_manager.is_empty() => errors.required(&manager, "is required for apply patch"),
-            Writing::Patch if force.is_some() => {
+        match verb {
+            WriteVerb::Apply if field_manager.is_empty() => errors.required(&manager, "is required for apply patch"),
+            WriteVerb::Patch if force.is_some() => {
                 errors.forbidden(&FieldPath::new("force"), "may not be specified for non-apply patch");
             }
             _ => {}
@@ -205,19 +205,19 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        check_errors(writing.options(), errors)?;
-        Ok(Self { writing, dry_run, field_manager, field_validation, force: force.unwrap_or(false) })
+        check_errors(verb.options_kind(), errors)?;
+        Ok(Self { verb, dry_run, field_manager, field_validation, force: force.unwrap_or(false) })
     }
 }
 
 impl RequestOptions for WriteOptions {
     fn to_object(&self) -> Value {
-        let mut object = options_object(self.writing.options(), self.dry_run);
+        let mut object = options_object(self.verb.options_kind(), self.dry_run);
         if !self.field_manager.is_empty() {
             object.set("fieldManager", self.field_manager.as_str());
         }
         object.set("fieldValidation", self.field_validation.name());
-        if self.writing == Writing::Apply {
+        if self.verb == WriteVerb::Apply {
             object.set("force", self.force);
         }
         object

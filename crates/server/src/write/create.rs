@@ -25,7 +25,7 @@ use crate::objects::decode::{ExpectedKind, decode};
 use crate::objects::model;
 use crate::represent::{ResponseFormat, to_hub};
 use crate::request::negotiate;
-use crate::request::query::{WriteOptions, Writing};
+use crate::request::query::{WriteOptions, WriteVerb};
 
 /// How many generated names are tried before the create fails (upstream: `maxNameGenerationCreateAttempts`).
 const MAX_NAME_GENERATION_ATTEMPTS: usize = 8;
@@ -35,10 +35,10 @@ pub(crate) async fn create(request: &RequestContext, resource: &Arc<Resource>) -
     let format = ResponseFormat::negotiate(request, resource, false)?;
     let encoding = negotiate::input(&request.headers, model(resource).endpoint(request.endpoint()))?;
     let body = request.body().await?;
-    let options = WriteOptions::read(&request.query, Writing::Create)?;
+    let options = WriteOptions::read(&request.query, WriteVerb::Create)?;
     let expected = ExpectedKind::of(resource);
     let mut object = decode(request, &body, encoding, &expected, options.field_validation)?;
-    expected.default(&mut object);
+    expected.set_defaults(&mut object);
     metadata::wipe_system_fields(&mut object);
     metadata::ensure_namespace(&mut object, resource, &request.info.namespace)?;
     metadata::dedup_owner_references(&mut object, &request.recorder, false);
@@ -50,7 +50,7 @@ pub(crate) async fn create(request: &RequestContext, resource: &Arc<Resource>) -
             managed_fields.create(&mut object);
             object
         };
-        object = request.conversions.complete(&request.cluster, resource, compute).await;
+        object = request.conversions.run_until_complete(&request.cluster, resource, compute).await;
     } else {
         managed_fields.create(&mut object);
     }
@@ -59,7 +59,7 @@ pub(crate) async fn create(request: &RequestContext, resource: &Arc<Resource>) -
     }
     let operation = CreateOperation { writer: Writer::for_request(request, &options, options.dry_run), resource };
     let created = operation.run(object).await?;
-    format.answer(StatusCode::CREATED, &created).await
+    format.respond_object(StatusCode::CREATED, &created).await
 }
 
 /// A create of one object.
@@ -143,7 +143,7 @@ impl CreateOperation<'_> {
         }
         let cluster = writer.cluster;
         let key = object_key(object.namespace(), object.name());
-        let json = VersionView::of(cluster, hub).store(&object).await?;
+        let json = VersionView::of(cluster, hub).encode_for_storage(&object).await?;
         let already_exists = || self.already_exists(hub, &key, &object);
         if writer.context.dry_run {
             // As in upstream, a dry run treats a corrupt object as absent.

@@ -14,7 +14,7 @@ use super::update::{GuaranteedUpdate, ValidationRules};
 use super::writer::InternalWriter;
 use crate::cluster::Cluster;
 use crate::conversion::VersionView;
-use crate::objects::decode::{ExpectedKind, default};
+use crate::objects::decode::{ExpectedKind, set_defaults};
 use crate::request::query::{DeleteOptions, Preconditions};
 
 /// Reads and writes objects of a cluster at their storage version, as the user `system:apiserver`.
@@ -97,7 +97,7 @@ impl InternalClient {
         let expected = ExpectedKind::of(resource);
         expected.set_type(&mut object);
         expected.normalise(&mut object);
-        default(resource, &mut object);
+        set_defaults(resource, &mut object);
         object
     }
 }

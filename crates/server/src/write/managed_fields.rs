@@ -19,7 +19,7 @@ use pintle_value::{FieldPath, Value, print};
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::conversion::MemoizedConversions;
-use crate::objects::decode::{ExpectedKind, converted};
+use crate::objects::decode::{ExpectedKind, convert_strategic_patch};
 use crate::objects::model;
 use crate::represent::{from_hub, to_hub};
 use crate::request::query::WriteOptions;
@@ -114,7 +114,7 @@ impl<'a> ManagedFieldsUpdater<'a> {
         match self.field_manager().update(live, object, managed, &self.request(&self.manager)) {
             Ok(managed) => set_managed_fields(object, &managed, sent),
             // The update is computed again when the conversions are there.
-            Err(_) if self.conversions.wants() => {}
+            Err(_) if self.conversions.is_incomplete() => {}
             // The client cannot fix this, so the write goes on (upstream: `UpdateNoErrors`).
             Err(error) => tracing::error!(?error, kind = %self.expected.kind, "Failed to update managed fields"),
         }
@@ -174,11 +174,11 @@ impl<'a> ManagedFieldsUpdater<'a> {
 
     /// Normalises a merged object and sets its defaults.
     fn finish_merged(&self, object: Value, config: &Value) -> Result<Value, ApiError> {
-        let (mut object, _) = converted(object, &self.expected).map_err(|why| {
+        let (mut object, _) = convert_strategic_patch(object, &self.expected).map_err(|why| {
             let name = self.describe(config);
             ApiError::Unclassified(format!("failed to convert new object ({name}) to proper version: {why}"))
         })?;
-        self.expected.default(&mut object);
+        self.expected.set_defaults(&mut object);
         Ok(object)
     }
 

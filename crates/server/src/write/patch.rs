@@ -19,11 +19,13 @@ use super::patched_text::{fields_opened_by_json_patch, fields_opened_by_merge_pa
 use super::update::GuaranteedUpdate;
 use crate::context::RequestContext;
 use crate::http::Response;
-use crate::objects::decode::{DecodeError, ExpectedKind, answer, converted, patched};
+use crate::objects::decode::{
+    DecodeError, ExpectedKind, convert_strategic_patch, decode_patched, report_strict_errors,
+};
 use crate::objects::model;
 use crate::represent::ResponseFormat;
 use crate::request::negotiate::Encoding;
-use crate::request::query::{FieldValidation, WriteOptions, Writing};
+use crate::request::query::{FieldValidation, WriteOptions, WriteVerb};
 
 /// A decoded patch.
 #[derive(Debug)]
@@ -188,9 +190,9 @@ pub(crate) async fn patch(request: &RequestContext, resource: &Arc<Resource>) ->
     // Only an apply to the object itself creates it.
     if patch_request.patch_type.is_apply() && update.subresource.is_empty() {
         let (code, object) = update.run_or_create(request, || managed_fields.empty_object(), compute).await?;
-        return format.answer(code, &object).await;
+        return format.respond_object(code, &object).await;
     }
-    format.answer(StatusCode::OK, &update.run(compute).await?).await
+    format.respond_object(StatusCode::OK, &update.run(compute).await?).await
 }
 
 /// The patch of a request, with its options.
@@ -209,7 +211,7 @@ impl PatchRequest {
     pub(crate) async fn read(request: &RequestContext, resource: &Resource) -> Result<Self, ApiError> {
         let patch_type = PatchType::from_content_type(request, resource)?;
         let body = request.body().await?;
-        let writing = if patch_type.is_apply() { Writing::Apply } else { Writing::Patch };
+        let writing = if patch_type.is_apply() { WriteVerb::Apply } else { WriteVerb::Patch };
         let options = WriteOptions::read(&request.query, writing)?;
         let patch = Patch::decode(patch_type, &body, options.field_validation != FieldValidation::Ignore);
         Ok(Self { patch_type, patch, options })
@@ -250,7 +252,7 @@ impl PatchRequest {
             Patch::Apply(config) => {
                 let object = managed_fields.apply(live, config, self.options.force)?;
                 // Duplicate keys are reported last, with a message of their own.
-                answer(request, strict_errors, self.options.field_validation).map_err(|_| {
+                report_strict_errors(request, strict_errors, self.options.field_validation).map_err(|_| {
                     let why = strict_errors.join(", ");
                     ApiError::BadRequest(format!("error strict decoding YAML: error converting YAML to JSON: {why}"))
                 })?;
@@ -259,7 +261,7 @@ impl PatchRequest {
         };
         let object = patched.map_err(patch_error)?;
         let mut object = self.decode_patched(request, expected, live, (patch, strict_errors), object)?;
-        expected.default(&mut object);
+        expected.set_defaults(&mut object);
         managed_fields.update(live, &mut object);
         Ok(object)
     }
@@ -299,12 +301,12 @@ impl PatchRequest {
             Patch::Apply(_) => String::new(),
         };
         let decoded = match patch {
-            Patch::Strategic(_) => converted(object.clone(), expected),
-            _ => patched(request, object.clone(), expected).map_err(DecodeError::why),
+            Patch::Strategic(_) => convert_strategic_patch(object.clone(), expected),
+            _ => decode_patched(request, object.clone(), expected).map_err(DecodeError::message),
         };
         let (decoded, field_errors) = decoded.map_err(|why| invalid(patch_or_result(), &why))?;
         let strict_errors: Vec<String> = strict_errors.iter().cloned().chain(field_errors).collect();
-        answer(request, &strict_errors, self.options.field_validation)
+        report_strict_errors(request, &strict_errors, self.options.field_validation)
             .map_err(|why| invalid(patch_or_result(), &why))?;
         Ok(decoded)
     }

@@ -26,7 +26,7 @@ use crate::objects::decode::{ExpectedKind, decode};
 use crate::read::find;
 use crate::represent::from_hub;
 use crate::request::negotiate;
-use crate::request::query::{WriteOptions, Writing};
+use crate::request::query::{WriteOptions, WriteVerb};
 
 /// A request for the scale of one object.
 pub(crate) struct ScaleRequest<'a> {
@@ -57,7 +57,7 @@ impl ScaleRequest<'_> {
     async fn update(&self) -> Result<Response, ApiError> {
         let Self { request, resource, expected, .. } = self;
         let body = request.body().await?;
-        let options = WriteOptions::read(&request.query, Writing::Update)?;
+        let options = WriteOptions::read(&request.query, WriteVerb::Update)?;
         let encoding = negotiate::input(&request.headers, request.endpoint())?;
         let mut sent = decode(request, &body, encoding, expected, options.field_validation)?;
         let update = GuaranteedUpdate::for_request(request, resource, &options);

@@ -21,7 +21,7 @@ use crate::objects::encode::{Shape, encode};
 use crate::read::get;
 use crate::represent::respond;
 use crate::request::negotiate;
-use crate::request::query::{WriteOptions, Writing};
+use crate::request::query::{WriteOptions, WriteVerb};
 
 /// Handles a request for a subresource.
 pub(crate) async fn subresource(
@@ -52,7 +52,7 @@ pub(crate) async fn subresource(
         (SubresourceRole::Action(action), Verb::Create) => {
             let encoding = negotiate::input(&request.headers, request.endpoint())?;
             let body = request.body().await?;
-            let options = WriteOptions::read(&request.query, Writing::Create)?;
+            let options = WriteOptions::read(&request.query, WriteVerb::Create)?;
             let mut object = decode(request, &body, encoding, &expected, options.field_validation)?;
             metadata::ensure_namespace(&mut object, resource, &request.info.namespace)?;
             if object.name().is_empty() {

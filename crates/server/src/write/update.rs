@@ -26,13 +26,13 @@ use crate::objects::decode::{ExpectedKind, decode};
 use crate::objects::model;
 use crate::represent::{ResponseFormat, from_hub, to_hub};
 use crate::request::negotiate;
-use crate::request::query::{WriteOptions, Writing};
+use crate::request::query::{WriteOptions, WriteVerb};
 
 /// Handles an update request.
 pub(crate) async fn update(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let format = ResponseFormat::negotiate(request, resource, false)?;
     let body = request.body().await?;
-    let options = WriteOptions::read(&request.query, Writing::Update)?;
+    let options = WriteOptions::read(&request.query, WriteVerb::Update)?;
     // Upstream checks the options before the media type; for a create, the other way around.
     let encoding = negotiate::input(&request.headers, model(resource).endpoint(request.endpoint()))?;
     let expected = ExpectedKind::of(resource);
@@ -40,7 +40,7 @@ pub(crate) async fn update(request: &RequestContext, resource: &Arc<Resource>) -
     let update = GuaranteedUpdate::for_request(request, resource, &options);
     metadata::ensure_namespace(&mut object, resource, &update.namespace)?;
     metadata::check_name(&object, &update.name, &update.namespace)?;
-    expected.default(&mut object);
+    expected.set_defaults(&mut object);
     metadata::dedup_owner_references(&mut object, &request.recorder, false);
     let managed_fields = ManagedFieldsUpdater::for_request(request, &expected, &options);
     let compute = |live: &Value| {
@@ -50,9 +50,9 @@ pub(crate) async fn update(request: &RequestContext, resource: &Arc<Resource>) -
     };
     if resource.strategy.allow_create_on_update() && request.info.subresource.is_empty() {
         let (code, stored) = update.run_or_create(request, || managed_fields.empty_object(), compute).await?;
-        return format.answer(code, &stored).await;
+        return format.respond_object(code, &stored).await;
     }
-    format.answer(StatusCode::OK, &update.run(compute).await?).await
+    format.respond_object(StatusCode::OK, &update.run(compute).await?).await
 }
 
 /// An update of one object, for a client or for the server itself. The new object is computed again after each conflict
@@ -147,7 +147,7 @@ impl<'a> GuaranteedUpdate<'a> {
     /// # Errors
     /// Returns an error if the object is corrupt.
     pub(crate) fn current(&self) -> Result<Option<Arc<Object>>, ApiError> {
-        self.read()?.map_err(|corrupt| self.writer.cluster.unchangeable(&corrupt))
+        self.read()?.map_err(|corrupt| self.writer.cluster.corrupt_update_error(&corrupt))
     }
 
     pub(crate) fn not_found(&self) -> ApiError {
@@ -225,7 +225,7 @@ impl<'a> GuaranteedUpdate<'a> {
         let old = view.tree(current).await?;
         let other_view = (!resource.is_hub()).then(|| from_hub(resource, old.clone()));
         let old_view = other_view.as_ref().unwrap_or(&old);
-        let mut object = writer.conversions.complete(cluster, resource, || compute(old_view)).await?;
+        let mut object = writer.conversions.run_until_complete(cluster, resource, || compute(old_view)).await?;
         if self.uid_is_precondition {
             self.check_uid(&object, old.uid())?;
         }
@@ -259,7 +259,7 @@ impl<'a> GuaranteedUpdate<'a> {
         let allocated = Allocated::begin(hooks, context, &client, write).await?;
         let result = async {
             validate_and_admit(writer, &rules, &plugins, &attributes, &mut object, Some(&old)).await?;
-            self.store(&view, object, &old, current, &client).await
+            self.encode_for_storage(&view, object, &old, current, &client).await
         }
         .await;
         allocated.finish(&client, matches!(&result, Ok(Some(_))) && !context.dry_run).await;
@@ -323,7 +323,7 @@ impl<'a> GuaranteedUpdate<'a> {
         let key = self.key();
         if super::delete::should_delete_during_update(hub, &object, old) {
             // The object is not stored again, so it is not converted to its storage version.
-            let last = cached_object(&key, current.revision, view.bytes(&object))?;
+            let last = cached_object(&key, current.revision, view.encode(&object))?;
             if context.dry_run {
                 return Ok(Some(last));
             }
@@ -341,11 +341,11 @@ impl<'a> GuaranteedUpdate<'a> {
         if is_fresh && differs_only_in_times(&object, old) {
             let mut with_old_times = object.clone();
             with_old_times.set_at(&MANAGED_FIELDS, old.at(&MANAGED_FIELDS).cloned().unwrap_or_default());
-            if view.store(&with_old_times).await? == current.json {
+            if view.encode_for_storage(&with_old_times).await? == current.json {
                 return Ok(Some(current.clone()));
             }
         }
-        let json = view.store(&object).await?;
+        let json = view.encode_for_storage(&object).await?;
         if is_fresh && json == current.json {
             return Ok(Some(current.clone()));
         }

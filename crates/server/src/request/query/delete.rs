@@ -8,7 +8,7 @@ use pintle_value::{Errors, FieldPath, Value};
 use super::{Query, check_errors, dry_run, options_object};
 
 /// The option that deletes objects that cannot be decoded.
-pub(crate) const UNSAFE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+pub(crate) const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// The conditions that an object must meet to be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl RequestOptions for DeleteOptions {
             object.set("propagationPolicy", propagation.name());
         }
         if self.ignores_read_error {
-            object.set(UNSAFE, true);
+            object.set(IGNORE_READ_ERROR, true);
         }
         object
     }
@@ -85,7 +85,7 @@ impl DeleteOptions {
             propagation: query.get("propagationPolicy"),
             orphan_dependents: query.optional_flag("orphanDependents"),
             preconditions: Some(preconditions).filter(|preconditions| *preconditions != Preconditions::default()),
-            ignores_read_error: query.flag(UNSAFE),
+            ignores_read_error: query.flag(IGNORE_READ_ERROR),
         };
         options.validate(gates)
     }
@@ -106,7 +106,7 @@ impl DeleteOptions {
             propagation: body.at(&["propagationPolicy"]).and_then(Value::as_str),
             orphan_dependents: body.at(&["orphanDependents"]).and_then(Value::as_bool),
             preconditions,
-            ignores_read_error: body.bool_at(&[UNSAFE]),
+            ignores_read_error: body.bool_at(&[IGNORE_READ_ERROR]),
         };
         options.validate(gates)
     }
@@ -155,7 +155,7 @@ impl UnvalidatedOptions<'_> {
             (self.preconditions.is_some(), "preconditions"),
         ];
         for (_, option) in options.into_iter().filter(|(is_set, _)| *is_set) {
-            errors.invalid(&FieldPath::new(UNSAFE), true, format!("cannot be set together with .{option}"));
+            errors.invalid(&FieldPath::new(IGNORE_READ_ERROR), true, format!("cannot be set together with .{option}"));
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::cluster::{check_key, object_key};
 use crate::context::RequestContext;
 use crate::http::Response;
 use crate::represent::{ResponseFormat, done};
-use crate::request::query::UNSAFE;
+use crate::request::query::IGNORE_READ_ERROR;
 use crate::write::commit::{CommitOutcome, commit, compare_revision};
 
 /// The verb that the client must be authorized for, beside `delete`.
@@ -39,7 +39,7 @@ pub(super) async fn delete_corrupt_object(
     }
     tracing::warn!(resource = %resource.group_resource(), %key, "Deleted a corrupt object");
     let details = object! { "name": name.as_str(), "kind": resource.kind.as_str() };
-    Ok(done(request, format, StatusCode::OK, details))
+    Ok(success_with_code(request, format, StatusCode::OK, details))
 }
 
 async fn authorize(request: &RequestContext) -> Result<(), ApiError> {
@@ -56,7 +56,7 @@ async fn authorize(request: &RequestContext) -> Result<(), ApiError> {
 fn not_corrupt_error(resource: &Resource, name: &str) -> ApiError {
     let mut errors = Errors::new();
     errors.invalid(
-        &FieldPath::new(UNSAFE),
+        &FieldPath::new(IGNORE_READ_ERROR),
         true,
         "is exclusively used to delete corrupt object(s), try again by removing this option",
     );
@@ -68,6 +68,6 @@ fn not_corrupt_error(resource: &Resource, name: &str) -> ApiError {
 pub(super) fn collection_not_supported_error() -> ApiError {
     let mut errors = Errors::new();
     let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
-    errors.invalid(&FieldPath::new(UNSAFE), true, why);
+    errors.invalid(&FieldPath::new(IGNORE_READ_ERROR), true, why);
     ApiError::Invalid { kind: GroupVersionKind::new("meta.k8s.io", "v1", "DeleteOptions"), name: "".into(), errors }
 }

@@ -65,7 +65,7 @@ pub(crate) async fn delete(request: &RequestContext, resource: &Arc<Resource>) -
         }
         DeleteOutcome::Terminating(object) => (StatusCode::OK, object),
         DeleteOutcome::DryRunEmpty => {
-            return Ok(format.respond(StatusCode::OK, format.body_of(empty_object(resource))?));
+            return Ok(format.respond(StatusCode::OK, format.encode_tree(empty_object(resource))?));
         }
         DeleteOutcome::Removed(object) if returns_deleted => (StatusCode::OK, object),
         DeleteOutcome::Removed(object) => {
@@ -73,7 +73,7 @@ pub(crate) async fn delete(request: &RequestContext, resource: &Arc<Resource>) -
             return Ok(success(request, &format, status_details(resource, tree.name(), tree.uid())));
         }
     };
-    Ok(format.respond(code, format.body(&format.view.convert_one(&object).await?)?))
+    Ok(format.respond(code, format.encode_object(&format.view.convert_one(&object).await?)?))
 }
 
 /// An object without any fields set. Upstream responds with it if a dry run ended before an update.
@@ -116,7 +116,7 @@ async fn delete_object(update: &GuaranteedUpdate<'_>, options: &DeleteOptions) -
     check_key(&update.name)?;
     update.writer.cluster.catch_up().await?;
     loop {
-        let current = update.read()?.map_err(|corrupt| update.writer.cluster.unreadable(update.resource, &corrupt))?;
+        let current = update.read()?.map_err(|corrupt| update.writer.cluster.corrupt_read_error(update.resource, &corrupt))?;
         let Some(current) = current else { return Err(update.not_found()) };
         if let Some(deleted) = attempt(update, options, &current).await? {
             return Ok(deleted);
@@ -154,7 +154,7 @@ async fn attempt(
             gc_finalizers::set_gc_finalizers_two_phase(&mut object, options);
         }
         two_phase_deletion.mark(&mut object);
-        let terminating = store_terminating(update, &hub, current, view.store(&object).await?).await?;
+        let terminating = store_terminating(update, &hub, current, view.encode_for_storage(&object).await?).await?;
         return Ok(terminating.map(DeleteOutcome::Terminating));
     }
     gc_finalizers::set_gc_finalizers(&hub, &mut object, options);
@@ -166,7 +166,7 @@ async fn attempt(
         return remove(update, &hub, current, &old, &client).await;
     }
     let seconds = grace.mark_terminating(&mut object, context.now);
-    let Some(terminating) = store_terminating(update, &hub, current, view.store(&object).await?).await? else {
+    let Some(terminating) = store_terminating(update, &hub, current, view.encode_for_storage(&object).await?).await? else {
         return Ok(None);
     };
     if has_finalizers || seconds > 0 {

@@ -3,7 +3,7 @@
 use pintle_registry::{ApiError, GroupVersion};
 
 use crate::context::RequestContext;
-use crate::objects::decode::{DecodeError, ExpectedKind, read};
+use crate::objects::decode::{DecodeError, ExpectedKind, decode_strict};
 use crate::request::negotiate;
 use crate::request::query::DeleteOptions;
 
@@ -21,8 +21,8 @@ pub(super) async fn delete_options(request: &RequestContext) -> Result<DeleteOpt
         .ok_or_else(|| ApiError::Internal("the type DeleteOptions is not in the catalog".to_owned()))?;
     let group_version = GroupVersion::new("", "v1");
     let expected = ExpectedKind::of_type(group_version, "DeleteOptions", &schema);
-    let (value, _) = read(&body, encoding, &expected, &check_is_delete_options)
-        .map_err(|error| ApiError::BadRequest(error.why()))?;
+    let (value, _) = decode_strict(&body, encoding, &expected, &check_is_delete_options)
+        .map_err(|error| ApiError::BadRequest(error.message()))?;
     DeleteOptions::from_body(&value, request.cluster.gates())
 }
 
@@ -54,5 +54,5 @@ fn check_is_delete_options(version: &GroupVersion, kind: &str) -> Result<(), Dec
             "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
         )
     };
-    Err(DecodeError::Unfit { kind: kind.to_owned(), version: version.version.clone(), why })
+    Err(DecodeError::Undecodable { kind: kind.to_owned(), version: version.version.clone(), why })
 }
