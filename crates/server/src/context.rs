@@ -92,7 +92,8 @@ impl RequestContext {
         let read = async {
             let mut bytes = BytesMut::new();
             while let Some(frame) = body.frame().await {
-                let frame = frame.map_err(|error| ApiError::BadRequest(format!("the body cannot be read: {error}")))?;
+                let frame =
+                    frame.map_err(|error| ApiError::BadRequest(format!("failed to read the request body: {error}")))?;
                 if let Ok(data) = frame.into_data() {
                     if bytes.len() + data.len() > MAX_BODY_BYTES {
                         return Err(too_large());
@@ -104,7 +105,7 @@ impl RequestContext {
         };
         match tokio::time::timeout(BODY_TIMEOUT, read).await {
             Ok(result) => result,
-            Err(_) => Err(ApiError::Timeout { message: "the body did not come in time".to_owned(), retry_after: 1 }),
+            Err(_) => Err(ApiError::Timeout { message: "timeout reading the request body".to_owned(), retry_after: 1 }),
         }
     }
 

@@ -199,7 +199,7 @@ impl Cluster {
         let prefix = resource.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
         self.cache
             .watch_cache(prefix)
-            .ok_or_else(|| ApiError::Internal(format!("no watch cache of {}", resource.plural)))
+            .ok_or_else(|| ApiError::Internal(format!("no watch cache for {}", resource.plural)))
     }
 
     /// Returns the storage version (hub) of a resource.
@@ -257,7 +257,7 @@ pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
         pintle_store::Error::Closed => ApiError::Unavailable("the server is shutting down".to_owned()),
         error => {
             tracing::error!(%error, "Storage operation failed");
-            ApiError::Internal("the store cannot be used".to_owned())
+            ApiError::Internal("the storage operation failed".to_owned())
         }
     }
 }

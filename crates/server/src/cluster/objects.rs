@@ -33,7 +33,8 @@ pub(crate) fn check_key(name: &str) -> Result<(), ApiError> {
 /// Returns an error if the stored bytes are not JSON.
 pub(crate) fn tree(object: &pintle_cache::Object) -> Result<Value, ApiError> {
     let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::default());
-    let decoded = decoded.map_err(|error| ApiError::Internal(format!("the stored object cannot be read: {error}")))?;
+    let decoded =
+        decoded.map_err(|error| ApiError::Internal(format!("failed to decode the stored object: {error}")))?;
     let mut value = decoded.value;
     value.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
     Ok(value)

@@ -33,7 +33,7 @@ pub(super) async fn convert_shared(view: &VersionView, objects: &[Arc<Object>]) 
                 let closed = |_| ApiError::Unavailable("the server is shutting down".to_owned());
                 let result = result.wait_for(Option::is_some).await.map_err(closed)?.clone();
                 let object = result.transpose()?.and_then(|objects| objects.get(index).cloned());
-                object.ok_or_else(|| ApiError::Internal("an object was not converted".to_owned()))?
+                object.ok_or_else(|| ApiError::Internal("the conversion returned no object".to_owned()))?
             }
         });
     }

@@ -161,7 +161,7 @@ impl VersionView {
             return Ok(object.clone());
         }
         let converted = self.convert(std::slice::from_ref(object)).await?;
-        converted.into_iter().next().ok_or_else(|| ApiError::Internal("the object is gone".to_owned()))
+        converted.into_iter().next().ok_or_else(|| ApiError::Internal("the conversion returned no object".to_owned()))
     }
 
     /// Converts the objects of events to this version.
@@ -265,5 +265,5 @@ fn stored_tree(versions: &dyn MultiVersion, object: &Object) -> Result<Value, Ap
 }
 
 fn corrupt_error(why: &str) -> ApiError {
-    ApiError::Internal(format!("the stored object cannot be read: {why}"))
+    ApiError::Internal(format!("failed to decode the stored object: {why}"))
 }

@@ -94,7 +94,7 @@ impl Buf for Chunk {
 mod tests {
     use super::*;
 
-    fn of(parts: &[&'static str]) -> Chunk {
+    fn chunk_of(parts: &[&'static str]) -> Chunk {
         Chunk::of(parts.iter().map(|part| Bytes::from_static(part.as_bytes())).collect())
     }
 
@@ -103,7 +103,7 @@ mod tests {
         for parts in [&[][..], &["abc"], &["ab", "c"], &["", "a", "", "bcdef", "g", ""], &["a", "b", "c", "d"]] {
             let whole = parts.concat();
             for step in 1..=whole.len().max(1) {
-                let (mut data, mut text) = (of(parts), String::new());
+                let (mut data, mut text) = (chunk_of(parts), String::new());
                 while data.has_remaining() {
                     assert_eq!(data.remaining(), whole.len() - text.len(), "{parts:?} by {step}");
                     let mut slices = [IoSlice::new(&[]); 3];

@@ -75,7 +75,7 @@ impl ItemEncoder {
         object: &Arc<Object>,
         out: &mut Vec<u8>,
     ) -> Result<(), ApiError> {
-        let unreadable = || ApiError::Internal("the stored object cannot be read".to_owned());
+        let unreadable = || ApiError::Internal("failed to decode the stored object".to_owned());
         match self {
             ItemEncoder::StoredJson => match model(&format.resource).item_offset(object) {
                 Some(offset) => {

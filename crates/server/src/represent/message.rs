@@ -46,7 +46,7 @@ fn append_message(
         tape.shrink_to(MAX_RETAINED_BYTES);
         Some(())
     });
-    result.ok_or_else(|| ApiError::Internal("the stored object cannot be read".to_owned()))
+    result.ok_or_else(|| ApiError::Internal("failed to decode the stored object".to_owned()))
 }
 
 impl ResponseFormat {
