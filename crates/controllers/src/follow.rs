@@ -57,7 +57,7 @@ pub(crate) struct Following {
 impl Following {
     pub(crate) fn new(client: &Arc<dyn ClusterClient>) -> Self {
         let registry = client.registry();
-        let expiring = registry.resources().filter(|resource| resource.strategy.expires());
+        let expiring = registry.resources().filter(|resource| resource.strategy.has_ttl());
         let left_out = expiring.filter_map(|resource| Some(resource.collection()?.prefix.clone())).collect();
         let mut following = Self {
             event_stream: client.event_stream(),

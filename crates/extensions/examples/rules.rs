@@ -41,7 +41,7 @@ const RULES: [(&str, &str); 20] = [
 struct Source(Value);
 
 impl DefinitionSource for Source {
-    fn mark(&self) -> &str {
+    fn fingerprint(&self) -> &str {
         ""
     }
 

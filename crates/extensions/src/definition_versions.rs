@@ -61,11 +61,11 @@ impl DefinitionVersions {
 }
 
 impl MultiVersion for DefinitionVersions {
-    fn stored(&self) -> &str {
+    fn storage_version(&self) -> &str {
         &self.stored
     }
 
-    fn has(&self, version: &str) -> bool {
+    fn contains(&self, version: &str) -> bool {
         self.version(version).is_some()
     }
 
@@ -86,11 +86,11 @@ impl MultiVersion for DefinitionVersions {
         }
     }
 
-    fn since(&self) -> u64 {
+    fn definition_revision(&self) -> u64 {
         self.since
     }
 
-    fn read(&self, object: &mut Value) {
+    fn prune_and_default_stored(&self, object: &mut Value) {
         let Some(DefinitionVersion { schema, .. }) = self.version(object.api_version()) else { return };
         schema.repair(object);
         if object.generation() == 0 {
@@ -100,7 +100,7 @@ impl MultiVersion for DefinitionVersions {
         schema.default(object);
     }
 
-    fn conform(&self, object: &mut Value) -> Result<(), String> {
+    fn prune_converted(&self, object: &mut Value) -> Result<(), String> {
         let Some(DefinitionVersion { schema, .. }) = self.version(object.api_version()) else { return Ok(()) };
         schema.conform(object).map(drop).map_err(|error| error.to_string())
     }
@@ -118,5 +118,9 @@ fn conversion(definition: &Value) -> Conversion {
     }
     let Some(webhook) = WebhookClientConfig::parse(&spec["webhook"]["clientConfig"]) else { return Conversion::None };
     let reviews = spec.items_at(&["webhook", "conversionReviewVersions"]).iter().filter_map(Value::as_str);
-    Conversion::Webhook { webhook, reviews: reviews.map(Str::from).collect(), definition: definition.name().into() }
+    Conversion::Webhook {
+        webhook,
+        review_versions: reviews.map(Str::from).collect(),
+        definition: definition.name().into(),
+    }
 }

@@ -23,7 +23,7 @@ pub(crate) fn schema(source: &Arc<dyn DefinitionSource>, version: &str) -> Arc<L
         if let Some(error) = failed {
             // Definitions are validated before they are stored. If parsing fails nevertheless, all fields of its
             // objects are preserved.
-            tracing::error!(%error, definition = source.mark(), %version, "Failed to parse schema of CustomResourceDefinition");
+            tracing::error!(%error, definition = source.fingerprint(), %version, "Failed to parse schema of CustomResourceDefinition");
         }
         let anything = object! { "type": "object", "x-kubernetes-preserve-unknown-fields": true };
         StructuralSchema::parse(&anything).unwrap_or_default()

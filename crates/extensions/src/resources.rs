@@ -129,7 +129,7 @@ fn subresources(version: &Value, kind: &GroupVersionKind) -> Vec<Subresource> {
         });
     }
     if let Some(scale) = version.at(&["subresources", "scale"]) {
-        let paths = ScalePaths::of_custom(
+        let paths = ScalePaths::from_definition(
             scale.str_at(&["specReplicasPath"]),
             scale.str_at(&["statusReplicasPath"]),
             Some(scale.str_at(&["labelSelectorPath"])),
@@ -145,7 +145,7 @@ fn reset_field_filters(status: bool) -> Vec<(Str, pintle_registry::Filter)> {
     if !status {
         return Vec::new();
     }
-    let filters = [("", ResetFields::These(&["status"])), ("status", ResetFields::These(&["metadata", "spec"]))];
+    let filters = [("", ResetFields::Paths(&["status"])), ("status", ResetFields::Paths(&["metadata", "spec"]))];
     filters.into_iter().filter_map(|(name, fields)| Some((name.into(), fields.filter()?))).collect()
 }
 

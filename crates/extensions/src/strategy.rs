@@ -119,7 +119,7 @@ impl Strategy for CustomResourceStrategy {
         false
     }
 
-    fn selected_values(&self, object: &Value) -> Vec<Str> {
+    fn selectable_field_values(&self, object: &Value) -> Vec<Str> {
         self.selectable_fields.values(object)
     }
 
@@ -127,11 +127,11 @@ impl Strategy for CustomResourceStrategy {
         self.selectable_fields.sources()
     }
 
-    fn is_selected_by_namespace(&self) -> bool {
+    fn is_selectable_by_namespace(&self) -> bool {
         self.selectable_fields.namespaced
     }
 
-    fn field_not_supported(&self, field: &str) -> String {
+    fn unsupported_field_message(&self, field: &str) -> String {
         format!("field label not supported: {field}")
     }
 

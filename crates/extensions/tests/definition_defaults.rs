@@ -21,7 +21,7 @@ fn strategy() -> Arc<dyn Strategy> {
 }
 
 fn context() -> StrategyContext {
-    StrategyContext::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
+    StrategyContext::for_user("u", Time { seconds: 1_700_000_000, nanos: 0 })
 }
 
 /// Creates a definition with this schema.

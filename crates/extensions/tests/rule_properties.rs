@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use served::definition;
 
 fn context() -> StrategyContext {
-    StrategyContext::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
+    StrategyContext::for_user("u", Time { seconds: 1_700_000_000, nanos: 0 })
 }
 
 fn definitions() -> Arc<dyn Strategy> {

@@ -27,7 +27,7 @@ fn in_field(value: Value) -> Value {
 }
 
 fn context() -> StrategyContext {
-    StrategyContext::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
+    StrategyContext::for_user("u", Time { seconds: 1_700_000_000, nanos: 0 })
 }
 
 fn widget(mut object: Value) -> Value {

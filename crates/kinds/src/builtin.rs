@@ -53,7 +53,7 @@ fn build_resource(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
         scope: if facts.namespaced { Scope::Namespaced } else { Scope::Cluster },
         verbs: verbs(&facts.verbs),
         schema: schema.into(),
-        selectable: SelectableField::named(strategy.selectable_field_names().iter().copied()),
+        selectable: SelectableField::from_names(strategy.selectable_field_names().iter().copied()),
         definition: None,
         terminating: false,
         built_in: true,
@@ -90,13 +90,13 @@ fn backing(facts: &ResourceFacts) -> Option<Backing> {
             hub_plural: facts.plural.into(),
             returns_deleted: storage.returns_deleted,
         }))),
-        BackingFacts::Computed(name) => Computed::named(name).map(Backing::Computed),
-        BackingFacts::Action(name) => Action::named(name).map(Backing::Action),
+        BackingFacts::Computed(name) => Computed::from_name(name).map(Backing::Computed),
+        BackingFacts::Action(name) => Action::from_name(name).map(Backing::Action),
     }
 }
 
 fn role(facts: &SubresourceFacts) -> SubresourceRole {
-    match (facts.action.and_then(Action::named), &facts.scale) {
+    match (facts.action.and_then(Action::from_name), &facts.scale) {
         (Some(action), _) => SubresourceRole::Action(action),
         (None, Some(scale)) => SubresourceRole::Scale(scale_paths(scale)),
         (None, None) => SubresourceRole::Object,

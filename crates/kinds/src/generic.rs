@@ -94,8 +94,8 @@ pub(crate) const SPEC_AND_METADATA_PATHS: &[&[&str]] = &[
 /// The reset fields of these kinds: writes of the status own no metadata.
 pub(crate) fn reset_fields_with_metadata(subresource: &str) -> ResetFields {
     match subresource {
-        "status" => ResetFields::These(&["metadata", "spec"]),
-        _ => ResetFields::These(&["status"]),
+        "status" => ResetFields::Paths(&["metadata", "spec"]),
+        _ => ResetFields::Paths(&["status"]),
     }
 }
 

@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use pintle_kinds::resources;
-use pintle_registry::ResetFields::{self, None, These};
+use pintle_registry::ResetFields::{self, None, Paths};
 use pintle_registry::{Resource, SubresourceRole};
 
-const SPEC: ResetFields = These(&["spec"]);
-const STATUS: ResetFields = These(&["status"]);
-const METADATA_AND_SPEC: ResetFields = These(&["metadata", "spec"]);
+const SPEC: ResetFields = Paths(&["spec"]);
+const STATUS: ResetFields = Paths(&["status"]);
+const METADATA_AND_SPEC: ResetFields = Paths(&["metadata", "spec"]);
 
 /// A kind, and its reset fields by subresource; the empty name stands for the object itself.
 type ExpectedResetFields = (&'static str, &'static [(&'static str, ResetFields)]);
@@ -26,7 +26,7 @@ const EXPECTED: &[ExpectedResetFields] = &[
     ("apiextensions.k8s.io/v1/customresourcedefinitions", MOST),
     ("apiregistration.k8s.io/v1/apiservices", WITH_METADATA),
     ("apps/v1/daemonsets", MOST),
-    ("apps/v1/deployments", &[("", STATUS), ("status", These(&["metadata.labels", "spec"]))]),
+    ("apps/v1/deployments", &[("", STATUS), ("status", Paths(&["metadata.labels", "spec"]))]),
     ("apps/v1/replicasets", MOST),
     ("apps/v1/statefulsets", MOST),
     ("autoscaling/v1/horizontalpodautoscalers", MOST),
@@ -36,9 +36,9 @@ const EXPECTED: &[ExpectedResetFields] = &[
     (
         "certificates.k8s.io/v1/certificatesigningrequests",
         &[
-            ("", These(&["spec", "status"])),
-            ("approval", These(&["spec", "status.certificate"])),
-            ("status", These(&["spec", "status.conditions"])),
+            ("", Paths(&["spec", "status"])),
+            ("approval", Paths(&["spec", "status.certificate"])),
+            ("status", Paths(&["spec", "status.conditions"])),
         ],
     ),
     ("flowcontrol.apiserver.k8s.io/v1/flowschemas", WITH_METADATA),
@@ -58,7 +58,7 @@ const EXPECTED: &[ExpectedResetFields] = &[
             ("", STATUS),
             ("ephemeralcontainers", None),
             ("resize", None),
-            ("status", These(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"])),
+            ("status", Paths(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"])),
         ],
     ),
     ("v1/replicationcontrollers", MOST),

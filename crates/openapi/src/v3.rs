@@ -64,7 +64,7 @@ pub fn v3_cache_key(registry: &Registry, path: &str) -> Option<String> {
     }
     let key_of = |resource: &Arc<Resource>| {
         let Resource { plural, kind, list_kind, .. } = &**resource;
-        let definition = resource.definition.as_ref().map_or("", |definition| definition.mark());
+        let definition = resource.definition.as_ref().map_or("", |definition| definition.fingerprint());
         format!("{plural} {kind} {list_kind} {definition}\n")
     };
     let keys: String = registry.resources_of(&version).map(key_of).collect();

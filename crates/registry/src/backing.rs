@@ -40,7 +40,7 @@ pub enum Computed {
 impl Computed {
     /// The source with this name in the catalog's facts.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         (name == "component-statuses").then_some(Self::ComponentStatuses)
     }
 }
@@ -57,7 +57,7 @@ pub enum Action {
 impl Action {
     /// The action with this name in the catalog's facts.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "bind" => Action::Bind,
             "self-subject-review" => Action::Review(Review::SelfSubject),

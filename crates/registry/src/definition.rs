@@ -6,7 +6,7 @@ use pintle_value::Value;
 /// so they are read on demand instead of being retained.
 pub trait DefinitionSource: Send + Sync {
     /// A string that identifies this definition in its current state. It changes whenever the definition changes.
-    fn mark(&self) -> &str;
+    fn fingerprint(&self) -> &str;
 
     /// The schema of a version as the definition has it (`openAPIV3Schema`), `None` if there is none.
     fn schema(&self, version: &str) -> Option<Value>;

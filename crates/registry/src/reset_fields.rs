@@ -10,7 +10,7 @@ pub enum ResetFields {
     /// No fields.
     None,
     /// The fields at these dotted paths, with everything below them.
-    These(&'static [&'static str]),
+    Paths(&'static [&'static str]),
 }
 
 impl ResetFields {
@@ -19,7 +19,7 @@ impl ResetFields {
     pub fn filter(self) -> Option<Filter> {
         match self {
             Self::None => None,
-            Self::These(paths) => {
+            Self::Paths(paths) => {
                 let path = |text: &&str| text.split('.').map(PathElement::field).collect::<Vec<_>>();
                 Some(Filter::Exclude(paths.iter().map(path).collect::<FieldSet>()))
             }

@@ -215,14 +215,14 @@ impl fmt::Debug for Resource {
 pub struct SelectableField {
     /// The name in field selectors.
     pub name: Str,
-    /// The index of the value in [`Strategy::selected_values`] of a stored object. Versions that serve the same
+    /// The index of the value in [`Strategy::selectable_field_values`] of a stored object. Versions that serve the same
     /// objects may have other names for an index, or none.
     pub index: usize,
 }
 
 impl SelectableField {
     /// The fields with these names, in the order of their indexes.
-    pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<Self> {
+    pub fn from_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<Self> {
         names.into_iter().enumerate().map(|(index, name)| Self { name: name.into(), index }).collect()
     }
 }

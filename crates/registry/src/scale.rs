@@ -31,7 +31,7 @@ pub enum ScaleSelector {
 impl ScalePaths {
     /// Parses the paths in the `subresources.scale` of a definition (`.spec.replicas`).
     #[must_use]
-    pub fn of_custom(replicas: &str, status_replicas: &str, label_selector: Option<&str>) -> Self {
+    pub fn from_definition(replicas: &str, status_replicas: &str, label_selector: Option<&str>) -> Self {
         let selector = label_selector.filter(|path| !path.is_empty());
         Self {
             replicas: field_path(replicas),

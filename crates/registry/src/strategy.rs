@@ -37,7 +37,7 @@ pub struct StrategyContext {
 impl StrategyContext {
     /// The context of a request by a user with this name and without groups.
     #[must_use]
-    pub fn of(user: impl Into<Str>, now: Time) -> Self {
+    pub fn for_user(user: impl Into<Str>, now: Time) -> Self {
         let (uid, groups, extra, gates) = Default::default();
         Self { now, user: user.into(), uid, groups, extra, dry_run: false, gates }
     }
@@ -142,8 +142,8 @@ pub trait Strategy: Send + Sync {
     /// itself. Only called for kinds with a status subresource.
     fn reset_fields(&self, subresource: &str) -> ResetFields {
         match subresource {
-            "status" => ResetFields::These(&["spec"]),
-            _ => ResetFields::These(&["status"]),
+            "status" => ResetFields::Paths(&["spec"]),
+            _ => ResetFields::Paths(&["status"]),
         }
     }
 
@@ -160,7 +160,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// The values of the selectable fields of a stored object, in the order of [`crate::SelectableField::index`].
-    fn selected_values(&self, object: &Value) -> Vec<Str> {
+    fn selectable_field_values(&self, object: &Value) -> Vec<Str> {
         let mut values = self.selectable_fields(object);
         let value = |name: &&str| {
             let field = values.iter_mut().find(|(field, _)| field == name);
@@ -170,12 +170,12 @@ pub trait Strategy: Send + Sync {
     }
 
     /// True if objects can be selected by `metadata.namespace`. All kinds can be selected by `metadata.name`.
-    fn is_selected_by_namespace(&self) -> bool {
+    fn is_selectable_by_namespace(&self) -> bool {
         true
     }
 
     /// The error message for an unsupported field selector.
-    fn field_not_supported(&self, field: &str) -> String {
+    fn unsupported_field_message(&self, field: &str) -> String {
         if self.selectable_field_names().is_empty() {
             let field = pintle_value::field::quote(field);
             return format!("{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"");
@@ -183,7 +183,7 @@ pub trait Strategy: Send + Sync {
         format!("field label not supported: {field}")
     }
 
-    /// The paths of the fields that [`Strategy::selected_values`] reads. An object with only these fields suffices for
+    /// The paths of the fields that [`Strategy::selectable_field_values`] reads. An object with only these fields suffices for
     /// it.
     fn selectable_field_sources(&self) -> Vec<&str> {
         self.selectable_field_names().to_vec()
@@ -210,7 +210,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// True for kinds whose objects expire some time after their last write (upstream: `TTLFunc`).
-    fn expires(&self) -> bool {
+    fn has_ttl(&self) -> bool {
         false
     }
 
@@ -226,8 +226,8 @@ pub trait Strategy: Send + Sync {
     }
 
     /// What happens to dependents if a delete has no propagation policy (upstream: `DefaultGarbageCollectionPolicy`).
-    fn dependents(&self) -> GarbageCollectionPolicy {
-        GarbageCollectionPolicy::Deleted
+    fn default_garbage_collection_policy(&self) -> GarbageCollectionPolicy {
+        GarbageCollectionPolicy::DeleteDependents
     }
 
     /// The warning for a delete without a propagation policy.
@@ -273,11 +273,11 @@ pub trait SubresourceStrategy: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GarbageCollectionPolicy {
     /// The garbage collector deletes them.
-    Deleted,
+    DeleteDependents,
     /// The garbage collector orphans them. Only for kinds that are older than garbage collection.
-    Orphaned,
+    OrphanDependents,
     /// The kind has no dependents. The propagation policy of a delete is ignored.
-    None,
+    Unsupported,
 }
 
 /// Two-phase deletion (upstream: kinds whose storage implements `Delete` itself, such as Namespace and
@@ -285,10 +285,10 @@ pub enum GarbageCollectionPolicy {
 /// new generation. Later deletes take the usual path.
 pub trait TwoPhaseDeletion: Send + Sync {
     /// Sets the kind's own fields of a terminating object. The caller has set `deletionTimestamp`.
-    fn mark(&self, object: &mut Value);
+    fn mark_terminating(&self, object: &mut Value);
 
     /// True if the first delete sets the finalizers of the propagation policy.
-    fn decides_propagation(&self) -> bool {
+    fn sets_propagation_finalizers(&self) -> bool {
         false
     }
 

@@ -58,14 +58,14 @@ pub struct Column {
 
 impl Column {
     /// The name of the object.
-    pub const NAME: Column = Column::of("Name", "string", "name", "=meta/v1.ObjectMeta.name");
+    pub const NAME: Column = Column::new("Name", "string", "name", "=meta/v1.ObjectMeta.name");
 
     /// The age of the object.
     pub const AGE: Column = Column::string("Age", "=meta/v1.ObjectMeta.creationTimestamp");
 
     /// A column with this type and format, which is always shown.
     #[must_use]
-    pub const fn of(name: &'static str, kind: &'static str, format: &'static str, description: &'static str) -> Self {
+    pub const fn new(name: &'static str, kind: &'static str, format: &'static str, description: &'static str) -> Self {
         let (name, kind) = (Cow::Borrowed(name), Cow::Borrowed(kind));
         Self { name, kind, format: Cow::Borrowed(format), description: Cow::Borrowed(description), priority: 0 }
     }
@@ -73,19 +73,19 @@ impl Column {
     /// A column of strings.
     #[must_use]
     pub const fn string(name: &'static str, description: &'static str) -> Self {
-        Column::of(name, "string", "", description)
+        Column::new(name, "string", "", description)
     }
 
     /// A column of integers.
     #[must_use]
     pub const fn integer(name: &'static str, description: &'static str) -> Self {
-        Column::of(name, "integer", "", description)
+        Column::new(name, "integer", "", description)
     }
 
     /// A column of booleans.
     #[must_use]
     pub const fn boolean(name: &'static str, description: &'static str) -> Self {
-        Column::of(name, "boolean", "", description)
+        Column::new(name, "boolean", "", description)
     }
 
     /// The same column, shown only by `-o wide`.

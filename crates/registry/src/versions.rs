@@ -10,10 +10,10 @@ use crate::WebhookClientConfig;
 /// The versions of a definition. Their names have the form of `apiVersion` (`example.com/v1`).
 pub trait MultiVersion: Send + Sync {
     /// The current storage version.
-    fn stored(&self) -> &str;
+    fn storage_version(&self) -> &str;
 
     /// True if the definition has this version, served or not.
-    fn has(&self, version: &str) -> bool;
+    fn contains(&self, version: &str) -> bool;
 
     /// The conversion strategy.
     fn conversion(&self) -> &Conversion;
@@ -26,16 +26,16 @@ pub trait MultiVersion: Send + Sync {
 
     /// The revision of the definition. Objects that were stored later are pruned and defaulted by its schemas; older
     /// ones may not be.
-    fn since(&self) -> u64;
+    fn definition_revision(&self) -> u64;
 
     /// Prunes and defaults a stored object by the schema of the version that it is stored at.
-    fn read(&self, object: &mut Value);
+    fn prune_and_default_stored(&self, object: &mut Value);
 
     /// Prunes a converted object by the schema of its version (upstream: `schemaCoercingConverter`).
     ///
     /// # Errors
     /// Returns upstream's error message if the object cannot be decoded as its kind.
-    fn conform(&self, object: &mut Value) -> Result<(), String>;
+    fn prune_converted(&self, object: &mut Value) -> Result<(), String>;
 }
 
 /// The conversion strategy of a definition (`apiextensions/v1.CustomResourceConversion`).
@@ -48,7 +48,7 @@ pub enum Conversion {
         /// How to connect to the webhook.
         webhook: WebhookClientConfig,
         /// The versions of `ConversionReview` that the webhook supports, in the order of preference.
-        reviews: Vec<Str>,
+        review_versions: Vec<Str>,
         /// The name of the definition.
         definition: Str,
     },

@@ -134,7 +134,7 @@ impl Kind {
         let (accepted, established) =
             (is_condition_true(definition, "NamesAccepted"), is_condition_true(definition, "Established"));
         let made_of = object! {
-            "mark": source.mark(),
+            "mark": source.fingerprint(),
             "names": names["status"].clone(),
             "terminating": is_condition_true(definition, "Terminating"),
             "accepted": accepted || established,

@@ -43,7 +43,7 @@ pub(crate) fn kind(definition: &Value) -> Option<Arc<Resource>> {
 struct Source(Option<Value>);
 
 impl DefinitionSource for Source {
-    fn mark(&self) -> &str {
+    fn fingerprint(&self) -> &str {
         ""
     }
 

@@ -106,7 +106,7 @@ impl Strategy for CustomResourceDefinitionStrategy {
 }
 
 impl TwoPhaseDeletion for CustomResourceDefinitionStrategy {
-    fn mark(&self, object: &mut Value) {
+    fn mark_terminating(&self, object: &mut Value) {
         let finalizers = object.items_at(&["metadata", "finalizers"]);
         if finalizers.iter().all(|finalizer| finalizer.as_str() != Some(CLEANUP_FINALIZER)) {
             let all = finalizers.iter().cloned().chain([CLEANUP_FINALIZER.into()]);

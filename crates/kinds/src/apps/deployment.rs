@@ -86,8 +86,8 @@ impl Strategy for DeploymentStrategy {
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {
         match subresource {
-            "status" => ResetFields::These(&["metadata.labels", "spec"]),
-            _ => ResetFields::These(&["status"]),
+            "status" => ResetFields::Paths(&["metadata.labels", "spec"]),
+            _ => ResetFields::Paths(&["status"]),
         }
     }
 

@@ -92,7 +92,7 @@ impl Strategy for JobStrategy {
         &["status.successful"]
     }
 
-    fn field_not_supported(&self, field: &str) -> String {
+    fn unsupported_field_message(&self, field: &str) -> String {
         format!("field label {} not supported for batchv1.Job", pintle_value::field::quote(field))
     }
 
@@ -105,8 +105,8 @@ impl Strategy for JobStrategy {
         vec![("status.successful", Str::from(succeeded.to_string()))]
     }
 
-    fn dependents(&self) -> GarbageCollectionPolicy {
-        GarbageCollectionPolicy::Orphaned
+    fn default_garbage_collection_policy(&self) -> GarbageCollectionPolicy {
+        GarbageCollectionPolicy::OrphanDependents
     }
 
     fn default_propagation_warning(&self) -> Option<&'static str> {

@@ -97,9 +97,9 @@ impl Strategy for CertificateSigningRequestStrategy {
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {
         match subresource {
-            "status" => ResetFields::These(&["spec", "status.conditions"]),
-            "approval" => ResetFields::These(&["spec", "status.certificate"]),
-            _ => ResetFields::These(&["spec", "status"]),
+            "status" => ResetFields::Paths(&["spec", "status.conditions"]),
+            "approval" => ResetFields::Paths(&["spec", "status.certificate"]),
+            _ => ResetFields::Paths(&["spec", "status"]),
         }
     }
 
@@ -115,7 +115,7 @@ impl Strategy for CertificateSigningRequestStrategy {
         &["spec.signerName"]
     }
 
-    fn is_selected_by_namespace(&self) -> bool {
+    fn is_selectable_by_namespace(&self) -> bool {
         false
     }
 

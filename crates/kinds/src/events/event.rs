@@ -113,12 +113,12 @@ impl Strategy for EventStrategy {
         self.group == EventGroup::Events
     }
 
-    fn expires(&self) -> bool {
+    fn has_ttl(&self) -> bool {
         true
     }
 
-    fn dependents(&self) -> GarbageCollectionPolicy {
-        GarbageCollectionPolicy::None
+    fn default_garbage_collection_policy(&self) -> GarbageCollectionPolicy {
+        GarbageCollectionPolicy::Unsupported
     }
 
     fn allow_create_on_update(&self) -> bool {

@@ -125,11 +125,11 @@ impl Strategy for ResourceSliceStrategy {
         &["spec.nodeName", "spec.driver"]
     }
 
-    fn is_selected_by_namespace(&self) -> bool {
+    fn is_selectable_by_namespace(&self) -> bool {
         false
     }
 
-    fn field_not_supported(&self, field: &str) -> String {
+    fn unsupported_field_message(&self, field: &str) -> String {
         format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
     }
 

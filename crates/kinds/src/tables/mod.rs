@@ -69,7 +69,7 @@ use row;
 
 /// The table of kinds without their own columns (upstream: `rest.NewDefaultTableConvertor`).
 const NAME_AND_CREATION: StaticTable = StaticTable {
-    columns: &[Column::NAME, Column::of("Created At", "date", "", "=meta/v1.ObjectMeta.creationTimestamp")],
+    columns: &[Column::NAME, Column::new("Created At", "date", "", "=meta/v1.ObjectMeta.creationTimestamp")],
     cells: |o, _| {
         // Without a creation time, Go prints its zero time.
         let created = o.time_at(&["metadata", "creationTimestamp"]).unwrap_or(Time::ZERO);

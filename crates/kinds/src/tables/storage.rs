@@ -46,7 +46,7 @@ const VOLUME_ATTACHMENTS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         // Upstream gives this column the format `name` too.
-        Column::of("Attacher", "string", "name", "=storage/v1.VolumeAttachmentSpec.attacher"),
+        Column::new("Attacher", "string", "name", "=storage/v1.VolumeAttachmentSpec.attacher"),
         Column::string("PV", "=storage/v1.VolumeAttachmentSource.persistentVolumeName"),
         Column::string("Node", "=storage/v1.VolumeAttachmentSpec.nodeName"),
         Column::boolean("Attached", "=storage/v1.VolumeAttachmentStatus.attached"),

@@ -22,7 +22,7 @@ fn json(text: &str) -> Value {
 }
 
 fn context() -> StrategyContext {
-    StrategyContext::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
+    StrategyContext::for_user("u", Time { seconds: 1_700_000_000, nanos: 0 })
 }
 
 fn definitions() -> Arc<Resource> {

@@ -74,7 +74,7 @@ fn verbs(names: &[&str]) -> Verbs {
 struct StaticDefinition(Value);
 
 impl DefinitionSource for StaticDefinition {
-    fn mark(&self) -> &str {
+    fn fingerprint(&self) -> &str {
         "a definition"
     }
 

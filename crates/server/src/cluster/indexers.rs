@@ -69,10 +69,10 @@ impl Indexer for Indexers {
             None => SelectableValues::default(),
             Some(field_indexer) => {
                 let read = field_indexer.sources.read(json).ok_or_else(|| self.decode_error(prefix, json))?;
-                let values = field_indexer.strategy.selected_values(&read);
+                let values = field_indexer.strategy.selectable_field_values(&read);
                 debug_assert_eq!(
                     Some(&values),
-                    decode_object(json).map(|object| field_indexer.strategy.selected_values(&object)).as_ref()
+                    decode_object(json).map(|object| field_indexer.strategy.selectable_field_values(&object)).as_ref()
                 );
                 values.into_iter().collect()
             }

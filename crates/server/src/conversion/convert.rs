@@ -29,7 +29,7 @@ async fn convert_all(
     mut objects: Vec<Value>,
     desired: &str,
 ) -> Result<Vec<Value>, ApiError> {
-    if !versions.has(desired) {
+    if !versions.contains(desired) {
         return Err(invalid("to", desired));
     }
     let mut indexes = Vec::new();
@@ -38,7 +38,7 @@ async fn convert_all(
         if from == desired {
             continue;
         }
-        if GroupVersion::parse(from).is_none() || !versions.has(from) {
+        if GroupVersion::parse(from).is_none() || !versions.contains(from) {
             return Err(invalid("from", from));
         }
         // An object with only a kind and apiVersion needs no webhook.
@@ -48,7 +48,7 @@ async fn convert_all(
             indexes.push(i);
         }
     }
-    if let Conversion::Webhook { webhook, reviews, definition } = versions.conversion()
+    if let Conversion::Webhook { webhook, review_versions: reviews, definition } = versions.conversion()
         && !indexes.is_empty()
     {
         let call = WebhookCall { cluster, webhook, reviews, definition, desired };

@@ -45,7 +45,10 @@ impl MemoizedConversions {
         if let Some((_, result)) = state.results.iter().find(|(request, _)| *request == missing) {
             return Some(result.clone());
         }
-        if *versions.conversion() == Conversion::None && versions.has(version) && versions.has(object.api_version()) {
+        if *versions.conversion() == Conversion::None
+            && versions.contains(version)
+            && versions.contains(object.api_version())
+        {
             let mut converted = missing.object;
             converted.set("apiVersion", version);
             return Some(Ok(converted));

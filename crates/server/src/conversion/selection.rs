@@ -174,10 +174,10 @@ impl Selection {
 fn resolve_field(resource: &Resource, label: &str) -> Result<Field, ApiError> {
     match label {
         "metadata.name" => return Ok(Field::Name),
-        "metadata.namespace" if resource.strategy.is_selected_by_namespace() => return Ok(Field::Namespace),
+        "metadata.namespace" if resource.strategy.is_selectable_by_namespace() => return Ok(Field::Namespace),
         _ => {}
     }
     let found = resource.selectable.iter().find(|field| field.name == label);
-    let unsupported = || ApiError::BadRequest(resource.strategy.field_not_supported(label));
+    let unsupported = || ApiError::BadRequest(resource.strategy.unsupported_field_message(label));
     found.map(|field| Field::Indexed(field.index)).ok_or_else(unsupported)
 }

@@ -73,7 +73,8 @@ impl VersionView {
     /// True if an object does not need conversion.
     pub(crate) fn is_at_version(&self, object: &Object) -> bool {
         let is_current = |served_version: &ServedVersion| {
-            object.revision > served_version.versions.since() && object.json.starts_with(&served_version.prefix)
+            object.revision > served_version.versions.definition_revision()
+                && object.json.starts_with(&served_version.prefix)
         };
         self.served_version.as_ref().is_none_or(is_current)
     }
@@ -132,7 +133,7 @@ impl VersionView {
     /// The cache key of a stored object at this version; `None` if the resource has a single version.
     pub(super) fn conversion_key(&self, object: &Object) -> Option<ConversionKey> {
         let served_version = self.served_version.as_ref()?;
-        let definition = served_version.versions.since();
+        let definition = served_version.versions.definition_revision();
         Some(ConversionKey { definition, object: object.revision, version: served_version.api_version.clone() })
     }
 
@@ -203,13 +204,14 @@ impl VersionView {
     pub(crate) async fn encode_for_storage(&self, object: &Value) -> Result<Bytes, ApiError> {
         debug_assert!(object.resource_version().is_empty(), "{object:?}");
         match &self.served_version {
-            Some(served_version) if *served_version.api_version != *served_version.versions.stored() => {
+            Some(served_version) if *served_version.api_version != *served_version.versions.storage_version() => {
                 let versions = &*served_version.versions;
-                let converted = convert(&self.cluster, versions, vec![object.clone()], versions.stored()).await?;
+                let converted =
+                    convert(&self.cluster, versions, vec![object.clone()], versions.storage_version()).await?;
                 let mut stored = converted.into_iter().next().unwrap_or_default();
                 // Pruning and defaulting apply here as they do when the object is read.
-                versions.conform(&mut stored).map_err(ApiError::Unclassified)?;
-                versions.read(&mut stored);
+                versions.prune_converted(&mut stored).map_err(ApiError::Unclassified)?;
+                versions.prune_and_default_stored(&mut stored);
                 Ok(self.encode(&stored))
             }
             _ => Ok(self.encode(object)),
@@ -230,7 +232,7 @@ impl VersionView {
 
     /// Creates the cached form of a stored object's tree at this version.
     fn to_object(&self, served_version: &ServedVersion, object: &Object, mut tree: Value) -> Result<Object, ApiError> {
-        served_version.versions.conform(&mut tree).map_err(ApiError::Unclassified)?;
+        served_version.versions.prune_converted(&mut tree).map_err(ApiError::Unclassified)?;
         let json = self.encode(&tree);
         let prefix = self.hub.collection().map_or("", |collection| &collection.prefix);
         let index = self.cluster.indexers.index(prefix, &json).map_err(|error| corrupt_error(&error))?;
@@ -241,7 +243,7 @@ impl VersionView {
 impl ServedVersion {
     /// Converts an object that is stored at an identical version: only the `apiVersion` differs.
     fn with_api_version(&self, object: &Object) -> Option<Arc<Object>> {
-        let is_current = object.revision > self.versions.since();
+        let is_current = object.revision > self.versions.definition_revision();
         let prefix = self.identical_versions.iter().find(|prefix| is_current && object.json.starts_with(prefix))?;
         let json = [&*self.prefix, object.json.get(prefix.len()..)?].concat();
         let shift = |offset: u32| match (offset as usize).checked_sub(prefix.len()) {
@@ -260,7 +262,7 @@ impl ServedVersion {
 fn stored_tree(versions: &dyn MultiVersion, object: &Object) -> Result<Value, ApiError> {
     let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::default());
     let mut tree = decoded.map_err(|error| corrupt_error(&error.to_string()))?.value;
-    versions.read(&mut tree);
+    versions.prune_and_default_stored(&mut tree);
     Ok(tree)
 }
 

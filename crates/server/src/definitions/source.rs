@@ -65,7 +65,7 @@ fn mark(definition: &Value) -> String {
 }
 
 impl DefinitionSource for Source {
-    fn mark(&self) -> &str {
+    fn fingerprint(&self) -> &str {
         &self.mark
     }
 

@@ -116,7 +116,7 @@ async fn wait_until_unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
 /// True if two resources have the same definition at the same generation.
 fn same_definition(a: &Resource, b: &Resource) -> bool {
     match (&a.definition, &b.definition) {
-        (Some(a), Some(b)) => a.mark() == b.mark(),
+        (Some(a), Some(b)) => a.fingerprint() == b.fingerprint(),
         (None, None) => true,
         _ => false,
     }

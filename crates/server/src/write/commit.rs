@@ -21,7 +21,8 @@ pub(crate) enum CommitOutcome {
 
 /// An object in the form of the watch cache, for a response that is made of the same bytes.
 pub(crate) fn cached_object(key: &str, revision: u64, json: Bytes) -> Result<Arc<Object>, ApiError> {
-    let offsets = object_index::scan_object(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
+    let offsets =
+        object_index::scan_object(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
     let index = ObjectIndex {
         resource_version_offset: offsets.resource_version_offset,
         item_offset: offsets.item_offset,
@@ -46,7 +47,7 @@ pub(crate) async fn commit(
     let change = match json {
         Some(json) => {
             // As in upstream, a TTL of zero means no expiry.
-            let ttl = Some(cluster.event_ttl).filter(|ttl| hub.strategy.expires() && !ttl.is_zero());
+            let ttl = Some(cluster.event_ttl).filter(|ttl| hub.strategy.has_ttl() && !ttl.is_zero());
             Change { key: store_key.into(), compare, op: pintle_store::Op::Put { value: json, ttl } }
         }
         None => Change::delete(store_key, compare),

@@ -79,7 +79,7 @@ impl Strategy for NamespaceStrategy {
         &["status.phase"]
     }
 
-    fn is_selected_by_namespace(&self) -> bool {
+    fn is_selectable_by_namespace(&self) -> bool {
         false
     }
 
@@ -89,11 +89,11 @@ impl Strategy for NamespaceStrategy {
 }
 
 impl TwoPhaseDeletion for NamespaceStrategy {
-    fn mark(&self, object: &mut Value) {
+    fn mark_terminating(&self, object: &mut Value) {
         object.set_at(&["status", "phase"], "Terminating");
     }
 
-    fn decides_propagation(&self) -> bool {
+    fn sets_propagation_finalizers(&self) -> bool {
         true
     }
 

@@ -89,7 +89,7 @@ impl Strategy for NodeStrategy {
         &["spec.unschedulable"]
     }
 
-    fn is_selected_by_namespace(&self) -> bool {
+    fn is_selectable_by_namespace(&self) -> bool {
         false
     }
 

@@ -117,8 +117,8 @@ impl Strategy for ReplicationControllerStrategy {
         &["status.replicas"]
     }
 
-    fn dependents(&self) -> GarbageCollectionPolicy {
-        GarbageCollectionPolicy::Orphaned
+    fn default_garbage_collection_policy(&self) -> GarbageCollectionPolicy {
+        GarbageCollectionPolicy::OrphanDependents
     }
 }
 

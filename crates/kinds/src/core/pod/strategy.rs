@@ -94,10 +94,10 @@ impl Strategy for PodStrategy {
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {
         match subresource {
-            "status" => ResetFields::These(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"]),
+            "status" => ResetFields::Paths(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"]),
             // Upstream's strategies define reset fields for these two, but its storage does not use them.
             "ephemeralcontainers" | "resize" => ResetFields::None,
-            _ => ResetFields::These(&["status"]),
+            _ => ResetFields::Paths(&["status"]),
         }
     }
 

@@ -10,16 +10,17 @@ use crate::request::query::DeleteOptions;
 /// Adds or removes the garbage collector's finalizers of an object that is deleted.
 pub(super) fn set_gc_finalizers(hub: &Resource, object: &mut Value, options: &DeleteOptions) {
     let old = GcFinalizers::from_object(object);
-    let wanted = match (hub.strategy.dependents(), options.propagation, options.orphan_dependents) {
-        (GarbageCollectionPolicy::None, ..) => GcFinalizers::default(),
-        (_, Some(policy), _) => GcFinalizers::for_policy(policy),
-        (_, None, Some(orphan)) => GcFinalizers { orphan, foreground: false },
-        // Without a policy from the client, existing finalizers decide before the kind's default.
-        (default_policy, None, None) => GcFinalizers {
-            orphan: old.orphan || (default_policy == GarbageCollectionPolicy::Orphaned && !old.foreground),
-            ..old
-        },
-    };
+    let wanted =
+        match (hub.strategy.default_garbage_collection_policy(), options.propagation, options.orphan_dependents) {
+            (GarbageCollectionPolicy::Unsupported, ..) => GcFinalizers::default(),
+            (_, Some(policy), _) => GcFinalizers::for_policy(policy),
+            (_, None, Some(orphan)) => GcFinalizers { orphan, foreground: false },
+            // Without a policy from the client, existing finalizers decide before the kind's default.
+            (default_policy, None, None) => GcFinalizers {
+                orphan: old.orphan || (default_policy == GarbageCollectionPolicy::OrphanDependents && !old.foreground),
+                ..old
+            },
+        };
     replace(object, old, wanted);
 }
 

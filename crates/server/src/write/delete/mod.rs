@@ -116,7 +116,8 @@ async fn delete_object(update: &GuaranteedUpdate<'_>, options: &DeleteOptions) -
     check_key(&update.name)?;
     update.writer.cluster.catch_up().await?;
     loop {
-        let current = update.read()?.map_err(|corrupt| update.writer.cluster.corrupt_read_error(update.resource, &corrupt))?;
+        let current =
+            update.read()?.map_err(|corrupt| update.writer.cluster.corrupt_read_error(update.resource, &corrupt))?;
         let Some(current) = current else { return Err(update.not_found()) };
         if let Some(deleted) = attempt(update, options, &current).await? {
             return Ok(deleted);
@@ -150,10 +151,10 @@ async fn attempt(
     object.remove_at(&["metadata", "resourceVersion"]);
     if let Some(two_phase_deletion) = two_phase_deletion.filter(|_| !old.is_terminating()) {
         object.set_at(&["metadata", "deletionTimestamp"], context.now.rfc3339());
-        if two_phase_deletion.decides_propagation() {
+        if two_phase_deletion.sets_propagation_finalizers() {
             gc_finalizers::set_gc_finalizers_two_phase(&mut object, options);
         }
-        two_phase_deletion.mark(&mut object);
+        two_phase_deletion.mark_terminating(&mut object);
         let terminating = store_terminating(update, &hub, current, view.encode_for_storage(&object).await?).await?;
         return Ok(terminating.map(DeleteOutcome::Terminating));
     }
@@ -166,7 +167,8 @@ async fn attempt(
         return remove(update, &hub, current, &old, &client).await;
     }
     let seconds = grace.mark_terminating(&mut object, context.now);
-    let Some(terminating) = store_terminating(update, &hub, current, view.encode_for_storage(&object).await?).await? else {
+    let Some(terminating) = store_terminating(update, &hub, current, view.encode_for_storage(&object).await?).await?
+    else {
         return Ok(None);
     };
     if has_finalizers || seconds > 0 {
