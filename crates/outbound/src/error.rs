@@ -1,4 +1,4 @@
-//! Why a call came to nothing, in the words of Go's `net/http` and `net`.
+//! Errors of requests, with the texts of Go's `net/http` and `net`.
 
 use std::fmt;
 use std::io;
@@ -7,29 +7,32 @@ use http::{Method, Uri};
 use rustls::CertificateError;
 use rustls::pki_types::ServerName;
 
-/// A call that came to nothing. Prints as Go's `url.Error`: `Get "https://…": dial tcp …`.
+use crate::connection::network_error;
+
+/// A failed request. Prints like Go's `url.Error`: `Get "https://...": dial tcp ...`.
 #[derive(Debug, thiserror::Error)]
-pub struct Error {
+pub struct RequestError {
     /// The method of the request.
     pub method: Method,
-    /// Whom it was for.
+    /// The URI of the request.
     pub uri: Uri,
     /// What went wrong.
-    pub cause: Cause,
+    pub cause: ErrorCause,
 }
 
-impl Error {
-    /// True if there was an answer, which broke in the middle of its body.
+impl RequestError {
+    /// True if the response head arrived, and reading the body failed.
     #[must_use]
-    pub fn is_of_body(&self) -> bool {
-        matches!(self.cause, Cause::Body(_) | Cause::NoEnd)
+    pub fn is_body_error(&self) -> bool {
+        use ErrorCause::{Body, BodyIdleTimeout, BodyTimeout, BodyTooLarge};
+        matches!(self.cause, Body(_) | BodyTimeout | BodyIdleTimeout | BodyTooLarge)
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What happens while the body is read is told without the request.
-        if self.is_of_body() {
+        // Go reports an error while it reads the body without the request.
+        if self.is_body_error() {
             return self.cause.fmt(f);
         }
         let method = self.method.as_str();
@@ -38,61 +41,88 @@ impl fmt::Display for Error {
     }
 }
 
-/// What went wrong.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Cause {
-    /// The URI is neither `http` nor `https`.
+pub enum ErrorCause {
+    /// The scheme of the URI is neither `http` nor `https`.
     #[error("unsupported protocol scheme \"{0}\"")]
-    Scheme(String),
-    /// The URI names no host that could be asked.
+    UnsupportedScheme(String),
+    /// The URI has no usable host.
     #[error("http: no Host in request URL")]
-    NoHost,
-    /// There is no connection.
-    #[error("dial tcp {address}: connect: {}", plain(.error))]
+    MissingHost,
+    /// The client has credentials, and they are for another origin than the one in the URI.
+    #[error("the client's credentials are for another origin")]
+    ForeignOrigin,
+    /// The connection cannot be opened.
+    #[error("dial tcp {address}: connect: {}", go_io_error(.error))]
     Dial {
-        /// Whom it was for.
+        /// The host and port.
         address: String,
-        /// Why.
+        /// What went wrong.
         error: io::Error,
     },
-    /// There is a connection, but no TLS on it.
-    #[error("{}", tls(.0))]
+    /// The TLS handshake failed.
+    #[error("{}", go_tls_error(.0))]
     Tls(io::Error),
-    /// The connection broke, or what came was no HTTP.
-    #[error("{}", http(.0))]
+    /// The connection broke before the response head arrived, or the response is not HTTP.
+    #[error("{}", go_http_error(.0))]
     Http(hyper::Error),
-    /// The same, in the middle of the answer's body.
-    #[error("{}", body(.0))]
+    /// The streamed request body failed.
+    #[error("{}", source_text(.0))]
+    RequestBody(hyper::Error),
+    /// The connection broke in the middle of the response body.
+    #[error("{}", go_body_error(.0))]
     Body(hyper::Error),
-    /// Time is up, and there is no answer.
+    /// The time limit passed before the response head arrived.
     #[error("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")]
-    NoAnswer,
-    /// Time is up in the middle of the answer.
+    HeadTimeout,
+    /// The time limit passed in the middle of the response body.
     #[error("context deadline exceeded (Client.Timeout or context cancellation while reading body)")]
-    NoEnd,
+    BodyTimeout,
+    /// The connection was idle for too long before the response head arrived.
+    #[error("idle timeout exceeded while awaiting headers")]
+    HeadIdleTimeout,
+    /// The connection was idle for too long in the middle of the response body.
+    #[error("idle timeout exceeded while reading body")]
+    BodyIdleTimeout,
+    /// The response body is longer than the limit.
+    #[error("response body too large")]
+    BodyTooLarge,
 }
 
-/// The system's words for an error, in small letters and without its number.
-fn plain(error: &io::Error) -> String {
+impl ErrorCause {
+    /// The cause of a failure before the response head arrived.
+    pub(crate) fn of_request(error: hyper::Error) -> Self {
+        if error.is_user() { Self::RequestBody(error) } else { Self::Http(error) }
+    }
+}
+
+/// The text of the error that caused an error of hyper.
+fn source_text(error: &hyper::Error) -> String {
+    std::error::Error::source(error).unwrap_or(error).to_string()
+}
+
+/// The text of a system error as Go prints it: in lower case and without its number.
+fn go_io_error(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let (first, rest) = text.split_at_checked(1).unwrap_or((text, ""));
     first.to_ascii_lowercase() + rest
 }
 
-fn tls(error: &io::Error) -> String {
+fn go_tls_error(error: &io::Error) -> String {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidMessage(_)) => "tls: first record does not look like a TLS handshake".to_owned(),
         Some(rustls::Error::InvalidCertificate(why)) => {
-            format!("tls: failed to verify certificate: x509: {}", certificate(why))
+            format!("tls: failed to verify certificate: x509: {}", go_certificate_error(why))
         }
         Some(other) => format!("remote error: tls: {other}"),
         None if error.kind() == io::ErrorKind::UnexpectedEof => "EOF".to_owned(),
-        None => plain(error),
+        None => go_io_error(error),
     }
 }
 
-fn certificate(why: &CertificateError) -> String {
+fn go_certificate_error(why: &CertificateError) -> String {
     match why {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "certificate signed by unknown authority".to_owned()
@@ -100,7 +130,7 @@ fn certificate(why: &CertificateError) -> String {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "certificate has expired or is not yet valid".to_owned()
         }
-        // An authority that is none of ours.
+        // A self-signed certificate that is not one of the authorities.
         CertificateError::Other(other) if other.0.to_string() == "CaUsedAsEndEntity" => {
             "certificate signed by unknown authority".to_owned()
         }
@@ -127,19 +157,19 @@ fn certificate(why: &CertificateError) -> String {
     }
 }
 
-fn body(error: &hyper::Error) -> String {
-    match std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>()) {
+fn go_body_error(error: &hyper::Error) -> String {
+    match network_error(error) {
         Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => "unexpected EOF".to_owned(),
-        _ => http(error),
+        _ => go_http_error(error),
     }
 }
 
-fn http(error: &hyper::Error) -> String {
+fn go_http_error(error: &hyper::Error) -> String {
     if error.is_incomplete_message() {
         return "EOF".to_owned();
     }
-    match std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>()) {
-        Some(error) => plain(error),
+    match network_error(error) {
+        Some(error) => go_io_error(error),
         None => format!("net/http: HTTP/1.x transport connection broken: {error}"),
     }
 }

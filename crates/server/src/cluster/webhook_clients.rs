@@ -3,7 +3,7 @@
 use std::fmt;
 
 use parking_lot::Mutex;
-use pintle_outbound::{Client, Trust};
+use pintle_outbound::{Client, ClientConfig, ServerTrust};
 use pintle_registry::WebhookClientConfig;
 
 /// Maximum number of clients (upstream: `defaultCacheSize`).
@@ -32,11 +32,12 @@ impl WebhookClients {
             clients.push(entry);
             return Ok(client);
         }
-        let trust = match config.authorities.as_slice() {
-            [] => Trust::System,
-            authorities => Trust::Authorities(authorities),
+        let server_trust = match config.authorities.as_slice() {
+            [] => ServerTrust::System,
+            authorities => ServerTrust::Authorities(authorities),
         };
-        let client = Client::new(trust).map_err(|error| error.to_string())?;
+        let client_config = ClientConfig { server_trust, credentials: None };
+        let client = Client::new(&client_config).map_err(|error| error.to_string())?;
         if clients.len() == MAX_CLIENTS {
             clients.remove(0);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pintle_cache::KeyRange;
-use pintle_outbound::Route;
+use pintle_outbound::DialAddress;
 use pintle_registry::GroupResource;
 use pintle_value::Value;
 
@@ -17,13 +17,13 @@ const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 ///
 /// # Errors
 /// Returns upstream's message if there is no such service or port.
-pub(super) fn resolve(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: u16) -> Result<Route, String> {
+pub(super) fn resolve(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: u16) -> Result<DialAddress, String> {
     let service =
         cluster.get_object(&GroupResource::new("", "services"), namespace, name).map_err(|error| error.to_string())?;
     let Some(service) = service else { return Err(format!("service \"{name}\" not found")) };
     let kind = service.str_at(&["spec", "type"]);
     if kind == "ExternalName" {
-        return Ok(Route { host: service.str_at(&["spec", "externalName"]).to_owned(), port });
+        return Ok(DialAddress { host: service.str_at(&["spec", "externalName"]).to_owned(), port });
     }
     if !matches!(kind, "ClusterIP" | "LoadBalancer" | "NodePort") {
         return Err(format!("unsupported service type \"{kind}\""));
@@ -37,12 +37,12 @@ pub(super) fn resolve(cluster: &Arc<Cluster>, namespace: &str, name: &str, port:
     }
     match service.str_at(&["spec", "clusterIP"]) {
         "None" => Err("cannot route to service with ClusterIP \"None\"".to_owned()),
-        address => Ok(Route { host: address.to_owned(), port }),
+        address => Ok(DialAddress { host: address.to_owned(), port }),
     }
 }
 
 /// Returns a ready endpoint of a service, with the port of this name.
-fn find_endpoint(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: &str) -> Option<Route> {
+fn find_endpoint(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: &str) -> Option<DialAddress> {
     let slices = cluster.hub_of(&GroupResource::new("discovery.k8s.io", "endpointslices")).ok()?;
     let (watch_cache, range) = (cluster.watch_cache(&slices).ok()?, KeyRange::Namespace(namespace.into()));
     let of_service = watch_cache.objects(range).filter(|slice| slice.label(SERVICE_NAME_LABEL) == Some(name));
@@ -50,13 +50,13 @@ fn find_endpoint(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: &str
 }
 
 /// Returns a ready endpoint of a slice, with the port of this name.
-fn ready_endpoint(slice: &Value, port: &str) -> Option<Route> {
+fn ready_endpoint(slice: &Value, port: &str) -> Option<DialAddress> {
     let port =
         slice.items_at(&["ports"]).iter().find(|candidate| candidate.str_at(&["name"]) == port)?.int_at(&["port"])?;
     let is_ready = |endpoint: &&Value| endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool) != Some(false);
     let endpoint = slice.items_at(&["endpoints"]).iter().find(is_ready)?;
     let host = endpoint.items_at(&["addresses"]).first()?.as_str()?.to_owned();
-    Some(Route { host, port: u16::try_from(port).ok()? })
+    Some(DialAddress { host, port: u16::try_from(port).ok()? })
 }
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
     fn check(endpoints: Vec<Value>, port: &str, expect: Option<(&str, u16)>) {
         let ports = vec![object! { "name": "http", "port": 80 }, object! { "name": "https", "port": 8443 }];
         let slice = object! { "ports": ports, "endpoints": endpoints };
-        let expect = expect.map(|(host, port)| Route { host: host.to_owned(), port });
+        let expect = expect.map(|(host, port)| DialAddress { host: host.to_owned(), port });
         assert_eq!(ready_endpoint(&slice, port), expect);
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
 use http::{Request, StatusCode};
 use pintle_codec::json;
-use pintle_outbound::{Body, Cause, Client, Limits};
+use pintle_outbound::{BoundedBody, CallLimits, Client};
 use pintle_registry::{WebhookClientConfig, WebhookTarget};
 use pintle_value::field::quote;
 
@@ -99,8 +99,8 @@ async fn post_with_retries(
             .header(USER_AGENT, "kube-apiserver-admission")
             .body(body.clone())
             .map_err(|error| CallError::without_response(error.to_string()))?;
-        let limits = Limits { time: ATTEMPT_TIMEOUT, body: limit };
-        let response = client.send_by(request, route.as_ref(), limits).await;
+        let limits = CallLimits { timeout: ATTEMPT_TIMEOUT, max_body_bytes: limit };
+        let response = client.send_to(route.as_ref(), request, limits).await;
         let response = response.map_err(|error| CallError::without_response(transport_error_message(&error)))?;
         match retry_after(response.status(), response.headers()) {
             Some(delay) if retries_left > 0 => {
@@ -120,17 +120,15 @@ fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// The message for a failed request.
-fn transport_error_message(error: &pintle_outbound::Error) -> String {
-    match &error.cause {
-        cause @ (Cause::Body(_) | Cause::NoEnd) => {
-            format!("unexpected error when reading response body. Please retry. Original error: {cause}")
-        }
-        _ => error.to_string(),
+fn transport_error_message(error: &pintle_outbound::RequestError) -> String {
+    if error.is_body_error() {
+        return format!("unexpected error when reading response body. Please retry. Original error: {error}");
     }
+    error.to_string()
 }
 
 /// Returns the body of a successful response.
-fn read_body(response: http::Response<Body>) -> Result<Bytes, String> {
+fn read_body(response: http::Response<BoundedBody>) -> Result<Bytes, String> {
     let (head, body) = response.into_parts();
     let status = head.status.as_u16();
     let media_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());

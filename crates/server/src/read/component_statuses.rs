@@ -6,14 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Request, header};
-use pintle_outbound::{Client, Limits, Trust};
+use pintle_outbound::{CallLimits, Client, ClientConfig, ServerTrust};
 use pintle_registry::ApiError;
 use pintle_value::{Value, object};
 
 use crate::cluster::{Cluster, Component};
 
 /// Limits of a probe's time and response size.
-const PROBE_LIMITS: Limits = Limits { time: Duration::from_secs(20), body: 10 << 10 };
+const PROBE_LIMITS: CallLimits = CallLimits { timeout: Duration::from_secs(20), max_body_bytes: 10 << 10 };
 
 /// The name of the store's `ComponentStatus`.
 const STORE_NAME: &str = "etcd-0";
@@ -76,13 +76,14 @@ async fn probe(url: &str) -> Health {
         Ok(request) => request,
         Err(error) => return Health::Unknown(format!("failed to construct probe request: {error}")),
     };
-    let client = match Client::new(Trust::Anyone) {
+    let client_config = ClientConfig { server_trust: ServerTrust::InsecureSkipVerify, credentials: None };
+    let client = match Client::new(&client_config) {
         Ok(client) => client,
         Err(error) => return Health::Unknown(error.to_string()),
     };
     let response = match client.send(request, PROBE_LIMITS).await {
         Ok(response) => response,
-        Err(error) if error.is_of_body() => return Health::Unknown(error.to_string()),
+        Err(error) if error.is_body_error() => return Health::Unknown(error.to_string()),
         Err(error) => return Health::Unhealthy(error.to_string()),
     };
     let text = String::from_utf8_lossy(&response.body().bytes).into_owned();

@@ -1,0 +1,348 @@
+//! The client: bounded calls, streamed requests and upgrades over one pool of connections.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{AUTHORIZATION, HOST, HeaderValue};
+use http::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper::body::{Body, Incoming};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
+
+use crate::config::{ClientConfig, ClientConfigError, RequestCredentials};
+use crate::connection::{Connection, ConnectionTarget, Exchange, Origin, network_error};
+use crate::error::{ErrorCause, RequestError};
+use crate::idle_timer::IdleTimer;
+use crate::pool::ConnectionPool;
+use crate::request_body::{BoxError, RequestBody};
+use crate::response_body::ResponseBody;
+use crate::tls;
+use crate::upgrade::{UpgradeResponse, UpgradedStream};
+
+/// The limits of a bounded call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallLimits {
+    /// Maximum time from the start of the call to the end of the response.
+    pub timeout: Duration,
+    /// How many bytes of the response body are read.
+    pub max_body_bytes: usize,
+}
+
+/// The body of a bounded call's response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundedBody {
+    /// The bytes, up to the limit.
+    pub bytes: Bytes,
+    /// True if the body was longer than the limit.
+    pub truncated: bool,
+}
+
+/// An address to connect to instead of the host in the URI, such as an endpoint of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DialAddress {
+    /// The host name or IP address, without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// The options of a streamed request or an upgrade. The default has no limits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamOptions<'a> {
+    /// Where to connect to; the host in the URI by default. The server's certificate has to be valid for the host in
+    /// the URI in any case.
+    pub dial_address: Option<&'a DialAddress>,
+    /// Maximum time until the response head has arrived, including the time to connect and to send the request body as
+    /// far as the server wants it first.
+    pub head_timeout: Option<Duration>,
+    /// Maximum time in which nothing arrives while the client waits and no frame of the request body is sent.
+    /// Connecting counts as one wait.
+    pub idle_timeout: Option<Duration>,
+    /// Maximum size of the response body. A longer one ends with an error after that many bytes.
+    pub max_body_bytes: Option<u64>,
+}
+
+/// An HTTP/1.1 client, with or without TLS, that reuses idle connections. It never follows redirects. Clones share the
+/// connections.
+#[derive(Clone)]
+pub struct Client {
+    tls: TlsConnector,
+    pool: ConnectionPool,
+    credentials: Option<Arc<RequestCredentials>>,
+}
+
+impl Client {
+    /// A client with a configuration.
+    ///
+    /// # Errors
+    /// The certificates cannot be used, or the credentials cannot be sent safely.
+    pub fn new(config: &ClientConfig<'_>) -> Result<Self, ClientConfigError> {
+        let credentials = config.credentials.as_ref();
+        let tls = tls::client_config(config.server_trust, credentials.and_then(|it| it.client_certificate))?;
+        let credentials = credentials.map(|it| RequestCredentials::new(it, config.server_trust)).transpose()?;
+        let credentials = credentials.map(Arc::new);
+        Ok(Self { tls: TlsConnector::from(tls), pool: ConnectionPool::default(), credentials })
+    }
+
+    /// Sends a request and reads the whole response, up to a limit. A request that fails on a reused connection is sent
+    /// again on another one, so the server may receive it twice.
+    ///
+    /// # Errors
+    /// The server cannot be reached, is not trusted, does not speak HTTP, or takes too long.
+    pub async fn send(
+        &self,
+        request: Request<Bytes>,
+        limits: CallLimits,
+    ) -> Result<Response<BoundedBody>, RequestError> {
+        self.send_to(None, request, limits).await
+    }
+
+    /// Like [`Client::send`], but connects to a given address. The server's certificate has to be valid for the host in
+    /// the URI nevertheless.
+    ///
+    /// # Errors
+    /// Like [`Client::send`].
+    pub async fn send_to(
+        &self,
+        dial_address: Option<&DialAddress>,
+        request: Request<Bytes>,
+        limits: CallLimits,
+    ) -> Result<Response<BoundedBody>, RequestError> {
+        let deadline = Instant::now() + limits.timeout;
+        let outgoing = OutgoingRequest {
+            request: request.map(RequestBody::full),
+            is_replayable: true,
+            new_connection: false,
+            dial_address,
+            deadline: Some(deadline),
+            idle_timeout: None,
+        };
+        let (response, exchange) = self.start(outgoing).await?;
+        let (head, mut body) = response.into_response(exchange, Some(limits.max_body_bytes as u64)).into_parts();
+        let collected = timeout_at(deadline, collect(&mut body)).await;
+        let collected = collected.unwrap_or_else(|_| Err(body.error(ErrorCause::BodyTimeout)))?;
+        Ok(Response::from_parts(head, collected))
+    }
+
+    /// Sends a request whose body is a stream, and returns the response with its body as a stream. A slow reader slows
+    /// the sender down: of each body, one frame and hyper's buffer of about 400 KiB are in memory. The response may
+    /// arrive before the request body was sent. Dropping the future or the response body closes the connection.
+    ///
+    /// # Errors
+    /// The server cannot be reached, is not trusted, does not speak HTTP, or takes too long; or the request body fails.
+    pub async fn stream<B>(
+        &self,
+        request: Request<B>,
+        options: StreamOptions<'_>,
+    ) -> Result<Response<ResponseBody>, RequestError>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        let outgoing = OutgoingRequest::streamed(request.map(RequestBody::stream), options);
+        let (response, exchange) = self.start(outgoing).await?;
+        Ok(response.into_response(exchange, options.max_body_bytes))
+    }
+
+    /// Sends a request for an upgrade, whose headers `Connection` and `Upgrade` the caller has set, on a connection of
+    /// its own. The limits do not apply to the connection after the upgrade.
+    ///
+    /// # Errors
+    /// Like [`Client::stream`].
+    pub async fn upgrade(
+        &self,
+        request: Request<()>,
+        options: StreamOptions<'_>,
+    ) -> Result<UpgradeResponse, RequestError> {
+        let request = request.map(|()| RequestBody::full(Bytes::new()));
+        let outgoing = OutgoingRequest { new_connection: true, ..OutgoingRequest::streamed(request, options) };
+        let deadline = outgoing.deadline;
+        let (mut response, exchange) = self.start(outgoing).await?;
+        if response.response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            let response = response.into_response(exchange, options.max_body_bytes);
+            return Ok(UpgradeResponse::NotUpgraded(Box::new(response)));
+        }
+        let upgraded = until(deadline, hyper::upgrade::on(&mut response.response)).await;
+        let upgraded = upgraded.and_then(|upgraded| upgraded.map_err(ErrorCause::Http));
+        let upgraded = upgraded.map_err(|cause| response.error(cause))?;
+        Ok(UpgradeResponse::Upgraded(response.response.map(|_| UpgradedStream::new(upgraded))))
+    }
+
+    /// Sends a request, and returns when the response head has arrived.
+    async fn start(&self, mut outgoing: OutgoingRequest<'_>) -> Result<(IncomingResponse, Exchange), RequestError> {
+        let (method, uri) = (outgoing.request.method().clone(), outgoing.request.uri().clone());
+        let started = match self.prepare(&mut outgoing, &uri) {
+            Ok(target) => {
+                let deadline = outgoing.deadline;
+                until(deadline, self.exchange(outgoing, target)).await.flatten()
+            }
+            Err(cause) => Err(cause),
+        };
+        match started {
+            Ok((response, exchange, idle_timer)) => {
+                Ok((IncomingResponse { response, idle_timer, method, uri }, exchange))
+            }
+            Err(cause) => Err(RequestError { method, uri, cause }),
+        }
+    }
+
+    /// Gives a request the form in which it is sent on a connection, with the client's credentials. Returns what to
+    /// connect to.
+    fn prepare(&self, outgoing: &mut OutgoingRequest<'_>, uri: &Uri) -> Result<ConnectionTarget, ErrorCause> {
+        let origin = Origin::of(uri)?;
+        let request = &mut outgoing.request;
+        *request.version_mut() = Version::HTTP_11;
+        if let Some(credentials) = &self.credentials {
+            if credentials.origin != origin {
+                return Err(ErrorCause::ForeignOrigin);
+            }
+            if let Some(authorization) = &credentials.authorization {
+                // A header of the request has precedence (client-go: `bearerAuthRoundTripper`).
+                request.headers_mut().entry(AUTHORIZATION).or_insert_with(|| authorization.clone());
+            }
+        }
+        // A server is sent the path alone, and the host in a header.
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        *request.uri_mut() = path.parse::<Uri>().map_err(|_| ErrorCause::MissingHost)?;
+        if !request.headers().contains_key(HOST) {
+            let authority = uri.authority().map_or("", |authority| authority.as_str());
+            let host = authority.rsplit('@').next().unwrap_or_default();
+            let host = HeaderValue::from_str(host).map_err(|_| ErrorCause::MissingHost)?;
+            request.headers_mut().insert(HOST, host);
+        }
+        Ok(ConnectionTarget::new(origin, outgoing.dial_address))
+    }
+
+    /// Sends a request on an idle connection or a new one. The server may close an idle connection at any time, so a
+    /// request that fails there is tried on another one, if it was not sent at all or may be sent twice.
+    async fn exchange(
+        &self,
+        outgoing: OutgoingRequest<'_>,
+        target: ConnectionTarget,
+    ) -> Result<(Response<Incoming>, Exchange, Option<IdleTimer>), ErrorCause> {
+        let OutgoingRequest { mut request, is_replayable, new_connection, idle_timeout, .. } = outgoing;
+        loop {
+            let pooled = if new_connection { None } else { self.pool.take(&target).await };
+            let is_reused = pooled.is_some();
+            let mut connection = match pooled {
+                Some(connection) => connection,
+                None => {
+                    let connecting = Connection::open(target.clone(), &self.tls);
+                    match idle_timeout {
+                        Some(limit) => timeout(limit, connecting).await.map_err(|_| ErrorCause::HeadIdleTimeout)??,
+                        None => connecting.await?,
+                    }
+                }
+            };
+            let copy = if is_reused && is_replayable { try_clone(&request) } else { None };
+            let progress = request.body().progress();
+            let mut idle_timer = idle_timeout.map(|limit| IdleTimer::new(limit, progress.clone()));
+            let sending = connection.sender.try_send_request(request);
+            // From here on, cancellation closes the connection.
+            let exchange = Exchange::new(connection, self.pool.clone(), progress);
+            let sent = match &mut idle_timer {
+                Some(timer) => timer.limit(sending).await.ok_or(ErrorCause::HeadIdleTimeout)?,
+                None => sending.await,
+            };
+            let mut error = match sent {
+                Ok(response) => return Ok((response, exchange, idle_timer)),
+                Err(error) => error,
+            };
+            request = match (error.take_message(), copy) {
+                (Some(unsent), _) if is_reused => unsent,
+                (None, Some(copy)) if is_closed_connection(error.error()) => copy,
+                _ => return Err(ErrorCause::of_request(error.into_error())),
+            };
+        }
+    }
+}
+
+/// A request before it is sent.
+struct OutgoingRequest<'a> {
+    request: Request<RequestBody>,
+    /// True if the server may receive the request twice.
+    is_replayable: bool,
+    /// True if the request must not use an idle connection.
+    new_connection: bool,
+    dial_address: Option<&'a DialAddress>,
+    /// When the response head has to be there.
+    deadline: Option<Instant>,
+    idle_timeout: Option<Duration>,
+}
+
+impl<'a> OutgoingRequest<'a> {
+    fn streamed(request: Request<RequestBody>, options: StreamOptions<'a>) -> Self {
+        Self {
+            // Go: `Request.isReplayable`.
+            is_replayable: matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE),
+            request,
+            new_connection: false,
+            dial_address: options.dial_address,
+            deadline: options.head_timeout.map(|timeout| Instant::now() + timeout),
+            idle_timeout: options.idle_timeout,
+        }
+    }
+}
+
+/// A response whose head has arrived, and what its body and its errors need.
+struct IncomingResponse {
+    response: Response<Incoming>,
+    idle_timer: Option<IdleTimer>,
+    method: Method,
+    uri: Uri,
+}
+
+impl IncomingResponse {
+    fn into_response(self, exchange: Exchange, limit: Option<u64>) -> Response<ResponseBody> {
+        let Self { response, idle_timer, method, uri } = self;
+        response.map(|incoming| ResponseBody::new(incoming, exchange, idle_timer, limit, (method, uri)))
+    }
+
+    fn error(&self, cause: ErrorCause) -> RequestError {
+        RequestError { method: self.method.clone(), uri: self.uri.clone(), cause }
+    }
+}
+
+/// The output of a future that waits for a response head.
+async fn until<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -> Result<T, ErrorCause> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, future).await.map_err(|_| ErrorCause::HeadTimeout),
+        None => Ok(future.await),
+    }
+}
+
+/// A copy of a request to send again; `None` if its body is a stream.
+fn try_clone(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
+}
+
+/// True if a request failed because the server had closed the connection before it received the request.
+fn is_closed_connection(error: &hyper::Error) -> bool {
+    error.is_incomplete_message() || error.is_canceled() || error.is_closed() || network_error(error).is_some()
+}
+
+/// Reads a body up to its limit.
+async fn collect(body: &mut ResponseBody) -> Result<BoundedBody, RequestError> {
+    let mut bytes = BytesMut::new();
+    let mut frames = Pin::new(body);
+    while let Some(frame) = std::future::poll_fn(|cx| frames.as_mut().poll_frame(cx)).await {
+        match frame {
+            Ok(frame) => {
+                if let Ok(data) = frame.into_data() {
+                    bytes.extend_from_slice(&data);
+                }
+            }
+            Err(error) if matches!(error.cause, ErrorCause::BodyTooLarge) => {
+                return Ok(BoundedBody { bytes: bytes.freeze(), truncated: true });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(BoundedBody { bytes: bytes.freeze(), truncated: false })
+}

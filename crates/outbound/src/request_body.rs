@@ -1,0 +1,127 @@
+//! Request bodies: bytes or a stream, in one type, so that all requests share the pool of connections.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::time::Instant;
+
+/// An error of a streamed request body.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of a request. hyper drops it when it was sent completely, or when sending it failed.
+pub(crate) struct RequestBody {
+    source: BodySource,
+    progress: Arc<RequestProgress>,
+}
+
+enum BodySource {
+    Full(Full<Bytes>),
+    Stream(Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>),
+}
+
+impl RequestBody {
+    /// A body of these bytes.
+    pub(crate) fn full(bytes: Bytes) -> Self {
+        Self { source: BodySource::Full(Full::new(bytes)), progress: Arc::new(RequestProgress::new()) }
+    }
+
+    /// A streamed body. One that is known to be empty needs no stream.
+    pub(crate) fn stream<B>(body: B) -> Self
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        if body.is_end_stream() {
+            return Self::full(Bytes::new());
+        }
+        let source = BodySource::Stream(Box::pin(body.map_err(Into::into)));
+        Self { source, progress: Arc::new(RequestProgress::new()) }
+    }
+
+    /// A copy to send again; `None` for a stream, which can be read once only.
+    pub(crate) fn try_clone(&self) -> Option<Self> {
+        match &self.source {
+            BodySource::Full(full) => {
+                let source = BodySource::Full(full.clone());
+                Some(Self { source, progress: Arc::new(RequestProgress::new()) })
+            }
+            BodySource::Stream(_) => None,
+        }
+    }
+
+    /// How far the body was sent.
+    pub(crate) fn progress(&self) -> Arc<RequestProgress> {
+        self.progress.clone()
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut self.source {
+            BodySource::Full(full) => Pin::new(full).poll_frame(cx).map_err(|never: Infallible| match never {}),
+            BodySource::Stream(stream) => {
+                let frame = ready!(stream.as_mut().poll_frame(cx));
+                self.progress.record_frame();
+                Poll::Ready(frame)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            BodySource::Full(full) => full.is_end_stream(),
+            BodySource::Stream(stream) => stream.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            BodySource::Full(full) => full.size_hint(),
+            BodySource::Stream(stream) => stream.size_hint(),
+        }
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        self.progress.finished.store(true, Ordering::Release);
+    }
+}
+
+/// How far a request body was sent.
+pub(crate) struct RequestProgress {
+    started: Instant,
+    /// When the connection last took a frame, in milliseconds after the start.
+    last_frame: AtomicU64,
+    finished: AtomicBool,
+}
+
+impl RequestProgress {
+    fn new() -> Self {
+        Self { started: Instant::now(), last_frame: AtomicU64::new(0), finished: AtomicBool::new(false) }
+    }
+
+    fn record_frame(&self) {
+        let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_frame.store(elapsed, Ordering::Relaxed);
+    }
+
+    /// When the connection last took a frame of the body; the start of the request before the first one.
+    pub(crate) fn last_frame(&self) -> Instant {
+        self.started + Duration::from_millis(self.last_frame.load(Ordering::Relaxed))
+    }
+
+    /// True if the connection needs the body no more.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Acquire)
+    }
+}

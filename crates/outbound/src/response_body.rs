@@ -1,0 +1,125 @@
+//! Streamed response bodies.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Method, Uri};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+use crate::connection::Exchange;
+use crate::error::{ErrorCause, RequestError};
+use crate::idle_timer::IdleTimer;
+
+/// The body of a response, read from the connection as it is polled. At its end the connection returns to the pool.
+/// Dropping it earlier closes the connection.
+pub struct ResponseBody {
+    incoming: Incoming,
+    /// `None` once the body has ended or failed.
+    exchange: Option<Exchange>,
+    idle_timer: Option<IdleTimer>,
+    /// How many more bytes may be read.
+    remaining: Option<u64>,
+    /// True if the body has more bytes than may be read. The next poll reports it.
+    is_too_large: bool,
+    method: Method,
+    uri: Uri,
+}
+
+impl ResponseBody {
+    pub(crate) fn new(
+        incoming: Incoming,
+        exchange: Exchange,
+        idle_timer: Option<IdleTimer>,
+        limit: Option<u64>,
+        (method, uri): (Method, Uri),
+    ) -> Self {
+        let exchange = Some(exchange);
+        let mut body = Self { incoming, exchange, idle_timer, remaining: limit, is_too_large: false, method, uri };
+        body.finish_at_end();
+        body
+    }
+
+    /// An error of this body's request.
+    pub(crate) fn error(&self, cause: ErrorCause) -> RequestError {
+        RequestError { method: self.method.clone(), uri: self.uri.clone(), cause }
+    }
+
+    /// Releases the connection if the body is known to have ended: a reader may stop without asking for another frame.
+    fn finish_at_end(&mut self) {
+        if self.incoming.is_end_stream() && !self.is_too_large {
+            self.exchange.take().into_iter().for_each(Exchange::finish);
+        }
+    }
+
+    /// Ends the body with an error, and closes the connection.
+    fn fail(&mut self, cause: ErrorCause) -> Poll<Option<Result<Frame<Bytes>, RequestError>>> {
+        self.exchange = None;
+        Poll::Ready(Some(Err(self.error(cause))))
+    }
+
+    /// Cuts a frame where the limit ends.
+    fn limit(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        let (Some(remaining), Some(data)) = (&mut self.remaining, frame.data_ref()) else { return frame };
+        let length = data.len() as u64;
+        if length <= *remaining {
+            *remaining -= length;
+            return frame;
+        }
+        self.is_too_large = true;
+        // The rest is shorter than the data, so it fits.
+        Frame::data(data.slice(..usize::try_from(*remaining).unwrap_or(data.len())))
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = RequestError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, RequestError>>> {
+        let this = &mut *self;
+        if this.exchange.is_none() {
+            return Poll::Ready(None);
+        }
+        if this.is_too_large {
+            return this.fail(ErrorCause::BodyTooLarge);
+        }
+        let Poll::Ready(frame) = Pin::new(&mut this.incoming).poll_frame(cx) else {
+            let is_idle = this.idle_timer.as_mut().is_some_and(|timer| timer.poll_expired(cx).is_ready());
+            return if is_idle { this.fail(ErrorCause::BodyIdleTimeout) } else { Poll::Pending };
+        };
+        if let Some(timer) = &mut this.idle_timer {
+            timer.reset();
+        }
+        match frame {
+            Some(Ok(frame)) => {
+                let frame = this.limit(frame);
+                if this.is_too_large && frame.data_ref().is_some_and(Bytes::is_empty) {
+                    return this.fail(ErrorCause::BodyTooLarge);
+                }
+                this.finish_at_end();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Some(Err(error)) => this.fail(ErrorCause::Body(error)),
+            None => {
+                this.exchange.take().into_iter().for_each(Exchange::finish);
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.exchange.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.exchange.is_none() { SizeHint::with_exact(0) } else { self.incoming.size_hint() }
+    }
+}
+
+impl fmt::Debug for ResponseBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseBody").field("uri", &self.uri).field("ended", &self.exchange.is_none()).finish()
+    }
+}

@@ -1,0 +1,194 @@
+//! TLS configuration: which servers are trusted, and the client certificate.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::config::{ClientCertificate, ClientConfigError};
+
+/// Which TLS servers a client trusts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerTrust<'a> {
+    /// Servers whose certificate one of these authorities, in PEM, has signed.
+    Authorities(&'a [u8]),
+    /// Servers whose certificate an authority of the system has signed.
+    #[default]
+    System,
+    /// Any server (Go: `InsecureSkipVerify`). Only for requests whose responses decide nothing.
+    InsecureSkipVerify,
+}
+
+/// The TLS configuration of a client.
+///
+/// # Errors
+/// The authorities or the client certificate cannot be used.
+pub(crate) fn client_config(
+    trust: ServerTrust<'_>,
+    client_certificate: Option<ClientCertificate<'_>>,
+) -> Result<Arc<rustls::ClientConfig>, ClientConfigError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider.clone());
+    let builder = builder.with_safe_default_protocol_versions().map_err(ClientConfigError::Authorities)?;
+    let builder = match trust {
+        ServerTrust::Authorities(pem) => {
+            let verifier = AuthoritiesVerifier::new(pem, provider)?;
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
+        ServerTrust::System => builder.with_root_certificates(system_roots()),
+        ServerTrust::InsecureSkipVerify => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(InsecureVerifier(provider)))
+        }
+    };
+    let Some(ClientCertificate { chain, key }) = client_certificate else {
+        return Ok(Arc::new(builder.with_no_client_auth()));
+    };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
+    let chain = chain.map_err(ClientConfigError::ClientCertificatePem)?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(ClientConfigError::ClientCertificatePem)?;
+    let config = builder.with_client_auth_cert(chain, key).map_err(ClientConfigError::ClientCertificate)?;
+    Ok(Arc::new(config))
+}
+
+/// Accepts certificates that the authorities have signed and, like Go, the certificates of the authorities themselves:
+/// a self-signed certificate is often configured as its own authority.
+#[derive(Debug)]
+struct AuthoritiesVerifier {
+    authorities: Vec<CertificateDer<'static>>,
+    verifier: Arc<WebPkiServerVerifier>,
+}
+
+impl AuthoritiesVerifier {
+    fn new(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<Self, ClientConfigError> {
+        let mut roots = RootCertStore::empty();
+        let mut authorities = Vec::new();
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            let certificate = certificate.map_err(ClientConfigError::AuthoritiesPem)?;
+            roots.add(certificate.clone()).map_err(ClientConfigError::Authorities)?;
+            authorities.push(certificate);
+        }
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let verifier =
+            verifier.map_err(|error| ClientConfigError::Authorities(rustls::Error::General(error.to_string())))?;
+        Ok(Self { authorities, verifier })
+    }
+}
+
+impl ServerCertVerifier for AuthoritiesVerifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if !self.authorities.contains(certificate) {
+            return self.verifier.verify_server_cert(certificate, intermediates, name, ocsp, now);
+        }
+        check_time(certificate, now)?;
+        verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
+
+/// Checks the validity period of a certificate.
+fn check_time(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), rustls::Error> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).map_err(|_| CertificateError::BadEncoding)?;
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    if now < parsed.validity().not_before.timestamp() {
+        return Err(CertificateError::NotValidYet.into());
+    }
+    if now > parsed.validity().not_after.timestamp() {
+        return Err(CertificateError::Expired.into());
+    }
+    Ok(())
+}
+
+/// The files with the authorities of the system, in Go's order (upstream: `crypto/x509/root_linux.go`).
+const CERTIFICATE_FILES: [&str; 6] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/tls/cacert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The authorities of the system, or those of the file that `SSL_CERT_FILE` names. No file gives no authorities.
+fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let configured = std::env::var("SSL_CERT_FILE").ok();
+    let files =
+        configured.iter().map(String::as_str).chain(CERTIFICATE_FILES.into_iter().filter(|_| configured.is_none()));
+    if let Some(text) = files.map(std::fs::read).find_map(Result::ok) {
+        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&text).filter_map(Result::ok));
+    }
+    roots
+}
+
+/// Accepts any certificate. The server still has to prove that it has the certificate's key.
+#[derive(Debug)]
+struct InsecureVerifier(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for InsecureVerifier {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
