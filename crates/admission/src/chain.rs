@@ -19,10 +19,10 @@ struct Registration {
 const PLUGINS: &[Registration] =
     &[Registration { name: "NamespaceLifecycle", enabled_by_default: true, build: || Arc::new(NamespaceLifecycle) }];
 
-/// Which plugins run.
+/// The configuration of the plugin chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdmissionConfiguration {
-    /// Names of plugins to enable beside the default ones (`--enable-admission-plugins`).
+    /// Names of plugins to enable in addition to the default ones (`--enable-admission-plugins`).
     pub enabled: Vec<String>,
     /// Names of plugins to disable (`--disable-admission-plugins`).
     pub disabled: Vec<String>,
@@ -84,7 +84,7 @@ impl PluginChain {
     /// Runs the mutating phase of all plugins.
     ///
     /// # Errors
-    /// The first refusal.
+    /// The error of the first plugin that refuses the write.
     pub async fn mutate(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
         for plugin in self.handlers(attributes) {
             plugin.mutate(attributes, object).await?;
@@ -95,7 +95,7 @@ impl PluginChain {
     /// Runs the validating phase of all plugins.
     ///
     /// # Errors
-    /// The first refusal.
+    /// The error of the first plugin that refuses the write.
     pub async fn validate(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
         for plugin in self.handlers(attributes) {
             plugin.validate(attributes, object).await?;
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_and_unknown_plugins_are_refused() {
+    fn overlapping_lists_and_unknown_plugins_are_errors() {
         check(&["Nope"], &[], Err("enable-admission-plugins plugin \"Nope\" is unknown"));
         check(&[], &["Nope"], Err("disable-admission-plugins plugin \"Nope\" is unknown"));
         check(

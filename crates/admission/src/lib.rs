@@ -1,6 +1,6 @@
 //! Admission: plugins that may change or refuse a write after authorization and before it is stored (upstream:
-//! `apiserver/pkg/admission`). Built-in plugins live here; webhooks and policies are further plugins of the same trait. This
-//! crate knows no HTTP.
+//! `apiserver/pkg/admission`). Built-in plugins live here; webhooks and policies are further plugins of the same trait.
+//! This crate knows no HTTP.
 
 mod chain;
 mod namespace_lifecycle;
@@ -19,13 +19,13 @@ use pintle_value::Value;
 /// What a write does (`admission.Operation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdmissionOperation {
-    /// Creates an object, or calls a subresource that is created (`pods/binding`).
+    /// Creates an object, or a subresource such as `pods/binding`.
     Create,
     /// Changes an object.
     Update,
     /// Deletes an object.
     Delete,
-    /// Calls a subresource that is a connection (`pods/exec`).
+    /// Connects to a subresource such as `pods/exec`.
     Connect,
 }
 
@@ -38,8 +38,8 @@ pub trait AdmissionRecorder: Sync {
     fn annotate(&self, key: &str, value: String);
 }
 
-/// The options of a request (`CreateOptions`, `UpdateOptions`, `PatchOptions`, `DeleteOptions`). Plugins that need the object
-/// ask for it; all others pay nothing.
+/// The options of a request (`CreateOptions`, `UpdateOptions`, `PatchOptions`, `DeleteOptions`). The object
+/// is built only if a plugin asks for it.
 pub trait RequestOptions: Sync {
     /// The options as an object of `meta.k8s.io/v1`.
     fn to_object(&self) -> Value;
@@ -55,19 +55,19 @@ pub struct AdmissionAttributes<'a> {
     pub subresource: &'a str,
     /// The namespace, or empty.
     pub namespace: &'a str,
-    /// The object's name; empty while it is to be generated.
+    /// The object's name; empty if it is not generated yet.
     pub name: &'a str,
-    /// Who writes.
+    /// The user who sends the request.
     pub user: &'a UserInfo,
     /// The options of the request.
     pub options: &'a dyn RequestOptions,
-    /// True if nothing will be stored.
+    /// True for a dry run: nothing is stored.
     pub dry_run: bool,
     /// The stored object, for updates and deletes.
     pub old: Option<&'a Value>,
     /// Reads and writes other objects of the cluster.
     pub client: &'a dyn ObjectClient,
-    /// Takes warnings and audit annotations.
+    /// Collects warnings and audit annotations.
     pub recorder: &'a dyn AdmissionRecorder,
 }
 

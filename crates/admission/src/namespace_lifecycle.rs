@@ -1,15 +1,15 @@
-//! The plugin `NamespaceLifecycle` (upstream: `admission/plugin/namespace/lifecycle`): refuses creates in a namespace that
-//! does not exist or is terminating, and the deletion of the system's namespaces.
+//! The plugin `NamespaceLifecycle` (upstream: `admission/plugin/namespace/lifecycle`): refuses creates in a namespace
+//! that does not exist or is terminating, and the deletion of the system's namespaces.
 
 use pintle_registry::{ApiError, BoxFuture, Cause, GroupResource, Resource, Scope};
 use pintle_value::{Str, Value};
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
-/// The namespaces that cannot be deleted.
-const UNDELETABLE: [&str; 3] = ["default", "kube-system", "kube-public"];
+/// The namespaces that cannot be deleted (upstream: `immortalNamespaces`).
+const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// The plugin.
+/// The admission plugin `NamespaceLifecycle`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamespaceLifecycle;
 
@@ -17,12 +17,12 @@ impl NamespaceLifecycle {
     /// Checks a write.
     ///
     /// # Errors
-    /// Its namespace does not exist, is terminating, or cannot be deleted.
+    /// The namespace does not exist, is terminating, or cannot be deleted.
     pub fn check(attributes: &AdmissionAttributes<'_>) -> Result<(), ApiError> {
         let resource = attributes.resource.group_resource();
         let namespaces = GroupResource::new("", "namespaces");
         if resource == namespaces {
-            if attributes.operation == AdmissionOperation::Delete && UNDELETABLE.contains(&attributes.name) {
+            if attributes.operation == AdmissionOperation::Delete && IMMORTAL_NAMESPACES.contains(&attributes.name) {
                 return Err(ApiError::Forbidden {
                     resource,
                     name: attributes.name.into(),
@@ -33,8 +33,12 @@ impl NamespaceLifecycle {
             return Ok(());
         }
         // Access reviews may name namespaces that do not exist.
-        let review = resource.group == "authorization.k8s.io" && resource.resource == "localsubjectaccessreviews";
-        if attributes.resource.scope == Scope::Cluster || attributes.operation != AdmissionOperation::Create || review {
+        let is_access_review =
+            resource.group == "authorization.k8s.io" && resource.resource == "localsubjectaccessreviews";
+        if attributes.resource.scope == Scope::Cluster
+            || attributes.operation != AdmissionOperation::Create
+            || is_access_review
+        {
             return Ok(());
         }
         let Some(namespace) = attributes.client.get(&namespaces, "", attributes.namespace)? else {

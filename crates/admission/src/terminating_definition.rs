@@ -1,12 +1,12 @@
-//! Refuses creates of custom resources whose definition is terminating (upstream: the handler of custom resources wraps the
-//! admission chain in its `forbidCreateAdmission`). It cannot be disabled.
+//! Refuses creates of custom resources whose definition is terminating (upstream: the handler of custom resources wraps
+//! the admission chain in its `forbidCreateAdmission`). It cannot be disabled.
 
 use pintle_registry::{ApiError, BoxFuture, Resource};
 use pintle_value::Value;
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
-/// The plugin.
+/// The admission plugin `TerminatingDefinition`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TerminatingDefinition;
 

@@ -80,13 +80,13 @@ pub trait Authenticator: Send + Sync {
     fn authenticate<'a>(&'a self, request: &'a AuthenticationRequest<'a>) -> AuthFuture<'a, AuthenticationResult>;
 }
 
-/// Asks authenticators in order. The first success decides; an error counts only if nobody succeeds. Every authenticated
-/// user is in the group `system:authenticated` (upstream: `union`, `AuthenticatedGroupAdder`).
+/// Asks several authenticators in order. The first success decides; an error counts only if none succeeds. Every
+/// authenticated user is in the group `system:authenticated` (upstream: `union`, `AuthenticatedGroupAdder`).
 #[derive(Default)]
 pub struct UnionAuthenticator(pub Vec<Box<dyn Authenticator>>);
 
 impl UnionAuthenticator {
-    /// Asks the authenticators from `first` on; `error` is that of an earlier one.
+    /// Asks the authenticators from index `first` on. `error` is the error of an earlier one.
     async fn authenticate_from<'a>(
         &'a self,
         first: usize,
@@ -106,7 +106,7 @@ impl UnionAuthenticator {
 
 impl Authenticator for UnionAuthenticator {
     fn authenticate<'a>(&'a self, request: &'a AuthenticationRequest<'a>) -> AuthFuture<'a, AuthenticationResult> {
-        // While authenticators answer at once, nothing is allocated.
+        // Nothing is allocated as long as the authenticators decide immediately.
         let mut error = None;
         for (index, authenticator) in self.0.iter().enumerate() {
             match authenticator.authenticate(request) {
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers with this result, at once or after it was polled once.
+    /// Returns this result: at once, or at the second poll if the flag is set.
     struct Fixed(AuthenticationResult, bool);
 
     impl Authenticator for Fixed {
@@ -173,7 +173,7 @@ mod tests {
     fn check(results: &[AuthenticationResult], expect: Result<Option<&str>, &str>) {
         let headers = HeaderMap::new();
         let request = AuthenticationRequest { certificates: &[], headers: &headers, audiences: &[] };
-        // Every combination of immediate and delayed answers gives the same result.
+        // Every combination of immediate and delayed results gives the same outcome.
         for delayed in 0..1 << results.len() {
             let fixed = results.iter().enumerate().map(|(i, result)| -> Box<dyn Authenticator> {
                 Box::new(Fixed(result.clone(), delayed >> i & 1 == 1))

@@ -1,4 +1,4 @@
-//! Authorizers: the trait, and what they decide about (upstream: `authorization/authorizer`).
+//! Authorizers: the trait, its attributes and its decisions (upstream: `authorization/authorizer`).
 
 use std::borrow::Cow;
 
@@ -34,11 +34,11 @@ pub struct AuthorizationAttributes<'a> {
 /// An authorizer's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The user may.
+    /// The request is allowed.
     Allow,
-    /// The user may not, whatever other authorizers decide.
+    /// The request is denied, whatever other authorizers decide.
     Deny,
-    /// The authorizer does not decide; another one may allow it.
+    /// This authorizer does not decide; another one may.
     NoOpinion,
 }
 
@@ -47,9 +47,9 @@ pub enum Decision {
 pub struct Authorization {
     /// The decision.
     pub decision: Decision,
-    /// Why, as access reviews and refused clients see it; may be empty.
+    /// The reason, as access reviews and forbidden requests report it; may be empty.
     pub reason: Cow<'static, str>,
-    /// What went wrong while deciding, as access reviews show it (`evaluationError`).
+    /// The error during the evaluation, as access reviews report it (`evaluationError`).
     pub error: Option<String>,
 }
 
@@ -68,11 +68,11 @@ pub trait Authorizer: Send + Sync {
         attributes: &'a AuthorizationAttributes<'a>,
     ) -> AuthFuture<'a, Authorization>;
 
-    /// What a user may do in a namespace, as far as it can be listed.
+    /// The rules that allow a user something in a namespace, as far as they can be listed.
     fn rules<'a>(&'a self, user: &'a UserInfo, namespace: &'a str) -> AuthFuture<'a, RulesReview>;
 }
 
-/// What a user may do, as `SelfSubjectRulesReview` lists it.
+/// The rules of a user, as `SelfSubjectRulesReview` lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RulesReview {
     /// Rules for resources.
@@ -81,7 +81,7 @@ pub struct RulesReview {
     pub non_resource_rules: Vec<NonResourceRule>,
     /// True if there are rules that cannot be listed.
     pub incomplete: bool,
-    /// What went wrong while listing.
+    /// The error while listing the rules (`evaluationError`).
     pub error: Option<String>,
 }
 
@@ -107,7 +107,7 @@ pub struct NonResourceRule {
     pub paths: Vec<Str>,
 }
 
-/// Allows every authenticated user everything (`--authorization-mode=AlwaysAllow`).
+/// Allows every request (`--authorization-mode=AlwaysAllow`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlwaysAllow;
 

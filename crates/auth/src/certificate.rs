@@ -1,6 +1,6 @@
-//! Client certificates: the common name is the user, the organizations are the groups (upstream: `authentication/request/x509`,
-//! `CommonNameUserConversion`). Verification costs more than the rest of a small request, so a success is cached for some
-//! seconds.
+//! Client certificates: the common name is the user, the organizations are the groups (upstream:
+//! `authentication/request/x509`, `CommonNameUserConversion`). Verification costs more than the rest of a small
+//! request, so a success is cached for some seconds.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -16,12 +16,14 @@ use crate::{AuthFuture, AuthenticationError, AuthenticationRequest, Authenticato
 
 /// The extra attribute that names the credential.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-/// How long a verified chain is accepted without another verification, so also how long after its expiry.
+/// How long a verified chain is accepted without another verification. A chain may be accepted that long after its
+/// expiry.
 const CACHE_TTL: Duration = Duration::from_secs(10);
 /// Maximum number of cached chains.
 const CACHE_SIZE: usize = 4096;
 
-/// Verifies a certificate chain (leaf first) against the trusted authorities, at the current time. The error is the reason.
+/// Verifies a certificate chain (leaf first) against the trusted authorities, at the current time. The error is the
+/// reason.
 pub type VerifyCertificate =
     Box<dyn Fn(&CertificateDer<'_>, &[CertificateDer<'_>]) -> Result<(), String> + Send + Sync>;
 
@@ -114,8 +116,8 @@ mod tests {
         params.self_signed(&KeyPair::generate().unwrap()).unwrap().into()
     }
 
-    /// Presents each chain in turn to one authenticator, for which the `n`th verification succeeds if `succeeds(n)`. Each
-    /// row is a chain, the user, and the number of verifications so far.
+    /// Presents each chain in turn to one authenticator, for which the `n`th verification succeeds if `succeeds(n)`.
+    /// Each row is a chain, the user, and the number of verifications so far.
     fn check(succeeds: fn(usize) -> bool, chains: &[(&[CertificateDer<'static>], Option<&str>, usize)]) {
         let verified = Arc::new(AtomicUsize::new(0));
         let counter = verified.clone();

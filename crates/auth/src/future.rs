@@ -1,15 +1,15 @@
-//! The future that authenticators and authorizers return. Most decisions are made at once from memory; those cost no
-//! allocation. Only the ones that ask somebody else (a webhook, an issuer) are boxed.
+//! The future that authenticators and authorizers return. Most decisions are immediate and need no allocation. Only
+//! decisions that depend on another server (a webhook, an issuer) are boxed.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A decision that is made already, or one that has to be waited for.
+/// A decision that is already made, or one that needs waiting.
 pub enum AuthFuture<'a, T> {
-    /// The decision is made. Empty once it was taken.
+    /// The decision is made. `None` after the future has returned it.
     Ready(Option<T>),
-    /// The decision needs an answer from elsewhere.
+    /// The decision depends on another server.
     Pending(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
 }
 
@@ -30,7 +30,7 @@ impl<T: Unpin> Future for AuthFuture<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         match &mut *self {
-            // As any future, it is not polled again after it was ready; if it is, it never completes.
+            // Nobody may poll a future again after it was ready. If somebody does, this one stays pending.
             Self::Ready(value) => value.take().map_or(Poll::Pending, Poll::Ready),
             Self::Pending(future) => future.as_mut().poll(cx),
         }

@@ -1,4 +1,4 @@
-//! Impersonation: a user acts as another one, if authorized (upstream: `endpoints/filters/impersonation.go`).
+//! Impersonation: an authorized user acts as another user (upstream: `endpoints/filters/impersonation.go`).
 
 use http::HeaderMap;
 use pintle_value::Str;

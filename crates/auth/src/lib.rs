@@ -1,6 +1,6 @@
-//! Authentication and authorization: who sends a request, and whether they may. Each way to identify a user or to decide
-//! implements [`Authenticator`] or [`Authorizer`]; chains combine them (upstream: `apiserver/pkg/authentication` and
-//! `apiserver/pkg/authorization`). This crate knows no storage.
+//! Authentication and authorization: which user sends a request, and whether the user may do it. Every authentication
+//! method implements [`Authenticator`] and every authorization mode [`Authorizer`]; [`UnionAuthenticator`] combines the
+//! former (upstream: `apiserver/pkg/authentication` and `apiserver/pkg/authorization`). This crate knows no storage.
 
 mod authenticate;
 mod authorize;

@@ -19,7 +19,7 @@ pub enum TokenFileError {
         columns: usize,
     },
     /// A quoted field is not closed.
-    #[error("line {line}: a quoted field does not end")]
+    #[error("line {line}: a quoted field is not closed")]
     OpenQuote {
         /// The line, counted from 1.
         line: usize,
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_format_is_upstreams() {
+    fn lines_are_parsed_like_kube_apiserver_does() {
         check("t,alice,1", "t", Ok(("alice", "1", &[])));
         check("\nt, alice ,1,\"a,b\"\n", "t", Ok(("alice", "1", &["a", "b"])));
         check("t,alice,1,dev\r\nt,bob,2,ops", "t", Ok(("bob", "2", &["ops"])));
