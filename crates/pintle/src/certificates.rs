@@ -1,5 +1,6 @@
-//! The certificates of a server that makes its own: an authority, a serving certificate and an administrator's client
-//! certificate, made at the first start and kept in the data folder. Keys are ECDSA P-256 and readable by the owner only.
+//! The server's own certificates: an authority, a serving certificate and the administrator's client certificate. They
+//! are created at the first start and stored in the data directory. Keys are ECDSA P-256, and only the owner can read
+//! them.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,12 +13,12 @@ use rcgen::{
 };
 use time::{Duration, OffsetDateTime};
 
-/// How long the authority's certificate is valid, in days.
+/// The lifetime of the authority's certificate, in days.
 const AUTHORITY_DAYS: i64 = 3650;
-/// How long the certificates that it signs are valid, in days.
+/// The lifetime of the certificates that the authority signs, in days.
 const LEAF_DAYS: i64 = 3650;
 
-/// Why there are no certificates.
+/// Why the certificates cannot be loaded or created.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file cannot be read or written.
@@ -25,49 +26,50 @@ pub enum CertificateError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What went wrong.
         error: io::Error,
     },
-    /// A certificate cannot be made.
-    #[error("cannot make a certificate: {0}")]
-    Make(#[from] rcgen::Error),
+    /// A certificate cannot be created.
+    #[error("failed to create a certificate: {0}")]
+    Create(#[from] rcgen::Error),
 }
 
 /// A certificate and its key, in PEM.
 #[derive(Clone)]
-pub struct Pair {
+pub struct CertificateAndKey {
     /// The certificate.
     pub certificate: String,
     /// The key.
     pub key: String,
 }
 
-impl std::fmt::Debug for Pair {
-    /// Shows that there is one, not the key.
+impl std::fmt::Debug for CertificateAndKey {
+    /// Does not print the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Pair")
+        f.debug_struct("CertificateAndKey").finish_non_exhaustive()
     }
 }
 
-/// All that a server needs to speak TLS and to know its administrator.
+/// The certificates for TLS and for the authentication of the administrator.
 #[derive(Clone, Debug)]
 pub struct Certificates {
     /// The authority.
-    pub authority: Pair,
+    pub authority: CertificateAndKey,
     /// The server.
-    pub serving: Pair,
+    pub serving: CertificateAndKey,
     /// The administrator, a member of `system:masters`.
-    pub admin: Pair,
+    pub admin: CertificateAndKey,
 }
 
 impl Certificates {
-    /// Makes new ones. `names` are the host names and addresses of the server beside the usual ones.
+    /// Creates new certificates. `names` are host names and addresses that the serving certificate is valid for, in
+    /// addition to those of the loopback interface and of the service `kubernetes`.
     ///
     /// # Errors
     /// The random source or the signature fails.
     pub fn generate(names: &[String]) -> Result<Self, CertificateError> {
         let authority_key = new_key()?;
-        let mut params = base("pintle-ca", &[], AUTHORITY_DAYS);
+        let mut params = certificate_params("pintle-ca", &[], AUTHORITY_DAYS);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages =
             vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
@@ -90,44 +92,47 @@ impl Certificates {
             .to_vec();
             hosts.extend(names.iter().filter(|n| !n.is_empty()).cloned());
             hosts.dedup();
-            let mut params = base("kube-apiserver", &[], LEAF_DAYS);
+            let mut params = certificate_params("kube-apiserver", &[], LEAF_DAYS);
             params.subject_alt_names = CertificateParams::new(hosts)?.subject_alt_names;
             params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-            Pair { certificate: params.signed_by(&key, &issuer)?.pem(), key: key.serialize_pem() }
+            CertificateAndKey { certificate: params.signed_by(&key, &issuer)?.pem(), key: key.serialize_pem() }
         };
         let admin = {
             let key = new_key()?;
-            let mut params = base("kubernetes-admin", &["system:masters"], LEAF_DAYS);
+            let mut params = certificate_params("kubernetes-admin", &["system:masters"], LEAF_DAYS);
             params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-            Pair { certificate: params.signed_by(&key, &issuer)?.pem(), key: key.serialize_pem() }
+            CertificateAndKey { certificate: params.signed_by(&key, &issuer)?.pem(), key: key.serialize_pem() }
         };
-        Ok(Self { authority: Pair { certificate, key: authority_pem }, serving, admin })
+        Ok(Self { authority: CertificateAndKey { certificate, key: authority_pem }, serving, admin })
     }
 
-    /// Reads the certificates of a folder, or makes them where there are none.
+    /// Reads the certificates from a data directory, or creates them there.
     ///
     /// # Errors
     /// A file cannot be read or written.
-    pub fn load_or_generate(folder: &Path, names: &[String]) -> Result<Self, CertificateError> {
-        let certificates = folder.join("pki");
+    pub fn load_or_generate(data_dir: &Path, names: &[String]) -> Result<Self, CertificateError> {
+        let directory = data_dir.join("pki");
         let parts = ["ca", "apiserver", "admin"];
-        let file = |part: &str, kind: &str| certificates.join(format!("{part}.{kind}"));
-        // The certificate of the last pair is written last: where it is, all are.
+        let file = |part: &str, kind: &str| directory.join(format!("{part}.{kind}"));
+        // This file is written last, so all others exist if it does.
         if file("admin", "crt").exists() {
-            let read = |part: &str| -> Result<Pair, CertificateError> {
-                Ok(Pair { certificate: read_file(&file(part, "crt"))?, key: read_file(&file(part, "key"))? })
+            let read = |part: &str| -> Result<CertificateAndKey, CertificateError> {
+                Ok(CertificateAndKey {
+                    certificate: read_file(&file(part, "crt"))?,
+                    key: read_file(&file(part, "key"))?,
+                })
             };
             return Ok(Self { authority: read(parts[0])?, serving: read(parts[1])?, admin: read(parts[2])? });
         }
-        let made = Self::generate(names)?;
-        fs::create_dir_all(&certificates).map_err(|error| at(&certificates, error))?;
-        for (part, pair) in parts.iter().zip([&made.authority, &made.serving, &made.admin]) {
+        let generated = Self::generate(names)?;
+        fs::create_dir_all(&directory).map_err(|error| file_error(&directory, error))?;
+        for (part, pair) in parts.iter().zip([&generated.authority, &generated.serving, &generated.admin]) {
             write_private(&file(part, "key"), &pair.key)?;
             write_private(&file(part, "crt"), &pair.certificate)?;
         }
-        Ok(made)
+        Ok(generated)
     }
 }
 
@@ -135,7 +140,7 @@ fn new_key() -> Result<KeyPair, rcgen::Error> {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
 }
 
-fn base(name: &str, groups: &[&str], days: i64) -> CertificateParams {
+fn certificate_params(name: &str, groups: &[&str], days: i64) -> CertificateParams {
     let mut params = CertificateParams::default();
     let mut subject = DistinguishedName::new();
     for group in groups {
@@ -143,25 +148,25 @@ fn base(name: &str, groups: &[&str], days: i64) -> CertificateParams {
     }
     subject.push(DnType::CommonName, name);
     params.distinguished_name = subject;
-    // Clocks of clients may be a little behind.
+    // The clock of a client may be behind.
     let now = OffsetDateTime::now_utc();
     params.not_before = now - Duration::hours(1);
     params.not_after = now + Duration::days(days);
     params
 }
 
-fn at(path: &Path, error: io::Error) -> CertificateError {
+fn file_error(path: &Path, error: io::Error) -> CertificateError {
     CertificateError::File { path: path.to_owned(), error }
 }
 
 fn read_file(path: &Path) -> Result<String, CertificateError> {
-    fs::read_to_string(path).map_err(|error| at(path, error))
+    fs::read_to_string(path).map_err(|error| file_error(path, error))
 }
 
-/// Writes a file that only its owner may read, whole or not at all.
+/// Writes a file atomically. Only its owner can read it.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub fn write_private(path: &Path, text: &str) -> Result<(), CertificateError> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
@@ -173,5 +178,5 @@ pub fn write_private(path: &Path, text: &str) -> Result<(), CertificateError> {
         file.sync_all()?;
         fs::rename(&temporary, path)
     };
-    write().map_err(|error| at(path, error))
+    write().map_err(|error| file_error(path, error))
 }

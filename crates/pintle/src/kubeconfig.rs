@@ -1,11 +1,11 @@
-//! The kubeconfig that lets kubectl and every other client in.
+//! The administrator's kubeconfig.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::certificates::Certificates;
 
-/// A kubeconfig for the administrator, with the certificates inline.
+/// The kubeconfig of the administrator, with the certificates inline.
 #[must_use]
 pub fn kubeconfig(certificates: &Certificates, url: &str) -> String {
     let encode = |text: &str| STANDARD.encode(text);

@@ -1,4 +1,4 @@
-//! The wiring of a server: certificates, kubeconfig, store, cluster and listener put together. The binary is a thin
+//! Assembles a server from its parts: certificates, kubeconfig, store, API server and listener. The binary is a thin
 //! shell around [`Server`]; tests start one in their own process.
 
 mod advertise;
@@ -9,4 +9,4 @@ mod server;
 pub use kubeconfig::kubeconfig;
 pub use pintle_server::Component;
 pub use pintle_store::{Clock, ManualClock, SystemClock, Timestamp};
-pub use server::{ENCODING_CACHE_MIB, Engine, Options, Server, StartError};
+pub use server::{DEFAULT_ENCODING_CACHE_MIB, Engine, Options, Server, StartError};

@@ -1,4 +1,4 @@
-//! The `pintle` binary: reads the command line, runs a server until it is told to stop.
+//! The `pintle` binary: parses the command line and runs a server until SIGTERM or SIGINT.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -17,12 +17,13 @@ use tracing_subscriber::EnvFilter;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Deeply nested objects are walked recursively; the nesting that is allowed (10,000) fits this stack.
+/// The stack of a worker thread, in bytes. Nested objects are processed recursively, and the maximum nesting depth
+/// (10,000) fits this stack.
 const WORKER_STACK: usize = 64 << 20;
 
 /// A Kubernetes API server in one binary.
 #[derive(Parser)]
-#[command(version, about, after_help = "Without a command, pintle serves with the defaults of 'pintle serve'.")]
+#[command(version, about, after_help = "Without a command, pintle runs 'pintle serve' with its defaults.")]
 struct CommandLine {
     #[command(subcommand)]
     command: Option<Command>,
@@ -35,99 +36,102 @@ enum Command {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Storage {
-    /// One durable file in the data folder.
+enum StorageBackend {
+    /// One durable file in the data directory.
     Embedded,
-    /// Nothing is kept when the server stops.
+    /// Memory only; all objects are lost when the server stops.
     Memory,
 }
 
 #[derive(clap::Args)]
 struct Serve {
-    /// Where objects, certificates and the kubeconfig are kept.
+    /// The directory for the stored objects, the certificates and the kubeconfig.
     #[arg(long, value_name = "DIR", default_value = "pintle-data")]
     data_dir: PathBuf,
-    /// Where objects are stored.
-    #[arg(long, value_enum, default_value = "embedded")]
-    storage: Storage,
-    /// The address to listen at.
+    /// The storage backend for persistence.
+    #[arg(long, alias = "storage", value_enum, default_value = "embedded")]
+    storage_backend: StorageBackend,
+    /// The IP address on which to listen for the --secure-port port.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     bind_address: IpAddr,
-    /// The port to listen at; 0 takes any that is free.
-    #[arg(long, value_name = "N", default_value_t = 6443)]
+    /// The port on which to serve HTTPS with authentication and authorization. 0 selects a free port.
+    #[arg(long, value_name = "PORT", default_value_t = 6443)]
     secure_port: u16,
-    /// The address that clients in the cluster are told to reach the server at [default: the one to listen at, or that of
-    /// the host].
+    /// The IP address on which to advertise the apiserver to members of the cluster [default: --bind-address, or the
+    /// host's outbound address if that is a loopback or unspecified address].
     #[arg(long, value_name = "IP")]
     advertise_address: Option<IpAddr>,
-    /// Whether the endpoints of the service kubernetes lead to the server.
+    /// How the endpoints of the service "kubernetes" are reconciled.
     #[arg(long, value_enum, default_value = "lease")]
     endpoint_reconciler_type: EndpointReconciler,
-    /// Where to write the administrator's kubeconfig [default: DIR/admin.kubeconfig].
+    /// The file to which the administrator's kubeconfig is written [default: admin.kubeconfig in --data-dir].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// A file of static tokens, in CSV: token,user,uid,"group1,group2".
+    /// A CSV file with static bearer tokens for authentication, one per line: token,user,uid,"group1,group2".
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
-    /// How many MiB of history, of the last five minutes at most, are kept for watches and consistent lists, in memory
-    /// and on disk.
+    /// Maximum size of the watch history, in MiB, both in memory and in storage. Events older than five minutes are
+    /// dropped in any case.
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     watch_window_mib: usize,
-    /// Up to how many MiB the Protobuf of objects is kept that is asked for often.
-    #[arg(long, value_name = "MIB", default_value_t = pintle::ENCODING_CACHE_MIB)]
+    /// Maximum size of the cache of encodings other than JSON, in MiB. 0 disables the cache.
+    #[arg(long, value_name = "MIB", default_value_t = pintle::DEFAULT_ENCODING_CACHE_MIB)]
     encoding_cache_mib: usize,
-    /// How many seconds a watch lasts at least that has no timeout of its own; it ends at random before twice that.
+    /// Minimum lifetime of a watch without timeoutSeconds, in seconds. The actual lifetime is chosen at random between
+    /// this and twice this, to spread out load.
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     min_request_timeout: u32,
-    /// Features to turn on or off, as NAME=true|false; separated by commas, or the flag more than once.
+    /// A set of NAME=true|false pairs, comma separated, that enable or disable features. May be given more than once.
     #[arg(long, value_name = "[kube:]NAME=BOOL,...", long_help = feature_gates_help())]
     feature_gates: Vec<String>,
-    /// Origins whose scripts browsers may let in, as regular expressions, separated by commas. Each has to say where the
-    /// host starts, with '^' or '//', and where it ends, with '$' or ':', such as '//example\.com(:|$)'.
+    /// List of allowed origins for CORS, comma separated, as regular expressions. Each must be anchored to the start of
+    /// the host with '^' or '//', and to its end with '$' or ':', such as '//example\.com(:|$)'. CORS is disabled if
+    /// the list is empty.
     #[arg(long, value_name = "REGEX,...", value_delimiter = ',')]
     cors_allowed_origins: Vec<String>,
-    /// Whether to do what the API promises by itself: while no controller manager holds its lease, or never.
+    /// Whether to run the controllers on which the API relies, such as the garbage collector.
     #[arg(long, value_enum, default_value = "auto")]
     controllers: Controllers,
-    /// How long events are kept, in hours, minutes and seconds.
-    #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = event_ttl)]
+    /// Amount of time to retain events, as a duration such as 1h30m. 0 retains them until they are deleted.
+    #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = parse_event_ttl)]
     event_ttl: Duration,
 }
 
-/// A time as Go writes it, in whole seconds.
-fn event_ttl(text: &str) -> Result<Duration, String> {
+/// Parses a duration in Go's syntax, and drops the fraction of a second.
+fn parse_event_ttl(text: &str) -> Result<Duration, String> {
     let pintle_value::time::Duration(nanoseconds) =
         pintle_value::time::Duration::parse(text).map_err(|error| error.to_string())?;
-    Ok(Duration::from_secs(u64::try_from(nanoseconds / 1_000_000_000).map_err(|_| "it is negative".to_owned())?))
+    let seconds = u64::try_from(nanoseconds / 1_000_000_000).map_err(|_| "the duration is negative".to_owned())?;
+    Ok(Duration::from_secs(seconds))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Controllers {
-    /// As long as no controller manager renews the lease kube-system/kube-controller-manager.
+    /// Run them while no kube-controller-manager holds the lease kube-system/kube-controller-manager.
     Auto,
-    /// Never.
+    /// Do not run them.
     Never,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum EndpointReconciler {
-    /// While the server is there.
+    /// Publish this server's address while it runs.
     Lease,
-    /// Never.
+    /// Do not publish endpoints.
     None,
 }
 
 fn feature_gates_help() -> String {
-    let about = "Features to turn on or off, as NAME=true|false; separated by commas, or the flag more than once. \
-                 A name may follow 'kube:'. AllAlpha and AllBeta stand for all of a stage that are not named.\n\
-                 Options are:";
+    let about = "A set of NAME=true|false pairs, comma separated, that enable or disable features. May be given more \
+                 than once. A name may have the prefix 'kube:'. AllAlpha and AllBeta set all features of that stage \
+                 that are not set by name.\nOptions are:";
     pintle_gates::help_lines().fold(about.to_owned(), |text, line| text + "\n" + &line)
 }
 
 fn main() -> ExitCode {
     let filter = EnvFilter::try_from_env("PINTLE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,pintle::start=info"));
     tracing_subscriber::fmt().json().with_writer(std::io::stderr).with_env_filter(filter).init();
-    allow_connections();
+    raise_open_file_limit();
     let serve = match CommandLine::parse().command {
         Some(Command::Serve(serve)) => serve,
         None => Serve::parse_from_defaults(),
@@ -150,31 +154,31 @@ fn main() -> ExitCode {
     })
 }
 
-/// Lets the process have as many connections open as the system permits, not the few that programs get at first: watches
-/// come by the thousand. Programs in Go do this on their own.
-fn allow_connections() {
+/// Raises the soft limit of open files to the hard limit, because clients may open thousands of connections. Go's runtime
+/// does the same for kube-apiserver.
+fn raise_open_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         limit.current = limit.maximum;
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
-            tracing::warn!(%error, "the number of connections stays limited");
+            tracing::warn!(%error, "Failed to raise the limit of open files");
         }
     }
 }
 
 impl Serve {
     fn parse_from_defaults() -> Self {
-        /// The flags of `serve` alone.
+        /// A command line without subcommands.
         #[derive(Parser)]
-        struct Alone {
+        struct ServeOnly {
             #[command(flatten)]
             serve: Serve,
         }
-        Alone::parse_from(["pintle"]).serve
+        ServeOnly::parse_from(["pintle"]).serve
     }
 }
 
-/// Says on standard error why the server does not run.
+/// Prints an error to standard error.
 fn fail(error: &(impl std::fmt::Display + ?Sized)) -> ExitCode {
     let _ = writeln!(std::io::stderr(), "pintle: {error}");
     ExitCode::FAILURE
@@ -192,11 +196,11 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         tracing::warn!(target: "pintle::start", feature_gate = warning.gate.name, value = warning.value, "{warning}");
     }
     for gate in gates.unsupported_overrides() {
-        tracing::warn!(target: "pintle::start", feature_gate = gate.name, "nothing here depends on this feature gate");
+        tracing::warn!(target: "pintle::start", feature_gate = gate.name, "Feature gate has no effect in this server");
     }
-    let engine = match serve.storage {
-        Storage::Embedded => Engine::Embedded,
-        Storage::Memory => Engine::Memory,
+    let engine = match serve.storage_backend {
+        StorageBackend::Embedded => Engine::Embedded,
+        StorageBackend::Memory => Engine::Memory,
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -206,22 +210,22 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         bind_address: serve.bind_address,
         port: serve.secure_port,
         advertise_address: serve.advertise_address,
-        announces: true,
-        endpoints: serve.endpoint_reconciler_type == EndpointReconciler::Lease,
+        register: true,
+        reconcile_endpoints: serve.endpoint_reconciler_type == EndpointReconciler::Lease,
         kubeconfig: serve.kubeconfig,
         tokens,
-        window: HistoryLimits { bytes: serve.watch_window_mib << 20, ..HistoryLimits::default() },
+        history: HistoryLimits { bytes: serve.watch_window_mib << 20, ..HistoryLimits::default() },
         encoding_cache: serve.encoding_cache_mib << 20,
         min_request_timeout: Duration::from_secs(serve.min_request_timeout.into()),
         gates,
         cors_allowed_origins: serve.cors_allowed_origins,
         controllers: serve.controllers == Controllers::Auto,
-        fixtures: true,
+        every_namespace_objects: true,
         event_ttl: serve.event_ttl,
         ..Options::default()
     })
     .await?;
-    greet(&server, engine, &serve.data_dir)?;
+    print_banner(&server, engine, &serve.data_dir)?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -230,11 +234,11 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
     Ok(())
 }
 
-/// What a person wants to know once the server is ready.
-fn greet(server: &Server, engine: Engine, data_dir: &std::path::Path) -> std::io::Result<()> {
+/// Prints where the server listens and how to connect to it.
+fn print_banner(server: &Server, engine: Engine, data_dir: &std::path::Path) -> std::io::Result<()> {
     let store = match engine {
         Engine::Embedded => format!("embedded, in {}", data_dir.display()),
-        Engine::Memory => "memory (nothing is kept)".to_owned(),
+        Engine::Memory => "memory (lost when the server stops)".to_owned(),
     };
     let path = server.kubeconfig_path.as_deref().unwrap_or(data_dir).display();
     let mut out = std::io::stdout();

@@ -1,4 +1,4 @@
-//! A server from its options to its end.
+//! Starts a server with its options, and stops it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -25,73 +25,76 @@ use crate::advertise;
 use crate::certificates::{CertificateError, Certificates, write_private};
 use crate::kubeconfig;
 
-/// How long open requests get to finish when the server stops.
-const GRACE: Duration = Duration::from_secs(10);
-/// What kube-apiserver takes for `--event-ttl`.
-const EVENT_TTL: Duration = Duration::from_secs(3600);
-/// What kube-apiserver takes for `--min-request-timeout`.
-const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
+/// Maximum time for open requests to finish when the server stops.
+const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(10);
+/// kube-apiserver's default of `--event-ttl`.
+const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
+/// kube-apiserver's default of `--min-request-timeout`.
+const DEFAULT_MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// Up to how many MiB encodings of objects are kept, unless something else is said: those of 64,000 pods of a kilobyte.
-pub const ENCODING_CACHE_MIB: usize = 64;
+/// Default size of the encoding cache, in MiB: enough for 64,000 pods of a kilobyte.
+pub const DEFAULT_ENCODING_CACHE_MIB: usize = 64;
 
 /// Where objects are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// In a file of the data folder.
+    /// In a file in the data directory.
     Embedded,
-    /// In memory; gone when the server stops.
+    /// In memory only; lost when the server stops.
     Memory,
 }
 
-/// How a server is to be.
+/// The configuration of a [`Server`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where certificates and objects are kept. `None` keeps nothing, for tests: the engine has to be
+    /// The directory for certificates and objects. `None` writes nothing to disk, for tests, and needs
     /// [`Engine::Memory`].
     pub data_dir: Option<PathBuf>,
     /// Where objects are stored.
     pub engine: Engine,
-    /// The address to listen at.
+    /// The IP address to listen on.
     pub bind_address: IpAddr,
-    /// The port to listen at; 0 is any that is free.
+    /// The port to listen on; 0 selects a free port.
     pub port: u16,
-    /// The address that clients in the cluster are told to reach the server at; by default the one it listens at, or that
-    /// of the host.
+    /// The address that the server advertises to members of the cluster. `None` selects the bind address or, if that is
+    /// a loopback or wildcard address, the host's outbound address.
     pub advertise_address: Option<IpAddr>,
-    /// True if the server says in the cluster that it is there: by a lease, and by where the service `kubernetes` leads.
-    pub announces: bool,
-    /// True if it says where that service leads when it says that it is there.
-    pub endpoints: bool,
-    /// Where the kubeconfig is written; beside the data by default.
+    /// Whether the server registers itself in the cluster, with an identity lease and the endpoints of the service
+    /// `kubernetes`.
+    pub register: bool,
+    /// Whether the registration includes these endpoints (`--endpoint-reconciler-type`).
+    pub reconcile_endpoints: bool,
+    /// The file to write the kubeconfig to; `None` selects `admin.kubeconfig` in the data directory.
     pub kubeconfig: Option<PathBuf>,
-    /// The text of a token file.
+    /// The content of a static token file (`--token-auth-file`).
     pub tokens: Option<String>,
-    /// How much history is kept.
-    pub window: HistoryLimits,
-    /// Up to how many bytes encodings of objects are kept that are asked for beside JSON.
+    /// How much history watches and consistent lists can use.
+    pub history: HistoryLimits,
+    /// Maximum size of the cache of encodings other than JSON, in bytes.
     pub encoding_cache: usize,
-    /// The components whose health clients can ask for.
+    /// The components whose health `componentstatuses` reports.
     pub components: Vec<Component>,
-    /// How long a watch lasts at least that has no time of its own; it ends at random before twice that.
+    /// Minimum lifetime of a watch without `timeoutSeconds`. The actual lifetime is chosen at random between this and
+    /// twice this.
     pub min_request_timeout: Duration,
-    /// Which features are on.
+    /// The feature gates.
     pub gates: Gates,
-    /// The origins, as regular expressions, whose scripts browsers may let in.
+    /// The origins that CORS allows, as regular expressions.
     pub cors_allowed_origins: Vec<String>,
-    /// True if what a controller manager does for the API itself is done here while there is none.
+    /// Whether the server runs the controllers on which the API relies. They stand by while a controller manager is
+    /// active.
     pub controllers: bool,
-    /// True if every namespace gets a service account and the certificates that the server is known by, as one of the things
-    /// that a controller manager does.
-    pub fixtures: bool,
-    /// How long events are kept after they were last written, in whole seconds; without end if that is no time.
+    /// Whether every namespace gets the objects that a controller manager creates there: the default service account,
+    /// and the ConfigMap with the certificate authority. Needs [`Options::controllers`].
+    pub every_namespace_objects: bool,
+    /// How long events are kept after their last write, in whole seconds; zero keeps them forever.
     pub event_ttl: Duration,
-    /// Tells the time.
+    /// The clock of everything that the API shows.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Default for Options {
-    /// What tests want: nothing is in the cluster that they have not put there, but for what is there always.
+    /// The options for tests: the cluster has only the objects without which no server starts.
     fn default() -> Self {
         Self {
             data_dir: None,
@@ -99,34 +102,34 @@ impl Default for Options {
             bind_address: IpAddr::from([127, 0, 0, 1]),
             port: 0,
             advertise_address: None,
-            announces: false,
-            endpoints: true,
+            register: false,
+            reconcile_endpoints: true,
             kubeconfig: None,
             tokens: None,
-            window: HistoryLimits::default(),
-            encoding_cache: ENCODING_CACHE_MIB << 20,
+            history: HistoryLimits::default(),
+            encoding_cache: DEFAULT_ENCODING_CACHE_MIB << 20,
             components: Component::defaults(),
-            min_request_timeout: MIN_REQUEST_TIMEOUT,
+            min_request_timeout: DEFAULT_MIN_REQUEST_TIMEOUT,
             gates: Gates::default(),
             cors_allowed_origins: Vec::new(),
             controllers: true,
-            fixtures: false,
-            event_ttl: EVENT_TTL,
+            every_namespace_objects: false,
+            event_ttl: DEFAULT_EVENT_TTL,
             clock: Arc::new(SystemClock),
         }
     }
 }
 
-/// Why a server does not start.
+/// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The options contradict each other.
+    /// The options are invalid.
     #[error("{0}")]
     Options(String),
-    /// Certificates cannot be had.
+    /// The certificates cannot be loaded or created.
     #[error(transparent)]
     Certificates(#[from] CertificateError),
-    /// TLS cannot be set up.
+    /// The certificates cannot be used for TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The token file is malformed.
@@ -138,12 +141,12 @@ pub enum StartError {
     /// The cluster cannot be started.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// The address cannot be bound.
-    #[error("cannot listen at {address}: {error}")]
+    /// The server cannot listen on its address.
+    #[error("failed to listen on {address}: {error}")]
     Bind {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// What went wrong.
         error: std::io::Error,
     },
 }
@@ -151,15 +154,15 @@ pub enum StartError {
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    /// The base of all URLs.
+    /// The base URL.
     pub url: String,
     /// The certificates in use.
     pub certificates: Certificates,
     /// The administrator's kubeconfig.
     pub kubeconfig: String,
-    /// Where the kubeconfig was written.
+    /// The file with the kubeconfig, if one was written.
     pub kubeconfig_path: Option<PathBuf>,
-    /// How long the start took.
+    /// The duration of the start.
     pub start_time: Duration,
     api_server: Arc<ApiServer>,
     store: Arc<dyn Store>,
@@ -168,26 +171,29 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server. It serves when this returns.
+    /// Starts a server. It accepts connections when this returns.
     ///
     /// # Errors
     /// See [`StartError`].
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let started = Instant::now();
         let hostname = gethostname::gethostname().to_string_lossy().into_owned();
-        let advertised = advertise::address(options.advertise_address, options.bind_address);
+        let advertised = advertise::advertised_address(options.advertise_address, options.bind_address);
         let mut names = vec![hostname.to_lowercase(), service_address()];
         names.extend(advertised.iter().map(ToString::to_string));
-        let (certificates, store) = prepare(&options, &names)?;
-        let judge = verifier(certificates.authority.certificate.as_bytes())?;
+        let (certificates, store) = load_certificates_and_open_store(&options, &names)?;
+        let client_verifier = verifier(certificates.authority.certificate.as_bytes())?;
         let tls = server_config(
             certificates.serving.certificate.as_bytes(),
             certificates.serving.key.as_bytes(),
-            judge.clone(),
+            client_verifier.clone(),
         )?;
         let mut authenticators: Vec<Box<dyn Authenticator>> =
             vec![Box::new(ClientCertificateAuthenticator::new(Box::new(move |leaf, rest| {
-                judge.verify_client_cert(leaf, rest, UnixTime::now()).map(drop).map_err(|error| error.to_string())
+                client_verifier
+                    .verify_client_cert(leaf, rest, UnixTime::now())
+                    .map(drop)
+                    .map_err(|error| error.to_string())
             })))];
         if let Some(tokens) = &options.tokens {
             authenticators.push(Box::new(TokenFileAuthenticator::parse(tokens)?));
@@ -198,7 +204,7 @@ impl Server {
         let address = listener.address().map_err(bind)?;
         let api_server = ApiServer::start(ClusterConfig {
             store: store.clone(),
-            history: options.window,
+            history: options.history,
             encoding_cache: options.encoding_cache,
             clock: options.clock.clone(),
             min_request_timeout: options.min_request_timeout,
@@ -212,24 +218,25 @@ impl Server {
             cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
             controllers: ControllerOptions {
                 controllers: options.controllers,
-                fixtures: (options.controllers && options.fixtures).then(|| certificates.authority.certificate.clone()),
+                fixtures: (options.controllers && options.every_namespace_objects)
+                    .then(|| certificates.authority.certificate.clone()),
                 port: address.port(),
-                endpoint: (options.announces && options.endpoints)
-                    .then(|| endpoint(advertised, address.port()))
+                endpoint: (options.register && options.reconcile_endpoints)
+                    .then(|| advertised_endpoint(advertised, address.port()))
                     .flatten(),
-                hostname: options.announces.then_some(hostname),
+                hostname: options.register.then_some(hostname),
             },
             event_ttl: options.event_ttl,
         })
         .await?;
-        let url = url(address);
+        let url = base_url(address);
         let text = kubeconfig(&certificates, &url);
         let path = options.kubeconfig.or_else(|| options.data_dir.as_ref().map(|dir| dir.join("admin.kubeconfig")));
         if let Some(path) = &path {
             write_private(path, &text)?;
         }
         let stop = watch::Sender::new(false);
-        let task = tokio::spawn(listener.serve(api_server.clone(), stop.subscribe(), GRACE));
+        let task = tokio::spawn(listener.serve(api_server.clone(), stop.subscribe(), SHUTDOWN_GRACE_PERIOD));
         Ok(Self {
             url,
             certificates,
@@ -243,20 +250,20 @@ impl Server {
         })
     }
 
-    /// Where the server stores objects. Whoever writes there goes behind its back.
+    /// The server's store. A write to it bypasses the server's caches and validation.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
         self.store.clone()
     }
 
-    /// Stops: nothing in the cluster leads here any more, no new connections, watches end, open requests finish, then the
-    /// store is closed.
+    /// Stops the server: removes its registration from the cluster, stops listening, ends watches, waits for open
+    /// requests, and closes the store.
     ///
     /// # Errors
-    /// The store cannot be closed cleanly. Nothing that was acknowledged is lost.
+    /// The store cannot be closed cleanly. No acknowledged write is lost.
     pub async fn stop(self) -> Result<(), pintle_store::Error> {
-        if tokio::time::timeout(GRACE, self.api_server.deregister()).await.is_err() {
-            tracing::warn!("the cluster is not told that the server goes");
+        if tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, self.api_server.deregister()).await.is_err() {
+            tracing::warn!("Failed to remove the server's registration from the cluster: timed out");
         }
         self.stop.send_replace(true);
         let _ = self.task.await;
@@ -264,47 +271,54 @@ impl Server {
     }
 }
 
-/// Certificates and the store, which do not need each other, at the same time: each takes milliseconds.
-fn prepare(options: &Options, names: &[String]) -> Result<(Certificates, Arc<dyn Store>), StartError> {
-    // What the store keeps is what the cache can have again after a restart.
-    let retention = HistoryRetention { duration: options.window.duration, bytes: options.window.bytes as u64 };
-    let Some(folder) = &options.data_dir else {
+/// Loads the certificates and opens the store in parallel, because each takes milliseconds.
+fn load_certificates_and_open_store(
+    options: &Options,
+    names: &[String],
+) -> Result<(Certificates, Arc<dyn Store>), StartError> {
+    // The watch caches restore their history from the store after a restart.
+    let retention = HistoryRetention { duration: options.history.duration, bytes: options.history.bytes as u64 };
+    let Some(data_dir) = &options.data_dir else {
         if options.engine == Engine::Embedded {
-            return Err(StartError::Options("the embedded store needs a data folder".to_owned()));
+            return Err(StartError::Options("the embedded store needs a data directory".to_owned()));
         }
         let store = MemoryStore::with(retention, options.clock.clone());
         return Ok((Certificates::generate(names)?, Arc::new(store)));
     };
-    std::fs::create_dir_all(folder).map_err(|error| CertificateError::File { path: folder.clone(), error })?;
+    std::fs::create_dir_all(data_dir).map_err(|error| CertificateError::File { path: data_dir.clone(), error })?;
     std::thread::scope(|scope| {
-        let certificates = scope.spawn(|| Certificates::load_or_generate(folder, names));
+        let certificates = scope.spawn(|| Certificates::load_or_generate(data_dir, names));
         let store: Arc<dyn Store> = match options.engine {
             Engine::Memory => Arc::new(MemoryStore::with(retention, options.clock.clone())),
             Engine::Embedded => {
                 let clock = options.clock.clone();
-                Arc::new(EmbeddedStore::open(folder, EmbeddedOptions { retention, clock, ..Default::default() })?)
+                Arc::new(EmbeddedStore::open(data_dir, EmbeddedOptions { retention, clock, ..Default::default() })?)
             }
         };
         let certificates = certificates
             .join()
-            .map_err(|_| StartError::Options("the thread that makes certificates ended early".to_owned()))??;
+            .map_err(|_| StartError::Options("the thread that loads the certificates panicked".to_owned()))??;
         Ok((certificates, store))
     })
 }
 
-/// Where the service `kubernetes` leads to.
-fn endpoint(advertised: Result<IpAddr, String>, port: u16) -> Option<SocketAddr> {
+/// The endpoint of the service `kubernetes`; `None` if no address can be advertised.
+fn advertised_endpoint(advertised: Result<IpAddr, String>, port: u16) -> Option<SocketAddr> {
     match advertised {
         Ok(ip) => Some(SocketAddr::new(ip, port)),
         Err(error) => {
-            tracing::warn!(target: "pintle::start", %error, "the service kubernetes leads nowhere");
+            tracing::warn!(
+                target: "pintle::start",
+                %error,
+                "No address to advertise: not publishing endpoints of the service kubernetes"
+            );
             None
         }
     }
 }
 
-/// The base URL of an address; what listens everywhere is reached at the loopback address.
-fn url(address: SocketAddr) -> String {
+/// The base URL of a listen address. The loopback address stands for a wildcard address.
+fn base_url(address: SocketAddr) -> String {
     let port = address.port();
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => format!("https://127.0.0.1:{port}"),

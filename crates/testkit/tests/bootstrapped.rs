@@ -172,7 +172,7 @@ fn disabled_features_create_no_objects() {
             cluster.stop().await;
         };
         check(bootstrapped(), 1, 1, 1, 4).await;
-        check(Options { endpoints: false, ..bootstrapped() }, 1, 0, 1, 4).await;
+        check(Options { reconcile_endpoints: false, ..bootstrapped() }, 1, 0, 1, 4).await;
         check(Options { controllers: false, ..bootstrapped() }, 1, 1, 1, 0).await;
         let loopback = "127.0.0.1".parse().ok();
         check(Options { advertise_address: loopback, ..bootstrapped() }, 1, 0, 1, 4).await;

@@ -44,7 +44,7 @@ async fn update_objects(cluster: &Arc<Cluster>, times: usize) {
 fn slow_watchers_use_a_bounded_amount_of_memory() {
     pintle_testkit::run(async {
         let mut options = Options::default();
-        options.window.bytes = 1 << 20;
+        options.history.bytes = 1 << 20;
         let cluster = Arc::new(Cluster::with_options(options).await);
         let mut watches = Vec::new();
         for number in 0..40 {

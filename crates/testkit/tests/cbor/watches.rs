@@ -92,7 +92,7 @@ fn partial_metadata_and_custom_resources_can_be_watched() {
 fn a_watch_of_an_expired_revision_gets_an_error_event() {
     run(async {
         let mut options = Options::default();
-        options.window.duration = Duration::ZERO;
+        options.history.duration = Duration::ZERO;
         let cluster = cluster_with(options).await;
         for _ in 0..3 {
             let _ = cluster.post(CONFIGMAPS, r#"{"metadata": {"generateName": "m"}}"#).await.expect(201);

@@ -102,7 +102,7 @@ impl WorkloadRun {
     async fn start(scenario: Scenario, seed: u64) -> Self {
         let mut options = Options::default();
         if scenario.history_bytes > 0 {
-            options.window.bytes = scenario.history_bytes;
+            options.history.bytes = scenario.history_bytes;
         }
         let cluster = if scenario.restarts {
             Cluster::durable_with_options(options).await

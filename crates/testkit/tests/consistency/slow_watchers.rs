@@ -49,7 +49,7 @@ fn a_watcher_that_does_not_read_delays_nobody() {
 fn a_watcher_that_falls_behind_the_history_receives_410() {
     pintle_testkit::run(async {
         let mut options = Options::default();
-        options.window.bytes = 1 << 20;
+        options.history.bytes = 1 << 20;
         let cluster = Arc::new(Cluster::with_options(options).await);
         let mut slow = cluster.watch(&format!("{CONFIGMAPS}?watch=1")).await;
         let text = "x".repeat(20 << 10);

@@ -18,7 +18,7 @@ const NAMES: usize = 40;
 /// Starts a cluster for [`run_step`].
 pub(crate) async fn start_cluster() -> Cluster {
     let mut options = Options::default();
-    options.window.bytes = HISTORY_BYTES;
+    options.history.bytes = HISTORY_BYTES;
     let cluster = Cluster::durable_with_options(options).await;
     write_configmaps(&cluster, 0, 100, 0).await;
     cluster

@@ -31,7 +31,7 @@ async fn cluster_with_manual_clock() -> (Cluster, Arc<ManualClock>) {
 
 /// Starts a cluster that discards the history of changes at once.
 async fn cluster_without_history(mut options: Options) -> Cluster {
-    options.window.duration = Duration::ZERO;
+    options.history.duration = Duration::ZERO;
     cluster(options).await
 }
 

@@ -101,7 +101,7 @@ fn watches_end_after_the_minimum_request_timeout() {
     pintle_testkit::run(async {
         for minimum in [1800, 60] {
             let mut options = Options { min_request_timeout: seconds(minimum), ..Options::default() };
-            options.window.duration = seconds(100_000);
+            options.history.duration = seconds(100_000);
             let (cluster, clock) = cluster_with_manual_clock(options).await;
             let at = current_revision(&cluster).await;
             let mut watches = Vec::new();

@@ -83,7 +83,7 @@ fn initial_events_of_a_future_revision_time_out() {
 fn initial_events_accept_an_expired_revision() {
     pintle_testkit::run(async {
         let mut options = Options::default();
-        options.window.duration = std::time::Duration::ZERO;
+        options.history.duration = std::time::Duration::ZERO;
         let (cluster, clock) = cluster_with_manual_clock(options).await;
         let a = create(&cluster, "a", "red").await;
         let b = create(&cluster, "b", "red").await;

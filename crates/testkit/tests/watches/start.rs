@@ -61,7 +61,7 @@ fn a_watch_of_a_future_revision_skips_earlier_events() {
 fn a_watch_of_an_expired_revision_ends_with_an_error() {
     pintle_testkit::run(async {
         let mut options = Options::default();
-        options.window.duration = Duration::ZERO;
+        options.history.duration = Duration::ZERO;
         let cluster = cluster_with_options(options).await;
         let a = create(&cluster, "a", "red").await;
         let b = create(&cluster, "b", "red").await;
