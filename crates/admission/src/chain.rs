@@ -1,6 +1,7 @@
 //! The chain of plugins, assembled from the configuration in upstream's order (upstream:
 //! `pkg/kubeapiserver/options/plugins.go`, `admission/chain.go`).
 
+use std::fmt;
 use std::sync::Arc;
 
 use pintle_registry::ApiError;
@@ -20,12 +21,25 @@ const PLUGINS: &[Registration] =
     &[Registration { name: "NamespaceLifecycle", enabled_by_default: true, build: || Arc::new(NamespaceLifecycle) }];
 
 /// The configuration of the plugin chain.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct AdmissionConfiguration {
     /// Names of plugins to enable in addition to the default ones (`--enable-admission-plugins`).
     pub enabled: Vec<String>,
     /// Names of plugins to disable (`--disable-admission-plugins`).
     pub disabled: Vec<String>,
+    /// Plugins of the program that embeds the server. They run after the built-in ones.
+    pub embedded: Vec<Arc<dyn AdmissionPlugin>>,
+}
+
+impl fmt::Debug for AdmissionConfiguration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let embedded: Vec<&str> = self.embedded.iter().map(|plugin| plugin.name()).collect();
+        f.debug_struct("AdmissionConfiguration")
+            .field("enabled", &self.enabled)
+            .field("disabled", &self.disabled)
+            .field("embedded", &embedded)
+            .finish()
+    }
 }
 
 /// An error in an [`AdmissionConfiguration`].
@@ -73,6 +87,7 @@ impl PluginChain {
         };
         let mut plugins: Vec<Arc<dyn AdmissionPlugin>> = vec![Arc::new(TerminatingDefinition)];
         plugins.extend(PLUGINS.iter().filter(is_enabled).map(|plugin| (plugin.build)()));
+        plugins.extend(configuration.embedded.iter().cloned());
         Ok(Self(plugins))
     }
 
@@ -116,7 +131,8 @@ mod tests {
 
     fn check(enabled: &[&str], disabled: &[&str], expect: Result<&[&str], &str>) {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let configuration = AdmissionConfiguration { enabled: owned(enabled), disabled: owned(disabled) };
+        let configuration =
+            AdmissionConfiguration { enabled: owned(enabled), disabled: owned(disabled), embedded: Vec::new() };
         let found = PluginChain::assemble(&configuration);
         let found = found.map(|chain| chain.names().collect::<Vec<_>>()).map_err(|error| error.to_string());
         assert_eq!(found, expect.map(<[&str]>::to_vec).map_err(str::to_owned));

@@ -77,6 +77,8 @@ pub struct Options {
     /// Minimum lifetime of a watch without `timeoutSeconds`. The actual lifetime is chosen at random between this and
     /// twice this.
     pub min_request_timeout: Duration,
+    /// Which admission plugins run.
+    pub admission: AdmissionConfiguration,
     /// The feature gates.
     pub gates: Gates,
     /// The origins that CORS allows, as regular expressions.
@@ -110,6 +112,7 @@ impl Default for Options {
             encoding_cache: DEFAULT_ENCODING_CACHE_MIB << 20,
             components: Component::defaults(),
             min_request_timeout: DEFAULT_MIN_REQUEST_TIMEOUT,
+            admission: AdmissionConfiguration::default(),
             gates: Gates::default(),
             cors_allowed_origins: Vec::new(),
             controllers: true,
@@ -212,7 +215,7 @@ impl Server {
                 authenticator: Box::new(UnionAuthenticator(authenticators)),
                 authorizer: Box::new(AlwaysAllow),
             }),
-            admission: AdmissionConfiguration::default(),
+            admission: options.admission,
             components: options.components,
             gates: options.gates,
             cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,

@@ -12,5 +12,10 @@ const ADVERTISE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// default options, a cluster has none of these.
 #[must_use]
 pub fn bootstrapped() -> Options {
-    Options { register: true, every_namespace_objects: true, advertise_address: Some(ADVERTISE_ADDRESS), ..Options::default() }
+    Options {
+        register: true,
+        every_namespace_objects: true,
+        advertise_address: Some(ADVERTISE_ADDRESS),
+        ..Options::default()
+    }
 }

@@ -259,7 +259,7 @@ impl<'a> GuaranteedUpdate<'a> {
         let allocated = Allocated::begin(hooks, context, &client, write).await?;
         let result = async {
             validate_and_admit(writer, &rules, &plugins, &attributes, &mut object, Some(&old)).await?;
-            self.encode_for_storage(&view, object, &old, current, &client).await
+            self.store(&view, object, &old, current, &client).await
         }
         .await;
         allocated.finish(&client, matches!(&result, Ok(Some(_))) && !context.dry_run).await;

@@ -10,7 +10,7 @@ use pintle_value::{Errors, FieldPath, object};
 use crate::cluster::{check_key, object_key};
 use crate::context::RequestContext;
 use crate::http::Response;
-use crate::represent::{ResponseFormat, done};
+use crate::represent::{ResponseFormat, success_with_code};
 use crate::request::query::IGNORE_READ_ERROR;
 use crate::write::commit::{CommitOutcome, commit, compare_revision};
 
