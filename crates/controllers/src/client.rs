@@ -1,4 +1,4 @@
-//! The cluster as controllers see it.
+//! The interface through which controllers read and write a cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,76 +9,75 @@ use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 use tokio::sync::watch;
 
-/// Makes the new object of the one there is.
+/// Computes the new object from the current one.
 pub type UpdateFn = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
 
-/// Where an object is.
+/// Names an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectRef {
     /// Its group and resource.
     pub resource: GroupResource,
-    /// Its namespace; empty for objects of the cluster.
+    /// Its namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// Its name.
     pub name: String,
 }
 
-/// How an object is deleted.
+/// The preconditions and the propagation policy of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteRequest {
-    /// The uid that it has to have.
+    /// The uid that the object must have.
     pub uid: Str,
-    /// The revision that it has to have.
+    /// The revision that the object must have.
     pub revision: u64,
-    /// What becomes of its dependents.
+    /// What happens to its dependents.
     pub propagation: DeletionPropagation,
 }
 
-/// What controllers see of a cluster, and what they can do to it. Everything is done as the server itself: nobody's
-/// rights are asked for, but the rules of the kinds hold.
+/// Reads and writes a cluster as the server itself: writes need no authorization, but strategies, validation and admission
+/// apply.
 pub trait ClusterClient: Send + Sync + 'static {
-    /// The kinds that are served now.
+    /// The resources that are served now.
     fn registry(&self) -> Arc<Registry>;
 
-    /// Told each time that a kind appears or goes.
-    fn kinds(&self) -> watch::Receiver<()>;
+    /// Is notified each time that the served resources change. It is closed when the cluster is gone.
+    fn registry_changes(&self) -> watch::Receiver<()>;
 
-    /// The log of a resource's collection, if it has one.
+    /// The watch cache of a resource's collection, if it is open.
     fn watch_cache(&self, resource: &Resource) -> Option<Arc<WatchCache>>;
 
-    /// A tap of all logs.
+    /// A stream of the events of all watch caches, in the order of their revisions.
     fn event_stream(&self) -> EventStream;
 
-    /// The time now.
+    /// The current time.
     fn now(&self) -> Time;
 
-    /// Ends when this much time has passed.
+    /// Completes after a duration of the cluster's clock.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 
-    /// Waits until the logs hold everything that was committed before now. Returns the revision up to which they do.
+    /// Waits until the watch caches contain everything that was committed before the call. Returns that revision.
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>>;
 
-    /// Waits until every create has ended that began before now.
-    fn creates_have_ended(self: Arc<Self>) -> BoxFuture<'static, ()>;
+    /// Waits until every create that began before the call has ended.
+    fn wait_for_pending_creates(self: Arc<Self>) -> BoxFuture<'static, ()>;
 
-    /// Creates an object. What it says of itself need not be complete.
+    /// Creates an object. Its type may be missing and is completed.
     fn create(self: Arc<Self>, resource: GroupResource, object: Value) -> BoxFuture<'static, Result<(), ApiError>>;
 
-    /// Deletes all objects of a resource that are in a namespace now, as a client does who deletes the collection.
-    fn delete_all(
+    /// Deletes all objects that a resource has in a namespace now, like the request `deletecollection`.
+    fn delete_collection(
         self: Arc<Self>,
         resource: Arc<Resource>,
         namespace: String,
     ) -> BoxFuture<'static, Result<(), ApiError>>;
 
-    /// Deletes an object, as a client does.
-    fn delete(self: Arc<Self>, place: ObjectRef, deletion: DeleteRequest) -> BoxFuture<'static, Result<(), ApiError>>;
+    /// Deletes an object.
+    fn delete(self: Arc<Self>, target: ObjectRef, request: DeleteRequest) -> BoxFuture<'static, Result<(), ApiError>>;
 
-    /// Changes an object, or what a subresource of it shows (with an empty name, the object itself). Returns what has
-    /// become of it.
-    fn change(
+    /// Updates an object through a subresource or, if `subresource` is empty, the object itself. Returns the new object.
+    fn update(
         self: Arc<Self>,
-        place: ObjectRef,
+        target: ObjectRef,
         subresource: &'static str,
         compute: UpdateFn,
     ) -> BoxFuture<'static, Result<Value, ApiError>>;

@@ -1,24 +1,34 @@
-//! What the API itself promises and nobody asks for: that a namespace which goes takes its content with it, that what has
-//! lost its owners goes too, and that a cluster has what its clients take for granted. Controllers read the event logs of
-//! the cluster that they are part of, and write as the server does; they know neither HTTP nor the store. Each is a task
-//! that ends with its cluster, and does nothing while a controller manager is there that does the same.
+//! The controllers that run inside the API server: the namespace controller, the garbage collector, the token cleaner, and the
+//! reconciler of the objects that every cluster and every namespace has. They read the watch caches and write as the server;
+//! they know neither HTTP nor the store. Those that kube-controller-manager has too stand by while one is active.
 
-mod apiserver;
 mod client;
-mod fixtures;
-mod follow;
-mod garbage;
+mod controller_manager;
+mod every_namespace;
+mod garbage_collector;
+mod informer;
 mod namespaces;
+mod object_reconciler;
 mod objects;
-mod others;
-mod reconciler;
-mod tokens;
+mod server_registration;
+mod supervisor;
+mod token_cleaner;
 mod work_queue;
 
-pub use apiserver::{SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration};
+use std::sync::Weak;
+
 pub use client::{ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
-pub use fixtures::fixtures;
-pub use garbage::garbage;
-pub use namespaces::namespaces;
-pub use reconciler::{DesiredObject, ObjectReconciler};
-pub use tokens::tokens;
+pub use every_namespace::every_namespace_objects;
+pub use object_reconciler::{DesiredObject, ObjectReconciler};
+pub use server_registration::{SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration};
+
+use self::supervisor::supervise;
+
+/// Runs the namespace controller, the garbage collector and the token cleaner until the cluster is gone.
+pub async fn run_controllers(client: Weak<dyn ClusterClient>) {
+    tokio::join!(
+        supervise("namespace-controller", &client, || namespaces::run(client.clone())),
+        supervise("garbage-collector-controller", &client, || garbage_collector::run(client.clone())),
+        supervise("token-cleaner", &client, || token_cleaner::run(client.clone())),
+    );
+}

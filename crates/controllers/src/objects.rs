@@ -1,4 +1,4 @@
-//! Objects as trees, and where they are found.
+//! Lookups of stored objects in the watch caches.
 
 use std::sync::Arc;
 
@@ -8,23 +8,27 @@ use pintle_value::Value;
 
 use crate::{ClusterClient, ObjectRef};
 
-/// The tree of an object, if it can be read.
+/// The tree of an object, unless it is corrupt.
 pub(crate) fn tree(object: &Object) -> Option<Value> {
     Some(pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::default()).ok()?.value)
 }
 
-/// The log of a resource that is served at `v1`.
+/// The tree of an object with its resourceVersion, unless it is corrupt.
+pub(crate) fn versioned_tree(object: &Object) -> Option<Value> {
+    let mut tree = tree(object)?;
+    tree.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
+    Some(tree)
+}
+
+/// The watch cache of a resource that is served at `v1`.
 pub(crate) fn watch_cache_of(client: &Arc<dyn ClusterClient>, resource: &GroupResource) -> Option<Arc<WatchCache>> {
     let registry = client.registry();
     client.watch_cache(registry.resource(&resource.group, "v1", &resource.resource)?)
 }
 
-/// The object of a resource that is served at `v1`, with its resourceVersion, as the logs have it now.
-pub(crate) fn find(client: &Arc<dyn ClusterClient>, place: &ObjectRef) -> Option<Value> {
-    let ObjectRef { resource, namespace, name } = place;
+/// The object of a resource that is served at `v1`, with its resourceVersion, as the watch cache has it now.
+pub(crate) fn find(client: &Arc<dyn ClusterClient>, target: &ObjectRef) -> Option<Value> {
+    let ObjectRef { resource, namespace, name } = target;
     let key = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
-    let object = watch_cache_of(client, resource)?.get(&key, None).ok().flatten()?;
-    let mut found = tree(&object)?;
-    found.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
-    Some(found)
+    versioned_tree(&*watch_cache_of(client, resource)?.get(&key, None).ok().flatten()?)
 }

@@ -1,258 +1,353 @@
-//! What is to be looked at: each thing once, some at a time, and again after a while where that failed.
+//! A queue of items to reconcile (upstream: `client-go/util/workqueue`). Each item is queued once and processed by one task at
+//! a time. A limited number of items is processed at the same time. Failed items are retried with exponential backoff.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::hash::Hash;
 use std::time::Duration;
 
-use tokio::task::{Id, JoinSet};
+use pintle_registry::BoxFuture;
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-/// Things that are looked at at a time.
-const AT_A_TIME: usize = 32;
-/// How long the first failure is waited out. Each one after it is waited out twice as long, up to the last.
-const FIRST: Duration = Duration::from_millis(100);
-const LAST: Duration = Duration::from_secs(30);
+/// The delay after the first failure. It doubles with each further failure, up to the maximum.
+const BASE_DELAY: Duration = Duration::from_millis(100);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// What a look at something came to.
-pub(crate) enum ReconcileResult<W = Infallible> {
+/// The result of reconciling an item.
+pub(crate) enum ReconcileResult<B = Infallible> {
     /// Nothing is left to do.
     Done,
-    /// It has to be tried again.
-    Failed,
-    /// Nothing can be done before this has happened.
-    Waits(W),
+    /// The item is reconciled again after a backoff.
+    Retry,
+    /// The item is reconciled again when the future completes, or when it is added before that.
+    WaitFor(BoxFuture<'static, ()>),
+    /// The item is handed back to the owner of the queue with the reason why it cannot be reconciled now.
+    Blocked(B),
 }
 
-impl<W> From<bool> for ReconcileResult<W> {
-    fn from(is_done: bool) -> Self {
-        if is_done { ReconcileResult::Done } else { ReconcileResult::Failed }
-    }
-}
-
-/// Things that wait to be looked at, and those that are.
-pub(crate) struct WorkQueue<T, W = Infallible> {
+/// Items that wait to be reconciled, and the tasks that reconcile them. Dropping the queue aborts the tasks.
+pub(crate) struct WorkQueue<T, B = Infallible> {
+    max_concurrent: usize,
+    /// Items to process, in the order in which they were added.
     ready: VecDeque<T>,
-    is_ready: HashSet<T>,
-    running: JoinSet<ReconcileResult<W>>,
-    items: HashMap<Id, T>,
-    /// What is being looked at and has changed since.
-    changed: HashSet<T>,
-    /// What failed, by when it is tried again. The number tells apart what is tried at the same time.
-    later: BTreeMap<(Instant, u64), T>,
-    numbers: u64,
-    /// How often looking at a thing failed without a success.
+    /// The items of `ready`, and those that were added while they were being processed.
+    dirty: HashSet<T>,
+    workers: JoinSet<ReconcileResult<B>>,
+    /// The item that each worker processes.
+    worker_items: HashMap<Id, T>,
+    processing: HashSet<T>,
+    waiters: JoinSet<()>,
+    /// The item that each waiter waits for.
+    waiter_items: HashMap<Id, T>,
+    waiting: HashMap<T, AbortHandle>,
+    /// Failed items by the time of their retry. The number tells items with the same time apart.
+    delayed: BTreeMap<(Instant, u64), T>,
+    retries: u64,
+    /// How often each item has failed since its last success.
     failures: HashMap<T, u32>,
 }
 
-impl<T, W: 'static> Default for WorkQueue<T, W> {
-    fn default() -> Self {
+impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
+    /// An empty queue that processes up to `max_concurrent` items at the same time.
+    pub(crate) fn new(max_concurrent: usize) -> Self {
         Self {
+            max_concurrent,
             ready: VecDeque::new(),
-            is_ready: HashSet::new(),
-            running: JoinSet::new(),
-            items: HashMap::new(),
-            changed: HashSet::new(),
-            later: BTreeMap::new(),
-            numbers: 0,
+            dirty: HashSet::new(),
+            workers: JoinSet::new(),
+            worker_items: HashMap::new(),
+            processing: HashSet::new(),
+            waiters: JoinSet::new(),
+            waiter_items: HashMap::new(),
+            waiting: HashMap::new(),
+            delayed: BTreeMap::new(),
+            retries: 0,
             failures: HashMap::new(),
         }
     }
-}
 
-impl<T: Clone + Eq + Hash, W: Send + 'static> WorkQueue<T, W> {
-    /// Has something looked at, after it has been if it is just being looked at.
-    pub(crate) fn push(&mut self, item: T) {
-        if self.items.values().any(|running| *running == item) {
-            self.changed.insert(item);
-        } else if self.is_ready.insert(item.clone()) {
+    /// Adds an item. If it is being processed, it is processed again afterwards.
+    pub(crate) fn add(&mut self, item: T) {
+        if self.dirty.insert(item.clone()) && !self.processing.contains(&item) {
             self.ready.push_back(item);
         }
     }
 
-    /// True if nothing is ready to be looked at.
+    /// True if no item is ready to be processed.
     pub(crate) fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }
 
-    /// Begins to look at what is ready. Nothing is done about what `look` has no future for.
-    pub(crate) fn begin<F, L>(&mut self, mut look: impl FnMut(&T) -> Option<F>)
+    /// Starts to process the items that are ready, as far as the limit permits. Items for which `reconcile` returns `None` are
+    /// dropped.
+    pub(crate) fn start<F>(&mut self, mut reconcile: impl FnMut(&T) -> Option<F>)
     where
-        F: Future<Output = L> + Send + 'static,
-        L: Into<ReconcileResult<W>>,
+        F: Future<Output = ReconcileResult<B>> + Send + 'static,
     {
-        while self.running.len() < AT_A_TIME
-            && let Some(item) = self.ready.pop_front()
+        while self.workers.len() < self.max_concurrent
+            && let Some(item) = self.get()
         {
-            self.is_ready.remove(&item);
-            if let Some(look) = look(&item) {
-                let task = self.running.spawn(async move { look.await.into() });
-                self.items.insert(task.id(), item);
+            if let Some(reconcile) = reconcile(&item) {
+                let worker = self.workers.spawn(reconcile);
+                self.worker_items.insert(worker.id(), item.clone());
+                self.processing.insert(item);
             }
         }
     }
 
-    /// Waits until there may be something to begin with: a look has ended, or a failure was waited out. Without end if
-    /// there is nothing to wait for. Gives what is not looked at again before something else has happened. Can be dropped
-    /// at any time.
-    pub(crate) async fn ready(&mut self) -> Option<(T, W)> {
-        // With all places taken, what has been waited out can wait.
-        let again = self.later.first_key_value().map(|((time, _), _)| *time);
-        let again = again.filter(|_| self.running.len() < AT_A_TIME);
+    /// Waits until [`WorkQueue::start`] may have something to do: a worker has ended, or an item is ready again. It waits
+    /// forever if nothing is processed, delayed or waiting. Returns an item that is blocked, if the worker reports that.
+    /// Cancel-safe.
+    pub(crate) async fn wait(&mut self) -> Option<(T, B)> {
+        // While all workers are busy, delayed items could not start anyway.
+        let next_retry = self.delayed.first_key_value().map(|((time, _), _)| *time);
+        let next_retry = next_retry.filter(|_| self.workers.len() < self.max_concurrent);
         tokio::select! {
-            Some(ended) = self.running.join_next_with_id() => {
-                let (id, looked) = ended.unwrap_or_else(|error| (error.id(), ReconcileResult::Failed));
-                self.end(id, looked)
+            Some(ended) = self.workers.join_next_with_id() => {
+                let (id, result) = ended.unwrap_or_else(|error| (error.id(), failed(&error)));
+                self.done(id, result)
             }
-            () = async { sleep_until(again.unwrap_or_else(Instant::now)).await }, if again.is_some() => {
-                self.recall();
+            Some(ended) = self.waiters.join_next_with_id() => {
+                let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+                if let Some(item) = self.waiter_items.remove(&id) {
+                    self.waiting.remove(&item);
+                    self.add(item);
+                }
+                None
+            }
+            () = async { sleep_until(next_retry.unwrap_or_else(Instant::now)).await }, if next_retry.is_some() => {
+                self.add_delayed();
                 None
             }
             else => std::future::pending().await,
         }
     }
 
-    /// Waits for what is being looked at, and looks at nothing else.
-    pub(crate) async fn finish(mut self) {
-        while self.running.join_next().await.is_some() {}
+    /// Adds a failed item again after its backoff.
+    pub(crate) fn retry(&mut self, item: T) {
+        let failures = self.failures.entry(item.clone()).or_default();
+        let delay = BASE_DELAY.saturating_mul(1 << (*failures).min(16)).min(MAX_DELAY);
+        *failures += 1;
+        self.retries += 1;
+        self.delayed.insert((Instant::now() + delay, self.retries), item);
     }
 
-    fn end(&mut self, id: Id, looked: ReconcileResult<W>) -> Option<(T, W)> {
-        let item = self.items.remove(&id)?;
-        let failed = matches!(looked, ReconcileResult::Failed);
-        if !failed {
-            self.failures.remove(&item);
+    /// Waits for the items that are being processed, and processes no others.
+    pub(crate) async fn drain(mut self) {
+        while self.workers.join_next().await.is_some() {}
+    }
+
+    /// Takes the next item. What it waited for does not matter any more.
+    fn get(&mut self) -> Option<T> {
+        let item = self.ready.pop_front()?;
+        self.dirty.remove(&item);
+        self.stop_waiting(&item);
+        Some(item)
+    }
+
+    fn done(&mut self, id: Id, result: ReconcileResult<B>) -> Option<(T, B)> {
+        let item = self.worker_items.remove(&id)?;
+        self.processing.remove(&item);
+        if !matches!(result, ReconcileResult::Retry) {
+            self.forget(&item);
         }
-        if self.changed.remove(&item) {
-            self.push(item);
+        if self.dirty.contains(&item) {
+            self.ready.push_back(item);
             return None;
         }
-        if let ReconcileResult::Waits(what) = looked {
-            return Some((item, what));
-        }
-        if failed {
-            self.push_later(item);
+        match result {
+            ReconcileResult::Done => {}
+            ReconcileResult::Retry => self.retry(item),
+            ReconcileResult::WaitFor(condition) => self.wait_for(item, condition),
+            ReconcileResult::Blocked(reason) => return Some((item, reason)),
         }
         None
     }
 
-    /// Has what failed looked at again after a while.
-    pub(crate) fn push_later(&mut self, item: T) {
-        let failures = self.failures.entry(item.clone()).or_default();
-        let wait = FIRST.saturating_mul(1 << (*failures).min(16)).min(LAST);
-        *failures += 1;
-        self.numbers += 1;
-        self.later.insert((Instant::now() + wait, self.numbers), item);
+    /// Resets the backoff of an item.
+    fn forget(&mut self, item: &T) {
+        self.failures.remove(item);
     }
 
-    /// Makes ready what has been waited out.
-    fn recall(&mut self) {
+    fn wait_for(&mut self, item: T, condition: BoxFuture<'static, ()>) {
+        self.stop_waiting(&item);
+        let waiter = self.waiters.spawn(condition);
+        self.waiter_items.insert(waiter.id(), item.clone());
+        self.waiting.insert(item, waiter);
+    }
+
+    fn stop_waiting(&mut self, item: &T) {
+        if let Some(waiter) = self.waiting.remove(item) {
+            self.waiter_items.remove(&waiter.id());
+            waiter.abort();
+        }
+    }
+
+    /// Adds the items whose backoff has passed.
+    fn add_delayed(&mut self) {
         let now = Instant::now();
-        while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= now) {
+        while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
             let item = entry.remove();
-            self.push(item);
+            self.add(item);
         }
     }
 }
 
+fn failed<B>(error: &JoinError) -> ReconcileResult<B> {
+    tracing::error!(%error, "Reconciling panicked, will retry");
+    ReconcileResult::Retry
+}
+
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, ready};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use tokio::sync::Notify;
+
     use super::*;
 
-    /// A queue of names, and how often they were looked at.
-    #[derive(Default)]
-    struct Scene {
+    const MAX_CONCURRENT: usize = 4;
+
+    /// A queue of names that counts reconciliations.
+    struct Fixture {
         queue: WorkQueue<&'static str, &'static str>,
-        looks: Arc<AtomicUsize>,
+        reconciled: Arc<AtomicUsize>,
     }
 
-    impl Scene {
-        fn push(&mut self, items: &[&'static str]) {
-            items.iter().for_each(|item| self.queue.push(item));
+    impl Fixture {
+        fn new() -> Self {
+            Self { queue: WorkQueue::new(MAX_CONCURRENT), reconciled: Arc::default() }
         }
 
-        /// Looks at what is ready, which comes to the same for all, and waits for it. Says how many were looked at.
-        async fn look(&mut self, made: fn() -> ReconcileResult<&'static str>) -> usize {
-            let before = self.looks.load(Ordering::Relaxed);
-            self.queue.begin(|_| {
-                self.looks.fetch_add(1, Ordering::Relaxed);
-                Some(std::future::ready(made()))
+        fn add(&mut self, items: &[&'static str]) {
+            items.iter().for_each(|item| self.queue.add(item));
+        }
+
+        /// Starts all ready items, which all have the same result.
+        fn start(&mut self, result: fn() -> ReconcileResult<&'static str>) -> usize {
+            let before = self.reconciled.load(Ordering::Relaxed);
+            self.queue.start(|_| {
+                self.reconciled.fetch_add(1, Ordering::Relaxed);
+                Some(ready(result()))
             });
-            let begun = self.looks.load(Ordering::Relaxed) - before;
-            for _ in 0..begun {
-                self.queue.ready().await;
+            self.reconciled.load(Ordering::Relaxed) - before
+        }
+
+        /// Reconciles all ready items with the same result. Returns how many there were.
+        async fn reconcile(&mut self, result: fn() -> ReconcileResult<&'static str>) -> usize {
+            let started = self.start(result);
+            for _ in 0..started {
+                self.queue.wait().await;
             }
-            begun
+            started
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_thing_is_looked_at_once_and_again_when_it_changes() {
-        let mut scene = Scene::default();
-        scene.push(&["a", "b", "a"]);
-        scene.queue.begin(|_| Some(std::future::ready(true)));
-        scene.push(&["a"]);
+    async fn items_are_deduplicated_and_processed_again_if_added_meanwhile() {
+        let mut fixture = Fixture::new();
+        fixture.add(&["a", "b", "a"]);
+        assert_eq!(fixture.start(|| ReconcileResult::Done), 2);
+        fixture.add(&["a", "a"]);
         for _ in 0..2 {
-            scene.queue.ready().await;
+            fixture.queue.wait().await;
         }
-        assert_eq!(scene.look(|| ReconcileResult::Done).await, 1, "what changed meanwhile is looked at again");
-        assert_eq!(scene.look(|| ReconcileResult::Done).await, 0);
-        scene.push(&["c"]);
-        scene.queue.begin(|_| None::<std::future::Ready<bool>>);
-        assert_eq!(scene.look(|| ReconcileResult::Done).await, 0, "nothing was to be done about it");
-        let idle = tokio::time::timeout(LAST * 2, scene.queue.ready()).await;
+        assert_eq!(fixture.reconcile(|| ReconcileResult::Done).await, 1, "a was added while it was processed");
+        assert_eq!(fixture.reconcile(|| ReconcileResult::Done).await, 0);
+        fixture.add(&["c"]);
+        fixture.queue.start(|_| None::<std::future::Ready<ReconcileResult<&'static str>>>);
+        assert_eq!(fixture.reconcile(|| ReconcileResult::Done).await, 0, "c was dropped");
+        let idle = tokio::time::timeout(MAX_DELAY * 2, fixture.queue.wait()).await;
         assert!(idle.is_err(), "nothing is left to wait for");
-        scene.queue.finish().await;
+        fixture.queue.drain().await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_are_waited_out_longer_and_longer() {
-        let mut scene = Scene::default();
-        scene.push(&["a"]);
-        for wait in [FIRST, FIRST * 2, FIRST * 4] {
-            assert_eq!(scene.look(|| ReconcileResult::Failed).await, 1);
+    async fn failed_items_are_retried_with_exponential_backoff() {
+        let mut fixture = Fixture::new();
+        fixture.add(&["a"]);
+        for delay in [BASE_DELAY, BASE_DELAY * 2, BASE_DELAY * 4] {
+            assert_eq!(fixture.reconcile(|| ReconcileResult::Retry).await, 1);
             let failed = Instant::now();
-            scene.queue.ready().await;
-            assert_eq!(failed.elapsed(), wait);
+            fixture.queue.wait().await;
+            assert_eq!(failed.elapsed(), delay);
         }
-        assert_eq!(scene.look(|| ReconcileResult::Done).await, 1);
-        scene.push(&["a"]);
-        assert_eq!(scene.look(|| ReconcileResult::Failed).await, 1);
+        assert_eq!(fixture.reconcile(|| ReconcileResult::Done).await, 1);
+        fixture.add(&["a"]);
+        assert_eq!(fixture.reconcile(|| ReconcileResult::Retry).await, 1);
         let failed = Instant::now();
-        scene.queue.ready().await;
-        assert_eq!(failed.elapsed(), FIRST, "a success makes up for all failures");
+        fixture.queue.wait().await;
+        assert_eq!(failed.elapsed(), BASE_DELAY, "a success resets the backoff");
         for _ in 0..40 {
-            assert_eq!(scene.look(|| ReconcileResult::Failed).await, 1);
+            assert_eq!(fixture.reconcile(|| ReconcileResult::Retry).await, 1);
             let failed = Instant::now();
-            scene.queue.ready().await;
-            assert!(failed.elapsed() <= LAST);
+            fixture.queue.wait().await;
+            assert!(failed.elapsed() <= MAX_DELAY);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn items_whose_worker_panics_are_retried() {
+        let mut fixture = Fixture::new();
+        fixture.add(&["a"]);
+        fixture.queue.start(|_| Some(async { panic!("reconciling fails") }));
+        fixture.queue.wait().await;
+        fixture.queue.wait().await;
+        assert_eq!(fixture.reconcile(|| ReconcileResult::Done).await, 1);
+    }
+
+    #[tokio::test]
+    async fn blocked_items_are_handed_back_unless_added_meanwhile() {
+        let mut fixture = Fixture::new();
+        fixture.add(&["a"]);
+        fixture.start(|| ReconcileResult::Blocked("reason"));
+        assert_eq!(fixture.queue.wait().await, Some(("a", "reason")));
+        fixture.add(&["a"]);
+        fixture.start(|| ReconcileResult::Blocked("reason"));
+        fixture.add(&["a"]);
+        assert_eq!(fixture.queue.wait().await, None, "it was added meanwhile");
+        assert_eq!(fixture.reconcile(|| ReconcileResult::Done).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_items_are_added_when_their_future_completes() {
+        let mut fixture = Fixture::new();
+        let condition = Arc::new(Notify::new());
+        fixture.add(&["a"]);
+        let waits = condition.clone();
+        fixture.queue.start(|_| {
+            let waits = waits.clone();
+            Some(ready(ReconcileResult::WaitFor(Box::pin(async move { waits.notified().await }))))
+        });
+        fixture.queue.wait().await;
+        assert_eq!(fixture.reconcile(|| ReconcileResult::Done).await, 0, "it waits");
+        condition.notify_one();
+        fixture.queue.wait().await;
+        assert_eq!(fixture.reconcile(|| ReconcileResult::Done).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_ends_when_the_item_is_added() {
+        let mut fixture = Fixture::new();
+        for _ in 0..3 {
+            fixture.add(&["a"]);
+            assert_eq!(fixture.start(|| ReconcileResult::WaitFor(Box::pin(pending()))), 1);
+            while tokio::time::timeout(BASE_DELAY, fixture.queue.wait()).await.is_ok() {}
+            assert_eq!((fixture.queue.waiting.len(), fixture.queue.waiters.len()), (1, 1));
         }
     }
 
     #[tokio::test]
-    async fn what_waits_for_something_else_is_given_back() {
-        let mut scene = Scene::default();
-        scene.push(&["a"]);
-        scene.queue.begin(|_| Some(std::future::ready(ReconcileResult::Waits("rain"))));
-        assert_eq!(scene.queue.ready().await, Some(("a", "rain")));
-        scene.push(&["a"]);
-        scene.queue.begin(|_| Some(std::future::ready(ReconcileResult::Waits("rain"))));
-        scene.push(&["a"]);
-        assert_eq!(scene.queue.ready().await, None, "it has changed meanwhile");
-        assert_eq!(scene.look(|| ReconcileResult::Done).await, 1);
-    }
-
-    #[tokio::test]
-    async fn some_are_looked_at_at_a_time() {
-        let mut queue = WorkQueue::<usize>::default();
-        (0..AT_A_TIME * 2).for_each(|item| queue.push(item));
-        queue.begin(|_| Some(std::future::ready(true)));
-        assert_eq!(queue.ready.len(), AT_A_TIME);
-        queue.ready().await;
-        queue.begin(|_| Some(std::future::ready(true)));
-        assert_eq!(queue.ready.len(), AT_A_TIME - 1);
+    async fn concurrency_is_limited() {
+        let mut queue = WorkQueue::<usize>::new(MAX_CONCURRENT);
+        (0..MAX_CONCURRENT * 2).for_each(|item| queue.add(item));
+        queue.start(|_| Some(ready(ReconcileResult::Done)));
+        assert_eq!(queue.ready.len(), MAX_CONCURRENT);
+        queue.wait().await;
+        queue.start(|_| Some(ready(ReconcileResult::Done)));
+        assert_eq!(queue.ready.len(), MAX_CONCURRENT - 1);
     }
 }

@@ -221,7 +221,7 @@ impl Server {
             cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
             controllers: ControllerOptions {
                 controllers: options.controllers,
-                fixtures: (options.controllers && options.every_namespace_objects)
+                root_ca: (options.controllers && options.every_namespace_objects)
                     .then(|| certificates.authority.certificate.clone()),
                 port: address.port(),
                 endpoint: (options.register && options.reconcile_endpoints)

@@ -1,4 +1,4 @@
-//! The cluster as its controllers see it (`pintle_controllers`), and their start.
+//! Implements the interface of the controllers (`pintle_controllers`), and starts and stops them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use pintle_cache::{EventStream, WatchCache};
 use pintle_controllers::{
     ClusterClient, DeleteRequest, ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration,
-    UpdateFn, fixtures, garbage, namespaces, tokens,
+    UpdateFn, every_namespace_objects, run_controllers,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -21,33 +21,35 @@ use tokio::task::JoinHandle;
 use crate::cluster::Cluster;
 use crate::write::{InternalClient, delete_all};
 
-/// What a cluster does by itself.
+/// What the controllers of a cluster do.
 pub struct ControllerOptions {
-    /// True if it does what the API promises, unless a controller manager is there.
+    /// True to run the namespace controller, the garbage collector and the token cleaner. They stand by while a controller
+    /// manager is active.
     pub controllers: bool,
-    /// What every namespace is to have, as one of these things: the certificates, in PEM, that clients know the server by.
-    pub fixtures: Option<String>,
-    /// The port that the service `kubernetes` stands for.
+    /// The certificate authority of the server, in PEM. If given, every namespace gets the objects that a controller manager
+    /// creates there: the default service account, and a ConfigMap with this.
+    pub root_ca: Option<String>,
+    /// The target port of the service `kubernetes`.
     pub port: u16,
-    /// Where that service leads, if that is said.
+    /// The endpoint of that service, if it is published.
     pub endpoint: Option<SocketAddr>,
-    /// The name of the host, if a lease says that the server is there.
+    /// The hostname in the server's identity lease, if the server has one.
     pub hostname: Option<String>,
 }
 
-/// The address of the service `kubernetes`, which clients in the cluster know the server by.
+/// The cluster IP of the service `kubernetes`, under which clients in the cluster reach the server.
 #[must_use]
 pub fn service_address() -> String {
     let (_, service) = ServiceNetwork::default().kubernetes_service(0);
     service.str_at(&["spec", "clusterIP"]).to_owned()
 }
 
-/// What is done until the cluster is left.
+/// The controllers of a running server.
 pub(crate) struct RunningControllers {
-    leaving: watch::Sender<bool>,
+    stopping: watch::Sender<bool>,
     server: ServerRegistration,
-    /// Keeps objects there.
-    task: Mutex<Option<JoinHandle<()>>>,
+    /// Reconciles the server's own objects and its lease.
+    server_task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl RunningControllers {
@@ -59,46 +61,42 @@ impl RunningControllers {
         let hostname = controller_options.hostname.as_ref().filter(|_| gates.is_enabled(Feature::API_SERVER_IDENTITY));
         let identity = hostname.map(|hostname| ServerIdentity::new(hostname, &run, peer));
         let server = ServerRegistration { service, endpoint: controller_options.endpoint, identity };
-        Self { leaving: watch::Sender::new(false), server, task: Mutex::default() }
+        Self { stopping: watch::Sender::new(false), server, server_task: Mutex::default() }
     }
 
-    /// Makes what has to be there when the server is ready, and starts the controllers of a cluster. They end with it, or
-    /// when the server goes down.
+    /// Creates the objects that have to exist when the server is ready, and starts the controllers. They end with the cluster
+    /// or when the server shuts down.
     pub(crate) async fn start(&self, cluster: &Arc<Cluster>, controller_options: &ControllerOptions) {
         let client: Arc<dyn ClusterClient> = cluster.clone();
-        let mut kept = self.server.objects();
-        kept.extend(controller_options.fixtures.iter().flat_map(|authority| fixtures(authority)));
-        let reconciler = ObjectReconciler::new(kept);
-        reconciler.settle(&client, &SYSTEM_NAMESPACES).await;
+        let mut desired = self.server.objects();
+        desired.extend(controller_options.root_ca.iter().flat_map(|root_ca| every_namespace_objects(root_ca)));
+        let reconciler = ObjectReconciler::new(desired);
+        reconciler.create_missing(&client, &SYSTEM_NAMESPACES).await;
         let (client, server) = (Arc::downgrade(&client), self.server.clone());
         if controller_options.controllers {
             let (client, shutdown) = (client.clone(), cluster.shutdown());
             tokio::spawn(async move {
                 tokio::select! {
-                    ((), (), ()) = async {
-                        tokio::join!(namespaces(client.clone()), garbage(client.clone()), tokens(client.clone()))
-                    } => {}
+                    () = run_controllers(client) => {}
                     () = shutdown => {}
                 }
             });
         }
-        let (leaving, left) = (self.leaving.subscribe(), self.leaving.subscribe());
+        let stopping = self.stopping.subscribe();
         let task = async move {
-            tokio::join!(reconciler.run(client.clone(), leaving), server.stay(client, left));
+            tokio::join!(reconciler.run(client.clone(), stopping.clone()), server.run(client, stopping));
         };
-        *self.task.lock() = Some(tokio::spawn(task));
+        *self.server_task.lock() = Some(tokio::spawn(task));
     }
-}
 
-impl RunningControllers {
     /// Stops reconciling the server's own objects, then withdraws the server from the cluster.
     pub(crate) async fn stop(&self, cluster: &Arc<Cluster>) {
-        self.leaving.send_replace(true);
-        let task = self.task.lock().take();
+        self.stopping.send_replace(true);
+        let task = self.server_task.lock().take();
         if let Some(task) = task {
             let _ = task.await;
             let client: Arc<dyn ClusterClient> = cluster.clone();
-            self.server.leave(&client).await;
+            self.server.deregister(&client).await;
         }
     }
 }
@@ -108,7 +106,7 @@ impl ClusterClient for Cluster {
         Cluster::registry(self)
     }
 
-    fn kinds(&self) -> watch::Receiver<()> {
+    fn registry_changes(&self) -> watch::Receiver<()> {
         self.registry_changed.subscribe()
     }
 
@@ -132,7 +130,7 @@ impl ClusterClient for Cluster {
         Box::pin(async move { Cluster::catch_up(&self).await })
     }
 
-    fn creates_have_ended(self: Arc<Self>) -> BoxFuture<'static, ()> {
+    fn wait_for_pending_creates(self: Arc<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move { drop(self.pending_creates.write().await) })
     }
 
@@ -140,7 +138,7 @@ impl ClusterClient for Cluster {
         Box::pin(async move { InternalClient(self).create(&resource, object).await.map(drop) })
     }
 
-    fn delete_all(
+    fn delete_collection(
         self: Arc<Self>,
         resource: Arc<Resource>,
         namespace: String,
@@ -148,20 +146,20 @@ impl ClusterClient for Cluster {
         Box::pin(async move { delete_all(&self, &resource, &namespace).await })
     }
 
-    fn delete(self: Arc<Self>, place: ObjectRef, deletion: DeleteRequest) -> BoxFuture<'static, Result<(), ApiError>> {
-        Box::pin(async move { InternalClient(self).delete_with(&place, &deletion).await })
+    fn delete(self: Arc<Self>, target: ObjectRef, request: DeleteRequest) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async move { InternalClient(self).delete_with(&target, &request).await })
     }
 
-    fn change(
+    fn update(
         self: Arc<Self>,
-        place: ObjectRef,
+        target: ObjectRef,
         subresource: &'static str,
         compute: UpdateFn,
     ) -> BoxFuture<'static, Result<Value, ApiError>> {
         Box::pin(async move {
-            let ObjectRef { resource, namespace, name } = &place;
-            let access = InternalClient(self);
-            access.update_subresource(resource, subresource, (namespace, name), |object| compute(object)).await
+            let ObjectRef { resource, namespace, name } = &target;
+            let client = InternalClient(self);
+            client.update_subresource(resource, subresource, (namespace, name), |object| compute(object)).await
         })
     }
 }

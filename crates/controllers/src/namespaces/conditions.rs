@@ -1,76 +1,80 @@
-//! What a namespace that goes says of itself (upstream: `namespace/deletion/status_condition_utils.go`).
+//! The conditions of terminating namespaces (upstream: `namespace/deletion/status_condition_utils.go`).
 
 use std::collections::BTreeMap;
 
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
 
-/// What one look at the content of a namespace has found.
+/// What remains of the content of a namespace after an attempt to delete it.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
-    /// How many objects remain of each resource, as `pods.` or `deployments.apps`.
+pub(super) struct ContentSummary {
+    /// How many objects of each resource (`pods.`, `deployments.apps`) remain.
     pub(super) remaining: BTreeMap<String, usize>,
-    /// In how many objects each finalizer remains.
+    /// How many remaining objects have each finalizer.
     pub(super) finalizers: BTreeMap<String, usize>,
-    /// Why objects could not be deleted.
+    /// The errors of deletions.
     pub(super) failures: Vec<String>,
 }
 
-/// A condition: its type, and the reason and message where there is nothing to say.
-struct Kind {
+/// A condition type, and the reason and message of its status `False`.
+struct ConditionType {
     name: &'static str,
     reason: &'static str,
     message: &'static str,
 }
 
-/// In upstream's order. Nothing can go wrong with the first two here: all kinds are known.
-const KINDS: [Kind; 5] = [
-    Kind {
+/// In upstream's order. The first two are always `False`: the server knows all kinds without discovery.
+const CONDITION_TYPES: [ConditionType; 5] = [
+    ConditionType {
         name: "NamespaceDeletionDiscoveryFailure",
         reason: "ResourcesDiscovered",
         message: "All resources successfully discovered",
     },
-    Kind {
+    ConditionType {
         name: "NamespaceDeletionGroupVersionParsingFailure",
         reason: "ParsedGroupVersions",
         message: "All legacy kube types successfully parsed",
     },
-    Kind {
+    ConditionType {
         name: "NamespaceDeletionContentFailure",
         reason: "ContentDeleted",
         message: "All content successfully deleted, may be waiting on finalization",
     },
-    Kind { name: "NamespaceContentRemaining", reason: "ContentRemoved", message: "All content successfully removed" },
-    Kind {
+    ConditionType {
+        name: "NamespaceContentRemaining",
+        reason: "ContentRemoved",
+        message: "All content successfully removed",
+    },
+    ConditionType {
         name: "NamespaceFinalizersRemaining",
         reason: "ContentHasNoFinalizers",
         message: "All content-preserving finalizers finished",
     },
 ];
 
-impl Findings {
-    /// True if nothing is left, and nothing went wrong.
-    pub(super) fn are_empty(&self) -> bool {
+impl ContentSummary {
+    /// True if nothing remains and all deletions succeeded.
+    pub(super) fn is_empty(&self) -> bool {
         self.remaining.is_empty() && self.failures.is_empty()
     }
 
-    /// Notes an object that remains.
-    pub(super) fn note(&mut self, resource: &str, finalizers: impl Iterator<Item = String>) {
+    /// Adds an object that remains.
+    pub(super) fn add(&mut self, resource: &str, finalizers: impl Iterator<Item = String>) {
         *self.remaining.entry(resource.to_owned()).or_default() += 1;
         for finalizer in finalizers {
             *self.finalizers.entry(finalizer).or_default() += 1;
         }
     }
 
-    /// Reason and message of a condition that there is something to say of.
-    fn of(&self, kind: &str) -> Option<(&'static str, String)> {
-        let listed = |counts: &BTreeMap<String, usize>, between: &str| {
+    /// The reason and message of a condition whose status is `True`; `None` if it is `False`.
+    fn reason_and_message(&self, condition_type: &str) -> Option<(&'static str, String)> {
+        let listed = |counts: &BTreeMap<String, usize>, separator: &str| {
             let mut texts: Vec<String> =
-                counts.iter().map(|(what, count)| format!("{what}{between}{count} resource instances")).collect();
+                counts.iter().map(|(name, count)| format!("{name}{separator}{count} resource instances")).collect();
             texts.sort_unstable();
             texts.join(", ")
         };
-        match kind {
+        match condition_type {
             "NamespaceDeletionContentFailure" if !self.failures.is_empty() => {
                 let mut failures = self.failures.clone();
                 failures.sort_unstable();
@@ -91,29 +95,29 @@ impl Findings {
         }
     }
 
-    /// The namespace as it says so. Others' conditions stay; times change where a status does.
-    pub(super) fn said(&self, namespace: &Value, now: Time) -> Value {
+    /// A namespace with these conditions. Other conditions stay. The transition time changes when a status does.
+    pub(super) fn with_conditions(&self, namespace: &Value, now: Time) -> Value {
         let mut namespace = namespace.clone();
         let mut conditions = namespace.items_at(&["status", "conditions"]).to_vec();
-        for kind in KINDS {
-            let (status, (reason, message)) = match self.of(kind.name) {
-                Some(said) => ("True", said),
-                None => ("False", (kind.reason, kind.message.to_owned())),
+        for condition_type in CONDITION_TYPES {
+            let (status, (reason, message)) = match self.reason_and_message(condition_type.name) {
+                Some(problem) => ("True", problem),
+                None => ("False", (condition_type.reason, condition_type.message.to_owned())),
             };
-            let known = conditions.iter_mut().find(|known| known.str_at(&["type"]) == kind.name);
-            let since = match &known {
-                Some(known) if known.str_at(&["status"]) == status => known["lastTransitionTime"].clone(),
+            let existing = conditions.iter_mut().find(|existing| existing.str_at(&["type"]) == condition_type.name);
+            let transition_time = match &existing {
+                Some(existing) if existing.str_at(&["status"]) == status => existing["lastTransitionTime"].clone(),
                 _ => Value::from(now),
             };
             let condition = object! {
-                "type": kind.name,
+                "type": condition_type.name,
                 "status": status,
-                "lastTransitionTime": since,
+                "lastTransitionTime": transition_time,
                 "reason": reason,
                 "message": message,
             };
-            match known {
-                Some(known) => *known = condition,
+            match existing {
+                Some(existing) => *existing = condition,
                 None => conditions.push(condition),
             }
         }
@@ -135,17 +139,17 @@ mod tests {
     }
 
     #[test]
-    fn conditions_say_what_remains() {
+    fn conditions_report_remaining_content() {
         let at = |seconds| Time { seconds, nanos: 0 };
-        let mut findings = Findings::default();
-        findings.note("pods.", std::iter::empty());
-        findings.note("pods.", ["example.com/a".to_owned(), "b".to_owned()].into_iter());
-        findings.note("deployments.apps", ["b".to_owned()].into_iter());
-        findings.failures = vec!["two".to_owned(), "one".to_owned()];
+        let mut summary = ContentSummary::default();
+        summary.add("pods.", std::iter::empty());
+        summary.add("pods.", ["example.com/a".to_owned(), "b".to_owned()].into_iter());
+        summary.add("deployments.apps", ["b".to_owned()].into_iter());
+        summary.failures = vec!["two".to_owned(), "one".to_owned()];
         let namespace = object! { "status": object! { "phase": "Terminating" } };
-        let said = findings.said(&namespace, at(100));
+        let deleting = summary.with_conditions(&namespace, at(100));
         assert_eq!(
-            texts(&said),
+            texts(&deleting),
             [
                 "NamespaceDeletionDiscoveryFailure|False|ResourcesDiscovered|All resources successfully discovered",
                 "NamespaceDeletionGroupVersionParsingFailure|False|ParsedGroupVersions|All legacy kube types successfully parsed",
@@ -154,9 +158,9 @@ mod tests {
                 "NamespaceFinalizersRemaining|True|SomeFinalizersRemain|Some content in the namespace has finalizers remaining: b in 2 resource instances, example.com/a in 1 resource instances",
             ]
         );
-        let then = Findings::default().said(&said, at(200));
+        let deleted = ContentSummary::default().with_conditions(&deleting, at(200));
         assert_eq!(
-            texts(&then)[3..],
+            texts(&deleted)[3..],
             [
                 "NamespaceContentRemaining|False|ContentRemoved|All content successfully removed",
                 "NamespaceFinalizersRemaining|False|ContentHasNoFinalizers|All content-preserving finalizers finished",
@@ -167,7 +171,7 @@ mod tests {
             conditions.map(|condition| condition.str_at(&["lastTransitionTime"]).to_owned()).collect()
         };
         let (first, second) = ("1970-01-01T00:01:40Z", "1970-01-01T00:03:20Z");
-        assert_eq!(times(&then), [first, first, second, second, second]);
-        assert_eq!(Findings::default().said(&then, at(300)), then);
+        assert_eq!(times(&deleted), [first, first, second, second, second]);
+        assert_eq!(ContentSummary::default().with_conditions(&deleted, at(300)), deleted);
     }
 }

@@ -1,233 +1,214 @@
-//! Namespaces that go: everything in them is deleted, their status says what is left, and when nothing is they are let go
-//! (upstream: `pkg/controller/namespace`).
+//! The namespace controller: deletes the content of terminating namespaces, reports in their status what remains, and removes
+//! their finalizer when nothing does (upstream: `pkg/controller/namespace`).
 
 mod conditions;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::select_all;
-use pintle_cache::{KeyRange, Object, WatchCache, WatchScope, Watcher};
-use pintle_registry::{ApiError, GroupResource, Resource, Scope, Verb};
+use pintle_cache::{KeyRange, Object, WatchScope, Watcher};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource, Scope, Verb};
 use pintle_value::{Str, Value};
-use tokio::task::{Id, JoinSet};
+use tokio::sync::watch;
 
-use self::conditions::Findings;
-use crate::objects::tree;
-use crate::{ClusterClient, ObjectRef, others};
+use self::conditions::ContentSummary;
+use crate::informer::{Informer, InformerEvent, InformerSource};
+use crate::objects::{find, tree};
+use crate::work_queue::{ReconcileResult, WorkQueue};
+use crate::{ClusterClient, ObjectRef, controller_manager};
 
-/// The finalizer that is taken off when nothing is left.
+/// The finalizer that is removed when no content remains.
 const FINALIZER: &str = "kubernetes";
-/// What goes before everything else: it may need the rest until its end.
-const FIRST: &str = "pods";
-/// How long failures and others are waited out.
-const AGAIN: Duration = Duration::from_secs(1);
+/// The resource that is deleted before all others, which pods may need until they have terminated.
+const DELETED_FIRST: &str = "pods";
+/// How many namespaces are processed at the same time. Their writes share commits.
+const MAX_CONCURRENT: usize = 256;
+/// How often the controller checks whether it still has to stand by for a controller manager.
+const STANDBY_PERIOD: Duration = Duration::from_secs(1);
 
-fn place(name: &str) -> ObjectRef {
-    ObjectRef { resource: GroupResource::new("", "namespaces"), namespace: String::new(), name: name.to_owned() }
+fn namespaces() -> GroupResource {
+    GroupResource::new("", "namespaces")
 }
 
-/// Follows the namespaces of a cluster for as long as it is there, and empties those that go.
-pub async fn namespaces(client: Weak<dyn ClusterClient>) {
-    let Some((watch_cache, from)) = begin(&client).await else { return };
-    let mut watcher = watch_cache.watch(WatchScope::All, from);
-    let mut tasks = Tasks::default();
-    for namespace in watch_cache.objects(KeyRange::All) {
-        tasks.look_at(&client, &namespace);
-    }
+fn namespace_ref(name: &str) -> ObjectRef {
+    ObjectRef { resource: namespaces(), namespace: String::new(), name: name.to_owned() }
+}
+
+/// Runs the namespace controller until the cluster is gone.
+pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
+    let source = InformerSource::new((), namespaces(), WatchScope::All);
+    let Some(mut informer) = client.upgrade().map(|client| Informer::new(&client, vec![source])) else { return };
+    let mut queue = WorkQueue::<Str>::new(MAX_CONCURRENT);
     loop {
+        queue.start(|name| Some(reconcile(client.clone(), name.clone())));
         tokio::select! {
-            events = watcher.next() => {
-                let Ok(events) = events else {
-                    tracing::error!("namespaces are no longer followed: their history is gone");
-                    return;
-                };
-                for namespace in events.iter().filter_map(|event| event.object.as_ref()) {
-                    tasks.look_at(&client, namespace);
+            event = informer.next() => match event {
+                Some(event) => enqueue(&mut queue, &event),
+                None => return,
+            },
+            _ = queue.wait() => {}
+        }
+    }
+}
+
+/// Enqueues the namespaces that have begun to wait for the controller. From then on the queue retries them until they no
+/// longer do, so that updates of their status need not enqueue them.
+fn enqueue(queue: &mut WorkQueue<Str>, event: &InformerEvent<()>) {
+    match event {
+        InformerEvent::Added((), namespaces) => {
+            let awaiting = namespaces.iter().filter(|namespace| awaits_finalization(namespace));
+            awaiting.for_each(|namespace| queue.add(namespace.name().into()));
+        }
+        InformerEvent::Changed(events) => {
+            for (_, event) in events {
+                let [before, after] = [&event.previous, &event.object]
+                    .map(|object| object.as_ref().is_some_and(|namespace| awaits_finalization(namespace)));
+                if after && !before {
+                    queue.add(Str::from(&*event.key));
                 }
             }
-            Some(ended) = tasks.running.join_next_with_id() => {
-                let ended = tasks.names.remove(&ended.map_or_else(|error| error.id(), |(id, ())| id));
-                // Another of the name may be going by now.
-                let now = ended.and_then(|name| watch_cache.get(&name, None).ok().flatten());
-                now.iter().for_each(|namespace| tasks.look_at(&client, namespace));
-            }
         }
-        if client.strong_count() == 0 {
-            return;
-        }
+        // The list that follows contains all namespaces that wait.
+        InformerEvent::Reset(()) => {}
     }
 }
 
-/// The log of namespaces, and where following it begins.
-async fn begin(client: &Weak<dyn ClusterClient>) -> Option<(Arc<WatchCache>, u64)> {
-    let client = client.upgrade()?;
-    let registry = client.registry();
-    let watch_cache = client.watch_cache(registry.resource("", "v1", "namespaces")?)?;
-    let from = client.catch_up().await.ok()?;
-    Some((watch_cache, from))
+/// True if a namespace is terminating and has the finalizer of this controller.
+fn awaits_finalization(namespace: &Object) -> bool {
+    tree(namespace).is_some_and(|namespace| is_to_be_finalized(&namespace))
 }
 
-/// The namespaces that are being emptied, each by a task.
-#[derive(Default)]
-struct Tasks {
-    running: JoinSet<()>,
-    names: HashMap<Id, Str>,
-}
-
-impl Tasks {
-    /// Begins to empty a namespace that goes, unless that is under way.
-    fn look_at(&mut self, client: &Weak<dyn ClusterClient>, namespace: &Object) {
-        let name = namespace.name();
-        if !tree(namespace).is_some_and(|namespace| waits(&namespace)) || self.names.values().any(|known| known == name)
-        {
-            return;
-        }
-        let task = self.running.spawn(empty(client.clone(), name.to_owned()));
-        self.names.insert(task.id(), name.into());
-    }
-}
-
-/// True if a namespace is going, and waits for its content to go.
-fn waits(namespace: &Value) -> bool {
+fn is_to_be_finalized(namespace: &Value) -> bool {
     let finalizers = namespace.items_at(&["spec", "finalizers"]);
     namespace.is_terminating() && finalizers.iter().any(|finalizer| finalizer.as_str() == Some(FINALIZER))
 }
 
-/// What is to be done next about a namespace.
-enum Next {
-    /// Nothing: it is gone, it stays, or others have to finish it.
-    Nothing,
-    /// It is looked at again when one of these has changed.
-    Changes(Vec<Watcher>),
-    /// It is looked at again after a while: something failed, or others do what is done here.
-    Time,
+async fn reconcile(client: Weak<dyn ClusterClient>, name: Str) -> ReconcileResult {
+    let Some(client) = client.upgrade() else { return ReconcileResult::Done };
+    try_reconcile(&client, &name).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, namespace = %name, "Failed to delete the content of a namespace, will retry");
+        ReconcileResult::Retry
+    })
 }
 
-/// Empties a namespace until it is gone.
-async fn empty(client: Weak<dyn ClusterClient>, name: String) {
-    loop {
-        let Some(strong) = client.upgrade() else { return };
-        let mut kinds = strong.kinds();
-        let next = attempt(&strong, &name).await.unwrap_or_else(|error| {
-            tracing::info!(%error, namespace = %name, "a namespace is not empty yet");
-            Next::Time
-        });
-        drop(strong);
-        match next {
-            Next::Nothing => return,
-            Next::Time => tokio::time::sleep(AGAIN).await,
-            Next::Changes(mut watchers) => {
-                let changes = watchers.iter_mut().map(|watcher| Box::pin(watcher.next()));
-                tokio::select! {
-                    _ = select_all(changes) => {}
-                    // There may be something of a new kind in it.
-                    changed = kinds.changed() => if changed.is_err() { return },
-                }
-            }
-        }
+/// Deletes the content that a namespace has now, and finalizes the namespace if none remains.
+async fn try_reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<ReconcileResult, ApiError> {
+    let is_current = || find(client, &namespace_ref(name)).is_some_and(|namespace| is_to_be_finalized(&namespace));
+    if !is_current() {
+        return Ok(ReconcileResult::Done);
     }
-}
-
-/// Deletes what is in a namespace now, and lets it go if nothing is left.
-async fn attempt(client: &Arc<dyn ClusterClient>, name: &str) -> Result<Next, ApiError> {
-    if others::are_there(client) {
-        return Ok(if is_ours(client, name) { Next::Time } else { Next::Nothing });
+    if controller_manager::is_active(client) {
+        return Ok(ReconcileResult::WaitFor(Box::pin(tokio::time::sleep(STANDBY_PERIOD))));
     }
-    // Nobody else is let in, and who was let in before is done.
-    client.clone().creates_have_ended().await;
+    // Kinds that are served from now on may have objects in the namespace.
+    let registry_changes = client.registry_changes();
+    // New creates are rejected because the namespace is terminating. Those that passed that check before have to end first.
+    client.clone().wait_for_pending_creates().await;
     client.clone().catch_up().await?;
-    if !is_ours(client, name) {
-        return Ok(Next::Nothing);
+    if !is_current() {
+        return Ok(ReconcileResult::Done);
     }
-    let mut findings = Findings::default();
-    let collections = collections(client);
-    let (first, others): (Vec<_>, Vec<_>) =
-        collections.into_iter().partition(|resource| resource.group.is_empty() && resource.plural == FIRST);
-    let mut watchers = delete(client, name, &first, &mut findings).await?;
-    if findings.are_empty() {
-        watchers.extend(delete(client, name, &others, &mut findings).await?);
+    let mut summary = ContentSummary::default();
+    let (first, others): (Vec<_>, Vec<_>) = deletable_resources(client)
+        .into_iter()
+        .partition(|resource| resource.group.is_empty() && resource.plural == DELETED_FIRST);
+    let mut watchers = delete_content(client, name, &first, &mut summary).await?;
+    if summary.is_empty() {
+        watchers.extend(delete_content(client, name, &others, &mut summary).await?);
     }
-    let findings = Arc::new(findings);
-    say(client, name, findings.clone()).await?;
-    if findings.are_empty() {
-        let let_go = |namespace: &Value| {
-            let mut namespace = namespace.clone();
-            let finalizers = namespace.items_at(&["spec", "finalizers"]).iter();
-            let left: Vec<Value> = finalizers.filter(|f| f.as_str() != Some(FINALIZER)).cloned().collect();
-            match left.is_empty() {
-                true => drop(namespace.remove_at(&["spec", "finalizers"])),
-                false => namespace.set_at(&["spec", "finalizers"], left),
-            }
-            namespace
-        };
-        client.clone().change(place(name), "finalize", Arc::new(let_go)).await?;
-        return Ok(Next::Nothing);
+    let summary = Arc::new(summary);
+    update_status(client, name, summary.clone()).await?;
+    if summary.is_empty() {
+        client.clone().update(namespace_ref(name), "finalize", Arc::new(without_finalizer)).await?;
+        return Ok(ReconcileResult::Done);
     }
-    Ok(if findings.failures.is_empty() && !watchers.is_empty() { Next::Changes(watchers) } else { Next::Time })
+    if !summary.failures.is_empty() || watchers.is_empty() {
+        return Ok(ReconcileResult::Retry);
+    }
+    Ok(ReconcileResult::WaitFor(content_change(watchers, registry_changes)))
 }
 
-/// True if there still is such a namespace.
-fn is_ours(client: &Arc<dyn ClusterClient>, name: &str) -> bool {
-    let registry = client.registry();
-    let watch_cache = registry.resource("", "v1", "namespaces").and_then(|namespaces| client.watch_cache(namespaces));
-    let object = watch_cache.and_then(|watch_cache| watch_cache.get(name, None).ok().flatten());
-    object.and_then(|object| tree(&object)).is_some_and(|namespace| waits(&namespace))
+fn without_finalizer(namespace: &Value) -> Value {
+    let mut namespace = namespace.clone();
+    let finalizers = namespace.items_at(&["spec", "finalizers"]).iter();
+    let left: Vec<Value> = finalizers.filter(|f| f.as_str() != Some(FINALIZER)).cloned().collect();
+    match left.is_empty() {
+        true => drop(namespace.remove_at(&["spec", "finalizers"])),
+        false => namespace.set_at(&["spec", "finalizers"], left),
+    }
+    namespace
 }
 
-/// One resource for each collection of objects that are in namespaces and can be deleted.
-fn collections(client: &Arc<dyn ClusterClient>) -> Vec<Arc<Resource>> {
-    let mut found = BTreeMap::new();
+/// Completes when remaining content changes or the served resources do.
+fn content_change(mut watchers: Vec<Watcher>, mut registry_changes: watch::Receiver<()>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let changes = watchers.iter_mut().map(|watcher| Box::pin(watcher.next()));
+        tokio::select! {
+            _ = select_all(changes) => {}
+            _ = registry_changes.changed() => {}
+        }
+    })
+}
+
+/// One resource of each collection that stores namespaced objects and supports `delete`.
+fn deletable_resources(client: &Arc<dyn ClusterClient>) -> Vec<Arc<Resource>> {
+    let mut by_prefix = BTreeMap::new();
     for resource in client.registry().resources() {
-        let stored = resource.scope == Scope::Namespaced && resource.verbs.has(Verb::Delete) && resource.is_hub();
-        if let Some(collection) = resource.collection().filter(|_| stored) {
-            found.entry(collection.prefix.clone()).or_insert_with(|| resource.clone());
+        let deletable = resource.scope == Scope::Namespaced && resource.verbs.has(Verb::Delete) && resource.is_hub();
+        if let Some(collection) = resource.collection().filter(|_| deletable) {
+            by_prefix.entry(collection.prefix.clone()).or_insert_with(|| resource.clone());
         }
     }
-    found.into_values().collect()
+    by_prefix.into_values().collect()
 }
 
-/// Deletes what is in a namespace of some collections, and finds what remains. Returns who hears of changes to that.
-async fn delete(
+/// Deletes the objects that some resources have in a namespace, and adds to the summary what remains. Returns watchers of the
+/// resources of which objects remain.
+async fn delete_content(
     client: &Arc<dyn ClusterClient>,
     namespace: &str,
-    collections: &[Arc<Resource>],
-    findings: &mut Findings,
+    resources: &[Arc<Resource>],
+    summary: &mut ContentSummary,
 ) -> Result<Vec<Watcher>, ApiError> {
     let range = KeyRange::Namespace(namespace.into());
-    let mut remaining = Vec::new();
-    for resource in collections {
+    let mut deleted = Vec::new();
+    for resource in resources {
         let Some(watch_cache) = client.watch_cache(resource) else { continue };
         if watch_cache.objects(range.clone()).next().is_none() && watch_cache.corrupt(&range, None).is_empty() {
             continue;
         }
-        if let Err(error) = client.clone().delete_all(resource.clone(), namespace.to_owned()).await {
-            findings.failures.push(error.to_string());
+        if let Err(error) = client.clone().delete_collection(resource.clone(), namespace.to_owned()).await {
+            summary.failures.push(error.to_string());
         }
-        remaining.push((resource, watch_cache));
+        deleted.push((resource, watch_cache));
     }
     let now = client.clone().catch_up().await?;
     let mut watchers = Vec::new();
-    for (resource, watch_cache) in remaining {
+    for (resource, watch_cache) in deleted {
         let name = format!("{}.{}", resource.plural, resource.group);
-        let mut any = false;
+        let mut has_objects = false;
         for object in watch_cache.objects(range.clone()) {
             let finalizers = tree(&object).map(|tree| tree.items_at(&["metadata", "finalizers"]).to_vec());
             let finalizers = finalizers.unwrap_or_default();
-            findings.note(&name, finalizers.iter().filter_map(Value::as_str).map(str::to_owned));
-            any = true;
+            summary.add(&name, finalizers.iter().filter_map(Value::as_str).map(str::to_owned));
+            has_objects = true;
         }
-        if any {
+        if has_objects {
             watchers.push(watch_cache.watch(WatchScope::Namespace(namespace.into()), now));
         }
     }
     Ok(watchers)
 }
 
-/// Says in the status of a namespace what was found.
-async fn say(client: &Arc<dyn ClusterClient>, name: &str, findings: Arc<Findings>) -> Result<(), ApiError> {
+/// Sets the conditions of a terminating namespace.
+async fn update_status(
+    client: &Arc<dyn ClusterClient>,
+    name: &str,
+    summary: Arc<ContentSummary>,
+) -> Result<(), ApiError> {
     let now = client.now();
-    let compute = move |namespace: &Value| findings.said(namespace, now);
-    client.clone().change(place(name), "status", Arc::new(compute)).await.map(drop)
+    let compute = move |namespace: &Value| summary.with_conditions(namespace, now);
+    client.clone().update(namespace_ref(name), "status", Arc::new(compute)).await.map(drop)
 }

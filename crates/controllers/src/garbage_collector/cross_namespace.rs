@@ -1,4 +1,4 @@
-//! References to owners that are in another namespace. They own nothing, and whoever made them is told so by an event.
+//! Owner references across namespaces. They are invalid and have no effect, and an event reports them.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use pintle_cache::KeyRange;
 use pintle_registry::{GroupResource, Resource, Scope};
 use pintle_value::{Value, object};
 
-use super::facts::{Owner, OwnerReferences};
-use super::graph::Item;
+use super::graph::ObjectIdentity;
+use super::metadata::{ObjectMetadata, OwnerReference};
 use crate::ClusterClient;
 use crate::objects::watch_cache_of;
 
-/// Who sends the events, as upstream calls it.
-const SENDER: &str = "garbage-collector-controller";
+/// The component that reports the events.
+const COMPONENT: &str = "garbage-collector-controller";
 
-/// True if an owner is there, but not where an object in this namespace may have it.
-pub(super) fn is_elsewhere(client: &Arc<dyn ClusterClient>, namespace: &str, owner: &Owner) -> bool {
+/// True if an owner exists in another namespace than its dependent's.
+pub(super) fn is_in_other_namespace(client: &Arc<dyn ClusterClient>, namespace: &str, owner: &OwnerReference) -> bool {
     let registry = client.registry();
     let resource = registry.kind(&owner.gvk()).filter(|resource| resource.scope == Scope::Namespaced);
     let namespaces = watch_cache_of(client, &GroupResource::new("", "namespaces"));
@@ -26,26 +26,37 @@ pub(super) fn is_elsewhere(client: &Arc<dyn ClusterClient>, namespace: &str, own
     };
     namespaces.objects(KeyRange::All).any(|other| {
         let found = watch_cache.get(&format!("{}/{}", other.name(), owner.name), None).ok().flatten();
-        other.name() != namespace && found.is_some_and(|found| OwnerReferences::read(&found).uid == owner.uid)
+        other.name() != namespace && found.is_some_and(|found| ObjectMetadata::read(&found).uid == owner.uid)
     })
 }
 
-/// Tells of a reference from an object to such an owner.
-pub(super) async fn warn(client: Arc<dyn ClusterClient>, resource: Arc<Resource>, item: Item, owner: Owner) {
-    let event = event(&client, &resource, &item, &owner);
+/// Creates an event about an object's reference to such an owner.
+pub(super) async fn report(
+    client: Arc<dyn ClusterClient>,
+    resource: Arc<Resource>,
+    object: ObjectIdentity,
+    owner: OwnerReference,
+) {
+    let event = event(&client, &resource, &object, &owner);
     if let Err(error) = client.create(GroupResource::new("", "events"), event).await {
-        tracing::info!(%error, prefix = %item.prefix, key = %item.key, "an owner in another namespace is not told of");
+        let ObjectIdentity { prefix, key, .. } = &object;
+        tracing::warn!(%error, %prefix, %key, "Failed to create the event about a cross-namespace owner reference");
     }
 }
 
-fn event(client: &Arc<dyn ClusterClient>, resource: &Resource, item: &Item, owner: &Owner) -> Value {
+fn event(
+    client: &Arc<dyn ClusterClient>,
+    resource: &Resource,
+    object: &ObjectIdentity,
+    owner: &OwnerReference,
+) -> Value {
     let now = client.now();
-    let (namespace, name) = item.place();
-    let Owner { api_version, kind, name: owner_name, uid, .. } = owner;
+    let (namespace, name) = object.namespace_and_name();
+    let OwnerReference { api_version, kind, name: owner_name, uid, .. } = owner;
     let mut involved = object! {
         "kind": resource.kind.as_str(),
         "name": name,
-        "uid": item.uid.as_str(),
+        "uid": object.uid.as_str(),
         "apiVersion": resource.group_version().to_string(),
     };
     if !namespace.is_empty() {
@@ -65,8 +76,8 @@ fn event(client: &Arc<dyn ClusterClient>, resource: &Resource, item: &Item, owne
         "count": 1,
         "firstTimestamp": now.rfc3339(),
         "lastTimestamp": now.rfc3339(),
-        "source": object! { "component": SENDER },
-        "reportingComponent": SENDER,
+        "source": object! { "component": COMPONENT },
+        "reportingComponent": COMPONENT,
         "reportingInstance": "",
     }
 }

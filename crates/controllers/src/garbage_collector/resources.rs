@@ -1,4 +1,4 @@
-//! What collections hold.
+//! The resource of each collection.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use pintle_value::Str;
 
 use crate::ClusterClient;
 
-/// The resources of collections, as long as the same kinds are served.
+/// A cache of the resources of collections. It is cleared when the served resources change.
 #[derive(Default)]
-pub(super) struct Kinds {
+pub(super) struct ResourceCache {
     registry: Option<Arc<Registry>>,
     by_prefix: HashMap<Str, Arc<Resource>>,
 }
 
-impl Kinds {
-    /// The resource of a collection, by its key prefix; `None` if no version of it is served.
-    pub(super) fn of(&mut self, client: &Arc<dyn ClusterClient>, prefix: &Str) -> Option<Arc<Resource>> {
+impl ResourceCache {
+    /// The resource of a collection, by its prefix; `None` if no version of it is served.
+    pub(super) fn get(&mut self, client: &Arc<dyn ClusterClient>, prefix: &Str) -> Option<Arc<Resource>> {
         let registry = client.registry();
         if !self.registry.as_ref().is_some_and(|known| Arc::ptr_eq(known, &registry)) {
             self.by_prefix.clear();

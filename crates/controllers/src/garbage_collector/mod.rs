@@ -1,0 +1,286 @@
+//! The garbage collector: deletes objects whose owners are gone, and carries out foreground and orphaning deletions (upstream:
+//! `pkg/controller/garbagecollector`).
+
+mod cross_namespace;
+mod graph;
+mod metadata;
+mod reconcile;
+mod resources;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use pintle_cache::{Event, Object, WatchCache};
+use pintle_registry::GroupVersionKind;
+use pintle_value::Str;
+use tokio::time::{Instant, sleep_until};
+
+use self::graph::{Graph, ObjectIdentity};
+use self::metadata::{ObjectMetadata, OwnerReference};
+use self::reconcile::{OwnerState, ReconcileTarget, current_object, owner_state, reconcile};
+use self::resources::ResourceCache;
+use crate::informer::{InformerEvent, OrderedInformer};
+use crate::work_queue::{ReconcileResult, WorkQueue};
+use crate::{ClusterClient, controller_manager};
+
+/// How many objects are processed at the same time.
+const MAX_CONCURRENT: usize = 32;
+/// How often the garbage collector checks whether it still has to stand by for a controller manager.
+const STANDBY_PERIOD: Duration = Duration::from_secs(1);
+
+/// Runs the garbage collector until the cluster is gone.
+pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
+    let Some(strong) = client.upgrade() else { return };
+    let mut registry_changes = strong.registry_changes();
+    let mut informer = OrderedInformer::new(&strong);
+    let mut collector = GarbageCollector::new();
+    drop(strong);
+    loop {
+        let wakeup = tokio::select! {
+            event = informer.next() => Some(Wakeup::Informer(event)),
+            changed = registry_changes.changed() => changed.ok().map(|()| Wakeup::RegistryChanged),
+            blocked = collector.queue.wait() => Some(Wakeup::Queue(blocked)),
+            () = sleep_until_some(collector.standby_until) => Some(Wakeup::StandbyOver),
+        };
+        let (Some(wakeup), Some(strong)) = (wakeup, client.upgrade()) else { return };
+        match wakeup {
+            Wakeup::Informer(event) => collector.handle_event(&strong, event),
+            Wakeup::RegistryChanged => collector.requeue_blocked(&strong),
+            Wakeup::Queue(blocked) => {
+                blocked.into_iter().for_each(|(object, kind)| collector.block(&strong, object, kind))
+            }
+            Wakeup::StandbyOver => collector.standby_until = None,
+        }
+        // Nothing may be deleted before the dependents of all owners are known.
+        if informer.has_synced() {
+            collector.start(&strong, &informer);
+        }
+    }
+}
+
+enum Wakeup {
+    Informer(InformerEvent<Arc<WatchCache>>),
+    RegistryChanged,
+    /// The queue may have room, or a worker found an object blocked by a kind that is not served.
+    Queue(Option<(ObjectIdentity, GroupVersionKind)>),
+    StandbyOver,
+}
+
+struct GarbageCollector {
+    graph: Graph,
+    /// The highest revision that the informer has reported.
+    reported_revision: u64,
+    resources: ResourceCache,
+    queue: WorkQueue<ObjectIdentity, GroupVersionKind>,
+    /// Objects in foreground deletion by uid. The uid alone counts: owner references that name the wrong kind block them too.
+    deleting_dependents: HashMap<Str, ObjectIdentity>,
+    /// Objects that cannot be reconciled yet: an owner is of the given kind, which is not served, or (`None`) no version of the
+    /// object's own kind is served.
+    blocked: HashMap<ObjectIdentity, Option<GroupVersionKind>>,
+    /// While a controller manager is active: when to check that again.
+    standby_until: Option<Instant>,
+}
+
+impl GarbageCollector {
+    fn new() -> Self {
+        Self {
+            graph: Graph::default(),
+            reported_revision: 0,
+            resources: ResourceCache::default(),
+            queue: WorkQueue::new(MAX_CONCURRENT),
+            deleting_dependents: HashMap::new(),
+            blocked: HashMap::new(),
+            standby_until: None,
+        }
+    }
+
+    fn handle_event(&mut self, client: &Arc<dyn ClusterClient>, event: InformerEvent<Arc<WatchCache>>) {
+        match event {
+            InformerEvent::Added(watch_cache, objects) => {
+                objects.iter().for_each(|object| self.update(client, watch_cache.prefix(), None, Some(object)));
+            }
+            InformerEvent::Changed(events) => {
+                for (watch_cache, event) in events {
+                    let Event { previous, object, .. } = &*event;
+                    self.update(client, watch_cache.prefix(), previous.as_ref(), object.as_ref());
+                }
+            }
+            InformerEvent::Reset(watch_cache) => {
+                let prefix = watch_cache.prefix();
+                self.graph.remove_collection(prefix);
+                self.deleting_dependents.retain(|_, object| object.prefix != *prefix);
+                self.blocked.retain(|object, _| object.prefix != *prefix);
+            }
+        }
+    }
+
+    /// Applies the change of an object to the graph, and enqueues the objects that it concerns.
+    fn update(
+        &mut self,
+        client: &Arc<dyn ClusterClient>,
+        prefix: &Str,
+        before: Option<&Arc<Object>>,
+        after: Option<&Arc<Object>>,
+    ) {
+        self.reported_revision = self.reported_revision.max(after.map_or(0, |object| object.revision));
+        let (old, new) = (before.and_then(|o| ObjectMetadata::of(o)), after.and_then(|o| ObjectMetadata::of(o)));
+        if let (None, Some(deleted)) = (after, before) {
+            // Its dependents may have no other owner.
+            let uid = old.as_ref().map_or_else(|| ObjectMetadata::read(deleted).uid, |metadata| metadata.uid.clone());
+            self.enqueue_dependents(&uid);
+            self.graph.record_deletion(&uid, &deleted.key);
+        }
+        if old.is_none() && new.is_none() {
+            return;
+        }
+        let (Some(key), Some(uid)) = (
+            after.or(before).map(|o| o.key.clone()),
+            new.as_ref().or(old.as_ref()).map(|metadata| metadata.uid.clone()),
+        ) else {
+            return;
+        };
+        let object = ObjectIdentity { prefix: prefix.clone(), key, uid };
+        let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+        self.graph.update(&object, &old.owners, &new.owners);
+        if new.deletes_dependents {
+            self.deleting_dependents.insert(object.uid.clone(), object.clone());
+        } else if old.deletes_dependents {
+            self.deleting_dependents.remove(&object.uid);
+        }
+        for owner in &old.owners {
+            // A foreground deletion of the owner may have waited for this object.
+            if !new.owners.contains(owner)
+                && !self.graph.is_blocked(&owner.uid)
+                && let Some(owner) = self.deleting_dependents.get(&owner.uid).cloned()
+            {
+                self.queue.add(owner);
+            }
+        }
+        // A removed owner may have blocked the evaluation of the other owners.
+        let namespace = after.or(before).map_or("", |object| object.namespace());
+        if new.owners != old.owners {
+            for owner in &new.owners {
+                let state = owner_state(client, namespace, owner);
+                if matches!(state, OwnerState::Absent | OwnerState::CrossNamespace) && !old.owners.contains(owner) {
+                    self.report_cross_namespace(client, &object, owner);
+                }
+                if !matches!(state, OwnerState::Exists) {
+                    self.queue.add(object.clone());
+                }
+            }
+        }
+        if new.deletes_dependents && !old.deletes_dependents {
+            self.enqueue_dependents(&new.uid);
+        }
+        if new.orphans_dependents || new.deletes_dependents {
+            self.queue.add(object);
+        }
+    }
+
+    /// Creates an event about an owner in another namespace, unless a controller manager does.
+    fn report_cross_namespace(
+        &mut self,
+        client: &Arc<dyn ClusterClient>,
+        object: &ObjectIdentity,
+        owner: &OwnerReference,
+    ) {
+        if controller_manager::is_active(client)
+            || !cross_namespace::is_in_other_namespace(client, object.namespace_and_name().0, owner)
+        {
+            return;
+        }
+        if let Some(resource) = self.resources.get(client, &object.prefix) {
+            tokio::spawn(cross_namespace::report(client.clone(), resource, object.clone(), owner.clone()));
+        }
+    }
+
+    fn enqueue_dependents(&mut self, owner: &str) {
+        for dependent in self.graph.dependents(owner) {
+            self.queue.add(dependent.clone());
+        }
+    }
+
+    /// Enqueues the blocked objects whose missing kind is served now.
+    fn requeue_blocked(&mut self, client: &Arc<dyn ClusterClient>) {
+        let is_unblocked = |kind: &Option<GroupVersionKind>| kind.as_ref().is_none_or(|kind| is_served(client, kind));
+        for (object, _) in self.blocked.extract_if(|_, kind| is_unblocked(kind)) {
+            self.queue.add(object);
+        }
+    }
+
+    /// Starts to reconcile enqueued objects, unless a controller manager is active.
+    fn start(&mut self, client: &Arc<dyn ClusterClient>, informer: &OrderedInformer) {
+        if self.standby_until.is_some() || self.queue.is_empty() {
+            return;
+        }
+        if controller_manager::is_active(client) {
+            self.standby_until = Some(Instant::now() + STANDBY_PERIOD);
+            return;
+        }
+        let Self { graph, reported_revision, resources, queue, blocked, .. } = self;
+        queue.start(|object| {
+            let Some(target) = reconcile_target((graph, *reported_revision), resources, client, object) else {
+                if informer.follows(&object.prefix) {
+                    blocked.insert(object.clone(), None);
+                }
+                return None;
+            };
+            let client = Arc::downgrade(client);
+            Some(async move {
+                let Some(client) = client.upgrade() else { return ReconcileResult::Done };
+                reconcile(&client, &target).await.unwrap_or_else(|error| {
+                    let ObjectIdentity { prefix, key, .. } = &target.object;
+                    tracing::warn!(%error, %prefix, %key, "Failed to delete garbage-collected object, will retry");
+                    ReconcileResult::Retry
+                })
+            })
+        });
+    }
+
+    /// Stores an object that cannot be reconciled until a kind is served.
+    fn block(&mut self, client: &Arc<dyn ClusterClient>, object: ObjectIdentity, kind: GroupVersionKind) {
+        match is_served(client, &kind) {
+            // It is served by now, or the owner is corrupt.
+            true => self.queue.retry(object),
+            false => drop(self.blocked.insert(object, Some(kind))),
+        }
+    }
+}
+
+/// What is known of an object; `None` if no version of its kind is served.
+fn reconcile_target(
+    (graph, reported_revision): (&Graph, u64),
+    resources: &mut ResourceCache,
+    client: &Arc<dyn ClusterClient>,
+    object: &ObjectIdentity,
+) -> Option<ReconcileTarget> {
+    let mut with_resource = |object: &ObjectIdentity| Some((object.clone(), resources.get(client, &object.prefix)?));
+    let (object, resource) = with_resource(object)?;
+    let dependents = graph.dependents(&object.uid).filter_map(with_resource).collect();
+    let deleted_owners = current_object(client, &object, &resource).map(|current| {
+        let owners = ObjectMetadata::read(&current).owners.into_iter();
+        owners.filter(|owner| graph.is_deleted(owner, current.namespace())).map(|owner| owner.uid).collect()
+    });
+    Some(ReconcileTarget {
+        is_blocked: graph.is_blocked(&object.uid),
+        dependents,
+        deleted_owners: deleted_owners.unwrap_or_default(),
+        reported_revision,
+        resource,
+        object,
+    })
+}
+
+/// True if objects of a kind can be looked up.
+fn is_served(client: &Arc<dyn ClusterClient>, kind: &GroupVersionKind) -> bool {
+    client.registry().kind(kind).is_some_and(|resource| client.watch_cache(resource).is_some())
+}
+
+/// Sleeps until a time, or forever if there is none.
+async fn sleep_until_some(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,238 @@
+//! Reconciles one object: deletes it, orphans its dependents, or removes owners that are gone.
+
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use pintle_cache::Object;
+use pintle_registry::{ApiError, DeletionPropagation, GroupVersionKind, Resource, Scope};
+use pintle_value::metadata::{FOREGROUND, ORPHAN};
+use pintle_value::{Str, Value};
+
+use super::graph::ObjectIdentity;
+use super::metadata::{ObjectMetadata, OwnerReference};
+use crate::ClusterClient;
+use crate::client::{DeleteRequest, ObjectRef};
+use crate::work_queue::ReconcileResult;
+
+/// How many dependents of an object are orphaned at the same time.
+const MAX_CONCURRENT_ORPHANS: usize = 32;
+const OWNER_REFERENCES: [&str; 2] = ["metadata", "ownerReferences"];
+const FINALIZERS: [&str; 2] = ["metadata", "finalizers"];
+
+/// An object to reconcile, and what the graph knew of it when that began.
+pub(super) struct ReconcileTarget {
+    pub(super) object: ObjectIdentity,
+    pub(super) resource: Arc<Resource>,
+    pub(super) dependents: Vec<(ObjectIdentity, Arc<Resource>)>,
+    /// True if dependents block its foreground deletion.
+    pub(super) is_blocked: bool,
+    /// The revision up to which its dependents are known.
+    pub(super) reported_revision: u64,
+    /// The owners, by uid, whose deletion was reported. They are absent even if their kinds are not served any more.
+    pub(super) deleted_owners: Vec<Str>,
+}
+
+/// The state of an owner.
+pub(super) enum OwnerState {
+    /// It exists.
+    Exists,
+    /// It is in foreground deletion.
+    DeletingDependents,
+    /// It does not exist, or an object with another uid has its name.
+    Absent,
+    /// Its kind is not served, or it is corrupt.
+    Unknown,
+    /// A cluster-scoped object references a namespaced owner. Upstream leaves such objects alone.
+    CrossNamespace,
+}
+
+/// The state of an owner that an object in a namespace references.
+pub(super) fn owner_state(client: &Arc<dyn ClusterClient>, namespace: &str, owner: &OwnerReference) -> OwnerState {
+    let registry = client.registry();
+    let Some(resource) = registry.kind(&owner.gvk()) else { return OwnerState::Unknown };
+    let Some(watch_cache) = client.watch_cache(resource) else { return OwnerState::Unknown };
+    let key: Str = match resource.scope {
+        Scope::Cluster => owner.name.clone(),
+        Scope::Namespaced if namespace.is_empty() => return OwnerState::CrossNamespace,
+        Scope::Namespaced => format!("{namespace}/{}", owner.name).into(),
+    };
+    let Ok(found) = watch_cache.read(&key) else { return OwnerState::Unknown };
+    let Some(object) = found else { return OwnerState::Absent };
+    let metadata = ObjectMetadata::read(&object);
+    match metadata.uid == owner.uid {
+        false => OwnerState::Absent,
+        true if metadata.deletes_dependents => OwnerState::DeletingDependents,
+        true => OwnerState::Exists,
+    }
+}
+
+/// Reconciles an object. It is blocked if an owner is of a kind that is not served.
+///
+/// # Errors
+/// An update or a deletion failed.
+pub(super) async fn reconcile(
+    client: &Arc<dyn ClusterClient>,
+    target: &ReconcileTarget,
+) -> Result<ReconcileResult<GroupVersionKind>, ApiError> {
+    // An owner that is missing in an old state may have been created since.
+    client.clone().catch_up().await?;
+    let Some(object) = current_object(client, &target.object, &target.resource) else {
+        return Ok(ReconcileResult::Done);
+    };
+    let metadata = ObjectMetadata::read(&object);
+    if metadata.is_terminating {
+        return reconcile_terminating(client, target, &object, &metadata).await;
+    }
+    let (mut existing, mut deleting, mut absent) = (0, Vec::new(), Vec::new());
+    for owner in &metadata.owners {
+        match owner_state(client, object.namespace(), owner) {
+            OwnerState::Exists => existing += 1,
+            OwnerState::DeletingDependents => deleting.push(owner.uid.clone()),
+            OwnerState::Absent => absent.push(owner.uid.clone()),
+            OwnerState::Unknown if target.deleted_owners.contains(&owner.uid) => absent.push(owner.uid.clone()),
+            OwnerState::Unknown => return Ok(ReconcileResult::Blocked(owner.gvk())),
+            OwnerState::CrossNamespace => return Ok(ReconcileResult::Done),
+        }
+    }
+    if deleting.is_empty() && absent.is_empty() {
+        return Ok(ReconcileResult::Done);
+    }
+    if existing > 0 {
+        deleting.append(&mut absent);
+        let removed = deleting;
+        update(client, &target.object, &target.resource, move |object| without_owners(object, &removed)).await?;
+        return Ok(ReconcileResult::Done);
+    }
+    let propagation = if !deleting.is_empty() && !target.dependents.is_empty() {
+        let is_deleting = |(dependent, resource): &(ObjectIdentity, Arc<Resource>)| {
+            current_object(client, dependent, resource)
+                .is_some_and(|object| ObjectMetadata::read(&object).deletes_dependents)
+        };
+        if target.dependents.iter().any(is_deleting) {
+            // The owners form a cycle: they must not wait for each other.
+            update(client, &target.object, &target.resource, without_blocking_owners).await?;
+        }
+        DeletionPropagation::Foreground
+    } else if metadata.has_orphan_finalizer {
+        DeletionPropagation::Orphan
+    } else if metadata.has_foreground_finalizer {
+        DeletionPropagation::Foreground
+    } else {
+        DeletionPropagation::Background
+    };
+    let Some(object) = current_object(client, &target.object, &target.resource) else {
+        return Ok(ReconcileResult::Done);
+    };
+    let owners = ObjectMetadata::read(&object).owners;
+    if owners.iter().map(|owner| &owner.uid).ne(metadata.owners.iter().map(|owner| &owner.uid)) {
+        // The object has been adopted meanwhile. That change enqueues it again.
+        return Ok(ReconcileResult::Done);
+    }
+    let request = DeleteRequest { uid: metadata.uid, revision: object.revision, propagation };
+    ignore_not_found(client.clone().delete(object_ref(&target.object, &target.resource), request).await)?;
+    Ok(ReconcileResult::Done)
+}
+
+/// Orphans the dependents of a terminating object, or ends its foreground deletion.
+async fn reconcile_terminating(
+    client: &Arc<dyn ClusterClient>,
+    target: &ReconcileTarget,
+    object: &Object,
+    metadata: &ObjectMetadata,
+) -> Result<ReconcileResult<GroupVersionKind>, ApiError> {
+    if object.revision > target.reported_revision {
+        // Dependents may have been created before the deletion and not be in the graph yet. The informer reports this revision
+        // after them, which enqueues the object again.
+        return Ok(ReconcileResult::Done);
+    }
+    if metadata.orphans_dependents {
+        orphan_dependents(client, target).await?;
+    }
+    if metadata.deletes_dependents && !target.is_blocked {
+        remove_finalizer(client, target, FOREGROUND).await?;
+    }
+    Ok(ReconcileResult::Done)
+}
+
+/// Removes an owner from its dependents, and then its finalizer `orphan`.
+async fn orphan_dependents(client: &Arc<dyn ClusterClient>, target: &ReconcileTarget) -> Result<(), ApiError> {
+    let owner = [target.object.uid.clone()];
+    let updates = target.dependents.iter().cloned().map(|(dependent, resource)| {
+        let (client, owner) = (client.clone(), owner.clone());
+        async move { update(&client, &dependent, &resource, move |object| without_owners(object, &owner)).await }
+    });
+    stream::iter(updates).buffer_unordered(MAX_CONCURRENT_ORPHANS).try_collect::<()>().await?;
+    remove_finalizer(client, target, ORPHAN).await
+}
+
+async fn remove_finalizer(
+    client: &Arc<dyn ClusterClient>,
+    target: &ReconcileTarget,
+    finalizer: &'static str,
+) -> Result<(), ApiError> {
+    update(client, &target.object, &target.resource, move |object| {
+        let left = object.items_at(&FINALIZERS).iter().filter(|found| found.as_str() != Some(finalizer));
+        with_list(object, &FINALIZERS, left.cloned().collect())
+    })
+    .await
+}
+
+/// An object without some owners, given by uid.
+fn without_owners(object: &Value, owners: &[Str]) -> Value {
+    let left = object.items_at(&OWNER_REFERENCES).iter();
+    let left = left.filter(|owner| !owners.iter().any(|uid| uid == owner.str_at(&["uid"])));
+    with_list(object, &OWNER_REFERENCES, left.cloned().collect())
+}
+
+/// An object without `blockOwnerDeletion`.
+fn without_blocking_owners(object: &Value) -> Value {
+    let mut owners = object.items_at(&OWNER_REFERENCES).to_vec();
+    for owner in owners.iter_mut().filter(|owner| owner.bool_at(&["blockOwnerDeletion"])) {
+        owner.set("blockOwnerDeletion", false);
+    }
+    with_list(object, &OWNER_REFERENCES, owners)
+}
+
+/// An object with another list at a path. An empty list removes the field.
+fn with_list(object: &Value, path: &[&str], list: Vec<Value>) -> Value {
+    let mut object = object.clone();
+    match list.is_empty() {
+        true => drop(object.remove_at(path)),
+        false => object.set_at(path, list),
+    }
+    object
+}
+
+/// Updates an object, if it still exists.
+async fn update(
+    client: &Arc<dyn ClusterClient>,
+    object: &ObjectIdentity,
+    resource: &Resource,
+    compute: impl Fn(&Value) -> Value + Send + Sync + 'static,
+) -> Result<(), ApiError> {
+    let uid = object.uid.clone();
+    let compute = move |current: &Value| if current.uid() == uid { compute(current) } else { current.clone() };
+    ignore_not_found(client.clone().update(object_ref(object, resource), "", Arc::new(compute)).await)
+}
+
+fn ignore_not_found<T>(result: Result<T, ApiError>) -> Result<(), ApiError> {
+    match result {
+        Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn object_ref(object: &ObjectIdentity, resource: &Resource) -> ObjectRef {
+    let (namespace, name) = object.namespace_and_name();
+    ObjectRef { resource: resource.group_resource(), namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+/// The current state of an object; `None` if it is gone or another object has its name.
+pub(super) fn current_object(
+    client: &Arc<dyn ClusterClient>,
+    object: &ObjectIdentity,
+    resource: &Resource,
+) -> Option<Arc<Object>> {
+    let current = client.watch_cache(resource)?.get(&object.key, None).ok().flatten()?;
+    (ObjectMetadata::read(&current).uid == object.uid).then_some(current)
+}

@@ -1,0 +1,163 @@
+//! Informers list the objects of watch caches and then follow their events (upstream: `client-go/tools/cache`). They list again
+//! when events are lost, and notice watch caches that open and close.
+//!
+//! An [`Informer`] follows chosen sources, each in its own order. An [`OrderedInformer`] follows all collections in the order
+//! of revisions.
+
+mod listings;
+mod ordered;
+
+use std::sync::{Arc, Weak};
+
+use futures_util::future::select_all;
+use pintle_cache::{Event, Object, TooOld, WatchCache, WatchScope, Watcher};
+use pintle_registry::GroupResource;
+use tokio::sync::watch;
+
+use self::listings::Listings;
+pub(crate) use self::ordered::OrderedInformer;
+use crate::ClusterClient;
+use crate::objects::watch_cache_of;
+
+/// What an informer reports of its sources, each identified by an `S`.
+pub(crate) enum InformerEvent<S> {
+    /// These objects exist in a source. Large sources are listed in several batches.
+    Added(S, Vec<Arc<Object>>),
+    /// Changes, in order. An event may be older than the object that was listed.
+    Changed(Vec<(S, Arc<Event>)>),
+    /// Events of a source were lost, or its watch cache was closed: nothing that was reported of it counts any more. If it is
+    /// open, it is listed again.
+    Reset(S),
+}
+
+/// A part of a collection to follow.
+#[derive(Clone, Debug)]
+pub(crate) struct InformerSource<S> {
+    id: S,
+    resource: GroupResource,
+    scope: WatchScope,
+    lists: bool,
+}
+
+impl<S> InformerSource<S> {
+    /// The objects of a resource, which is served at `v1`, that a scope selects. `id` identifies the source in events.
+    pub(crate) fn new(id: S, resource: GroupResource, scope: WatchScope) -> Self {
+        Self { id, resource, scope, lists: true }
+    }
+
+    /// The same source without [`InformerEvent::Added`], for controllers that do not need its objects.
+    pub(crate) fn without_list(self) -> Self {
+        Self { lists: false, ..self }
+    }
+}
+
+/// A source and the watch cache that it is followed in, while that is open.
+struct FollowedSource<S> {
+    source: InformerSource<S>,
+    followed: Option<(Arc<WatchCache>, Watcher)>,
+}
+
+/// Follows a fixed set of sources.
+pub(crate) struct Informer<S> {
+    client: Weak<dyn ClusterClient>,
+    registry_changes: watch::Receiver<()>,
+    sources: Vec<FollowedSource<S>>,
+    resets: Vec<S>,
+    listings: Listings<S>,
+}
+
+impl<S: Clone + PartialEq> Informer<S> {
+    pub(crate) fn new(client: &Arc<dyn ClusterClient>, sources: Vec<InformerSource<S>>) -> Self {
+        let mut informer = Self {
+            client: Arc::downgrade(client),
+            registry_changes: client.registry_changes(),
+            sources: sources.into_iter().map(|source| FollowedSource { source, followed: None }).collect(),
+            resets: Vec::new(),
+            listings: Listings::default(),
+        };
+        informer.update_watch_caches(client);
+        informer
+    }
+
+    /// The next event; `None` once the cluster is gone. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Option<InformerEvent<S>> {
+        loop {
+            if let Some(id) = self.resets.pop() {
+                return Some(InformerEvent::Reset(id));
+            }
+            if !self.listings.is_empty() {
+                // A list may be long: let other tasks run.
+                tokio::task::yield_now().await;
+                if let Some((id, objects)) = self.listings.next_batch() {
+                    return Some(InformerEvent::Added(id, objects));
+                }
+            }
+            let (index, events) = tokio::select! {
+                changed = self.registry_changes.changed() => {
+                    changed.ok()?;
+                    let client = self.client.upgrade()?;
+                    self.update_watch_caches(&client);
+                    continue;
+                }
+                next = next_events(&mut self.sources) => next,
+            };
+            match events {
+                Ok(events) => {
+                    let id = &self.sources[index].source.id;
+                    return Some(InformerEvent::Changed(events.into_iter().map(|event| (id.clone(), event)).collect()));
+                }
+                Err(TooOld { .. }) => {
+                    let client = self.client.upgrade()?;
+                    self.reset(index);
+                    self.update_watch_caches(&client);
+                }
+            }
+        }
+    }
+
+    /// Follows the watch caches that are open now.
+    fn update_watch_caches(&mut self, client: &Arc<dyn ClusterClient>) {
+        for index in 0..self.sources.len() {
+            let FollowedSource { source, followed } = &self.sources[index];
+            let open = watch_cache_of(client, &source.resource);
+            if open.as_ref().map(Arc::as_ptr) == followed.as_ref().map(|(watch_cache, _)| Arc::as_ptr(watch_cache)) {
+                continue;
+            }
+            if followed.is_some() {
+                self.reset(index);
+            }
+            if let Some(watch_cache) = open {
+                self.open(index, watch_cache);
+            }
+        }
+    }
+
+    /// Begins to follow a watch cache. What is listed may be newer than where the events begin, never older.
+    fn open(&mut self, index: usize, watch_cache: Arc<WatchCache>) {
+        let FollowedSource { source, followed } = &mut self.sources[index];
+        let watcher = watch_cache.watch(source.scope.clone(), watch_cache.newest_revision());
+        if source.lists {
+            self.listings.add(source.id.clone(), &watch_cache, &source.scope);
+        }
+        *followed = Some((watch_cache, watcher));
+    }
+
+    fn reset(&mut self, index: usize) {
+        let FollowedSource { source, followed } = &mut self.sources[index];
+        *followed = None;
+        self.listings.remove(|id| *id == source.id);
+        self.resets.push(source.id.clone());
+    }
+}
+
+/// The next events of one of the sources, by its index.
+async fn next_events<S>(sources: &mut [FollowedSource<S>]) -> (usize, Result<Vec<Arc<Event>>, TooOld>) {
+    let watchers =
+        sources.iter_mut().enumerate().filter_map(|(index, source)| Some((index, source.followed.as_mut()?)));
+    let next: Vec<_> =
+        watchers.map(|(index, (_, watcher))| Box::pin(async move { (index, watcher.next().await) })).collect();
+    match next.is_empty() {
+        true => std::future::pending().await,
+        false => select_all(next).await.0,
+    }
+}

@@ -1,0 +1,143 @@
+//! The endpoints of the service `kubernetes`: an Endpoints object and an EndpointSlice (upstream:
+//! `pkg/controlplane/reconcilers/{lease,endpointsadapter}.go`). Upstream keeps the addresses of several servers in leases
+//! beside the API. A store has a single server here, so that its endpoint is the only one.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use pintle_registry::{ApiError, GroupResource};
+use pintle_value::{Value, object};
+
+use crate::object_reconciler::{DesiredObject, Diff, NamespaceScope, UpdatePolicy};
+use crate::{ClusterClient, ObjectRef, UpdateFn};
+
+const NAMESPACE: &str = "default";
+const NAME: &str = "kubernetes";
+/// The label that keeps the endpoint slice mirroring controller away.
+const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
+/// The label that names the service of an endpoint slice.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+fn endpoints_resource() -> GroupResource {
+    GroupResource::new("", "endpoints")
+}
+
+fn slices_resource() -> GroupResource {
+    GroupResource::new("discovery.k8s.io", "endpointslices")
+}
+
+/// The objects that publish an endpoint.
+pub(super) fn endpoint_objects(endpoint: SocketAddr) -> [DesiredObject; 2] {
+    let (ip, port) = (endpoint.ip().to_string(), endpoint.port());
+    let ports = || vec![object! { "name": "https", "port": port, "protocol": "TCP" }];
+    let labelled = |label: &str, value: &str| {
+        let mut object = object! { "metadata": object! { "name": NAME } };
+        object.set_at(&["metadata", "labels", label], value);
+        object
+    };
+    let desired = |resource, object, compare| DesiredObject {
+        resource,
+        namespace_scope: NamespaceScope::Namespace(NAMESPACE),
+        object,
+        compare,
+        update_policy: UpdatePolicy::Always,
+        yields_to_controller_manager: false,
+    };
+    let mut endpoints = labelled(SKIP_MIRROR, "true");
+    let addresses = vec![object! { "ip": ip.as_str() }];
+    endpoints.set("subsets", vec![object! { "addresses": addresses, "ports": ports() }]);
+    let mut slice = labelled(SERVICE_NAME, NAME);
+    slice.set("addressType", if matches!(endpoint.ip(), IpAddr::V4(_)) { "IPv4" } else { "IPv6" });
+    slice.set("endpoints", vec![object! { "addresses": vec![ip], "conditions": object! { "ready": true } }]);
+    slice.set("ports", ports());
+    [desired(endpoints_resource(), endpoints, compare_endpoints), desired(slices_resource(), slice, compare_slice)]
+}
+
+fn compare_endpoints(current: &Value, desired: &Value) -> Diff {
+    if current.label(SKIP_MIRROR) == Some("true") && current.at(&["subsets"]) == desired.at(&["subsets"]) {
+        return Diff::UpToDate;
+    }
+    let mut updated = current.clone();
+    updated.set_at(&["metadata", "labels", SKIP_MIRROR], "true");
+    updated.set("subsets", desired["subsets"].clone());
+    Diff::Update(updated)
+}
+
+fn compare_slice(current: &Value, desired: &Value) -> Diff {
+    // The address type is immutable.
+    if current.at(&["addressType"]) != desired.at(&["addressType"]) {
+        return Diff::Recreate;
+    }
+    let fields = [&["metadata", "labels"][..], &["endpoints"], &["ports"]];
+    if fields.iter().all(|path| current.at(path) == desired.at(path)) {
+        return Diff::UpToDate;
+    }
+    let mut updated = current.clone();
+    for path in fields {
+        updated.set_at(path, desired.at(path).cloned());
+    }
+    Diff::Update(updated)
+}
+
+/// Removes all endpoints of the service.
+pub(super) async fn withdraw(client: &Arc<dyn ClusterClient>) {
+    let without = |fields: &'static [&'static str]| -> UpdateFn {
+        Arc::new(move |current: &Value| {
+            let mut updated = current.clone();
+            fields.iter().for_each(|field| drop(updated.remove(field)));
+            updated
+        })
+    };
+    let clear = |resource, fields| {
+        let target = ObjectRef { resource, namespace: NAMESPACE.to_owned(), name: NAME.to_owned() };
+        client.clone().update(target, "", without(fields))
+    };
+    let results =
+        tokio::join!(clear(endpoints_resource(), &["subsets"]), clear(slices_resource(), &["endpoints", "ports"]));
+    for result in [results.0, results.1] {
+        if let Err(error) = result
+            && !matches!(error, ApiError::NotFound { .. })
+        {
+            tracing::warn!(%error, "Failed to remove the endpoints of the service kubernetes");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diff(desired: &DesiredObject, change: impl Fn(&mut Value)) -> Diff {
+        let mut current = desired.object.clone();
+        change(&mut current);
+        (desired.compare)(&current, &desired.object)
+    }
+
+    #[test]
+    fn changed_endpoints_are_restored() {
+        let [endpoints, slice] = endpoint_objects(SocketAddr::from(([192, 0, 2, 1], 6443)));
+        for desired in [&endpoints, &slice] {
+            assert_eq!(diff(desired, |_| {}), Diff::UpToDate);
+            assert_eq!(diff(desired, |found| drop(found.remove_at(&["metadata", "labels"]))), restored(desired));
+        }
+        assert_eq!(diff(&endpoints, |found| drop(found.remove("subsets"))), restored(&endpoints));
+        assert_eq!(diff(&slice, |found| drop(found.remove("endpoints"))), restored(&slice));
+        assert_eq!(diff(&slice, |found| found.set("ports", Value::Null)), restored(&slice));
+        assert_eq!(diff(&slice, |found| found.set("addressType", "IPv6")), Diff::Recreate);
+        // Additional labels stay on the Endpoints object and are removed from the slice.
+        let labelled = |found: &mut Value| found.set_at(&["metadata", "labels", "mine"], "kept");
+        assert_eq!(diff(&endpoints, labelled), Diff::UpToDate);
+        assert_eq!(diff(&slice, labelled), restored(&slice));
+    }
+
+    fn restored(desired: &DesiredObject) -> Diff {
+        Diff::Update(desired.object.clone())
+    }
+
+    #[test]
+    fn endpoints_have_ipv4_or_ipv6_addresses() {
+        let [_, slice] = endpoint_objects("[2001:db8::1]:443".parse().expect("an address"));
+        assert_eq!(slice.object.str_at(&["addressType"]), "IPv6");
+        assert_eq!(slice.object["endpoints"][0]["addresses"][0].as_str(), Some("2001:db8::1"));
+    }
+}

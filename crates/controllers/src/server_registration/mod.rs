@@ -1,0 +1,105 @@
+//! What the API server publishes about itself: the system namespaces, the service `kubernetes` and its endpoints, and the
+//! server's identity lease (upstream: `pkg/controlplane`). A controller manager does none of this.
+
+mod endpoints;
+mod lease;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+
+use pintle_registry::GroupResource;
+use pintle_value::{Value, object};
+use tokio::sync::watch;
+
+pub use self::lease::ServerIdentity;
+use crate::ClusterClient;
+use crate::object_reconciler::{DesiredObject, Diff, NamespaceScope, UpdatePolicy};
+use crate::supervisor::{stopped, supervise};
+
+/// The namespaces that every cluster has.
+pub const SYSTEM_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
+
+/// What a server publishes about itself.
+#[derive(Clone, Debug)]
+pub struct ServerRegistration {
+    /// The service `kubernetes`.
+    pub service: Value,
+    /// Where clients in the cluster reach the server, if it publishes that.
+    pub endpoint: Option<SocketAddr>,
+    /// The identity whose lease the server holds, if it has one.
+    pub identity: Option<ServerIdentity>,
+}
+
+impl ServerRegistration {
+    /// The objects that have to exist while the server runs.
+    #[must_use]
+    pub fn objects(&self) -> Vec<DesiredObject> {
+        let namespace = |name: &&str| DesiredObject {
+            resource: GroupResource::new("", "namespaces"),
+            namespace_scope: NamespaceScope::Cluster,
+            object: object! { "metadata": object! { "name": *name } },
+            compare: |_, _| Diff::UpToDate,
+            update_policy: UpdatePolicy::Always,
+            yields_to_controller_manager: false,
+        };
+        let mut objects: Vec<DesiredObject> = SYSTEM_NAMESPACES.iter().map(namespace).collect();
+        objects.push(DesiredObject {
+            resource: GroupResource::new("", "services"),
+            namespace_scope: NamespaceScope::Namespace("default"),
+            object: self.service.clone(),
+            compare: compare_service,
+            update_policy: UpdatePolicy::OnStart,
+            yields_to_controller_manager: false,
+        });
+        objects.extend(self.endpoint.iter().flat_map(|endpoint| endpoints::endpoint_objects(*endpoint)));
+        objects
+    }
+
+    /// Renews the server's lease and deletes expired ones, until the cluster is gone or `stopping` turns true.
+    pub async fn run(&self, client: Weak<dyn ClusterClient>, stopping: watch::Receiver<bool>) {
+        supervise("apiserver-identity-lease", &client, || self.clone().run_once(client.clone(), stopping.clone()))
+            .await;
+    }
+
+    async fn run_once(self, client: Weak<dyn ClusterClient>, mut stopping: watch::Receiver<bool>) {
+        let leases = async {
+            match &self.identity {
+                Some(identity) => tokio::join!(identity.renew_lease(&client), lease::delete_expired_leases(&client)),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            ((), ()) = leases => {}
+            () = stopped(&mut stopping) => {}
+        }
+    }
+
+    /// Withdraws the endpoints and the lease of a server that stops. Its [`objects`](Self::objects) must not be reconciled any
+    /// more.
+    pub async fn deregister(&self, client: &Arc<dyn ClusterClient>) {
+        let endpoints = async {
+            if self.endpoint.is_some() {
+                endpoints::withdraw(client).await;
+            }
+        };
+        let identity = async {
+            if let Some(identity) = &self.identity {
+                identity.release_lease(client).await;
+            }
+        };
+        tokio::join!(endpoints, identity);
+    }
+}
+
+/// The port may have changed since the last start. All other fields stay as they are.
+fn compare_service(current: &Value, desired: &Value) -> Diff {
+    let fields = [&["spec", "ports"][..], &["spec", "type"]];
+    if fields.iter().all(|path| current.at(path) == desired.at(path)) {
+        return Diff::UpToDate;
+    }
+    let mut updated = current.clone();
+    for path in fields {
+        updated.set_at(path, desired.at(path).cloned());
+    }
+    Diff::Update(updated)
+}

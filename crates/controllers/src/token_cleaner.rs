@@ -1,0 +1,270 @@
+//! The token cleaner: deletes the token secrets of service accounts that are deleted, and removes the references of service
+//! accounts to token secrets that are deleted (upstream: `pkg/controller/serviceaccount/tokens_controller.go`, which also
+//! generates the tokens).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
+
+use pintle_cache::{Event, Object, WatchScope};
+use pintle_registry::{ApiError, DeletionPropagation, GroupResource};
+use pintle_value::{Str, Value};
+
+use crate::informer::{Informer, InformerEvent, InformerSource};
+use crate::objects::{find, tree, watch_cache_of};
+use crate::work_queue::{ReconcileResult, WorkQueue};
+use crate::{ClusterClient, DeleteRequest, ObjectRef, controller_manager};
+
+/// The type of token secrets.
+const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
+/// The annotations that name the service account of a token.
+const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
+/// How many items are processed at the same time.
+const MAX_CONCURRENT: usize = 32;
+
+/// A service account, as its token secrets name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ServiceAccountRef {
+    namespace: Str,
+    name: Str,
+    /// Empty if the secret names no uid: it then belongs to any account of the name.
+    uid: Str,
+}
+
+impl ServiceAccountRef {
+    /// The service account of a secret; `None` if the secret is no token.
+    fn of(secret: &Object) -> Option<Self> {
+        let secret = tree(secret)?;
+        let annotation = |key| Str::from(secret.annotation(key).unwrap_or_default());
+        let is_token = secret.str_at(&["type"]) == TOKEN_TYPE;
+        is_token.then(|| Self {
+            namespace: secret.namespace().into(),
+            name: annotation(ACCOUNT_NAME),
+            uid: annotation(ACCOUNT_UID),
+        })
+    }
+
+    fn object_ref(&self) -> ObjectRef {
+        object_ref("serviceaccounts", &self.namespace, &self.name)
+    }
+
+    /// The service account, if it exists.
+    fn find(&self, client: &Arc<dyn ClusterClient>) -> Option<Value> {
+        find(client, &self.object_ref()).filter(|account| self.matches(account))
+    }
+
+    fn matches(&self, account: &Value) -> bool {
+        self.uid.is_empty() || account.uid() == self.uid
+    }
+}
+
+fn object_ref(resource: &str, namespace: &str, name: &str) -> ObjectRef {
+    let resource = GroupResource::new("", resource);
+    ObjectRef { resource, namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+/// What the token cleaner reconciles.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum TokenItem {
+    /// A token secret, by namespace and name: its service account may be gone.
+    Secret(Str, Str),
+    /// A service account that may reference a secret, by name, that is gone.
+    Reference(ServiceAccountRef, Str),
+}
+
+impl TokenItem {
+    async fn reconcile(self, client: &Arc<dyn ClusterClient>) -> ReconcileResult {
+        let result = match &self {
+            TokenItem::Secret(namespace, name) => {
+                delete_orphaned_secret(client, &object_ref("secrets", namespace, name)).await
+            }
+            TokenItem::Reference(account, secret) => remove_dangling_reference(client, account, secret).await,
+        };
+        match result {
+            Ok(result) => result,
+            // The object was changed meanwhile. That change enqueues it again.
+            Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => ReconcileResult::Done,
+            Err(error) => {
+                tracing::warn!(%error, item = ?self, "Failed to clean up a service account token, will retry");
+                ReconcileResult::Retry
+            }
+        }
+    }
+}
+
+/// Deletes a token secret whose service account is gone.
+async fn delete_orphaned_secret(
+    client: &Arc<dyn ClusterClient>,
+    target: &ObjectRef,
+) -> Result<ReconcileResult, ApiError> {
+    let key = format!("{}/{}", target.namespace, target.name);
+    let watch_cache = watch_cache_of(client, &target.resource);
+    let Some(secret) = watch_cache.and_then(|watch_cache| watch_cache.get(&key, None).ok().flatten()) else {
+        return Ok(ReconcileResult::Done);
+    };
+    let Some(account) = ServiceAccountRef::of(&secret).filter(|account| !account.name.is_empty()) else {
+        return Ok(ReconcileResult::Done);
+    };
+    client.clone().catch_up().await?;
+    if account.find(client).is_some() {
+        return Ok(ReconcileResult::Done);
+    }
+    if controller_manager::is_active(client) {
+        return Ok(ReconcileResult::Retry);
+    }
+    let uid = tree(&secret).map_or_else(Str::default, |secret| secret.uid().into());
+    let request = DeleteRequest { uid, revision: secret.revision, propagation: DeletionPropagation::Background };
+    client.clone().delete(target.clone(), request).await?;
+    Ok(ReconcileResult::Done)
+}
+
+/// Removes the reference of a service account to a secret that is gone.
+async fn remove_dangling_reference(
+    client: &Arc<dyn ClusterClient>,
+    account: &ServiceAccountRef,
+    secret: &Str,
+) -> Result<ReconcileResult, ApiError> {
+    let is_reference = |reference: &Value| reference.str_at(&["name"]) == secret.as_str();
+    let found = account.find(client);
+    if !found.is_some_and(|account| account.items_at(&["secrets"]).iter().any(is_reference))
+        || find(client, &object_ref("secrets", &account.namespace, secret)).is_some()
+    {
+        return Ok(ReconcileResult::Done);
+    }
+    if controller_manager::is_active(client) {
+        return Ok(ReconcileResult::Retry);
+    }
+    let (expected, secret) = (account.clone(), secret.clone());
+    let remove_reference = move |account: &Value| {
+        let mut account = account.clone();
+        if expected.matches(&account) {
+            let left = account.items_at(&["secrets"]).iter();
+            let left = left.filter(|reference| reference.str_at(&["name"]) != secret.as_str());
+            let left: Vec<Value> = left.cloned().collect();
+            account.set("secrets", Some(left).filter(|left| !left.is_empty()));
+        }
+        account
+    };
+    client.clone().update(account.object_ref(), "", Arc::new(remove_reference)).await?;
+    Ok(ReconcileResult::Done)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TokenSource {
+    Secrets,
+    ServiceAccounts,
+}
+
+/// Runs the token cleaner until the cluster is gone.
+pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
+    let Some(mut informer) = client.upgrade().map(|client| Informer::new(&client, sources(&client))) else { return };
+    let mut cleaner = TokenCleaner::new();
+    loop {
+        cleaner.queue.start(|item| {
+            let (item, client) = (item.clone(), client.clone());
+            Some(async move {
+                match client.upgrade() {
+                    Some(client) => item.reconcile(&client).await,
+                    None => ReconcileResult::Done,
+                }
+            })
+        });
+        tokio::select! {
+            event = informer.next() => match event {
+                Some(event) => cleaner.handle_event(&event),
+                None => return,
+            },
+            _ = cleaner.queue.wait() => {}
+        }
+    }
+}
+
+/// Token secrets and all service accounts. Only deletions of the latter matter.
+fn sources(client: &Arc<dyn ClusterClient>) -> Vec<InformerSource<TokenSource>> {
+    let registry = client.registry();
+    let type_index = registry.resource("", "v1", "secrets").and_then(|secrets| {
+        let fields = secrets.strategy.selectable_field_names();
+        fields.iter().position(|name| *name == "type")
+    });
+    let tokens = type_index.map_or(WatchScope::All, |index| WatchScope::Field(index, TOKEN_TYPE.into()));
+    let core = |plural: &str| GroupResource::new("", plural);
+    vec![
+        InformerSource::new(TokenSource::Secrets, core("secrets"), tokens),
+        InformerSource::new(TokenSource::ServiceAccounts, core("serviceaccounts"), WatchScope::All).without_list(),
+    ]
+}
+
+struct TokenCleaner {
+    /// The names of token secrets by the namespace and name of their service account.
+    secrets: HashMap<(Str, Str), HashSet<Str>>,
+    queue: WorkQueue<TokenItem>,
+}
+
+impl TokenCleaner {
+    fn new() -> Self {
+        Self { secrets: HashMap::new(), queue: WorkQueue::new(MAX_CONCURRENT) }
+    }
+
+    fn handle_event(&mut self, event: &InformerEvent<TokenSource>) {
+        match event {
+            InformerEvent::Added(_, secrets) => secrets.iter().for_each(|secret| self.add_secret(secret)),
+            InformerEvent::Changed(events) => {
+                for (source, event) in events {
+                    match source {
+                        TokenSource::Secrets => self.handle_secret_event(event),
+                        TokenSource::ServiceAccounts => self.handle_account_event(event),
+                    }
+                }
+            }
+            // The list that follows enqueues all secrets.
+            InformerEvent::Reset(TokenSource::Secrets) => self.secrets.clear(),
+            // Deletions of accounts may have been missed.
+            InformerEvent::Reset(TokenSource::ServiceAccounts) => {
+                for ((namespace, _), secrets) in &self.secrets {
+                    secrets
+                        .iter()
+                        .for_each(|secret| self.queue.add(TokenItem::Secret(namespace.clone(), secret.clone())));
+                }
+            }
+        }
+    }
+
+    /// Records a token secret and enqueues it.
+    fn add_secret(&mut self, secret: &Object) {
+        let Some(ServiceAccountRef { namespace, name, .. }) = ServiceAccountRef::of(secret) else { return };
+        let secret = Str::from(secret.name());
+        self.secrets.entry((namespace.clone(), name)).or_default().insert(secret.clone());
+        self.queue.add(TokenItem::Secret(namespace, secret));
+    }
+
+    fn handle_secret_event(&mut self, event: &Event) {
+        if let Some(previous) = &event.previous
+            && let Some(account) = ServiceAccountRef::of(previous)
+        {
+            let secret = Str::from(previous.name());
+            let key = (account.namespace.clone(), account.name.clone());
+            if let Some(secrets) = self.secrets.get_mut(&key) {
+                secrets.remove(&secret);
+                if secrets.is_empty() {
+                    self.secrets.remove(&key);
+                }
+            }
+            if event.object.is_none() {
+                self.queue.add(TokenItem::Reference(account, secret));
+            }
+        }
+        if let Some(secret) = &event.object {
+            self.add_secret(secret);
+        }
+    }
+
+    fn handle_account_event(&mut self, event: &Event) {
+        if event.object.is_some() {
+            return;
+        }
+        let (namespace, name) = event.key.split_once('/').unwrap_or(("", &event.key));
+        for secret in self.secrets.get(&(namespace.into(), name.into())).into_iter().flatten() {
+            self.queue.add(TokenItem::Secret(namespace.into(), secret.clone()));
+        }
+    }
+}
