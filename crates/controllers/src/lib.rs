@@ -1,9 +1,11 @@
-//! The controllers that run inside the API server: the namespace controller, the garbage collector, the token cleaner, and the
-//! reconciler of the objects that every cluster and every namespace has. They read the watch caches and write as the server;
-//! they know neither HTTP nor the store. Those that kube-controller-manager has too stand by while one is active.
+//! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage collector,
+//! the token cleaner, and the reconciler of the objects that every cluster and every namespace has. They read the watch caches
+//! and write as the server; they know neither HTTP nor the store. Those that kube-controller-manager has too stand by while one
+//! is active.
 
 mod client;
 mod controller_manager;
+mod definitions;
 mod every_namespace;
 mod garbage_collector;
 mod informer;
@@ -18,6 +20,7 @@ mod work_queue;
 use std::sync::Weak;
 
 pub use client::{ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
+pub use definitions::{DefinitionController, DefinitionHost};
 pub use every_namespace::every_namespace_objects;
 pub use object_reconciler::{DesiredObject, ObjectReconciler};
 pub use server_registration::{SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration};

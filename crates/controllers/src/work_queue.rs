@@ -166,7 +166,7 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
     }
 
     /// Resets the backoff of an item.
-    fn forget(&mut self, item: &T) {
+    pub(crate) fn forget(&mut self, item: &T) {
         self.failures.remove(item);
     }
 

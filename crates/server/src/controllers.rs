@@ -5,21 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pintle_cache::{EventStream, WatchCache};
+use pintle_cache::{CacheError, EventStream, WatchCache};
 use pintle_controllers::{
-    ClusterClient, DeleteRequest, ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration,
-    UpdateFn, every_namespace_objects, run_controllers,
+    ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES,
+    ServerIdentity, ServerRegistration, UpdateFn, every_namespace_objects, run_controllers,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Registry, Resource};
-use pintle_value::Value;
 use pintle_value::time::Time;
+use pintle_value::{Str, Value};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::cluster::Cluster;
-use crate::write::{InternalClient, delete_all};
+use crate::write::{InternalClient, delete_all, delete_kind};
 
 /// What the controllers of a cluster do.
 pub struct ControllerOptions {
@@ -101,6 +101,25 @@ impl RunningControllers {
     }
 }
 
+/// Serves the custom resources of all stored definitions, and starts the definition controller.
+///
+/// # Errors
+/// Returns an error if the store cannot be read.
+pub(crate) async fn start_definitions(
+    controller: DefinitionController,
+    cluster: &Arc<Cluster>,
+) -> Result<(), ApiError> {
+    let host: Arc<dyn DefinitionHost> = cluster.clone();
+    let (run, shutdown) = (controller.start(&host).await?, cluster.shutdown());
+    tokio::spawn(async move {
+        tokio::select! {
+            () = run => {}
+            () = shutdown => {}
+        }
+    });
+    Ok(())
+}
+
 impl ClusterClient for Cluster {
     fn registry(&self) -> Arc<Registry> {
         Cluster::registry(self)
@@ -160,6 +179,54 @@ impl ClusterClient for Cluster {
             let ObjectRef { resource, namespace, name } = &target;
             let client = InternalClient(self);
             client.update_subresource(resource, subresource, (namespace, name), |object| compute(object)).await
+        })
+    }
+}
+
+impl DefinitionHost for Cluster {
+    fn is_built_in(&self, prefix: &str) -> bool {
+        Cluster::is_built_in(self, prefix)
+    }
+
+    fn is_built_in_group(&self, group: &str) -> bool {
+        Cluster::is_built_in_group(self, group)
+    }
+
+    fn publish(&self, groups: Vec<(Str, Vec<Arc<Resource>>)>) {
+        Cluster::publish(self, groups);
+    }
+
+    fn open_watch_cache(
+        self: Arc<Self>,
+        prefix: Str,
+        resource: Option<Arc<Resource>>,
+    ) -> BoxFuture<'static, Result<(), CacheError>> {
+        Box::pin(async move {
+            let has_fields = resource.is_some_and(|resource| self.indexers.set(&resource));
+            match has_fields && self.cache.watch_cache(&prefix).is_some() {
+                true => self.cache.reindex(&prefix).await,
+                false => self.cache.open(&prefix).await,
+            }
+        })
+    }
+
+    fn close_watch_cache(&self, prefix: &str) {
+        self.cache.close(prefix);
+        self.indexers.remove(prefix);
+    }
+
+    fn delete_all_objects(self: Arc<Self>, resource: Arc<Resource>) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async move { delete_kind(&self, &resource).await })
+    }
+
+    fn remove_finalizer(
+        self: Arc<Self>,
+        target: ObjectRef,
+        finalizer: &'static str,
+    ) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async move {
+            let ObjectRef { resource, namespace, name } = &target;
+            InternalClient(self).remove_finalizer(resource, (namespace, name), finalizer).await
         })
     }
 }

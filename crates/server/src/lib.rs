@@ -8,14 +8,13 @@
 //! 6. `read`, then `write`: get, list and watch from the watch cache; writes through the guaranteed update
 //! 7. `handlers`: choose the operation that a request asks for
 //! 8. `pipeline`: the handler chain of every request
-//! 9. `controllers`, `definitions`, `startup`: background tasks, custom resources, and [`ApiServer`], which starts all
+//! 9. `controllers`, `startup`: background tasks, and [`ApiServer`], which starts all
 
 mod access;
 mod cluster;
 mod context;
 mod controllers;
 mod conversion;
-mod definitions;
 mod handlers;
 pub mod http;
 mod objects;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use pintle_admission::{AdmissionConfiguration, ConfigurationError, PluginChain};
 use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits};
-use pintle_controllers::SYSTEM_NAMESPACES;
+use pintle_controllers::{DefinitionController, SYSTEM_NAMESPACES};
 use pintle_gates::Gates;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Registry};
 use pintle_store::{Clock, Store};
@@ -16,8 +16,7 @@ use pintle_value::{Str, Value};
 
 use crate::access::AccessControl;
 use crate::cluster::{Cluster, ClusterParts, Component, Indexers};
-use crate::controllers::{ControllerOptions, RunningControllers};
-use crate::definitions::Definitions;
+use crate::controllers::{ControllerOptions, RunningControllers, start_definitions};
 use crate::http::cors::Cors;
 use crate::http::{Handler, Peer, Response};
 use crate::pipeline;
@@ -118,12 +117,13 @@ impl ApiServer {
             .await
             .map_err(ClusterError::Cache)?;
         // The definitions determine the watch caches of custom resources.
-        let definitions = Definitions::stored(&loaded);
-        for record in definitions.served().filter(|(prefix, _)| !prefixes.contains(*prefix)).filter_map(|(_, r)| r) {
+        let definitions = DefinitionController::load(&loaded);
+        for record in definitions.collections().filter(|(prefix, _)| !prefixes.contains(*prefix)).filter_map(|(_, r)| r)
+        {
             indexers.set(record);
         }
         let encodings = EncodingCache::new(config.encoding_cache);
-        let cache = loaded.follow(definitions.served().map(|(prefix, _)| prefix.clone()), encodings);
+        let cache = loaded.follow(definitions.collections().map(|(prefix, _)| prefix.clone()), encodings);
         let cluster = Arc::new(Cluster::new(ClusterParts {
             built_in,
             registry,
@@ -138,7 +138,7 @@ impl ApiServer {
         }));
         *cluster.admission.write() = Arc::new(plugins);
         create_bootstrap_objects(&cluster).await.map_err(ClusterError::Bootstrap)?;
-        definitions.follow(&cluster).await.map_err(ClusterError::Bootstrap)?;
+        start_definitions(definitions, &cluster).await.map_err(ClusterError::Bootstrap)?;
         running.start(&cluster, &config.controllers).await;
         let access = RwLock::new(Arc::new((config.access)(&cluster)));
         Ok(Arc::new(Self { cluster, access, cors: config.cors, controllers: running }))

@@ -1,5 +1,5 @@
-//! Where the records of custom kinds read what their definition says: in the stored definition itself, of which the cache
-//! holds the bytes anyway.
+//! The source from which the records of custom resources read their schemas: the stored JSON of the definition, which the watch
+//! cache retains anyway.
 
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -8,31 +8,31 @@ use pintle_registry::DefinitionSource;
 use pintle_value::Value;
 
 /// A stored definition at one generation.
-pub(super) struct Source {
-    mark: String,
-    /// The newest JSON. Status and metadata change without a new generation.
+pub(super) struct StoredDefinition {
+    fingerprint: String,
+    /// The newest JSON: status and metadata change without a new generation.
     json: RwLock<Bytes>,
 }
 
-impl Source {
-    /// The source of a definition with this JSON.
+impl StoredDefinition {
+    /// A definition and its JSON.
     pub(super) fn new(definition: &Value, json: Bytes) -> Self {
-        Self { mark: mark(definition), json: RwLock::new(json) }
+        Self { fingerprint: fingerprint(definition), json: RwLock::new(json) }
     }
 
-    /// True if a definition says the same here.
-    pub(super) fn is_of(&self, definition: &Value) -> bool {
-        self.mark == mark(definition)
+    /// True if a definition is of this generation.
+    pub(super) fn has_generation_of(&self, definition: &Value) -> bool {
+        self.fingerprint == fingerprint(definition)
     }
 
-    /// Reads in this JSON from now on, so that no other needs to be kept.
-    pub(super) fn set(&self, json: Bytes) {
+    /// Replaces the JSON by a newer one of the same generation, so that the older one can be freed.
+    pub(super) fn set_json(&self, json: Bytes) {
         *self.json.write() = json;
     }
 }
 
-/// What of a definition is not a schema. Of versions their fields one by one.
-const BESIDE_SCHEMAS: &[&str] = &[
+/// All fields of a definition except the schemas of its versions.
+const FIELDS_WITHOUT_SCHEMAS: &[&str] = &[
     "metadata",
     "spec.group",
     "spec.scope",
@@ -49,32 +49,33 @@ const BESIDE_SCHEMAS: &[&str] = &[
     "status",
 ];
 
-/// A stored definition without the schema of its version, which is most of it and read here later. With several versions
-/// it is the whole definition, since schemas are compared.
+/// A stored definition without the schema of its version, which is the largest part and is read later. A definition with several
+/// versions is read whole, since their schemas are compared.
 pub(super) fn without_schemas(json: &[u8]) -> Option<Value> {
-    let definition = Projection::of(BESIDE_SCHEMAS.iter().copied()).read(json)?;
+    let definition = Projection::of(FIELDS_WITHOUT_SCHEMAS.iter().copied()).read(json)?;
     if definition.items_at(&["spec", "versions"]).len() < 2 {
         return Some(definition);
     }
     Some(pintle_codec::json::decode(json, pintle_codec::json::DecodeOptions::default()).ok()?.value)
 }
 
-/// What changes with everything that clients write of a definition.
-fn mark(definition: &Value) -> String {
+/// Identifies a generation of a definition.
+fn fingerprint(definition: &Value) -> String {
     format!("{} {}", definition.uid(), definition.generation())
 }
 
-impl DefinitionSource for Source {
+impl DefinitionSource for StoredDefinition {
     fn fingerprint(&self) -> &str {
-        &self.mark
+        &self.fingerprint
     }
 
     fn schema(&self, version: &str) -> Option<Value> {
         let json = self.json.read().clone();
-        let mut read = Projection::of(["spec.versions.name", "spec.versions.schema.openAPIV3Schema"]).read(&json)?;
-        let versions = read.at_mut(&["spec", "versions"])?.as_array_mut()?;
-        let found = versions.iter_mut().find(|found| found.str_at(&["name"]) == version)?;
-        Some(found.at_mut(&["schema", "openAPIV3Schema"])?.take())
+        let mut definition =
+            Projection::of(["spec.versions.name", "spec.versions.schema.openAPIV3Schema"]).read(&json)?;
+        let versions = definition.at_mut(&["spec", "versions"])?.as_array_mut()?;
+        let version = versions.iter_mut().find(|found| found.str_at(&["name"]) == version)?;
+        Some(version.at_mut(&["schema", "openAPIV3Schema"])?.take())
     }
 }
 
@@ -95,18 +96,18 @@ mod tests {
             "metadata": object! { "uid": "u", "generation": 2 },
             "spec": object! { "group": "example.com", "versions": versions },
         };
-        let source = Source::new(&definition, pintle_codec::json::encode(&definition).into());
+        let source = StoredDefinition::new(&definition, pintle_codec::json::encode(&definition).into());
         let text = |version| source.schema(version).map(|schema| schema.str_at(&["description"]).to_owned());
         assert_eq!(["v1", "v2", "v3", "v4"].map(text), [Some("one".into()), Some("two".into()), None, None]);
-        assert!(source.is_of(&definition));
+        assert!(source.has_generation_of(&definition));
         let several = pintle_codec::json::encode(&definition);
         assert_eq!(without_schemas(&several), Some(definition.clone()));
         let mut single = definition.clone();
         single.set_at(&["spec", "versions"], vec![version("v1", "one")]);
         let read = without_schemas(&pintle_codec::json::encode(&single)).unwrap_or_default();
         assert_eq!(read["spec"]["versions"][0], object! { "name": "v1", "served": true });
-        assert!(source.is_of(&read));
-        source.set(Bytes::from_static(b"{}"));
+        assert!(source.has_generation_of(&read));
+        source.set_json(Bytes::from_static(b"{}"));
         assert_eq!(source.schema("v1"), None);
     }
 }

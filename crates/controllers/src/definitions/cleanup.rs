@@ -1,0 +1,97 @@
+//! Deletes the objects of terminating definitions, and then removes the finalizer of the definition (upstream:
+//! apiextensions-apiserver's `pkg/controller/finalizer`).
+
+use std::sync::{Arc, Weak};
+
+use pintle_cache::{KeyRange, WatchScope};
+use pintle_extensions::{CLEANUP_FINALIZER, Condition, is_condition_true, set_condition};
+use pintle_registry::{ApiError, BoxFuture, DefinitionSource, Resource};
+use pintle_value::{Str, Value};
+
+use super::{DefinitionHost, definition_ref, find_definition};
+use crate::work_queue::ReconcileResult;
+
+/// True if a definition is terminating and waits for the deletion of its objects.
+pub(super) fn awaits_cleanup(definition: &Value) -> bool {
+    let finalizers = definition.items_at(&["metadata", "finalizers"]);
+    definition.is_terminating() && finalizers.iter().any(|finalizer| finalizer.as_str() == Some(CLEANUP_FINALIZER))
+}
+
+/// Cleans up after a terminating definition.
+pub(super) async fn clean_up(
+    host: Weak<dyn DefinitionHost>,
+    name: Str,
+    source: Arc<dyn DefinitionSource>,
+) -> ReconcileResult {
+    let Some(host) = host.upgrade() else { return ReconcileResult::Done };
+    match try_clean_up(&host, &name, &source).await {
+        Ok(result) => result,
+        // The definition was deleted meanwhile.
+        Err(ApiError::NotFound { .. } | ApiError::NoSuchPath) => ReconcileResult::Done,
+        Err(error) => {
+            tracing::warn!(%error, %name, "Failed to delete the objects of a CustomResourceDefinition, will retry");
+            ReconcileResult::Retry
+        }
+    }
+}
+
+async fn try_clean_up(
+    host: &Arc<dyn DefinitionHost>,
+    name: &str,
+    source: &Arc<dyn DefinitionSource>,
+) -> Result<ReconcileResult, ApiError> {
+    let definition = find_definition(host, name).filter(awaits_cleanup);
+    let Some(definition) = definition else { return Ok(ReconcileResult::Done) };
+    let terminating = |status, reason, message: &str| Condition::new("Terminating", status, reason, message);
+    let established = is_condition_true(&definition, "Established");
+    let resource = pintle_extensions::build_storage_resource(&definition, source).filter(|_| established);
+    let condition = match resource {
+        None => terminating(false, "NeverEstablished", "resource was never established"),
+        Some(resource) if resource.collection().is_some_and(|collection| host.is_built_in(&collection.prefix)) => {
+            terminating(false, "OverlappingBuiltInResource", "instances overlap with built-in resources in storage")
+        }
+        Some(resource) => {
+            let begun = terminating(true, "InstanceDeletionInProgress", "CustomResource deletion is in progress");
+            update_condition(host, name, begun).await?;
+            if let Some(change) = delete_objects(host, resource).await? {
+                return Ok(ReconcileResult::WaitFor(change));
+            }
+            terminating(false, "InstanceDeletionCompleted", "removed all instances")
+        }
+    };
+    update_condition(host, name, condition).await?;
+    host.clone().remove_finalizer(definition_ref(name), CLEANUP_FINALIZER).await?;
+    Ok(ReconcileResult::Done)
+}
+
+async fn update_condition(host: &Arc<dyn DefinitionHost>, name: &str, condition: Condition) -> Result<(), ApiError> {
+    let now = host.now();
+    let compute = move |definition: &Value| {
+        let mut definition = definition.clone();
+        set_condition(&mut definition, &condition, now);
+        definition
+    };
+    host.clone().update(definition_ref(name), "status", Arc::new(compute)).await.map(drop)
+}
+
+/// Deletes all objects of a resource. If some remain, because of finalizers, returns a future that completes when any of them
+/// changes.
+async fn delete_objects(
+    host: &Arc<dyn DefinitionHost>,
+    resource: Arc<Resource>,
+) -> Result<Option<BoxFuture<'static, ()>>, ApiError> {
+    if host.is_built_in_group(&resource.group) {
+        // They were never served.
+        return Ok(None);
+    }
+    let Some(watch_cache) = host.watch_cache(&resource) else {
+        return Err(ApiError::Internal(format!("no watch cache of {}", resource.plural)));
+    };
+    host.clone().delete_all_objects(resource).await?;
+    let now = host.clone().catch_up().await?;
+    if watch_cache.objects(KeyRange::All).next().is_none() {
+        return Ok(None);
+    }
+    let mut watcher = watch_cache.watch(WatchScope::All, now);
+    Ok(Some(Box::pin(async move { drop(watcher.next().await) })))
+}

@@ -1,0 +1,43 @@
+//! The interface through which the definition controller changes what the server serves.
+
+use std::sync::Arc;
+
+use pintle_cache::CacheError;
+use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_value::Str;
+
+use crate::{ClusterClient, ObjectRef};
+
+/// A cluster that serves custom resources.
+pub trait DefinitionHost: ClusterClient {
+    /// True if a built-in kind stores its objects under a prefix. A definition may name the same prefix, but never owns those
+    /// objects.
+    fn is_built_in(&self, prefix: &str) -> bool;
+
+    /// True if a group has built-in kinds. Upstream never serves the custom resources of such a group.
+    fn is_built_in_group(&self, group: &str) -> bool;
+
+    /// Replaces the custom resources that are served in groups.
+    fn publish(&self, groups: Vec<(Str, Vec<Arc<Resource>>)>);
+
+    /// Opens the watch cache of a prefix and indexes the selectable fields of a resource that is stored there. If it is open and
+    /// those fields may have changed, its objects are indexed again.
+    fn open_watch_cache(
+        self: Arc<Self>,
+        prefix: Str,
+        resource: Option<Arc<Resource>>,
+    ) -> BoxFuture<'static, Result<(), CacheError>>;
+
+    /// Closes the watch cache of a prefix and drops its index.
+    fn close_watch_cache(&self, prefix: &str);
+
+    /// Deletes all objects that a resource has now, in all namespaces.
+    fn delete_all_objects(self: Arc<Self>, resource: Arc<Resource>) -> BoxFuture<'static, Result<(), ApiError>>;
+
+    /// Removes a finalizer from an object. The last one of a terminating object deletes it.
+    fn remove_finalizer(
+        self: Arc<Self>,
+        target: ObjectRef,
+        finalizer: &'static str,
+    ) -> BoxFuture<'static, Result<(), ApiError>>;
+}

@@ -1,0 +1,309 @@
+//! The definition controller: accepts the names of CustomResourceDefinitions, serves their objects, updates their status, and
+//! deletes the objects of those that are terminating (upstream: the controllers of apiextensions-apiserver).
+//!
+//! A single task decides which definition gets a name. Status updates and deletions run concurrently in a work queue.
+
+mod cleanup;
+mod host;
+mod source;
+mod state;
+
+use std::sync::{Arc, Weak};
+
+use pintle_cache::{KeyRange, LoadedCache, Object, WatchScope};
+use pintle_extensions::{accept_names, establish};
+use pintle_registry::{ApiError, BoxFuture, DefinitionSource, GroupResource, Resource};
+use pintle_value::{Str, Value};
+
+use self::cleanup::{awaits_cleanup, clean_up};
+pub use self::host::DefinitionHost;
+use self::state::Definitions;
+use crate::informer::{Informer, InformerEvent, InformerSource};
+use crate::objects::{find, watch_cache_of};
+use crate::supervisor::supervise;
+use crate::work_queue::{ReconcileResult, WorkQueue};
+use crate::{ClusterClient, ObjectRef, UpdateFn};
+
+/// How many status updates and deletions run at the same time. Their writes share commits.
+const MAX_CONCURRENT: usize = 1024;
+
+fn definitions_resource() -> GroupResource {
+    GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+fn definition_ref(name: &str) -> ObjectRef {
+    ObjectRef { resource: definitions_resource(), namespace: String::new(), name: name.to_owned() }
+}
+
+fn find_definition(host: &Arc<dyn DefinitionHost>, name: &str) -> Option<Value> {
+    let client: Arc<dyn ClusterClient> = host.clone();
+    find(&client, &definition_ref(name))
+}
+
+/// All stored definitions, as the watch cache has them now.
+fn stored_definitions(host: &Arc<dyn DefinitionHost>) -> Vec<Arc<Object>> {
+    let client: Arc<dyn ClusterClient> = host.clone();
+    let watch_cache = watch_cache_of(&client, &definitions_resource());
+    watch_cache.iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::All)).collect()
+}
+
+/// An informer of definitions. The controller lists them itself, since it has to notice which ones are gone.
+fn definition_informer(host: &Arc<dyn DefinitionHost>) -> Informer<()> {
+    let client: Arc<dyn ClusterClient> = host.clone();
+    Informer::new(&client, vec![InformerSource::new((), definitions_resource(), WatchScope::All).without_list()])
+}
+
+/// What is done beside the decision about names, for a definition of this name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum DefinitionTask {
+    /// Serves its objects, after an attempt has failed.
+    Serve(Str),
+    /// Stores its accepted names and its conditions.
+    UpdateStatus(Str),
+    /// Deletes its objects.
+    CleanUp(Str),
+}
+
+/// Serves the objects of CustomResourceDefinitions.
+pub struct DefinitionController {
+    definitions: Definitions,
+    queue: WorkQueue<DefinitionTask>,
+    /// The definitions whose objects have to be served once more.
+    to_serve: Vec<Str>,
+}
+
+impl DefinitionController {
+    fn new(definitions: Definitions) -> Self {
+        Self { definitions, queue: WorkQueue::new(MAX_CONCURRENT), to_serve: Vec::new() }
+    }
+
+    /// A controller of the stored definitions. They are read before the cache loads the objects that they define.
+    #[must_use]
+    pub fn load(loaded: &LoadedCache) -> Self {
+        Self::new(Definitions::load(loaded))
+    }
+
+    /// The prefixes of the objects of all definitions, each with a resource that is stored there if any is served.
+    pub fn collections(&self) -> impl Iterator<Item = (&Str, Option<&Arc<Resource>>)> {
+        self.definitions.iter().map(|(_, definition)| (&definition.prefix, definition.records.first()))
+    }
+
+    /// Serves the objects of all definitions. Returns the future that runs the controller until the cluster is gone.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
+    pub async fn start(mut self, host: &Arc<dyn DefinitionHost>) -> Result<BoxFuture<'static, ()>, ApiError> {
+        host.clone().catch_up().await?;
+        let informer = definition_informer(host);
+        let stored = stored_definitions(host);
+        for name in self.definitions.missing(&stored) {
+            self.definitions.remove(&name);
+        }
+        for object in &stored {
+            self.definitions.record(object);
+        }
+        let groups = self.definitions.groups().into_iter().filter(|group| !host.is_built_in_group(group));
+        host.publish(groups.map(|group| (group.clone(), self.definitions.records(&group))).collect());
+        let host = Arc::downgrade(host);
+        Ok(Box::pin(async move {
+            let client: Weak<dyn ClusterClient> = host.clone();
+            let mut started = Some((self, informer));
+            supervise("crd-controller", &client, || run(started.take(), host.clone())).await;
+        }))
+    }
+
+    /// Processes all stored definitions, and those that are gone.
+    async fn resync(&mut self, host: &Arc<dyn DefinitionHost>) {
+        let stored = stored_definitions(host);
+        for name in self.definitions.missing(&stored) {
+            self.handle_deletion(host, &name).await;
+        }
+        for object in stored {
+            self.handle_definition(host, &object).await;
+        }
+    }
+
+    async fn handle_event(&mut self, host: &Arc<dyn DefinitionHost>, event: InformerEvent<()>) {
+        match event {
+            InformerEvent::Added((), objects) => {
+                for object in objects {
+                    self.handle_definition(host, &object).await;
+                }
+            }
+            InformerEvent::Changed(events) => {
+                for (_, event) in events {
+                    match &event.object {
+                        Some(object) => self.handle_definition(host, object).await,
+                        None => self.handle_deletion(host, &event.key).await,
+                    }
+                }
+            }
+            InformerEvent::Reset(()) => self.resync(host).await,
+        }
+    }
+
+    async fn handle_definition(&mut self, host: &Arc<dyn DefinitionHost>, object: &Object) {
+        if self.definitions.record(object) {
+            self.serve(host, object.name()).await;
+        }
+        if self.definitions.get(object.name()).is_some_and(|definition| !definition.is_settled) {
+            self.settle(host, object.name()).await;
+        }
+    }
+
+    async fn handle_deletion(&mut self, host: &Arc<dyn DefinitionHost>, name: &str) {
+        let Some(deleted) = self.definitions.remove(name) else { return };
+        if deleted.is_cleaning_up {
+            // The clean-up may wait for its objects.
+            self.queue.add(DefinitionTask::CleanUp(name.into()));
+        }
+        self.publish(host, deleted.group());
+        if !host.is_built_in(&deleted.prefix) {
+            host.close_watch_cache(&deleted.prefix);
+        }
+        self.settle_group(host, deleted.group()).await;
+    }
+
+    /// Publishes the records of a group.
+    fn publish(&self, host: &Arc<dyn DefinitionHost>, group: &str) {
+        if !host.is_built_in_group(group) {
+            host.publish(vec![(group.into(), self.definitions.records(group))]);
+        }
+    }
+
+    /// Serves the objects of a definition. Returns false if that failed and is retried.
+    async fn serve(&mut self, host: &Arc<dyn DefinitionHost>, name: &str) -> bool {
+        let Some(definition) = self.definitions.get(name) else { return true };
+        // Objects may be stored even if no version is served.
+        if definition.is_accepted && !host.is_built_in(&definition.prefix) {
+            let (prefix, record) = (definition.prefix.clone(), definition.records.first().cloned());
+            if let Err(error) = host.clone().open_watch_cache(prefix, record).await {
+                tracing::warn!(%error, %name, "Failed to read the objects of a CustomResourceDefinition, will retry");
+                self.queue.retry(DefinitionTask::Serve(name.into()));
+                return false;
+            }
+        }
+        self.publish(host, definition.group());
+        true
+    }
+
+    /// Accepts the names that a definition asks for, as far as no other definition has them, and establishes it. If it is
+    /// terminating, begins to clean up after it.
+    async fn settle(&mut self, host: &Arc<dyn DefinitionHost>, name: &str) {
+        let Some(definition) = find_definition(host, name) else { return };
+        if definition.is_terminating() {
+            return self.begin_cleanup(host, &definition);
+        }
+        let now = host.now();
+        let others = self.definitions.names_of_others(definition.str_at(&["spec", "group"]), name);
+        let accepted = accept_names(&definition, &others, now).unwrap_or_else(|| definition.clone());
+        if establish(&accepted, now).is_none() && accepted == definition {
+            return;
+        }
+        let Some(known) = self.definitions.get(name) else { return };
+        let (old_names, source, revision) = (known.names.clone(), known.source.clone(), known.revision);
+        // The objects are served before the status says so.
+        if self.definitions.replace(&accepted, source, revision) && !self.serve(host, name).await {
+            return;
+        }
+        // The names are taken from now on. Other definitions do not wait until that is stored.
+        self.queue.add(DefinitionTask::UpdateStatus(name.into()));
+        self.start_tasks(host);
+        // The definition may have given up names that others wait for.
+        if self.definitions.get(name).is_some_and(|definition| definition.names != old_names) {
+            Box::pin(self.settle_group(host, old_names.str_at(&["spec", "group"]))).await;
+        }
+    }
+
+    /// Settles the definitions of a group that may wait for names.
+    async fn settle_group(&mut self, host: &Arc<dyn DefinitionHost>, group: &str) {
+        for name in self.definitions.unsettled(group) {
+            Box::pin(self.settle(host, &name)).await;
+        }
+    }
+
+    fn begin_cleanup(&mut self, host: &Arc<dyn DefinitionHost>, definition: &Value) {
+        if let Some(known) = self.definitions.get_mut(definition.name())
+            && awaits_cleanup(definition)
+            && !known.is_cleaning_up
+        {
+            known.is_cleaning_up = true;
+            self.queue.add(DefinitionTask::CleanUp(definition.name().into()));
+            self.start_tasks(host);
+        }
+    }
+
+    fn start_tasks(&mut self, host: &Arc<dyn DefinitionHost>) {
+        let Self { definitions, queue, to_serve } = self;
+        queue.start(|task| -> Option<BoxFuture<'static, ReconcileResult>> {
+            let weak = Arc::downgrade(host);
+            match task {
+                DefinitionTask::Serve(name) => {
+                    to_serve.push(name.clone());
+                    None
+                }
+                DefinitionTask::UpdateStatus(name) => {
+                    let compute = status_update(definitions, host, name)?;
+                    Some(Box::pin(update_status(weak, name.clone(), compute)))
+                }
+                DefinitionTask::CleanUp(name) => {
+                    let source: Arc<dyn DefinitionSource> = definitions.get(name)?.source.clone();
+                    Some(Box::pin(clean_up(weak, name.clone(), source)))
+                }
+            }
+        });
+    }
+
+    /// Serves the objects of definitions for which that has failed, and settles these definitions.
+    async fn retry_serving(&mut self, host: &Arc<dyn DefinitionHost>) {
+        for name in std::mem::take(&mut self.to_serve) {
+            if self.serve(host, &name).await {
+                self.queue.forget(&DefinitionTask::Serve(name.clone()));
+                self.settle(host, &name).await;
+            }
+        }
+    }
+}
+
+/// Runs a controller that has started, or a new one after a panic.
+async fn run(started: Option<(DefinitionController, Informer<()>)>, host: Weak<dyn DefinitionHost>) {
+    let Some(strong) = host.upgrade() else { return };
+    let (mut controller, mut informer) =
+        started.unwrap_or_else(|| (DefinitionController::new(Definitions::default()), definition_informer(&strong)));
+    controller.resync(&strong).await;
+    drop(strong);
+    loop {
+        tokio::select! {
+            event = informer.next() => match event.zip(host.upgrade()) {
+                Some((event, host)) => controller.handle_event(&host, event).await,
+                None => return,
+            },
+            _ = controller.queue.wait() => {}
+        }
+        let Some(host) = host.upgrade() else { return };
+        controller.start_tasks(&host);
+        controller.retry_serving(&host).await;
+    }
+}
+
+/// The update that stores the accepted names and the conditions of a definition; `None` if the definition is gone.
+fn status_update(definitions: &Definitions, host: &Arc<dyn DefinitionHost>, name: &str) -> Option<UpdateFn> {
+    let now = host.now();
+    let others = definitions.names_of_others(definitions.get(name)?.group(), name);
+    Some(Arc::new(move |definition: &Value| {
+        let accepted = accept_names(definition, &others, now).unwrap_or_else(|| definition.clone());
+        establish(&accepted, now).unwrap_or(accepted)
+    }))
+}
+
+async fn update_status(host: Weak<dyn DefinitionHost>, name: Str, compute: UpdateFn) -> ReconcileResult {
+    let Some(host) = host.upgrade() else { return ReconcileResult::Done };
+    match host.update(definition_ref(&name), "status", compute).await {
+        // The definition was deleted meanwhile.
+        Ok(_) | Err(ApiError::NotFound { .. }) => ReconcileResult::Done,
+        Err(error) => {
+            tracing::warn!(%error, %name, "Failed to update the status of a CustomResourceDefinition, will retry");
+            ReconcileResult::Retry
+        }
+    }
+}

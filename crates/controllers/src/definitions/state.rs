@@ -1,0 +1,182 @@
+//! What the definition controller knows of the stored definitions.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use pintle_cache::{KeyRange, LoadedCache, Object};
+use pintle_extensions::{build_resources, discovery_order, is_condition_true};
+use pintle_registry::{DefinitionSource, Resource};
+use pintle_value::{Str, Value, object};
+
+use super::source::{StoredDefinition, without_schemas};
+use crate::objects::versioned_tree;
+
+/// The prefix of stored definitions.
+const PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions";
+
+/// A definition at one revision.
+pub(super) struct Definition {
+    /// Its group and its accepted names, in the form that `accept_names` reads.
+    pub(super) names: Arc<Value>,
+    pub(super) source: Arc<StoredDefinition>,
+    pub(super) revision: u64,
+    /// The prefix of its objects.
+    pub(super) prefix: Str,
+    pub(super) records: Vec<Arc<Resource>>,
+    /// What the records depend on.
+    record_inputs: Value,
+    /// True if its names are accepted, or were accepted once.
+    pub(super) is_accepted: bool,
+    /// True if its status is up to date.
+    pub(super) is_settled: bool,
+    /// True while its objects are being deleted.
+    pub(super) is_cleaning_up: bool,
+}
+
+impl Definition {
+    fn new(definition: &Value, source: Arc<StoredDefinition>, revision: u64) -> Self {
+        let names = object! {
+            "spec": object! { "group": definition.str_at(&["spec", "group"]) },
+            "status": object! { "acceptedNames": definition["status"]["acceptedNames"].clone() },
+        };
+        let names_accepted = is_condition_true(definition, "NamesAccepted");
+        let established = is_condition_true(definition, "Established");
+        let is_accepted = names_accepted || established;
+        let record_inputs = object! {
+            "fingerprint": source.fingerprint(),
+            "names": names["status"].clone(),
+            "terminating": is_condition_true(definition, "Terminating"),
+            "accepted": is_accepted,
+        };
+        let wanted = definition.at(&["spec", "names"]);
+        let has_all_names = pintle_value::same(wanted, definition.at(&["status", "acceptedNames"]));
+        Self {
+            record_inputs,
+            names: Arc::new(names),
+            revision,
+            prefix: pintle_extensions::key_prefix(definition),
+            records: build_resources(definition, &(source.clone() as Arc<dyn DefinitionSource>)),
+            is_accepted,
+            is_settled: has_all_names && names_accepted && established && !definition.is_terminating(),
+            source,
+            is_cleaning_up: false,
+        }
+    }
+
+    pub(super) fn group(&self) -> &str {
+        self.names.str_at(&["spec", "group"])
+    }
+}
+
+/// All definitions by name.
+#[derive(Default)]
+pub(super) struct Definitions(BTreeMap<Str, Definition>);
+
+impl Definitions {
+    /// Reads all stored definitions. There may be many megabytes of them and the start of the server waits, so all processors
+    /// share the work.
+    pub(super) fn load(loaded: &LoadedCache) -> Self {
+        let Some(watch_cache) = loaded.watch_cache(PREFIX) else { return Self::default() };
+        let objects: Vec<Arc<Object>> = watch_cache.objects(KeyRange::All).collect();
+        let read = |object: &Arc<Object>| {
+            let mut definition = without_schemas(&object.json)?;
+            definition.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
+            let source = Arc::new(StoredDefinition::new(&definition, object.json.clone()));
+            Some((Str::from(object.name()), Definition::new(&definition, source, object.revision)))
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let chunks = objects.chunks(objects.len().div_ceil(threads).max(1));
+        let definitions = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                chunks.map(|chunk| scope.spawn(|| chunk.iter().filter_map(read).collect::<Vec<_>>())).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+        });
+        Self(definitions)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Str, &Definition)> {
+        self.0.iter()
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Definition> {
+        self.0.get(name)
+    }
+
+    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Definition> {
+        self.0.get_mut(name)
+    }
+
+    pub(super) fn remove(&mut self, name: &str) -> Option<Definition> {
+        self.0.remove(name)
+    }
+
+    /// The names of the definitions that are not among the stored ones.
+    pub(super) fn missing(&self, stored: &[Arc<Object>]) -> Vec<Str> {
+        let stored: HashSet<&str> = stored.iter().map(|object| object.name()).collect();
+        self.0.keys().filter(|name| !stored.contains(name.as_str())).cloned().collect()
+    }
+
+    /// Records a stored definition, unless a newer revision of it is known. Returns true if its records have changed.
+    pub(super) fn record(&mut self, object: &Object) -> bool {
+        let known = self.0.get(object.name());
+        if let Some(known) = known.filter(|known| known.revision >= object.revision) {
+            if known.revision == object.revision {
+                known.source.set_json(object.json.clone());
+            }
+            return false;
+        }
+        let Some(definition) = versioned_tree(object) else {
+            tracing::error!(name = object.name(), "Failed to decode a CustomResourceDefinition");
+            return false;
+        };
+        let source = match known.filter(|known| known.source.has_generation_of(&definition)) {
+            Some(known) => {
+                known.source.set_json(object.json.clone());
+                known.source.clone()
+            }
+            None => Arc::new(StoredDefinition::new(&definition, object.json.clone())),
+        };
+        self.replace(&definition, source, object.revision)
+    }
+
+    /// Replaces what is known of a definition. Returns true if its records have changed.
+    pub(super) fn replace(&mut self, definition: &Value, source: Arc<StoredDefinition>, revision: u64) -> bool {
+        let name: Str = definition.name().into();
+        let mut new = Definition::new(definition, source, revision);
+        let Some(old) = self.0.remove(&name) else {
+            self.0.insert(name, new);
+            return true;
+        };
+        let changed = new.record_inputs != old.record_inputs;
+        if !changed {
+            new.records = old.records;
+        }
+        new.is_cleaning_up = old.is_cleaning_up;
+        self.0.insert(name, new);
+        changed
+    }
+
+    pub(super) fn groups(&self) -> BTreeSet<Str> {
+        self.0.values().map(|definition| definition.group().into()).collect()
+    }
+
+    /// The records of a group, in the order of discovery.
+    pub(super) fn records(&self, group: &str) -> Vec<Arc<Resource>> {
+        let of_group = self.0.values().filter(|definition| definition.group() == group);
+        let mut records: Vec<_> = of_group.flat_map(|definition| definition.records.iter().cloned()).collect();
+        records.sort_by(|a, b| discovery_order(a, b));
+        records
+    }
+
+    /// The group and the accepted names of every other definition of a group.
+    pub(super) fn names_of_others(&self, group: &str, name: &str) -> Vec<Arc<Value>> {
+        let others = self.0.iter().filter(|(other, definition)| *other != name && definition.group() == group);
+        others.map(|(_, definition)| definition.names.clone()).collect()
+    }
+
+    /// The definitions of a group whose status is not up to date. They may wait for names.
+    pub(super) fn unsettled(&self, group: &str) -> Vec<Str> {
+        let unsettled = self.0.iter().filter(|(_, definition)| definition.group() == group && !definition.is_settled);
+        unsettled.map(|(name, _)| name.clone()).collect()
+    }
+}
