@@ -34,8 +34,8 @@ pub struct DeleteRequest {
     pub propagation: DeletionPropagation,
 }
 
-/// Reads and writes a cluster as the server itself: writes need no authorization, but strategies, validation and admission
-/// apply.
+/// Reads and writes a cluster as the server itself: writes need no authorization, but strategies, validation and
+/// admission apply.
 pub trait ClusterClient: Send + Sync + 'static {
     /// The resources that are served now.
     fn registry(&self) -> Arc<Registry>;
@@ -74,7 +74,8 @@ pub trait ClusterClient: Send + Sync + 'static {
     /// Deletes an object.
     fn delete(self: Arc<Self>, target: ObjectRef, request: DeleteRequest) -> BoxFuture<'static, Result<(), ApiError>>;
 
-    /// Updates an object through a subresource or, if `subresource` is empty, the object itself. Returns the new object.
+    /// Updates an object through a subresource or, if `subresource` is empty, the object itself. Returns the new
+    /// object.
     fn update(
         self: Arc<Self>,
         target: ObjectRef,

@@ -1,4 +1,5 @@
-//! Detects a kube-controller-manager. While one is active, the controllers of this crate that do the same work stand by.
+//! Detects a kube-controller-manager. While one is active, the controllers of this crate that do the same work stand
+//! by.
 
 use std::sync::Arc;
 

@@ -10,7 +10,8 @@ const DESCRIPTION: &str = "kubernetes.io/description";
 /// Upstream's text.
 const CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
 
-/// The service account `default`, and the ConfigMap `kube-root-ca.crt` with the certificate authority of the server, in PEM.
+/// The service account `default`, and the ConfigMap `kube-root-ca.crt` with the certificate authority of the server, in
+/// PEM.
 #[must_use]
 pub fn every_namespace_objects(root_ca: &str) -> Vec<DesiredObject> {
     let in_every_namespace = |resource: &str, object: Value, compare| DesiredObject {

@@ -1,7 +1,7 @@
-//! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage collector,
-//! the token cleaner, and the reconciler of the objects that every cluster and every namespace has. They read the watch caches
-//! and write as the server; they know neither HTTP nor the store. Those that kube-controller-manager has too stand by while one
-//! is active.
+//! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage
+//! collector, the token cleaner, and the reconciler of the objects that every cluster and every namespace has. They
+//! read the watch caches and write as the server; they know neither HTTP nor the store. Those that
+//! kube-controller-manager has too stand by while one is active.
 
 mod client;
 mod controller_manager;

@@ -207,8 +207,8 @@ impl ObjectReconciler {
         join_all(objects.map(|(desired, namespace)| desired.reconcile(client, namespace, Trigger::Bootstrap))).await;
     }
 
-    /// Reconciles the objects until the cluster is gone or `stopping` turns true. Writes that have begun by then are completed
-    /// before this returns.
+    /// Reconciles the objects until the cluster is gone or `stopping` turns true. Writes that have begun by then are
+    /// completed before this returns.
     pub async fn run(self, client: Weak<dyn ClusterClient>, stopping: watch::Receiver<bool>) {
         supervise("object-reconciler", &client, || self.clone().run_once(client.clone(), stopping.clone())).await;
     }

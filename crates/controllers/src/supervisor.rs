@@ -11,8 +11,8 @@ use crate::ClusterClient;
 /// The delay before a controller that panicked is started again.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 
-/// Runs a controller until it returns, and starts it again if it panics. A controller returns only when its cluster is gone
-/// or it is told to stop. Dropping the future aborts the controller.
+/// Runs a controller until it returns, and starts it again if it panics. A controller returns only when its cluster is
+/// gone or it is told to stop. Dropping the future aborts the controller.
 pub(crate) async fn supervise<F>(name: &'static str, client: &Weak<dyn ClusterClient>, mut start: impl FnMut() -> F)
 where
     F: Future<Output = ()> + Send + 'static,

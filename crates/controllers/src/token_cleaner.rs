@@ -1,6 +1,6 @@
-//! The token cleaner: deletes the token secrets of service accounts that are deleted, and removes the references of service
-//! accounts to token secrets that are deleted (upstream: `pkg/controller/serviceaccount/tokens_controller.go`, which also
-//! generates the tokens).
+//! The token cleaner: deletes the token secrets of service accounts that are deleted, and removes the references of
+//! service accounts to token secrets that are deleted (upstream: `pkg/controller/serviceaccount/tokens_controller.go`,
+//! which also generates the tokens).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};

@@ -1,5 +1,6 @@
-//! A queue of items to reconcile (upstream: `client-go/util/workqueue`). Each item is queued once and processed by one task at
-//! a time. A limited number of items is processed at the same time. Failed items are retried with exponential backoff.
+//! A queue of items to reconcile (upstream: `client-go/util/workqueue`). Each item is queued once and processed by one
+//! task at a time. A limited number of items is processed at the same time. Failed items are retried with exponential
+//! backoff.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
@@ -79,8 +80,8 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
         self.ready.is_empty()
     }
 
-    /// Starts to process the items that are ready, as far as the limit permits. Items for which `reconcile` returns `None` are
-    /// dropped.
+    /// Starts to process the items that are ready, as far as the limit permits. Items for which `reconcile` returns
+    /// `None` are dropped.
     pub(crate) fn start<F>(&mut self, mut reconcile: impl FnMut(&T) -> Option<F>)
     where
         F: Future<Output = ReconcileResult<B>> + Send + 'static,
@@ -96,9 +97,9 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
         }
     }
 
-    /// Waits until [`WorkQueue::start`] may have something to do: a worker has ended, or an item is ready again. It waits
-    /// forever if nothing is processed, delayed or waiting. Returns an item that is blocked, if the worker reports that.
-    /// Cancel-safe.
+    /// Waits until [`WorkQueue::start`] may have something to do: a worker has ended, or an item is ready again. It
+    /// waits forever if nothing is processed, delayed or waiting. Returns an item that is blocked, if the worker
+    /// reports that. Cancel-safe.
     pub(crate) async fn wait(&mut self) -> Option<(T, B)> {
         // While all workers are busy, delayed items could not start anyway.
         let next_retry = self.delayed.first_key_value().map(|((time, _), _)| *time);

@@ -23,11 +23,11 @@ use crate::write::{InternalClient, delete_all, delete_kind};
 
 /// What the controllers of a cluster do.
 pub struct ControllerOptions {
-    /// True to run the namespace controller, the garbage collector and the token cleaner. They stand by while a controller
-    /// manager is active.
+    /// True to run the namespace controller, the garbage collector and the token cleaner. They stand by while a
+    /// controller manager is active.
     pub controllers: bool,
-    /// The certificate authority of the server, in PEM. If given, every namespace gets the objects that a controller manager
-    /// creates there: the default service account, and a ConfigMap with this.
+    /// The certificate authority of the server, in PEM. If given, every namespace gets the objects that a controller
+    /// manager creates there: the default service account, and a ConfigMap with this.
     pub root_ca: Option<String>,
     /// The target port of the service `kubernetes`.
     pub port: u16,
@@ -64,8 +64,8 @@ impl RunningControllers {
         Self { stopping: watch::Sender::new(false), server, server_task: Mutex::default() }
     }
 
-    /// Creates the objects that have to exist when the server is ready, and starts the controllers. They end with the cluster
-    /// or when the server shuts down.
+    /// Creates the objects that have to exist when the server is ready, and starts the controllers. They end with the
+    /// cluster or when the server shuts down.
     pub(crate) async fn start(&self, cluster: &Arc<Cluster>, controller_options: &ControllerOptions) {
         let client: Arc<dyn ClusterClient> = cluster.clone();
         let mut desired = self.server.objects();

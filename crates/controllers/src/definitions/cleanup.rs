@@ -74,8 +74,8 @@ async fn update_condition(host: &Arc<dyn DefinitionHost>, name: &str, condition:
     host.clone().update(definition_ref(name), "status", Arc::new(compute)).await.map(drop)
 }
 
-/// Deletes all objects of a resource. If some remain, because of finalizers, returns a future that completes when any of them
-/// changes.
+/// Deletes all objects of a resource. If some remain, because of finalizers, returns a future that completes when any
+/// of them changes.
 async fn delete_objects(
     host: &Arc<dyn DefinitionHost>,
     resource: Arc<Resource>,

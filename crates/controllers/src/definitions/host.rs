@@ -10,8 +10,8 @@ use crate::{ClusterClient, ObjectRef};
 
 /// A cluster that serves custom resources.
 pub trait DefinitionHost: ClusterClient {
-    /// True if a built-in kind stores its objects under a prefix. A definition may name the same prefix, but never owns those
-    /// objects.
+    /// True if a built-in kind stores its objects under a prefix. A definition may name the same prefix, but never owns
+    /// those objects.
     fn is_built_in(&self, prefix: &str) -> bool;
 
     /// True if a group has built-in kinds. Upstream never serves the custom resources of such a group.
@@ -20,8 +20,8 @@ pub trait DefinitionHost: ClusterClient {
     /// Replaces the custom resources that are served in groups.
     fn publish(&self, groups: Vec<(Str, Vec<Arc<Resource>>)>);
 
-    /// Opens the watch cache of a prefix and indexes the selectable fields of a resource that is stored there. If it is open and
-    /// those fields may have changed, its objects are indexed again.
+    /// Opens the watch cache of a prefix and indexes the selectable fields of a resource that is stored there. If it is
+    /// open and those fields may have changed, its objects are indexed again.
     fn open_watch_cache(
         self: Arc<Self>,
         prefix: Str,

@@ -1,5 +1,6 @@
-//! The definition controller: accepts the names of CustomResourceDefinitions, serves their objects, updates their status, and
-//! deletes the objects of those that are terminating (upstream: the controllers of apiextensions-apiserver).
+//! The definition controller: accepts the names of CustomResourceDefinitions, serves their objects, updates their
+//! status, and deletes the objects of those that are terminating (upstream: the controllers of
+//! apiextensions-apiserver).
 //!
 //! A single task decides which definition gets a name. Status updates and deletions run concurrently in a work queue.
 
@@ -187,8 +188,8 @@ impl DefinitionController {
         true
     }
 
-    /// Accepts the names that a definition asks for, as far as no other definition has them, and establishes it. If it is
-    /// terminating, begins to clean up after it.
+    /// Accepts the names that a definition asks for, as far as no other definition has them, and establishes it. If it
+    /// is terminating, begins to clean up after it.
     async fn settle(&mut self, host: &Arc<dyn DefinitionHost>, name: &str) {
         let Some(definition) = find_definition(host, name) else { return };
         if definition.is_terminating() {

@@ -1,5 +1,5 @@
-//! The source from which the records of custom resources read their schemas: the stored JSON of the definition, which the watch
-//! cache retains anyway.
+//! The source from which the records of custom resources read their schemas: the stored JSON of the definition, which
+//! the watch cache retains anyway.
 
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -49,8 +49,8 @@ const FIELDS_WITHOUT_SCHEMAS: &[&str] = &[
     "status",
 ];
 
-/// A stored definition without the schema of its version, which is the largest part and is read later. A definition with several
-/// versions is read whole, since their schemas are compared.
+/// A stored definition without the schema of its version, which is the largest part and is read later. A definition
+/// with several versions is read whole, since their schemas are compared.
 pub(super) fn without_schemas(json: &[u8]) -> Option<Value> {
     let definition = Projection::of(FIELDS_WITHOUT_SCHEMAS.iter().copied()).read(json)?;
     if definition.items_at(&["spec", "versions"]).len() < 2 {

@@ -73,8 +73,8 @@ impl Definition {
 pub(super) struct Definitions(BTreeMap<Str, Definition>);
 
 impl Definitions {
-    /// Reads all stored definitions. There may be many megabytes of them and the start of the server waits, so all processors
-    /// share the work.
+    /// Reads all stored definitions. There may be many megabytes of them and the start of the server waits, so all
+    /// processors share the work.
     pub(super) fn load(loaded: &LoadedCache) -> Self {
         let Some(watch_cache) = loaded.watch_cache(PREFIX) else { return Self::default() };
         let objects: Vec<Arc<Object>> = watch_cache.objects(KeyRange::All).collect();

@@ -30,7 +30,8 @@ struct Dependents {
     /// The dependents, each with its `blockOwnerDeletion`.
     blocking_by_object: HashMap<ObjectIdentity, bool>,
     blocking_count: usize,
-    /// The key of the owner, once its deletion was reported. It is then known to be absent even if its kind is not served.
+    /// The key of the owner, once its deletion was reported. It is then known to be absent even if its kind is not
+    /// served.
     deleted_owner: Option<Key>,
 }
 

@@ -1,5 +1,5 @@
-//! The garbage collector: deletes objects whose owners are gone, and carries out foreground and orphaning deletions (upstream:
-//! `pkg/controller/garbagecollector`).
+//! The garbage collector: deletes objects whose owners are gone, and carries out foreground and orphaning deletions
+//! (upstream: `pkg/controller/garbagecollector`).
 
 mod cross_namespace;
 mod graph;
@@ -73,10 +73,11 @@ struct GarbageCollector {
     reported_revision: u64,
     resources: ResourceCache,
     queue: WorkQueue<ObjectIdentity, GroupVersionKind>,
-    /// Objects in foreground deletion by uid. The uid alone counts: owner references that name the wrong kind block them too.
+    /// Objects in foreground deletion by uid. The uid alone counts: owner references that name the wrong kind block
+    /// them too.
     deleting_dependents: HashMap<Str, ObjectIdentity>,
-    /// Objects that cannot be reconciled yet: an owner is of the given kind, which is not served, or (`None`) no version of the
-    /// object's own kind is served.
+    /// Objects that cannot be reconciled yet: an owner is of the given kind, which is not served, or (`None`) no
+    /// version of the object's own kind is served.
     blocked: HashMap<ObjectIdentity, Option<GroupVersionKind>>,
     /// While a controller manager is active: when to check that again.
     standby_until: Option<Instant>,

@@ -141,8 +141,8 @@ async fn reconcile_terminating(
     metadata: &ObjectMetadata,
 ) -> Result<ReconcileResult<GroupVersionKind>, ApiError> {
     if object.revision > target.reported_revision {
-        // Dependents may have been created before the deletion and not be in the graph yet. The informer reports this revision
-        // after them, which enqueues the object again.
+        // Dependents may have been created before the deletion and not be in the graph yet. The informer reports this
+        // revision after them, which enqueues the object again.
         return Ok(ReconcileResult::Done);
     }
     if metadata.orphans_dependents {

@@ -1,11 +1,13 @@
-//! Informers list the objects of watch caches and then follow their events (upstream: `client-go/tools/cache`). They list again
-//! when events are lost, and notice watch caches that open and close.
+//! Informers list the objects of watch caches and then follow their events (upstream: `client-go/tools/cache`). They
+//! list again when events are lost, and notice watch caches that open and close.
 //!
-//! An [`Informer`] follows chosen sources, each in its own order. An [`OrderedInformer`] follows all collections in the order
-//! of revisions.
+//! An [`Informer`] follows chosen sources, each in its own order. An [`OrderedInformer`] follows all collections in the
+//! order of revisions.
 
 mod listings;
 mod ordered;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Weak};
 
@@ -25,8 +27,8 @@ pub(crate) enum InformerEvent<S> {
     Added(S, Vec<Arc<Object>>),
     /// Changes, in order. An event may be older than the object that was listed.
     Changed(Vec<(S, Arc<Event>)>),
-    /// Events of a source were lost, or its watch cache was closed: nothing that was reported of it counts any more. If it is
-    /// open, it is listed again.
+    /// Events of a source were lost, or its watch cache was closed: nothing that was reported of it counts any more. If
+    /// it is open, it is listed again.
     Reset(S),
 }
 

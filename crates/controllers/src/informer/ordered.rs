@@ -15,8 +15,8 @@ struct FollowedCollection {
     watch_cache: Arc<WatchCache>,
     /// The list contains the effects of all events up to this revision.
     listed_at: u64,
-    /// Once the watch cache is closed: the number of events that all watch caches had had by then. The last events of this
-    /// one are among them.
+    /// Once the watch cache is closed: the number of events that all watch caches had had by then. The last events of
+    /// this one are among them.
     closed_at: Option<u64>,
 }
 
@@ -33,8 +33,8 @@ pub(crate) struct OrderedInformer {
     listings: Listings<Arc<WatchCache>>,
     /// Events that are reported once all lists are.
     held_back: Vec<StreamedEvent>,
-    /// The collections are not listed at the same revision. After the last list this is the number of events that all watch
-    /// caches had had then, until those events are reported too.
+    /// The collections are not listed at the same revision. After the last list this is the number of events that all
+    /// watch caches had had then, until those events are reported too.
     synced_at: Option<u64>,
 }
 
@@ -103,8 +103,8 @@ impl OrderedInformer {
         }
     }
 
-    /// Follows the watch caches that were opened since the last call. One that was closed is reset once all of its events are
-    /// reported.
+    /// Follows the watch caches that were opened since the last call. One that was closed is reset once all of its
+    /// events are reported.
     fn update_watch_caches(&mut self) {
         if let Some(watch_caches) = self.event_stream.watch_caches() {
             self.watch_caches =

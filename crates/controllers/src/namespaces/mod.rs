@@ -1,5 +1,5 @@
-//! The namespace controller: deletes the content of terminating namespaces, reports in their status what remains, and removes
-//! their finalizer when nothing does (upstream: `pkg/controller/namespace`).
+//! The namespace controller: deletes the content of terminating namespaces, reports in their status what remains, and
+//! removes their finalizer when nothing does (upstream: `pkg/controller/namespace`).
 
 mod conditions;
 
@@ -53,8 +53,8 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     }
 }
 
-/// Enqueues the namespaces that have begun to wait for the controller. From then on the queue retries them until they no
-/// longer do, so that updates of their status need not enqueue them.
+/// Enqueues the namespaces that have begun to wait for the controller. From then on the queue retries them until they
+/// no longer do, so that updates of their status need not enqueue them.
 fn enqueue(queue: &mut WorkQueue<Str>, event: &InformerEvent<()>) {
     match event {
         InformerEvent::Added((), namespaces) => {
@@ -104,7 +104,8 @@ async fn try_reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<Re
     }
     // Kinds that are served from now on may have objects in the namespace.
     let registry_changes = client.registry_changes();
-    // New creates are rejected because the namespace is terminating. Those that passed that check before have to end first.
+    // New creates are rejected because the namespace is terminating. Those that passed that check before have to end
+    // first.
     client.clone().wait_for_pending_creates().await;
     client.clone().catch_up().await?;
     if !is_current() {
@@ -164,8 +165,8 @@ fn deletable_resources(client: &Arc<dyn ClusterClient>) -> Vec<Arc<Resource>> {
     by_prefix.into_values().collect()
 }
 
-/// Deletes the objects that some resources have in a namespace, and adds to the summary what remains. Returns watchers of the
-/// resources of which objects remain.
+/// Deletes the objects that some resources have in a namespace, and adds to the summary what remains. Returns watchers
+/// of the resources of which objects remain.
 async fn delete_content(
     client: &Arc<dyn ClusterClient>,
     namespace: &str,

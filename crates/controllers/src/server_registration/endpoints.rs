@@ -1,6 +1,6 @@
 //! The endpoints of the service `kubernetes`: an Endpoints object and an EndpointSlice (upstream:
-//! `pkg/controlplane/reconcilers/{lease,endpointsadapter}.go`). Upstream keeps the addresses of several servers in leases
-//! beside the API. A store has a single server here, so that its endpoint is the only one.
+//! `pkg/controlplane/reconcilers/{lease,endpointsadapter}.go`). Upstream keeps the addresses of several servers in
+//! leases beside the API. A store has a single server here, so that its endpoint is the only one.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

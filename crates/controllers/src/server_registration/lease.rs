@@ -47,8 +47,8 @@ pub struct ServerIdentity {
 }
 
 impl ServerIdentity {
-    /// The identity of the server of a host. `run` is unique to this start of the server. `address` is where other servers
-    /// reach it, if the lease publishes that.
+    /// The identity of the server of a host. `run` is unique to this start of the server. `address` is where other
+    /// servers reach it, if the lease publishes that.
     #[must_use]
     pub fn new(hostname: &str, run: &str, address: Option<SocketAddr>) -> Self {
         let name = server_name(hostname);

@@ -1,5 +1,5 @@
-//! What the API server publishes about itself: the system namespaces, the service `kubernetes` and its endpoints, and the
-//! server's identity lease (upstream: `pkg/controlplane`). A controller manager does none of this.
+//! What the API server publishes about itself: the system namespaces, the service `kubernetes` and its endpoints, and
+//! the server's identity lease (upstream: `pkg/controlplane`). A controller manager does none of this.
 
 mod endpoints;
 mod lease;
@@ -74,8 +74,8 @@ impl ServerRegistration {
         }
     }
 
-    /// Withdraws the endpoints and the lease of a server that stops. Its [`objects`](Self::objects) must not be reconciled any
-    /// more.
+    /// Withdraws the endpoints and the lease of a server that stops. Its [`objects`](Self::objects) must not be
+    /// reconciled any more.
     pub async fn deregister(&self, client: &Arc<dyn ClusterClient>) {
         let endpoints = async {
             if self.endpoint.is_some() {
