@@ -37,7 +37,11 @@ impl ConnectionPool {
                 let newest = pool.iter().rposition(|idle| idle.connection.target == *target)?;
                 pool.remove(newest).connection
             };
-            // Only waiting shows whether the server has closed the connection meanwhile.
+            if connection.sender.is_ready() {
+                return Some(connection);
+            }
+            // The task of the connection is still busy with the last response, or has ended because the server closed
+            // the connection.
             match timeout(READY_TIMEOUT, connection.sender.ready()).await {
                 Ok(Ok(())) => return Some(connection),
                 Ok(Err(_)) => {}
