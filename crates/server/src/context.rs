@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use pintle_auth::UserInfo;
+use pintle_catalog::Catalog;
 use pintle_registry::{ApiError, Resource, Scope, StrategyContext};
 
 use crate::access::AccessControl;
@@ -112,6 +113,11 @@ impl RequestContext {
     /// Takes the connection after an HTTP upgrade. `None` if the client cannot upgrade, or after the first call.
     pub(crate) fn upgrade(&self) -> Option<OnUpgrade> {
         self.upgrade.lock().take()
+    }
+
+    /// What bodies are decoded with: the built-in types, and the recorder of warnings.
+    pub(crate) fn decoding(&self) -> (&Catalog, &Recorder) {
+        (&self.cluster.catalog, &self.recorder)
     }
 
     /// True if the client accepts gzip.

@@ -3,8 +3,8 @@
 //! 1. `http`: sockets, TLS, connections, bodies
 //! 2. `request`: request info, query parameters, content negotiation
 //! 3. `cluster`: the state that all requests and controllers share
-//! 4. `access`, `context`: authentication and authorization; everything known about a request
-//! 5. `objects`, `conversion`, `represent`: decoding and encoding, API versions, response formats
+//! 4. `access`, `objects`, `conversion`: who may do what; decoding and encoding; objects at API versions
+//! 5. `context`, `represent`: everything known about a request; response formats
 //! 6. `read`, then `write`: get, list and watch from the watch cache; writes through the guaranteed update
 //! 7. `handlers`: choose the operation that a request asks for
 //! 8. `pipeline`: the handler chain of every request

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use pintle_catalog::Catalog;
 use pintle_codec::{json, protobuf, yaml};
 use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource};
 use pintle_schema::{Problems, Schema};
@@ -10,9 +11,9 @@ use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
 use super::{BuiltIn, ObjectModel, decode_cbor, model};
-use crate::context::RequestContext;
 use crate::request::negotiate::Encoding;
 use crate::request::query::FieldValidation;
+use crate::request::recorder::Recorder;
 
 /// The kind that a body must have: that of a resource, or another one with a schema (`Scale`, `DeleteOptions`).
 #[derive(Clone)]
@@ -121,15 +122,15 @@ impl DecodeError {
 /// # Errors
 /// Returns 400 if the body is malformed, has another kind, or (with strict validation) has unknown or duplicate fields.
 pub(crate) fn decode(
-    request: &RequestContext,
+    (catalog, recorder): (&Catalog, &Recorder),
     body: &[u8],
     encoding: Encoding,
     expected: &ExpectedKind<'_>,
     validation: FieldValidation,
 ) -> Result<Value, ApiError> {
-    let check = |found: &GroupVersion, kind: &str| check_kind(request, expected, found, kind);
+    let check = |found: &GroupVersion, kind: &str| check_kind(catalog, expected, found, kind);
     let decoded = decode_strict(body, encoding, expected, &check).and_then(|(value, problems)| {
-        report_strict_errors(request, &problems, validation).map_err(|why| expected.undecodable(why))?;
+        report_strict_errors(recorder, &problems, validation).map_err(|why| expected.undecodable(why))?;
         Ok(value)
     });
     decoded.map_err(|error| error.into_api_error(expected, body))
@@ -202,7 +203,7 @@ fn json_error(why: String) -> DecodeError {
 
 /// Rejects or warns about strict decoding errors.
 pub(crate) fn report_strict_errors(
-    request: &RequestContext,
+    recorder: &Recorder,
     problems: &[String],
     validation: FieldValidation,
 ) -> Result<(), String> {
@@ -217,7 +218,7 @@ pub(crate) fn report_strict_errors(
                 Some(lines) => lines.split('\n').map(str::trim).collect(),
                 None => vec![problem.as_str()],
             });
-            lines.for_each(|line| request.warn(line));
+            lines.for_each(|line| recorder.warn(line));
         }
         FieldValidation::Strict => return Err(format!("strict decoding error: {}", problems.join(", "))),
     }
@@ -230,11 +231,11 @@ pub(crate) fn report_strict_errors(
 /// # Errors
 /// Returns an error if the result is not an object of the expected kind.
 pub(crate) fn decode_patched(
-    request: &RequestContext,
+    catalog: &Catalog,
     object: Value,
     expected: &ExpectedKind<'_>,
 ) -> Result<(Value, Vec<String>), DecodeError> {
-    let check = |found: &GroupVersion, kind: &str| check_kind(request, expected, found, kind);
+    let check = |found: &GroupVersion, kind: &str| check_kind(catalog, expected, found, kind);
     let before = object.clone();
     let mut object = object;
     let found = expected.normalise(&mut object);
@@ -280,7 +281,7 @@ fn protobuf(body: &[u8], expected: &ExpectedKind<'_>, check: TypeCheck<'_>) -> R
 }
 
 fn check_kind(
-    request: &RequestContext,
+    catalog: &Catalog,
     expected: &ExpectedKind<'_>,
     found: &GroupVersion,
     kind: &str,
@@ -289,7 +290,6 @@ fn check_kind(
         return Ok(());
     }
     let undecodable = |why| DecodeError::Undecodable { kind: kind.to_owned(), version: found.version.clone(), why };
-    let catalog = &request.cluster.catalog;
     if catalog.kind_type(&found.group, &found.version, kind).is_none() {
         return Err(undecodable(format!(
             "no kind \"{kind}\" is registered for version \"{found}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\""

@@ -37,7 +37,7 @@ pub(crate) async fn create(request: &RequestContext, resource: &Arc<Resource>) -
     let body = request.body().await?;
     let options = WriteOptions::read(&request.query, WriteVerb::Create)?;
     let expected = ExpectedKind::of(resource);
-    let mut object = decode(request, &body, encoding, &expected, options.field_validation)?;
+    let mut object = decode(request.decoding(), &body, encoding, &expected, options.field_validation)?;
     expected.set_defaults(&mut object);
     metadata::wipe_system_fields(&mut object);
     metadata::ensure_namespace(&mut object, resource, &request.info.namespace)?;

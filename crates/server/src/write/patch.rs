@@ -252,10 +252,14 @@ impl PatchRequest {
             Patch::Apply(config) => {
                 let object = managed_fields.apply(live, config, self.options.force)?;
                 // Duplicate keys are reported last, with a message of their own.
-                report_strict_errors(request, strict_errors, self.options.field_validation).map_err(|_| {
-                    let why = strict_errors.join(", ");
-                    ApiError::BadRequest(format!("error strict decoding YAML: error converting YAML to JSON: {why}"))
-                })?;
+                report_strict_errors(&request.recorder, strict_errors, self.options.field_validation).map_err(
+                    |_| {
+                        let why = strict_errors.join(", ");
+                        ApiError::BadRequest(format!(
+                            "error strict decoding YAML: error converting YAML to JSON: {why}"
+                        ))
+                    },
+                )?;
                 return Ok(object);
             }
         };
@@ -302,11 +306,11 @@ impl PatchRequest {
         };
         let decoded = match patch {
             Patch::Strategic(_) => convert_strategic_patch(object.clone(), expected),
-            _ => decode_patched(request, object.clone(), expected).map_err(DecodeError::message),
+            _ => decode_patched(&request.cluster.catalog, object.clone(), expected).map_err(DecodeError::message),
         };
         let (decoded, field_errors) = decoded.map_err(|why| invalid(patch_or_result(), &why))?;
         let strict_errors: Vec<String> = strict_errors.iter().cloned().chain(field_errors).collect();
-        report_strict_errors(request, &strict_errors, self.options.field_validation)
+        report_strict_errors(&request.recorder, &strict_errors, self.options.field_validation)
             .map_err(|why| invalid(patch_or_result(), &why))?;
         Ok(decoded)
     }

@@ -59,7 +59,7 @@ impl ScaleRequest<'_> {
         let body = request.body().await?;
         let options = WriteOptions::read(&request.query, WriteVerb::Update)?;
         let encoding = negotiate::input(&request.headers, request.endpoint())?;
-        let mut sent = decode(request, &body, encoding, expected, options.field_validation)?;
+        let mut sent = decode(request.decoding(), &body, encoding, expected, options.field_validation)?;
         let update = GuaranteedUpdate::for_request(request, resource, &options);
         metadata::ensure_namespace(&mut sent, resource, &update.namespace)?;
         metadata::check_name(&sent, &update.name, &update.namespace)?;

@@ -53,7 +53,7 @@ pub(crate) async fn subresource(
             let encoding = negotiate::input(&request.headers, request.endpoint())?;
             let body = request.body().await?;
             let options = WriteOptions::read(&request.query, WriteVerb::Create)?;
-            let mut object = decode(request, &body, encoding, &expected, options.field_validation)?;
+            let mut object = decode(request.decoding(), &body, encoding, &expected, options.field_validation)?;
             metadata::ensure_namespace(&mut object, resource, &request.info.namespace)?;
             if object.name().is_empty() {
                 object.set_at(&["metadata", "name"], request.info.name.clone());

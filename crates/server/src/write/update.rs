@@ -36,7 +36,7 @@ pub(crate) async fn update(request: &RequestContext, resource: &Arc<Resource>) -
     // Upstream checks the options before the media type; for a create, the other way around.
     let encoding = negotiate::input(&request.headers, model(resource).endpoint(request.endpoint()))?;
     let expected = ExpectedKind::of(resource);
-    let mut object = decode(request, &body, encoding, &expected, options.field_validation)?;
+    let mut object = decode(request.decoding(), &body, encoding, &expected, options.field_validation)?;
     let update = GuaranteedUpdate::for_request(request, resource, &options);
     metadata::ensure_namespace(&mut object, resource, &update.namespace)?;
     metadata::check_name(&object, &update.name, &update.namespace)?;
