@@ -1,6 +1,6 @@
 //! Strategies: the rules of a kind that are code, such as computed defaults, validation, conversion between versions
-//! and hooks around a commit (upstream: `registry/rest`). Every method has a default that does nothing, so that a kind
-//! implements only what is special about it.
+//! and hooks around a commit (upstream: `registry/rest`). Every method has a default, so that a kind implements
+//! only what is special about it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -43,7 +43,7 @@ impl StrategyContext {
     }
 }
 
-/// How much time a validation may take.
+/// How much a validation with CEL rules may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostBudget {
     /// At most some milliseconds, so that the validation can run without a thread of its own.

@@ -40,7 +40,8 @@ pub(crate) async fn handle(
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
     let recorder = Recorder::default();
-    let (user, admitted) = admit(&access, &peer, &parts.headers, (&info, &query), &recorder).await;
+    let (user, authorized) =
+        authenticate_and_authorize(&access, &peer, &parts.headers, (&info, &query), &recorder).await;
     let request = Arc::new(RequestContext {
         cluster,
         access,
@@ -54,7 +55,7 @@ pub(crate) async fn handle(
         recorder,
         conversions: Arc::default(),
     });
-    let result = match admitted {
+    let result = match authorized {
         Ok(()) => route(&request).await,
         Err(error) => Err(error),
     };
@@ -71,7 +72,7 @@ pub(crate) async fn handle(
 }
 
 /// Authenticates, impersonates and authorizes. Returns the user that the request acts as, and whether it is allowed.
-async fn admit(
+async fn authenticate_and_authorize(
     access: &AccessControl,
     peer: &Peer,
     headers: &HeaderMap,

@@ -25,7 +25,8 @@ use crate::write::InternalClient;
 /// The prefix of all keys in the store (kube-apiserver's `--etcd-prefix`).
 const KEY_PREFIX: &str = "/registry";
 
-/// Builds the authenticators and authorizers of a running cluster, so that they can watch its objects.
+/// Builds the authenticators and authorizers of a running cluster. They follow its objects through
+/// `pintle_controllers::ClusterClient`, which [`Cluster`] implements.
 pub type AccessBuilder = Box<dyn FnOnce(&Arc<Cluster>) -> AccessControl + Send>;
 
 /// The configuration of an [`ApiServer`].

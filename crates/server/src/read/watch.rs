@@ -180,7 +180,7 @@ impl WatchStream {
                             tokio::time::sleep(BATCH_DELAY).await;
                         }
                     }
-                    // An event is a corrupt object, which cannot be sent.
+                    // An object became corrupt, which no event can report.
                     Err(_) if self.format.view.check_all_readable(&self.watch_cache).is_err() => return Err(WatchEnded),
                     Err(TooOld { oldest }) => return self.fail_as_too_old(from.max(self.delivered), oldest).await,
                 },
