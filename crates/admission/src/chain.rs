@@ -28,16 +28,16 @@ pub struct AdmissionConfiguration {
     /// Names of plugins to disable (`--disable-admission-plugins`).
     pub disabled: Vec<String>,
     /// Plugins of the program that embeds the server. They run after the built-in ones.
-    pub embedded: Vec<Arc<dyn AdmissionPlugin>>,
+    pub additional: Vec<Arc<dyn AdmissionPlugin>>,
 }
 
 impl fmt::Debug for AdmissionConfiguration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let embedded: Vec<&str> = self.embedded.iter().map(|plugin| plugin.name()).collect();
+        let additional: Vec<&str> = self.additional.iter().map(|plugin| plugin.name()).collect();
         f.debug_struct("AdmissionConfiguration")
             .field("enabled", &self.enabled)
             .field("disabled", &self.disabled)
-            .field("embedded", &embedded)
+            .field("additional", &additional)
             .finish()
     }
 }
@@ -87,7 +87,7 @@ impl PluginChain {
         };
         let mut plugins: Vec<Arc<dyn AdmissionPlugin>> = vec![Arc::new(TerminatingDefinition)];
         plugins.extend(PLUGINS.iter().filter(is_enabled).map(|plugin| (plugin.build)()));
-        plugins.extend(configuration.embedded.iter().cloned());
+        plugins.extend(configuration.additional.iter().cloned());
         Ok(Self(plugins))
     }
 
@@ -132,7 +132,7 @@ mod tests {
     fn check(enabled: &[&str], disabled: &[&str], expect: Result<&[&str], &str>) {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let configuration =
-            AdmissionConfiguration { enabled: owned(enabled), disabled: owned(disabled), embedded: Vec::new() };
+            AdmissionConfiguration { enabled: owned(enabled), disabled: owned(disabled), additional: Vec::new() };
         let found = PluginChain::assemble(&configuration);
         let found = found.map(|chain| chain.names().collect::<Vec<_>>()).map_err(|error| error.to_string());
         assert_eq!(found, expect.map(<[&str]>::to_vec).map_err(str::to_owned));

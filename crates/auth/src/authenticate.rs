@@ -115,8 +115,8 @@ impl Authenticator for UnionAuthenticator {
                 }
                 AuthFuture::Ready(Some(Err(why))) => error = error.or(Some(why)),
                 AuthFuture::Ready(_) => {}
-                AuthFuture::Pending(pending) => {
-                    return AuthFuture::pending(async move {
+                AuthFuture::Boxed(pending) => {
+                    return AuthFuture::boxed(async move {
                         match pending.await {
                             Ok(Some(authentication)) => Ok(Some(add_authenticated_group(authentication))),
                             Ok(None) => self.authenticate_from(index + 1, error, request).await,
@@ -156,7 +156,7 @@ mod tests {
                 return AuthFuture::ready(result);
             }
             let mut polled = false;
-            AuthFuture::pending(std::future::poll_fn(move |_| {
+            AuthFuture::boxed(std::future::poll_fn(move |_| {
                 if std::mem::replace(&mut polled, true) { Poll::Ready(result.clone()) } else { Poll::Pending }
             }))
         }

@@ -10,7 +10,7 @@ pub enum AuthFuture<'a, T> {
     /// The decision is made. `None` after the future has returned it.
     Ready(Option<T>),
     /// The decision depends on another server.
-    Pending(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
+    Boxed(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
 }
 
 impl<'a, T> AuthFuture<'a, T> {
@@ -20,8 +20,8 @@ impl<'a, T> AuthFuture<'a, T> {
     }
 
     /// A decision that a future makes.
-    pub fn pending(future: impl Future<Output = T> + Send + 'a) -> Self {
-        Self::Pending(Box::pin(future))
+    pub fn boxed(future: impl Future<Output = T> + Send + 'a) -> Self {
+        Self::Boxed(Box::pin(future))
     }
 }
 
@@ -32,7 +32,7 @@ impl<T: Unpin> Future for AuthFuture<'_, T> {
         match &mut *self {
             // Nobody may poll a future again after it was ready. If somebody does, this one stays pending.
             Self::Ready(value) => value.take().map_or(Poll::Pending, Poll::Ready),
-            Self::Pending(future) => future.as_mut().poll(cx),
+            Self::Boxed(future) => future.as_mut().poll(cx),
         }
     }
 }
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_pending_decision_completes_with_its_future() {
         let (sender, receiver) = std::sync::mpsc::channel();
-        let mut future = AuthFuture::pending(std::future::poll_fn(move |_| match receiver.try_recv() {
+        let mut future = AuthFuture::boxed(std::future::poll_fn(move |_| match receiver.try_recv() {
             Ok(value) => Poll::Ready(value),
             Err(_) => Poll::Pending,
         }));

@@ -74,13 +74,7 @@ impl RunningControllers {
         reconciler.create_missing(&client, &SYSTEM_NAMESPACES).await;
         let (client, server) = (Arc::downgrade(&client), self.server.clone());
         if controller_options.controllers {
-            let (client, shutdown) = (client.clone(), cluster.shutdown());
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = run_controllers(client) => {}
-                    () = shutdown => {}
-                }
-            });
+            cluster.spawn_until_shutdown(run_controllers(client.clone()));
         }
         let stopping = self.stopping.subscribe();
         let task = async move {
@@ -110,13 +104,7 @@ pub(crate) async fn start_definitions(
     cluster: &Arc<Cluster>,
 ) -> Result<(), ApiError> {
     let host: Arc<dyn DefinitionHost> = cluster.clone();
-    let (run, shutdown) = (controller.start(&host).await?, cluster.shutdown());
-    tokio::spawn(async move {
-        tokio::select! {
-            () = run => {}
-            () = shutdown => {}
-        }
-    });
+    cluster.spawn_until_shutdown(controller.start(&host).await?);
     Ok(())
 }
 

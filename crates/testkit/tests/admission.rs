@@ -1,4 +1,5 @@
-//! What admission plugins see of a write, and what they can do to it. The plugin of these tests is an embedded one.
+//! What admission plugins see of a write, and what they can do to it. The plugin of these tests is one
+//! of the program that embeds the server.
 
 use std::sync::Arc;
 
@@ -82,7 +83,7 @@ impl AdmissionPlugin for RecordingPlugin {
 
 async fn start() -> (Cluster, Arc<RecordingPlugin>) {
     let plugin = Arc::new(RecordingPlugin::default());
-    let admission = AdmissionConfiguration { embedded: vec![plugin.clone()], ..AdmissionConfiguration::default() };
+    let admission = AdmissionConfiguration { additional: vec![plugin.clone()], ..AdmissionConfiguration::default() };
     let cluster = Cluster::with_options(Options { admission, ..Options::default() }).await;
     plugin.take();
     (cluster, plugin)

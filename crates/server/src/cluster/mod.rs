@@ -245,6 +245,17 @@ impl Cluster {
         }
     }
 
+    /// Spawns a task that ends when the server shuts down.
+    pub(crate) fn spawn_until_shutdown(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let shutdown = self.shutdown();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = task => {}
+                () = shutdown => {}
+            }
+        });
+    }
+
     /// True once the server shuts down.
     pub(crate) fn is_shutting_down(&self) -> bool {
         *self.shutting_down.borrow()

@@ -144,7 +144,7 @@ impl ListRead {
         let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && options.resource_version != "0");
         let from_cache = start.is_newest && after.is_none();
         Ok(Self {
-            watch_cache: format.cluster.watch_cache(&format.resource)?,
+            watch_cache,
             index: selection.index(&format.hub).filter(|_| from_cache),
             from_cache: from_cache && (limit.is_none() || !selection.is_everything()),
             range,

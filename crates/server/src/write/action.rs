@@ -11,7 +11,7 @@ use super::internal_client::InternalClient;
 use super::review::run_review;
 use super::subresource::respond_typed;
 use super::update::{GuaranteedUpdate, ValidationRules};
-use super::writer::{AdmissionMode, Writer};
+use super::writer::Writer;
 use crate::context::RequestContext;
 use crate::http::Response;
 use crate::represent::status_response;
@@ -31,12 +31,11 @@ pub(crate) async fn run_action(
 ) -> Result<Response, ApiError> {
     let writer = Writer::for_request(request, options, options.dry_run);
     let client = InternalClient(request.cluster.clone());
-    let plugins = writer.plugins();
     let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
     let target = (&*request.info.subresource, &*namespace, &*name);
     let attributes = writer.attributes(AdmissionOperation::Create, resource, target, None, &client);
-    plugins.mutate(&attributes, &mut object).await?;
-    plugins.validate(&attributes, &object).await?;
+    writer.plugins.mutate(&attributes, &mut object).await?;
+    writer.plugins.validate(&attributes, &object).await?;
     match action {
         Action::Bind => bind(request, writer, object).await,
         Action::Review(review) => {
@@ -51,12 +50,11 @@ async fn bind(request: &RequestContext, writer: Writer<'_>, binding: Value) -> R
     let registry = request.cluster.registry();
     let pods = registry.resource("", "v1", "pods").ok_or(ApiError::NoSuchPath)?;
     let now = writer.context.now;
-    let writer = Writer { admission: AdmissionMode::Skip, ..writer };
     let target = (request.namespace_of(pods), binding.name());
     let update = GuaranteedUpdate {
         subresource: "binding",
         rules: ValidationRules::None,
-        ..GuaranteedUpdate::new(writer, pods, target)
+        ..GuaranteedUpdate::new(writer.without_admission(), pods, target)
     };
     update
         .run(|old| {

@@ -83,7 +83,7 @@ impl CreateOperation<'_> {
             let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
             let target = ("", &*namespace, &*name);
             let attributes = writer.attributes(AdmissionOperation::Create, resource, target, None, &client);
-            writer.plugins().mutate(&attributes, &mut object).await?;
+            writer.plugins.mutate(&attributes, &mut object).await?;
         }
         metadata::dedup_owner_references(&mut object, writer.recorder, true);
         let hub = writer.cluster.hub(resource);
@@ -92,8 +92,11 @@ impl CreateOperation<'_> {
         let mut attempts_left = if is_generated { MAX_NAME_GENERATION_ATTEMPTS } else { 1 };
         loop {
             attempts_left -= 1;
+            if attempts_left == 0 {
+                return self.attempt(&hub, &client, object, has_revision).await;
+            }
             match self.attempt(&hub, &client, object.clone(), has_revision).await {
-                Err(ApiError::AlreadyExists { .. }) if attempts_left > 0 => {}
+                Err(ApiError::AlreadyExists { .. }) => {}
                 result => return result,
             }
         }
@@ -133,7 +136,7 @@ impl CreateOperation<'_> {
         let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
         let attributes = writer.attributes(AdmissionOperation::Create, resource, ("", &namespace, &name), None, client);
         let rules = ApplicableRules { resource, hub, subresource: None };
-        validate_and_admit(writer, &rules, &writer.plugins(), &attributes, &mut object, None).await?;
+        validate_and_admit(writer, &rules, &attributes, &mut object, None).await?;
         // Upstream's storage layer rejects it, and a dry run does not reach that layer. A malformed resourceVersion is
         // ignored.
         if has_revision && !writer.context.dry_run {

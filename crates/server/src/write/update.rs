@@ -242,11 +242,10 @@ impl<'a> GuaranteedUpdate<'a> {
         // An update without a resourceVersion applies to the current revision.
         object.set_at(&["metadata", "resourceVersion"], current.revision.to_string());
         let client = InternalClient(cluster.clone());
-        let plugins = writer.plugins();
         let target = (self.subresource, &*self.namespace, &*self.name);
         let attributes = writer.attributes(AdmissionOperation::Update, resource, target, Some(old_view), &client);
         metadata::preserve_system_fields(&mut object, &old);
-        plugins.mutate(&attributes, &mut object).await?;
+        writer.plugins.mutate(&attributes, &mut object).await?;
         metadata::dedup_owner_references(&mut object, writer.recorder, true);
         let mut object = to_hub(resource, &hub, object);
         let rules = ApplicableRules { resource, hub: &hub, subresource: self.subresource_strategy(&hub)? };
@@ -258,7 +257,7 @@ impl<'a> GuaranteedUpdate<'a> {
         let write = WriteOperation::Update { object: &mut object, old: &old };
         let allocated = Allocated::begin(hooks, context, &client, write).await?;
         let result = async {
-            validate_and_admit(writer, &rules, &plugins, &attributes, &mut object, Some(&old)).await?;
+            validate_and_admit(writer, &rules, &attributes, &mut object, Some(&old)).await?;
             self.store(&view, object, &old, current, &client).await
         }
         .await;

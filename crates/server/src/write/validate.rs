@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pintle_admission::{AdmissionAttributes, PluginChain};
+use pintle_admission::AdmissionAttributes;
 use pintle_registry::{ApiError, CostBudget, Resource, Strategy, SubresourceStrategy};
 use pintle_value::{Errors, Value};
 
@@ -28,7 +28,6 @@ pub(super) struct ApplicableRules<'a> {
 pub(super) async fn validate_and_admit(
     writer: &Writer<'_>,
     rules: &ApplicableRules<'_>,
-    plugins: &PluginChain,
     attributes: &AdmissionAttributes<'_>,
     object: &mut Value,
     old: Option<&Value>,
@@ -42,7 +41,7 @@ pub(super) async fn validate_and_admit(
     };
     warnings.into_iter().for_each(|warning| writer.recorder.warn(warning));
     hub.strategy.canonicalize(object);
-    plugins.validate(attributes, object).await
+    writer.plugins.validate(attributes, object).await
 }
 
 /// Returns all validation errors, in upstream's order.

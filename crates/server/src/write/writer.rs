@@ -13,15 +13,6 @@ use crate::conversion::MemoizedConversions;
 use crate::request::query::WriteOptions;
 use crate::request::recorder::Recorder;
 
-/// Whether a write passes admission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AdmissionMode {
-    /// All configured plugins run.
-    Run,
-    /// No plugin runs, because the write is part of another write that was admitted (`pods/binding` changes the pod).
-    Skip,
-}
-
 /// Who writes, on which cluster, with which options, and where warnings are recorded.
 #[derive(Clone)]
 pub(crate) struct Writer<'a> {
@@ -31,7 +22,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) recorder: &'a Recorder,
     /// The conversions that the request has made so far.
     pub(crate) conversions: Arc<MemoizedConversions>,
-    pub(crate) admission: AdmissionMode,
+    /// The admission plugins that the writes pass. All phases of a request use the same chain.
+    pub(crate) plugins: Arc<PluginChain>,
     pub(crate) options: &'a (dyn RequestOptions + Send + Sync),
 }
 
@@ -48,17 +40,14 @@ impl<'a> Writer<'a> {
             context: request.strategy_context(dry_run),
             recorder: &request.recorder,
             conversions: request.conversions.clone(),
-            admission: AdmissionMode::Run,
+            plugins: request.cluster.admission(),
             options,
         }
     }
 
-    /// The admission plugins that run for this writer.
-    pub(super) fn plugins(&self) -> Arc<PluginChain> {
-        match self.admission {
-            AdmissionMode::Run => self.cluster.admission(),
-            AdmissionMode::Skip => Arc::default(),
-        }
+    /// The same writer for a change that is part of a write which was admitted already (`pods/binding` changes the pod).
+    pub(super) fn without_admission(self) -> Self {
+        Self { plugins: Arc::default(), ..self }
     }
 
     /// The admission attributes of one write.
@@ -110,7 +99,7 @@ impl InternalWriter {
             context: cluster.own_context(),
             recorder: &self.recorder,
             conversions: Arc::default(),
-            admission: AdmissionMode::Run,
+            plugins: cluster.admission(),
             options: &self.options,
         }
     }

@@ -187,9 +187,8 @@ async fn admit(update: &GuaranteedUpdate<'_>, old: &Value, client: &InternalClie
     let view = from_hub(update.resource, old.clone());
     let target = ("", &*update.namespace, &*update.name);
     let attributes = update.writer.attributes(AdmissionOperation::Delete, update.resource, target, Some(&view), client);
-    let plugins = update.writer.plugins();
-    plugins.mutate(&attributes, &mut Value::Null).await?;
-    plugins.validate(&attributes, &Value::Null).await
+    update.writer.plugins.mutate(&attributes, &mut Value::Null).await?;
+    update.writer.plugins.validate(&attributes, &Value::Null).await
 }
 
 /// Stores a terminating object, if it changed. Returns `None` after a conflict.
