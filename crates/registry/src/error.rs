@@ -1,6 +1,7 @@
 //! The error type of everything behind the HTTP layer (upstream: `k8s.io/apimachinery/pkg/api/errors`). The server
 //! converts it to a `Status` in one place.
 
+use pintle_value::field::quote;
 use pintle_value::{Errors, Str};
 
 use crate::{GroupResource, GroupVersionKind};
@@ -32,7 +33,7 @@ pub enum ApiError {
     #[error("Unauthorized")]
     Unauthorized,
     /// 403: `pods "x" is forbidden: why`.
-    #[error("{resource} \"{name}\" is forbidden: {why}")]
+    #[error("{resource} {} is forbidden: {why}", quote(.name))]
     Forbidden {
         /// The resource.
         resource: GroupResource,
@@ -44,7 +45,7 @@ pub enum ApiError {
         causes: Vec<Cause>,
     },
     /// 404 for an object: `pods "x" not found`.
-    #[error("{resource} \"{name}\" not found")]
+    #[error("{resource} {} not found", quote(.name))]
     NotFound {
         /// The resource.
         resource: GroupResource,
@@ -70,8 +71,9 @@ pub enum ApiError {
     NotAcceptable(String),
     /// 409: an object with this name exists.
     #[error(
-        "{}{resource} \"{name}\" already exists{}",
+        "{}{resource} {} already exists{}",
         if *.terminating { "object is being deleted: " } else { "" },
+        quote(.name),
         if *.generated { ", the server was not able to generate a unique name for the object" } else { "" },
     )]
     AlreadyExists {
@@ -85,7 +87,7 @@ pub enum ApiError {
         generated: bool,
     },
     /// 409: the stored object does not match the request. `Operation cannot be fulfilled on pods "x": why`.
-    #[error("Operation cannot be fulfilled on {resource} \"{name}\": {why}")]
+    #[error("Operation cannot be fulfilled on {resource} {}: {why}", quote(.name))]
     Conflict {
         /// The resource.
         resource: GroupResource,
@@ -120,7 +122,7 @@ pub enum ApiError {
     )]
     UnsupportedMediaType(Vec<String>),
     /// 422 for an object: `Deployment.apps "x" is invalid: …`.
-    #[error("{} \"{name}\" is invalid: {}", group_kind(.kind), .errors.message())]
+    #[error("{} {} is invalid: {}", group_kind(.kind), quote(.name), .errors.message())]
     Invalid {
         /// The kind, with its group.
         kind: GroupVersionKind,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{ACCEPT, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use pintle_registry::{
     ApiError, Group, GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verb, Verbs,
@@ -44,7 +44,7 @@ pub(crate) fn respond(request: &RequestContext) -> Result<Option<Response>, ApiE
         ["apis", group, version] if !group.is_empty() && registry.serves(group, version) => {
             ("APIResourceList", resource_list(&registry, &GroupVersion::new(*group, *version)))
         }
-        [""] => return Ok(Some(represent::json_response(request, StatusCode::OK, &path_index(&registry)))),
+        [""] => return Ok(Some(represent::json_response(StatusCode::OK, &path_index(&registry)))),
         _ => return Ok(None),
     };
     // Upstream serves discovery in CBOR only for groups of built-in kinds whose objects are served in CBOR.
@@ -222,6 +222,7 @@ fn respond_aggregated(
     };
     let mut response = document.respond(&request.headers, media_type);
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     response
 }
 

@@ -51,7 +51,7 @@ fn health_endpoint(path: &str) -> Option<(&'static str, &'static [HealthCheck], 
 pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
     let path = request.info.path.trim_end_matches('/');
     match path {
-        "/version" => return Some(json_response(request, StatusCode::OK, &version())),
+        "/version" => return Some(json_response(StatusCode::OK, &version())),
         "/metrics" => {
             let mut response = text(StatusCode::OK, request.cluster.metrics.text());
             response.headers_mut().insert(

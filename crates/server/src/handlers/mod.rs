@@ -24,10 +24,13 @@ pub use version::version;
 /// # Errors
 /// Returns an error if the request fails.
 pub(crate) async fn route(request: &Arc<RequestContext>) -> Result<Response, ApiError> {
+    if request.info.path.starts_with("//") {
+        return Ok(page_not_found());
+    }
     if request.info.is_resource {
         return handle_resource(request).await;
     }
-    if !matches!(request.method, Method::GET | Method::HEAD) && is_get_only_document(&request.info.path) {
+    if !matches!(request.method, Method::GET | Method::HEAD) && is_get_only_document(request) {
         return Err(ApiError::MethodNotAllowed);
     }
     if let Some(response) = health::respond(request) {
@@ -46,9 +49,13 @@ pub(crate) async fn route(request: &Arc<RequestContext>) -> Result<Response, Api
 }
 
 /// True for documents that upstream's router serves for GET only. Other documents have handlers that accept any method.
-fn is_get_only_document(path: &str) -> bool {
-    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-    matches!(parts.as_slice(), ["api" | "version"] | ["api", "v1"] | ["apis", _, _])
+fn is_get_only_document(request: &RequestContext) -> bool {
+    let parts: Vec<&str> = request.info.path.trim_matches('/').split('/').collect();
+    match parts.as_slice() {
+        ["api" | "version"] | ["api", "v1"] => true,
+        ["apis", group, version] => request.cluster.registry().serves(group, version),
+        _ => false,
+    }
 }
 
 /// Handles a request for objects of a resource.

@@ -38,7 +38,8 @@ pub(crate) fn encode(value: &Value, shape: Shape<'_>, encoding: Encoding, pretty
         Encoding::Json => {
             let mut out = json(value, shape);
             if pretty {
-                out = pintle_codec::json::indent(&out);
+                // Indented JSON does not end with a line break.
+                return pintle_codec::json::indent(&out);
             }
             if out.last() != Some(&b'\n') {
                 out.push(b'\n');

@@ -135,7 +135,6 @@ impl ListWriter {
             }
             ListWriter::IndentedJson(envelope, indented) => {
                 indented.indent.write(envelope.end(), out);
-                out.push(b'\n');
             }
             ListWriter::Protobuf(ProtobufList { remaining_bytes: 0, .. }) => {
                 out.extend_from_slice(&protobuf::ENVELOPE_TAIL);

@@ -124,7 +124,7 @@ impl ResponseFormat {
         if self.is_stored(Encoding::Json) {
             object.write_json(0, object.revision, &mut out);
             if self.media_type.pretty {
-                out = pintle_codec::json::indent(&out);
+                return Ok(pintle_codec::json::indent(&out));
             }
             out.push(b'\n');
             return Ok(out);
@@ -248,7 +248,7 @@ pub(crate) fn status_response(
 /// Responds to a failed request: a `Status` in the negotiated encoding, or in JSON if the client accepts none.
 pub(crate) fn error_response(request: &RequestContext, error: &ApiError) -> Response {
     let error_status = self::status::error_status(error);
-    let mut response = match negotiate::output(&request.headers, &request.query, request.endpoint()) {
+    let mut response = match negotiate::error_output(&request.headers, &request.query, request.endpoint()) {
         Ok(media_type) => {
             status_response(request, error_status.code, &error_status.status, media_type.encoding, media_type.pretty)
         }
@@ -263,16 +263,9 @@ pub(crate) fn error_response(request: &RequestContext, error: &ApiError) -> Resp
     response
 }
 
-/// Responds with JSON that is not an API object, or whose encoding is not negotiated.
-pub(crate) fn json_response(request: &RequestContext, code: StatusCode, value: &Value) -> Response {
-    let media_type = negotiate::output(
-        &request.headers,
-        &request.query,
-        EndpointRestrictions { has_protobuf: false, ..EndpointRestrictions::PLAIN },
-    );
-    let pretty = media_type.is_ok_and(|a| a.pretty);
-    let bytes = if pretty { pintle_codec::json::encode_pretty(value) } else { pintle_codec::json::encode(value) };
-    respond(code, Encoding::Json, bytes)
+/// Responds with JSON that is not an API object. It is always indented, as by upstream's `WriteRawJSON`.
+pub(crate) fn json_response(code: StatusCode, value: &Value) -> Response {
+    respond(code, Encoding::Json, pintle_codec::json::encode_pretty(value))
 }
 
 /// Responds with a `Status` in JSON, to a client that accepts no encoding of it.

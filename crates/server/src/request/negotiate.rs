@@ -230,15 +230,32 @@ pub(crate) fn output(
     query: &Query,
     endpoint: EndpointRestrictions,
 ) -> Result<MediaTypeOptions, ApiError> {
-    // Like Go's servers, use the first `Accept` header only.
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    // For built-in kinds, upstream's router checks the header first. It matches complete media types only.
+    let accept = accept(headers);
+    if endpoint.has_protobuf && !accept.is_empty() && !endpoint.is_routable(accept) {
+        return Err(router_not_acceptable(endpoint));
+    }
+    error_output(headers, query, endpoint)
+}
+
+/// The first `Accept` header. Like Go's servers, the others are not used.
+fn accept(headers: &HeaderMap) -> &str {
+    headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Negotiates the encoding of an error, which the router has no part in.
+///
+/// # Errors
+/// Returns `NotAcceptable` if the server supports none of the accepted media types.
+pub(crate) fn error_output(
+    headers: &HeaderMap,
+    query: &Query,
+    endpoint: EndpointRestrictions,
+) -> Result<MediaTypeOptions, ApiError> {
+    let accept = accept(headers);
     let pretty = wants_pretty(headers, query);
     if accept.is_empty() {
         return Ok(MediaTypeOptions { encoding: Encoding::Json, transform: None, pretty });
-    }
-    // For built-in kinds, upstream's router checks the header first. It matches complete media types only.
-    if endpoint.has_protobuf && !endpoint.is_routable(accept) {
-        return Err(router_not_acceptable(endpoint));
     }
     let clauses = parse_accept(accept);
     let options = clauses

@@ -16,14 +16,15 @@ use pintle_value::{Errors, FieldPath, Value, object};
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Decodes a query string (`application/x-www-form-urlencoded`).
+    /// Decodes a query string (`application/x-www-form-urlencoded`). Like Go's `url.URL.Query`, it leaves out
+    /// parameters with a semicolon or a malformed escape.
     #[must_use]
     pub(crate) fn parse(query: &str) -> Self {
         let decode = |text: &str| {
             let text = text.replace('+', " ");
             percent_encoding::percent_decode_str(&text).decode_utf8_lossy().into_owned()
         };
-        let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let pairs = query.split('&').filter(|pair| !pair.is_empty() && is_well_formed(pair)).map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(key), decode(value))
         });
@@ -65,6 +66,13 @@ impl Query {
             ))),
         }
     }
+}
+
+/// False for a parameter that Go's `url.ParseQuery` refuses.
+fn is_well_formed(pair: &str) -> bool {
+    let is_escape =
+        |rest: &str| rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    !pair.contains(';') && pair.split('%').skip(1).all(is_escape)
 }
 
 /// Parses an integer like Go's `strconv.ParseInt(text, 10, 64)`.
