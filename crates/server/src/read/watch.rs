@@ -84,10 +84,10 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     let body = Body::from_writer(|sender| {
         stream.sender = sender;
         async move {
+            let ends_initial_events = send_initial_events == Some(true) && bookmarks;
             tokio::select! {
-                _ = stream.run(watcher, lifetime, from, pin, send_initial_events == Some(true) && bookmarks) => {}
+                _ = stream.run(watcher, lifetime, from, pin, ends_initial_events, unserved) => {}
                 () = shutdown => {}
-                () = unserved => {}
             }
         }
     });
@@ -150,7 +150,8 @@ struct WatchStream {
 }
 
 impl WatchStream {
-    /// Sends the initial state at a pinned revision, if there is one, and the events after it.
+    /// Sends the initial state at a pinned revision, if there is one, and the events after it. After `unserved` has
+    /// completed, sends what is left and ends.
     async fn run(
         &mut self,
         mut watcher: Watcher,
@@ -158,7 +159,9 @@ impl WatchStream {
         from: u64,
         pin: Option<RevisionPin>,
         sends_initial_events_end: bool,
+        unserved: impl Future<Output = ()>,
     ) -> Result<(), WatchEnded> {
+        tokio::pin!(unserved);
         self.delivered = from;
         if let Some(pin) = pin {
             self.send_initial_state(from).await?;
@@ -171,6 +174,7 @@ impl WatchStream {
         loop {
             tokio::select! {
                 biased;
+                () = &mut unserved => return self.send_remaining_events(&mut watcher).await,
                 events = watcher.next() => match events {
                     Ok(events) => {
                         self.send_events(&events).await?;
@@ -180,9 +184,7 @@ impl WatchStream {
                             tokio::time::sleep(BATCH_DELAY).await;
                         }
                     }
-                    // An object became corrupt, which no event can report.
-                    Err(_) if self.format.view.check_all_readable(&self.watch_cache).is_err() => return Err(WatchEnded),
-                    Err(TooOld { oldest }) => return self.fail_as_too_old(from.max(self.delivered), oldest).await,
+                    Err(too_old) => return self.fail_as_behind(too_old).await,
                 },
                 event = lifetime.next() => match event {
                     LifetimeEvent::Bookmark => self.send_bookmark(&mut watcher, from).await?,
@@ -306,6 +308,22 @@ impl WatchStream {
         }
     }
 
+    /// Sends the events up to the newest one. The definition of a custom resource goes after its objects, so these
+    /// are all events of the collection.
+    async fn send_remaining_events(&mut self, watcher: &mut Watcher) -> Result<(), WatchEnded> {
+        let newest = self.watch_cache.newest_revision();
+        loop {
+            let events = match watcher.pending() {
+                Ok(events) => events,
+                Err(too_old) => return self.fail_as_behind(too_old).await,
+            };
+            self.send_events(&events).await?;
+            if events.last().is_none_or(|last| last.revision >= newest) {
+                return Ok(());
+            }
+        }
+    }
+
     /// Sends a bookmark if the watch has progressed since its start.
     async fn send_bookmark(&mut self, watcher: &mut Watcher, from: u64) -> Result<(), WatchEnded> {
         // Events are delivered before progress is, so the pending events complete the history up to this revision.
@@ -318,6 +336,15 @@ impl WatchStream {
         self.delivered = revision;
         let needs_columns = std::mem::take(&mut self.needs_columns);
         self.send(self.format.bookmark_frame(revision, false, needs_columns)).await
+    }
+
+    /// Ends a watch that has missed events.
+    async fn fail_as_behind(&mut self, TooOld { oldest }: TooOld) -> Result<(), WatchEnded> {
+        // An object became corrupt, which no event can report.
+        if self.format.view.check_all_readable(&self.watch_cache).is_err() {
+            return Err(WatchEnded);
+        }
+        self.fail_as_too_old(self.delivered, oldest).await
     }
 
     async fn fail_as_too_old(&mut self, from: u64, oldest: u64) -> Result<(), WatchEnded> {

@@ -1,5 +1,7 @@
 //! The life cycle of CustomResourceDefinitions, and of the kinds that they define.
 
+use std::collections::HashSet;
+
 use pintle_testkit::Cluster;
 use serde_json::{Value, json};
 
@@ -91,6 +93,44 @@ fn deletion_of_a_definition_waits_for_its_objects() {
         // The same names can be defined again. The new kind has no objects.
         let cluster = start_with_widgets(cluster).await;
         assert_eq!(cluster.get(WIDGETS).await.expect(200).json()["items"], json!([]));
+        cluster.stop().await;
+    });
+}
+
+/// Upstream closes the buffer of a watcher only after its last event, so a slow client misses nothing.
+#[test]
+fn a_slow_watch_gets_every_event_before_it_ends_with_its_kind() {
+    pintle_testkit::run(async {
+        // More than the connection buffers.
+        const OBJECTS: usize = 48;
+        let cluster = start_with_widgets(Cluster::start().await).await;
+        let revision = cluster.get(WIDGETS).await.expect(200).json()["metadata"]["resourceVersion"].clone();
+        let revision = revision.as_str().expect("a revision");
+        let slow = async |query: &str| cluster.watch(&format!("{WIDGETS}?watch=1&{query}")).await;
+        let mut watch = slow(&format!("resourceVersion={revision}")).await;
+        let large = "x".repeat(1 << 19);
+        for i in 0..OBJECTS {
+            let mut object = widget(&format!("w{i:02}"), &json!({}));
+            object["metadata"]["managedFields"] = json!([{}]);
+            object["spec"]["parts"] = json!([{"name": large}]);
+            let _ = cluster.post(WIDGETS, object.to_string()).await.expect(201);
+        }
+        let mut initial = slow("sendInitialEvents=true&resourceVersionMatch=NotOlderThan").await;
+        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let _ = cluster.delete(&path).await.expect(200);
+        while cluster.get(&path).await.status != 404 {}
+
+        for watch in [&mut watch, &mut initial] {
+            for i in 0..OBJECTS {
+                watch.expect("ADDED", &format!("w{i:02}")).await;
+            }
+            let mut deleted = HashSet::new();
+            while let Some(event) = watch.next().await {
+                assert_eq!(event["type"], "DELETED");
+                deleted.insert(event["object"]["metadata"]["name"].to_string());
+            }
+            assert_eq!(deleted.len(), OBJECTS);
+        }
         cluster.stop().await;
     });
 }
