@@ -37,6 +37,11 @@ pub fn is_condition_true(definition: &Value, kind: &str) -> bool {
     find_condition(definition, kind).is_some_and(|condition| condition.str_at(&["status"]) == "True")
 }
 
+/// True if the definition has the condition with any status.
+pub(crate) fn has_condition(definition: &Value, kind: &str) -> bool {
+    find_condition(definition, kind).is_some()
+}
+
 /// True if the definition already has this condition with the same status, reason and message.
 pub(crate) fn is_current_condition(definition: &Value, condition: &Condition) -> bool {
     find_condition(definition, condition.kind).is_some_and(|found| {

@@ -14,12 +14,13 @@ mod scale;
 pub mod schema;
 mod schema_validator;
 mod selectable_fields;
+mod status;
 mod strategy;
 mod version_priority;
 
 pub use conditions::{Condition, is_condition_true, set_condition};
-pub use names::{accept_names, establish};
 pub use pintle_kinds::CLEANUP_FINALIZER;
 pub use resources::{build_resources, build_storage_resource, key_prefix};
 pub use schema_validator::install_definition_validation;
+pub use status::next_status;
 pub use version_priority::discovery_order;

@@ -1,5 +1,5 @@
 //! Name acceptance: a definition gets the names that no other definition of its group uses (upstream:
-//! `controller/status/naming_controller.go`, `controller/establish`).
+//! `controller/status/naming_controller.go`).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pintle_value::time::Time;
 use pintle_value::{Value, print};
 
-use crate::conditions::is_current_condition;
+use crate::conditions::{has_condition, is_current_condition};
 use crate::{Condition, is_condition_true, set_condition};
 
 const REQUESTED_NAMES: [&str; 2] = ["spec", "names"];
@@ -67,8 +67,7 @@ fn in_use_message(name: &str) -> String {
 
 /// Accepts the requested names of a definition unless another of `definitions` uses them. Returns the definition with
 /// its new status, or `None` if the status does not change.
-#[must_use]
-pub fn accept_names(definition: &Value, definitions: &[Arc<Value>], now: Time) -> Option<Value> {
+pub(crate) fn accept_names(definition: &Value, definitions: &[Arc<Value>], now: Time) -> Option<Value> {
     let requested = definition.at(&REQUESTED_NAMES)?;
     let none = Value::object();
     let accepted = definition.at(&ACCEPTED_NAMES).unwrap_or(&none);
@@ -94,23 +93,13 @@ pub fn accept_names(definition: &Value, definitions: &[Arc<Value>], now: Time) -
     let mut definition = definition.clone();
     definition.set_at(&ACCEPTED_NAMES, names);
     set_condition(&mut definition, &names_accepted, now);
-    if !names_accepted.status && !is_condition_true(&definition, "Established") {
-        let refused = Condition::new("Established", false, "NotAccepted", "not all names are accepted");
+    let installing = Condition::new("Established", false, "Installing", "the initial names have been accepted");
+    let refused = Condition::new("Established", false, "NotAccepted", "not all names are accepted");
+    if names_accepted.status && !is_condition_true(&definition, "Established") {
+        set_condition(&mut definition, &installing, now);
+    } else if !has_condition(&definition, "Established") {
         set_condition(&mut definition, &refused, now);
     }
-    Some(definition)
-}
-
-/// Sets the `Established` condition once the names are accepted. Returns the definition with its new status, or `None`
-/// if the status does not change.
-#[must_use]
-pub fn establish(definition: &Value, now: Time) -> Option<Value> {
-    if !is_condition_true(definition, "NamesAccepted") || is_condition_true(definition, "Established") {
-        return None;
-    }
-    let mut definition = definition.clone();
-    let served = Condition::new("Established", true, "InitialNamesAccepted", "the initial names have been accepted");
-    set_condition(&mut definition, &served, now);
     Some(definition)
 }
 
@@ -145,10 +134,7 @@ mod tests {
         assert_eq!(accepted["status"]["acceptedNames"], requested["spec"]["names"]);
         assert_eq!(condition(&accepted, "NamesAccepted"), "True NoConflicts no conflicts found");
         assert_eq!(accept_names(&accepted, &[Arc::new(accepted.clone())], NOW), None);
-        let established = establish(&accepted, NOW).expect("a new status");
-        let expect = "True InitialNamesAccepted the initial names have been accepted";
-        assert_eq!(condition(&established, "Established"), expect);
-        assert_eq!(establish(&established, NOW), None);
+        assert_eq!(condition(&accepted, "Established"), "False Installing the initial names have been accepted");
     }
 
     #[test]
@@ -159,7 +145,6 @@ mod tests {
             let refused = accept_names(&requested, &first, NOW).expect("a new status");
             assert_eq!(condition(&refused, "NamesAccepted"), expect);
             assert_eq!(condition(&refused, "Established"), "False NotAccepted not all names are accepted");
-            assert_eq!(establish(&refused, NOW), None);
             assert_eq!(accept_names(&refused, &first, NOW), None, "an unchanged status is reported once");
         };
         check(definition("gadgets", "Widget", "g"), "False KindConflict \"Widget\" is already in use");

@@ -206,15 +206,4 @@ impl DefinitionHost for Cluster {
     fn delete_all_objects(self: Arc<Self>, resource: Arc<Resource>) -> BoxFuture<'static, Result<(), ApiError>> {
         Box::pin(async move { delete_kind(&self, &resource).await })
     }
-
-    fn remove_finalizer(
-        self: Arc<Self>,
-        target: ObjectRef,
-        finalizer: &'static str,
-    ) -> BoxFuture<'static, Result<(), ApiError>> {
-        Box::pin(async move {
-            let ObjectRef { resource, namespace, name } = &target;
-            InternalClient(self).remove_finalizer(resource, (namespace, name), finalizer).await
-        })
-    }
 }

@@ -235,7 +235,8 @@ async fn wait_for_conditions(cluster: &Cluster, definitions: &str, name: &str) {
     loop {
         let found = cluster.request("GET", &path).anonymous().header("authorization", "Bearer bench").send().await;
         let found: Value = serde_json::from_slice(&found.body).expect("JSON");
-        if found["status"]["conditions"].as_array().is_some_and(|conditions| conditions.len() > 1) {
+        let conditions = found["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if conditions.len() > 1 && conditions.iter().all(|condition| condition["reason"] != "Installing") {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -44,31 +44,38 @@ async fn try_clean_up(
     let Some(definition) = definition else { return Ok(ReconcileResult::Done) };
     let terminating = |status, reason, message: &str| Condition::new("Terminating", status, reason, message);
     let established = is_condition_true(&definition, "Established");
-    let resource = pintle_extensions::build_storage_resource(&definition, source).filter(|_| established);
-    let condition = match resource {
-        None => terminating(false, "NeverEstablished", "resource was never established"),
-        Some(resource) if resource.collection().is_some_and(|collection| host.is_built_in(&collection.prefix)) => {
-            terminating(false, "OverlappingBuiltInResource", "instances overlap with built-in resources in storage")
+    let begun = terminating(true, "InstanceDeletionInProgress", "CustomResource deletion is in progress");
+    update_condition(host, name, begun, &[]).await?;
+    let resource = pintle_extensions::build_storage_resource(&definition, source);
+    let condition = if host.is_built_in(&pintle_extensions::key_prefix(&definition)) {
+        terminating(false, "OverlappingBuiltInResource", "instances overlap with built-in resources in storage")
+    } else if let Some(resource) = resource.filter(|_| established) {
+        if let Some(change) = delete_objects(host, resource).await? {
+            return Ok(ReconcileResult::WaitFor(change));
         }
-        Some(resource) => {
-            let begun = terminating(true, "InstanceDeletionInProgress", "CustomResource deletion is in progress");
-            update_condition(host, name, begun).await?;
-            if let Some(change) = delete_objects(host, resource).await? {
-                return Ok(ReconcileResult::WaitFor(change));
-            }
-            terminating(false, "InstanceDeletionCompleted", "removed all instances")
-        }
+        terminating(false, "InstanceDeletionCompleted", "removed all instances")
+    } else {
+        terminating(false, "NeverEstablished", "resource was never established")
     };
-    update_condition(host, name, condition).await?;
-    host.clone().remove_finalizer(definition_ref(name), CLEANUP_FINALIZER).await?;
+    update_condition(host, name, condition, &[CLEANUP_FINALIZER]).await?;
     Ok(ReconcileResult::Done)
 }
 
-async fn update_condition(host: &Arc<dyn DefinitionHost>, name: &str, condition: Condition) -> Result<(), ApiError> {
+/// Sets a condition and removes finalizers, in one update.
+async fn update_condition(
+    host: &Arc<dyn DefinitionHost>,
+    name: &str,
+    condition: Condition,
+    finalizers: &'static [&'static str],
+) -> Result<(), ApiError> {
     let now = host.now();
     let compute = move |definition: &Value| {
         let mut definition = definition.clone();
         set_condition(&mut definition, &condition, now);
+        let is_kept = |found: &&Value| !found.as_str().is_some_and(|found| finalizers.contains(&found));
+        let kept: Vec<Value> =
+            definition.items_at(&["metadata", "finalizers"]).iter().filter(is_kept).cloned().collect();
+        definition.set_at(&["metadata", "finalizers"], kept);
         definition
     };
     host.clone().update(definition_ref(name), "status", Arc::new(compute)).await.map(drop)

@@ -6,7 +6,7 @@ use pintle_cache::CacheError;
 use pintle_registry::{ApiError, BoxFuture, Resource};
 use pintle_value::Str;
 
-use crate::{ClusterClient, ObjectRef};
+use crate::ClusterClient;
 
 /// A cluster that serves custom resources.
 pub trait DefinitionHost: ClusterClient {
@@ -33,11 +33,4 @@ pub trait DefinitionHost: ClusterClient {
 
     /// Deletes all objects that a resource has now, in all namespaces.
     fn delete_all_objects(self: Arc<Self>, resource: Arc<Resource>) -> BoxFuture<'static, Result<(), ApiError>>;
-
-    /// Removes a finalizer from an object. The last one of a terminating object deletes it.
-    fn remove_finalizer(
-        self: Arc<Self>,
-        target: ObjectRef,
-        finalizer: &'static str,
-    ) -> BoxFuture<'static, Result<(), ApiError>>;
 }

@@ -12,7 +12,7 @@ mod state;
 use std::sync::{Arc, Weak};
 
 use pintle_cache::{KeyRange, LoadedCache, Object, WatchScope};
-use pintle_extensions::{accept_names, establish};
+use pintle_extensions::next_status;
 use pintle_registry::{ApiError, BoxFuture, DefinitionSource, GroupResource, Resource};
 use pintle_value::{Str, Value};
 
@@ -59,7 +59,7 @@ fn definition_informer(host: &Arc<dyn DefinitionHost>) -> Informer<()> {
 enum DefinitionTask {
     /// Serves its objects, after an attempt has failed.
     Serve(Str),
-    /// Stores its accepted names and its conditions.
+    /// Makes the next update of its status.
     UpdateStatus(Str),
     /// Deletes its objects.
     CleanUp(Str),
@@ -188,8 +188,8 @@ impl DefinitionController {
         true
     }
 
-    /// Accepts the names that a definition asks for, as far as no other definition has them, and establishes it. If it
-    /// is terminating, begins to clean up after it.
+    /// Makes the next update of a definition's status: accepts the names that it asks for, as far as no other definition
+    /// has them, reports its API approval, and establishes it. If it is terminating, begins to clean up after it.
     async fn settle(&mut self, host: &Arc<dyn DefinitionHost>, name: &str) {
         let Some(definition) = find_definition(host, name) else { return };
         if definition.is_terminating() {
@@ -197,14 +197,11 @@ impl DefinitionController {
         }
         let now = host.now();
         let others = self.definitions.names_of_others(definition.str_at(&["spec", "group"]), name);
-        let accepted = accept_names(&definition, &others, now).unwrap_or_else(|| definition.clone());
-        if establish(&accepted, now).is_none() && accepted == definition {
-            return;
-        }
+        let Some(next) = next_status(&definition, &others, now) else { return };
         let Some(known) = self.definitions.get(name) else { return };
         let (old_names, source, revision) = (known.names.clone(), known.source.clone(), known.revision);
         // The objects are served before the status says so.
-        if self.definitions.replace(&accepted, source, revision) && !self.serve(host, name).await {
+        if self.definitions.replace(&next, source, revision) && !self.serve(host, name).await {
             return;
         }
         // The names are taken from now on. Other definitions do not wait until that is stored.
@@ -287,13 +284,13 @@ async fn run(started: Option<(DefinitionController, Informer<()>)>, host: Weak<d
     }
 }
 
-/// The update that stores the accepted names and the conditions of a definition; `None` if the definition is gone.
+/// The next update of the status of a definition; `None` if the definition is gone. The event that it causes leads to
+/// the update after it.
 fn status_update(definitions: &Definitions, host: &Arc<dyn DefinitionHost>, name: &str) -> Option<UpdateFn> {
     let now = host.now();
     let others = definitions.names_of_others(definitions.get(name)?.group(), name);
     Some(Arc::new(move |definition: &Value| {
-        let accepted = accept_names(definition, &others, now).unwrap_or_else(|| definition.clone());
-        establish(&accepted, now).unwrap_or(accepted)
+        next_status(definition, &others, now).unwrap_or_else(|| definition.clone())
     }))
 }
 

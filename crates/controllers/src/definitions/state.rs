@@ -16,7 +16,7 @@ const PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// A definition at one revision.
 pub(super) struct Definition {
-    /// Its group and its accepted names, in the form that `accept_names` reads.
+    /// Its group and its accepted names, in the form that `next_status` reads.
     pub(super) names: Arc<Value>,
     pub(super) source: Arc<StoredDefinition>,
     pub(super) revision: u64,

@@ -43,27 +43,6 @@ impl InternalClient {
         .await
     }
 
-    /// Removes a finalizer from an object. Removing the last finalizer of a terminating object deletes it.
-    ///
-    /// # Errors
-    /// Returns an error if the object does not exist or the update is rejected.
-    pub(crate) async fn remove_finalizer(
-        &self,
-        resource: &GroupResource,
-        target: (&str, &str),
-        finalizer: &str,
-    ) -> Result<(), ApiError> {
-        let hub = self.0.hub_of(resource)?;
-        self.run_update(&hub, "", target, |old| {
-            let mut object = old.clone();
-            let remaining = old.items_at(&["metadata", "finalizers"]).iter().filter(|f| f.as_str() != Some(finalizer));
-            object.set_at(&["metadata", "finalizers"], remaining.cloned().collect::<Vec<_>>());
-            object
-        })
-        .await?;
-        Ok(())
-    }
-
     /// Deletes an object for a controller.
     ///
     /// # Errors

@@ -237,3 +237,66 @@ fn a_definition_of_a_built_in_group_is_not_served() {
         cluster.stop().await;
     });
 }
+
+/// The status and reason of each condition.
+fn conditions(definition: &Value) -> Vec<String> {
+    let conditions = definition["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let text = |condition: &Value| {
+        ["type", "status", "reason"].map(|key| condition[key].as_str().unwrap_or_default()).join(" ")
+    };
+    conditions.iter().map(text).collect()
+}
+
+/// Upstream's controllers make one update each.
+#[test]
+fn a_definition_is_written_once_for_each_step() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let mut watch = cluster.watch(&format!("{DEFINITIONS}?watch=1")).await;
+        let cluster = start_with_widgets(cluster).await;
+        let _ = cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
+        let names = "NamesAccepted True NoConflicts";
+        let established = "Established True InitialNamesAccepted";
+        let pending = "Terminating True InstanceDeletionPending";
+        let in_progress = "Terminating True InstanceDeletionInProgress";
+        for (kind, expect) in [
+            ("ADDED", vec![]),
+            ("MODIFIED", vec![names, "Established False Installing"]),
+            ("MODIFIED", vec![names, established]),
+            ("MODIFIED", vec![names, established, pending]),
+            ("MODIFIED", vec![names, established, in_progress]),
+            // The last update removes the finalizer, so it is the deletion.
+            ("DELETED", vec![names, established, in_progress]),
+        ] {
+            let event = watch.next().await.expect("an event");
+            assert_eq!(
+                (event["type"].as_str(), conditions(&event["object"])),
+                (Some(kind), expect.iter().map(|c| (*c).to_owned()).collect())
+            );
+        }
+        cluster.stop().await;
+    });
+}
+
+/// A definition that has another finalizer shows the end of the deletion of its objects.
+#[test]
+fn the_clean_up_removes_its_finalizer_together_with_its_last_condition() {
+    pintle_testkit::run(async {
+        let cluster = start_with_widgets(Cluster::start().await).await;
+        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let hold = r#"{"metadata": {"finalizers": ["example.com/hold"]}}"#;
+        let held = cluster.patch(&path, "merge", hold).await.expect(200).json();
+        let revision = held["metadata"]["resourceVersion"].as_str().expect("a revision");
+        let mut watch = cluster.watch(&format!("{DEFINITIONS}?watch=1&resourceVersion={revision}")).await;
+        let _ = cluster.delete(&path).await.expect(200);
+        for reason in ["InstanceDeletionPending", "InstanceDeletionInProgress", "InstanceDeletionCompleted"] {
+            let event = watch.expect("MODIFIED", "widgets.example.com").await;
+            assert_eq!(event["status"]["conditions"][2]["reason"], reason);
+            let finalizers = event["metadata"]["finalizers"].as_array().map_or(0, Vec::len);
+            assert_eq!(finalizers, if reason == "InstanceDeletionCompleted" { 1 } else { 2 });
+        }
+        let _ = cluster.patch(&path, "merge", r#"{"metadata": {"finalizers": null}}"#).await.expect(200);
+        watch.expect("DELETED", "widgets.example.com").await;
+        cluster.stop().await;
+    });
+}
