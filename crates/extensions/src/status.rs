@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
+use pintle_kinds::has_unreadable_bundle;
 use pintle_value::Value;
 use pintle_value::time::Time;
 
+use crate::conditions::is_current_condition;
 use crate::names::accept_names;
 use crate::{Condition, is_condition_true, set_condition};
 
@@ -22,12 +24,18 @@ pub fn next_status(definition: &Value, others: &[Arc<Value>], now: Time) -> Opti
     accept_names(definition, others, now).or_else(next)
 }
 
-/// The new condition `Established`, `None` if it does not change.
+/// The new condition `Established`, `None` if it does not change. A definition whose names were accepted is served even
+/// if it is not established.
 fn established_condition(definition: &Value) -> Option<Condition> {
     if !is_condition_true(definition, "NamesAccepted") || is_condition_true(definition, "Established") {
         return None;
     }
-    Some(Condition::new("Established", true, "InitialNamesAccepted", "the initial names have been accepted"))
+    let condition = if has_unreadable_bundle(definition) {
+        Condition::new("Established", false, "InvalidCABundle", "The conversion webhook CABundle is invalid")
+    } else {
+        Condition::new("Established", true, "InitialNamesAccepted", "the initial names have been accepted")
+    };
+    (!is_current_condition(definition, &condition)).then_some(condition)
 }
 
 #[cfg(test)]
@@ -66,5 +74,20 @@ mod tests {
             "True InitialNamesAccepted the initial names have been accepted",
         ];
         assert_eq!(updates(&mut definition("example.com"), "Established"), expect);
+    }
+
+    #[test]
+    fn a_definition_is_not_established_while_its_ca_bundle_is_unreadable() {
+        let mut found = definition("example.com");
+        let bundle = ["spec", "conversion", "webhook", "clientConfig", "caBundle"];
+        found.set_at(&bundle, "bm8gcGVt");
+        let expect = [
+            "False Installing the initial names have been accepted",
+            "False InvalidCABundle The conversion webhook CABundle is invalid",
+        ];
+        assert_eq!(updates(&mut found, "Established"), expect);
+        found.remove_at(&bundle);
+        let expect = ["True InitialNamesAccepted the initial names have been accepted"];
+        assert_eq!(updates(&mut found, "Established"), expect);
     }
 }

@@ -43,7 +43,7 @@ pub use scheduling::system_priority_classes;
 
 pub use self::apiextensions::{
     CLEANUP_FINALIZER, CompiledRule, PathSchema, ResolvedFieldPath, RuleCost, RuledNode, SchemaStep, SchemaValidator,
-    custom_resource_definition_strategy, resolve_field_path,
+    custom_resource_definition_strategy, has_unreadable_bundle, resolve_field_path,
 };
 pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, service_strategy};
 

@@ -57,9 +57,11 @@ fn validate_client(errors: &mut Errors, client: &Value, readable: bool, path: &F
     }
 }
 
-/// Returns true if a CA bundle contains no parsable certificate.
-pub(super) fn is_unreadable_bundle(bundle: &str) -> bool {
-    bundle_error(bundle).is_some()
+/// True if a definition has a conversion webhook with a CA bundle that contains no parsable certificate.
+#[must_use]
+pub fn has_unreadable_bundle(definition: &Value) -> bool {
+    let bundle = definition.str_at(&["spec", "conversion", "webhook", "clientConfig", "caBundle"]);
+    !bundle.is_empty() && bundle_error(bundle).is_some()
 }
 
 /// Returns why a CA bundle contains no parsable certificate, or `None` if it contains one.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use pintle_value::{Errors, FieldPath, Value};
 
-use super::conversion::{has_known_review_version, is_unreadable_bundle};
+use super::conversion::{has_known_review_version, has_unreadable_bundle};
 use super::schema::{Node, lists, openapi, structural, unsupported};
 use super::selectable_fields::MAX_SELECTABLE;
 use super::spec::{is_common, is_established, schemas, versions};
@@ -16,7 +16,6 @@ use crate::generic::same_at;
 pub(super) fn options_for_update(object: &Value, old: &Value) -> ValidationOptions {
     let conversion = &old["spec"]["conversion"];
     let any = |is: &mut dyn FnMut(Node<'_>) -> bool| schemas(old).any(|schema| schema.any(is));
-    let unreadable = |bundle: &str| !bundle.is_empty() && is_unreadable_bundle(bundle);
     ValidationOptions {
         require_known_review_version: has_known_review_version(conversion),
         require_immutable_names: is_established(old),
@@ -32,8 +31,7 @@ pub(super) fn options_for_update(object: &Value, old: &Value) -> ValidationOptio
             lists::validate_items(&mut errors, node, &FieldPath::root());
             !errors.is_empty()
         }),
-        require_readable_bundle: is_established(old)
-            && !unreadable(conversion.str_at(&["webhook", "clientConfig", "caBundle"])),
+        require_readable_bundle: is_established(old) && !has_unreadable_bundle(old),
         unchanged_schemas: unchanged_schemas(object, old),
         too_many_selectable_fields: too_many_selectable_fields(object, old),
     }

@@ -300,3 +300,44 @@ fn the_clean_up_removes_its_finalizer_together_with_its_last_condition() {
         cluster.stop().await;
     });
 }
+
+/// Waits until a condition has a reason, and returns the definition.
+async fn wait_for_reason(cluster: &Cluster, name: &str, condition: &str, reason: &str) -> Value {
+    let path = format!("{DEFINITIONS}?watch=1&resourceVersion=0&fieldSelector=metadata.name%3D{name}");
+    let mut watch = cluster.watch(&path).await;
+    loop {
+        let event = watch.next().await.expect("an event");
+        let conditions = event["object"]["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        if conditions.iter().any(|c| c["type"] == condition && c["reason"] == reason) {
+            return event["object"].clone();
+        }
+    }
+}
+
+#[test]
+fn a_definition_with_an_invalid_ca_bundle_is_served_but_not_established() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let mut definition = widget_definition();
+        definition["spec"]["conversion"] = json!({
+            "strategy": "Webhook",
+            "webhook": {
+                "clientConfig": {"url": "https://127.0.0.1:1/", "caBundle": "bm8gcGVt"},
+                "conversionReviewVersions": ["v1"],
+            },
+        });
+        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        let invalid = wait_for_reason(&cluster, "widgets.example.com", "Established", "InvalidCABundle").await;
+        let expect = ["NamesAccepted True NoConflicts", "Established False InvalidCABundle"];
+        assert_eq!(conditions(&invalid), expect);
+        assert_eq!(invalid["status"]["conditions"][1]["message"], "The conversion webhook CABundle is invalid");
+        let _ = cluster.post(WIDGETS, widget("a", &json!({})).to_string()).await.expect(201);
+        let mended = r#"{"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": null}}}}}"#;
+        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let _ = cluster.patch(&path, "merge", mended).await.expect(200);
+        let established = wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
+        assert_eq!(established["status"]["conditions"][1]["reason"], "InitialNamesAccepted");
+        let _ = cluster.get(&format!("{WIDGETS}/a")).await.expect(200);
+        cluster.stop().await;
+    });
+}
