@@ -1,9 +1,9 @@
-//! The status of a definition, one update after the other (upstream: the controllers `status` and
+//! The status of a definition, one update after the other (upstream: the controllers `status`, `apiapproval` and
 //! `establish` of apiextensions-apiserver, each of which makes its own update).
 
 use std::sync::Arc;
 
-use pintle_kinds::has_unreadable_bundle;
+use pintle_kinds::{ApiApproval, api_approval, has_unreadable_bundle};
 use pintle_value::Value;
 use pintle_value::time::Time;
 
@@ -16,12 +16,31 @@ use crate::{Condition, is_condition_true, set_condition};
 #[must_use]
 pub fn next_status(definition: &Value, others: &[Arc<Value>], now: Time) -> Option<Value> {
     let next = || {
-        let condition = established_condition(definition)?;
+        let condition = approval_condition(definition).or_else(|| established_condition(definition))?;
         let mut definition = definition.clone();
         set_condition(&mut definition, &condition, now);
         Some(definition)
     };
     accept_names(definition, others, now).or_else(next)
+}
+
+/// True if the condition about the API approval is up to date.
+#[must_use]
+pub fn is_approval_current(definition: &Value) -> bool {
+    approval_condition(definition).is_none()
+}
+
+/// The new condition about the API approval of a definition, `None` if it does not change.
+fn approval_condition(definition: &Value) -> Option<Condition> {
+    let (approval, description) = api_approval(definition)?;
+    let (status, reason) = match approval {
+        ApiApproval::Given => (true, "ApprovedAnnotation"),
+        ApiApproval::Bypassed => (false, "UnapprovedAnnotation"),
+        ApiApproval::Invalid => (false, "InvalidAnnotation"),
+        ApiApproval::Missing => (false, "MissingAnnotation"),
+    };
+    let condition = Condition::new("KubernetesAPIApprovalPolicyConformant", status, reason, description);
+    (!is_current_condition(definition, &condition)).then_some(condition)
 }
 
 /// The new condition `Established`, `None` if it does not change. A definition whose names were accepted is served even
@@ -89,5 +108,30 @@ mod tests {
         found.remove_at(&bundle);
         let expect = ["True InitialNamesAccepted the initial names have been accepted"];
         assert_eq!(updates(&mut found, "Established"), expect);
+    }
+
+    #[test]
+    fn definitions_of_protected_groups_report_their_approval() {
+        let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+        let must = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
+        let kind = "KubernetesAPIApprovalPolicyConformant";
+        for group in ["k8s.io", "x.k8s.io", "kubernetes.io", "a.kubernetes.io"] {
+            let mut found = definition(group);
+            assert_eq!(updates(&mut found, kind).pop(), Some(format!("False MissingAnnotation {must}, {see}")));
+            for (annotation, expect) in [
+                ("unapproved, \"a\"", "False UnapprovedAnnotation not approved: \"unapproved, \\\"a\\\"\"".to_owned()),
+                ("https://example.com/1", "True ApprovedAnnotation approved in https://example.com/1".to_owned()),
+                ("yes", {
+                    let either = "with either a URL or a reason starting with \"unapproved\"";
+                    format!("False InvalidAnnotation {must} {either}, {see}")
+                }),
+            ] {
+                found.set_at(&["metadata", "annotations", "api-approved.kubernetes.io"], annotation);
+                assert!(!is_approval_current(&found), "{annotation}");
+                assert_eq!(updates(&mut found, kind), [expect]);
+                assert!(is_approval_current(&found), "{annotation}");
+            }
+        }
+        assert_eq!(updates(&mut definition("notk8s.io"), kind), [""; 0]);
     }
 }

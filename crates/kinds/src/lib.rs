@@ -42,8 +42,8 @@ pub use builtin::{resources, storage_version_hash};
 pub use scheduling::system_priority_classes;
 
 pub use self::apiextensions::{
-    CLEANUP_FINALIZER, CompiledRule, PathSchema, ResolvedFieldPath, RuleCost, RuledNode, SchemaStep, SchemaValidator,
-    custom_resource_definition_strategy, has_unreadable_bundle, resolve_field_path,
+    ApiApproval, CLEANUP_FINALIZER, CompiledRule, PathSchema, ResolvedFieldPath, RuleCost, RuledNode, SchemaStep,
+    SchemaValidator, api_approval, custom_resource_definition_strategy, has_unreadable_bundle, resolve_field_path,
 };
 pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, service_strategy};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use pintle_cache::{KeyRange, LoadedCache, Object};
-use pintle_extensions::{build_resources, discovery_order, is_condition_true};
+use pintle_extensions::{build_resources, discovery_order, is_approval_current, is_condition_true};
 use pintle_registry::{DefinitionSource, Resource};
 use pintle_value::{Str, Value, object};
 
@@ -57,7 +57,11 @@ impl Definition {
             prefix: pintle_extensions::key_prefix(definition),
             records: build_resources(definition, &(source.clone() as Arc<dyn DefinitionSource>)),
             is_accepted,
-            is_settled: has_all_names && names_accepted && established && !definition.is_terminating(),
+            is_settled: has_all_names
+                && names_accepted
+                && established
+                && is_approval_current(definition)
+                && !definition.is_terminating(),
             source,
             is_cleaning_up: false,
         }

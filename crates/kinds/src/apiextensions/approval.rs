@@ -1,38 +1,54 @@
-//! Validates that CustomResourceDefinitions in API groups of the Kubernetes community carry an API approval (upstream:
+//! The API approval that CustomResourceDefinitions in API groups of the Kubernetes community must carry (upstream:
 //! `validateAPIApproval` and `GetAPIApprovalState` of apiextensions-apiserver).
 
+use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value};
 
 const ANNOTATION: &str = "api-approved.kubernetes.io";
 const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-#[derive(PartialEq, Eq)]
-enum Approval {
+/// Whether a definition has an API approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiApproval {
+    /// It has no annotation.
     Missing,
+    /// The annotation says that the API is not approved.
     Bypassed,
+    /// The annotation names the URL of the approval.
     Given,
+    /// The annotation is neither of these.
     Invalid,
+}
+
+/// The API approval of a definition and its description; `None` if the group needs no approval.
+#[must_use]
+pub fn api_approval(definition: &Value) -> Option<(ApiApproval, String)> {
+    if !is_protected(definition.str_at(&["spec", "group"])) {
+        return None;
+    }
+    let (approval, text) = (approval(definition), annotation(definition));
+    let must = format!("protected groups must have approval annotation \"{ANNOTATION}\"");
+    let description = match approval {
+        ApiApproval::Missing => format!("{must}, {SEE}"),
+        ApiApproval::Invalid => format!("{must} with either a URL or a reason starting with \"unapproved\", {SEE}"),
+        ApiApproval::Bypassed => format!("not approved: {}", quote(text)),
+        ApiApproval::Given => format!("approved in {text}"),
+    };
+    Some((approval, description))
 }
 
 /// Validates the approval annotation. An update may keep the approval state of the old object.
 pub(super) fn validate(errors: &mut Errors, object: &Value, old: Option<&Value>) {
-    if !is_protected(object.str_at(&["spec", "group"])) {
-        return;
-    }
-    let found = approval(object);
+    let Some((found, description)) = api_approval(object) else { return };
     if old.is_some_and(|old| approval(old) == found) {
         return;
     }
     let annotations = FieldPath::new("metadata.annotations");
     let path = annotations.key(ANNOTATION);
-    let must = format!("protected groups must have approval annotation \"{ANNOTATION}\"");
     match found {
-        Approval::Given | Approval::Bypassed => {}
-        Approval::Missing => errors.required(&path, format!("{must}, {SEE}")),
-        Approval::Invalid => {
-            let detail = format!("{must} with either a URL or a reason starting with \"unapproved\", {SEE}");
-            errors.invalid(&path, annotation(object), detail);
-        }
+        ApiApproval::Given | ApiApproval::Bypassed => {}
+        ApiApproval::Missing => errors.required(&path, description),
+        ApiApproval::Invalid => errors.invalid(&path, annotation(object), description),
     }
 }
 
@@ -46,12 +62,12 @@ fn annotation(object: &Value) -> &str {
     object.str_at(&["metadata", "annotations", ANNOTATION])
 }
 
-fn approval(object: &Value) -> Approval {
+fn approval(object: &Value) -> ApiApproval {
     match annotation(object) {
-        "" => Approval::Missing,
-        text if text.starts_with("unapproved") => Approval::Bypassed,
-        text if is_url(text) => Approval::Given,
-        _ => Approval::Invalid,
+        "" => ApiApproval::Missing,
+        text if text.starts_with("unapproved") => ApiApproval::Bypassed,
+        text if is_url(text) => ApiApproval::Given,
+        _ => ApiApproval::Invalid,
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use pintle_registry::Strategy;
 
+pub use approval::{ApiApproval, api_approval};
 pub use conversion::has_unreadable_bundle;
 pub use schema::field_path::{PathSchema, ResolvedFieldPath, resolve as resolve_field_path};
 pub use schema::validator::{CompiledRule, RuleCost, RuledNode, SchemaStep, SchemaValidator};

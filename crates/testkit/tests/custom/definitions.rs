@@ -341,3 +341,34 @@ fn a_definition_with_an_invalid_ca_bundle_is_served_but_not_established() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn definitions_of_protected_groups_report_their_api_approval() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let annotations = |text: &str| json!({"annotations": {"api-approved.kubernetes.io": text}});
+        let mut definition = widget_definition();
+        definition["metadata"] = annotations("unapproved, for a test");
+        definition["metadata"]["name"] = json!("widgets.example.k8s.io");
+        definition["spec"]["group"] = json!("example.k8s.io");
+        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        let name = "widgets.example.k8s.io";
+        let established = wait_for_condition(&cluster, name, "Established", "True").await;
+        let approval = |definition: &Value| {
+            let all = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let found = all.into_iter().find(|c| c["type"] == "KubernetesAPIApprovalPolicyConformant");
+            let found = found.expect("a condition");
+            ["status", "reason", "message"].map(|key| found[key].as_str().unwrap_or_default().to_owned())
+        };
+        let message = "not approved: \"unapproved, for a test\"";
+        assert_eq!(approval(&established), ["False", "UnapprovedAnnotation", message]);
+        let path = format!("{DEFINITIONS}/{name}");
+        let approved = json!({"metadata": annotations("https://example.com/1")});
+        let _ = cluster.patch(&path, "merge", approved.to_string()).await.expect(200);
+        let kind = "KubernetesAPIApprovalPolicyConformant";
+        let approved = wait_for_condition(&cluster, name, kind, "True").await;
+        let message = "approved in https://example.com/1";
+        assert_eq!(approval(&approved), ["True", "ApprovedAnnotation", message]);
+        cluster.stop().await;
+    });
+}
