@@ -65,6 +65,8 @@ impl TableConvertor for PrinterColumns {
 
 fn cell(kind: &str, value: &Value, now: Time) -> Value {
     match (kind, value) {
+        ("string", Value::Null) => "<no value>".into(),
+        ("string", Value::Array(_) | Value::Object(_)) => print::json(value).into(),
         ("string", value) => print::plain(value).into(),
         ("integer" | "number", Value::Int(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Float(_)) => {
             value.clone()

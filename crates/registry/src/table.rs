@@ -27,13 +27,14 @@ pub trait TableConvertor: Send + Sync {
     }
 }
 
-/// The table of a kind without columns of its own: name and age.
+/// The table of a custom resource without columns of its own: name and age. Unlike the ages of built-in kinds, its age
+/// is a date.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DefaultTable;
 
 impl TableConvertor for DefaultTable {
     fn columns(&self) -> &[Column] {
-        const { &[Column::NAME, Column::AGE] }
+        const { &[Column::NAME, Column::new("Age", "date", "", "=meta/v1.ObjectMeta.creationTimestamp")] }
     }
 
     fn cells(&self, object: &Value, now: Time) -> Vec<Value> {

@@ -14,6 +14,9 @@ use crate::objects::encode::{Shape, encode, json};
 use crate::objects::model;
 use crate::request::negotiate::{Encoding, MetaVersion, Transform};
 
+/// The annotation of the bookmark that ends the initial events.
+pub(super) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
 impl ResponseFormat {
     /// Encodes an event. `needs_columns`: a table includes its column definitions.
     pub(crate) fn event_frame(
@@ -112,7 +115,7 @@ impl ResponseFormat {
             }
             Some(Transform::Table(version)) => {
                 let head = ListHead { revision: tree.resource_version().to_owned(), ..ListHead::default() };
-                let table = self.table(version, &head, vec![self.row(tree)], needs_columns);
+                let table = self.table(version, &head, vec![self.row(version, tree)], needs_columns);
                 self.encode_frame(&table, Shape::named(catalog, "meta/v1.Table"), event_type)
             }
         }
@@ -123,7 +126,7 @@ impl ResponseFormat {
     pub(crate) fn bookmark_frame(&self, revision: u64, initial_events_end: bool, needs_columns: bool) -> Bytes {
         let mut metadata = object! { "resourceVersion": revision.to_string() };
         if initial_events_end {
-            metadata.set("annotations", object! { "k8s.io/initial-events-end": "true" });
+            metadata.set_at(&["annotations", INITIAL_EVENTS_END], "true");
         }
         let mut bookmark = object! {
             "kind": self.resource.kind.as_str(),

@@ -23,8 +23,8 @@ pub(super) enum ItemEncoder {
     StoredJson,
     /// JSON of `PartialObjectMetadata` with copied metadata.
     PartialJson(MetaVersion),
-    /// JSON of table rows. The cells need these fields; `metadata` says whether rows include the object's metadata.
-    TableRows { cells: Arc<Projection>, metadata: bool },
+    /// JSON of table rows. The cells need these fields. Rows include the object's metadata if it has a version.
+    TableRows { cells: Arc<Projection>, metadata: Option<MetaVersion> },
     /// Protobuf of whole objects.
     Protobuf,
     /// Protobuf of `PartialObjectMetadata`.
@@ -55,11 +55,14 @@ impl ItemEncoder {
             Some(Transform::Partial(version) | Transform::PartialList(version)) if copies_metadata => {
                 ItemEncoder::PartialJson(version)
             }
-            Some(Transform::Table(_))
+            Some(Transform::Table(version))
                 if copies_metadata && format.is_hub() && format.include != IncludeObject::Object =>
             {
                 let cells = Arc::new(Projection::of(format.hub.table.sources().iter().copied()));
-                ItemEncoder::TableRows { cells, metadata: format.include == IncludeObject::Metadata }
+                ItemEncoder::TableRows {
+                    cells,
+                    metadata: (format.include == IncludeObject::Metadata).then_some(version),
+                }
             }
             _ => ItemEncoder::Tree,
         }
@@ -88,10 +91,10 @@ impl ItemEncoder {
             ItemEncoder::TableRows { cells, metadata } => {
                 let tree = cells.read(&object.json).ok_or_else(unreadable)?;
                 format.write_row(&tree, out);
-                if *metadata {
-                    out.extend_from_slice(b",\"object\":");
-                    // The metadata in a row is that of meta.k8s.io/v1, whatever the table's version.
-                    write_partial_json(object, MetaVersion::V1, out).ok_or_else(unreadable)?;
+                out.extend_from_slice(b",\"object\":");
+                match metadata {
+                    Some(version) => write_partial_json(object, *version, out).ok_or_else(unreadable)?,
+                    None => out.extend_from_slice(b"null"),
                 }
                 out.push(b'}');
             }

@@ -210,7 +210,7 @@ impl ResponseFormat {
     /// Transforms an object to a list item in this format.
     fn to_item(&self, mut object: Value) -> Value {
         match self.media_type.transform {
-            Some(Transform::Table(_)) => self.row(&object),
+            Some(Transform::Table(version)) => self.row(version, &object),
             Some(Transform::Partial(version) | Transform::PartialList(version)) => partial(&object, version),
             None => {
                 model(&self.resource).strip_item_type(&mut object);

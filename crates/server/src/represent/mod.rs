@@ -162,7 +162,7 @@ impl ResponseFormat {
             ))),
             Some(Transform::Table(version)) => {
                 let head = ListHead { revision: object.resource_version().to_owned(), ..ListHead::default() };
-                let rows = vec![self.row(&object)];
+                let rows = vec![self.row(version, &object)];
                 let table = self.table(version, &head, rows, true);
                 Ok(encode(&table, Shape::named(types, "meta/v1.Table"), encoding, pretty))
             }

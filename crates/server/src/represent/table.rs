@@ -4,8 +4,14 @@ use pintle_registry::Column;
 use pintle_schema::Type;
 use pintle_value::{Object, Value, object};
 
+use super::event::INITIAL_EVENTS_END;
 use super::{IncludeObject, ListHead, ResponseFormat, partial};
 use crate::request::negotiate::MetaVersion;
+
+/// True if an object is the bookmark that ends the initial events of a watch.
+fn ends_initial_events(object: &Value) -> bool {
+    object.str_at(&["metadata", "annotations", INITIAL_EVENTS_END]) == "true"
+}
 
 impl ResponseFormat {
     /// Creates a table. Only the first table of a stream has column definitions.
@@ -50,7 +56,7 @@ impl ResponseFormat {
     }
 
     /// Creates the row of an object's tree at the request's version. Cells are computed at the hub version.
-    pub(crate) fn row(&self, object: &Value) -> Value {
+    pub(crate) fn row(&self, version: MetaVersion, object: &Value) -> Value {
         let converted;
         let stored = if self.resource.is_hub() {
             object
@@ -65,16 +71,14 @@ impl ResponseFormat {
         if !conditions.is_empty() {
             row.insert("conditions", conditions);
         }
-        match self.include {
-            IncludeObject::None => {}
-            // The metadata in a row is that of meta.k8s.io/v1, whatever the table's version.
-            IncludeObject::Metadata => {
-                row.insert("object", partial(object, MetaVersion::V1));
-            }
-            IncludeObject::Object => {
-                row.insert("object", object.clone());
-            }
-        }
+        let included = match self.include {
+            // The client has to see the annotation that ends the initial events.
+            IncludeObject::None if ends_initial_events(object) => partial(object, version),
+            IncludeObject::None => Value::Null,
+            IncludeObject::Metadata => partial(object, version),
+            IncludeObject::Object => object.clone(),
+        };
+        row.insert("object", included);
         Value::Object(row)
     }
 }
