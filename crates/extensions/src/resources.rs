@@ -14,6 +14,7 @@ use crate::printer_columns::PrinterColumns;
 use crate::scale::ScaleValidator;
 use crate::selectable_fields::SelectableFields;
 use crate::strategy::CustomResourceStrategy;
+use crate::version_priority::version_order;
 
 /// The prefix of the storage keys of a definition's objects, after the root.
 #[must_use]
@@ -109,7 +110,7 @@ fn build_resource(
         reset_field_filters: reset_field_filters(status),
         backing: Backing::Stored(collection.clone()),
         storage_version_hash,
-        deprecation: deprecation(version, &kind),
+        deprecation: deprecation(definition, version, &kind),
         strategy: Arc::new(strategy),
         versions: Some(definition_versions.clone()),
         table: PrinterColumns::of(version).into(),
@@ -149,12 +150,21 @@ fn reset_field_filters(status: bool) -> Vec<(Str, pintle_registry::Filter)> {
     filters.into_iter().filter_map(|(name, fields)| Some((name.into(), fields.filter()?))).collect()
 }
 
-fn deprecation(version: &Value, kind: &GroupVersionKind) -> Option<Str> {
+/// The warning of a deprecated version. The default one names the preferred of the later versions that are served and
+/// not deprecated (upstream: `defaultDeprecationWarning`).
+fn deprecation(definition: &Value, version: &Value, kind: &GroupVersionKind) -> Option<Str> {
     if !version.bool_at(&["deprecated"]) {
         return None;
     }
-    Some(match version.str_at(&["deprecationWarning"]) {
-        "" => format!("{}/{} {} is deprecated", kind.group, kind.version, kind.kind).into(),
-        text => text.into(),
-    })
+    if let Some(warning) = version.at(&["deprecationWarning"]).and_then(Value::as_str) {
+        return Some(warning.into());
+    }
+    let GroupVersionKind { group, version: name, .. } = kind;
+    let kind = definition.str_at(&["spec", "names", "kind"]);
+    let versions = definition.items_at(&["spec", "versions"]).iter();
+    let current = versions.filter(|other| other.bool_at(&["served"]) && !other.bool_at(&["deprecated"]));
+    let later = current.map(|other| other.str_at(&["name"])).filter(|other| version_order(other, name).is_lt());
+    let replacement = later.min_by(|a, b| version_order(a, b));
+    let replacement = replacement.map(|other| format!("; use {group}/{other} {kind}")).unwrap_or_default();
+    Some(format!("{group}/{name} {kind} is deprecated{replacement}").into())
 }

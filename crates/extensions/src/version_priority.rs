@@ -8,8 +8,13 @@ use pintle_registry::Resource;
 /// The order of custom resources in discovery: groups by name, then versions by priority.
 #[must_use]
 pub fn discovery_order(a: &Resource, b: &Resource) -> Ordering {
-    let by_version = || preference(&a.version).cmp(&preference(&b.version));
+    let by_version = || version_order(&a.version, &b.version);
     a.group.cmp(&b.group).then_with(by_version).then_with(|| a.plural.cmp(&b.plural))
+}
+
+/// The order of preference of two versions.
+pub(crate) fn version_order(a: &str, b: &str) -> Ordering {
+    preference(a).cmp(&preference(b))
 }
 
 /// The stability of a version, its major number, and its alpha or beta number.
@@ -46,7 +51,7 @@ mod tests {
     fn stable_and_high_versions_come_first() {
         let mut versions =
             ["foo1", "v1alpha1", "v3beta1", "v12alpha1", "v2", "v11beta2", "foo10", "v10", "v11alpha2", "v1"];
-        versions.sort_by(|a, b| preference(a).cmp(&preference(b)));
+        versions.sort_by(|a, b| version_order(a, b));
         let expect = ["v10", "v2", "v1", "v11beta2", "v3beta1", "v12alpha1", "v11alpha2", "v1alpha1", "foo1", "foo10"];
         assert_eq!(versions, expect);
     }

@@ -372,3 +372,39 @@ fn definitions_of_protected_groups_report_their_api_approval() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn the_default_deprecation_warning_names_the_replacement() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let mut definition = widget_definition();
+        let versions = definition["spec"]["versions"].as_array_mut().expect("versions");
+        let version = versions[0].clone();
+        for (name, served, deprecated, warning) in [
+            ("v1alpha1", true, true, Value::Null),
+            ("v2", true, true, Value::Null),
+            ("v3", false, false, Value::Null),
+            ("v1beta2", true, false, Value::Null),
+            ("v0", true, true, json!("going away")),
+        ] {
+            let mut version = version.clone();
+            version["name"] = json!(name);
+            (version["served"], version["deprecated"]) = (json!(served), json!(deprecated));
+            version["deprecationWarning"] = warning;
+            versions.push(version);
+        }
+        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
+        for (version, expect) in [
+            ("v1", ""),
+            ("v1beta1", ""),
+            ("v1alpha1", "299 - \"example.com/v1alpha1 Widget is deprecated; use example.com/v1 Widget\""),
+            ("v2", "299 - \"example.com/v2 Widget is deprecated\""),
+            ("v0", "299 - \"going away\""),
+        ] {
+            let response = cluster.get(&format!("/apis/example.com/{version}/widgets")).await.expect(200);
+            assert_eq!(response.header("warning"), expect, "{version}");
+        }
+        cluster.stop().await;
+    });
+}
