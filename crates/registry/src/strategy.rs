@@ -123,6 +123,11 @@ pub trait Strategy: Send + Sync {
         pintle_value::names::dns1123_subdomain_name(name, prefix)
     }
 
+    /// Returns the errors of the name or the `generateName` of a new object, where they depend on the object.
+    fn validate_object_name(&self, _object: &Value, name: &str, prefix: bool) -> Vec<String> {
+        self.validate_name(name, prefix)
+    }
+
     /// True if PUT creates an object that does not exist (upstream: `AllowCreateOnUpdate`).
     fn allow_create_on_update(&self) -> bool {
         false

@@ -68,14 +68,17 @@ impl Strategy for CustomResourceDefinitionStrategy {
         add_stored_version(object);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = Errors::new();
+    fn validate_object_name(&self, object: &Value, name: &str, prefix: bool) -> Vec<String> {
+        let mut problems = self.validate_name(name, prefix);
         let required = format!("{}.{}", object.str_at(&["spec", "names", "plural"]), object.str_at(&["spec", "group"]));
-        if object.name() != required {
-            let detail = r#"must be spec.names.plural+"."+spec.group"#;
-            errors.invalid(&FieldPath::new("metadata.name"), object.name(), detail);
+        if name != required {
+            problems.push(r#"must be spec.names.plural+"."+spec.group"#.to_owned());
         }
-        errors.append(spec::validate(object, &ValidationOptions::for_create(), &*self.validator));
+        problems
+    }
+
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+        let mut errors = spec::validate(object, &ValidationOptions::for_create(), &*self.validator);
         validate_status_and_conversion(&mut errors, object, None);
         errors
     }

@@ -100,7 +100,7 @@ fn errors_and_warnings(resource: &Resource, case: &TestCase<'_>) -> Vec<String> 
             warnings = strategy.warnings(&context, &new, None);
             let path = FieldPath::new("metadata.name");
             let mut errors = strategy.validate(&context, &new);
-            let names = strategy.validate_name(new.name(), false);
+            let names = strategy.validate_object_name(&new, new.name(), false);
             errors.0.extend(names.into_iter().map(|message| FieldError::invalid(&path, new.name(), message)));
             errors
         }

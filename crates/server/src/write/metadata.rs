@@ -127,7 +127,7 @@ pub(crate) fn preserve_system_fields(object: &mut Value, old: &Value) {
 
 /// Validates the metadata of a new object.
 pub(crate) fn validate(object: &Value, resource: &Resource) -> Errors {
-    let rule = |name: &str, prefix: bool| resource.strategy.validate_name(name, prefix);
+    let rule = |name: &str, prefix: bool| resource.strategy.validate_object_name(object, name, prefix);
     let mut errors = pintle_value::metadata::validate_object_meta(object, resource.scope == Scope::Namespaced, &rule);
     errors.append(validate_finalizers(object, resource));
     errors

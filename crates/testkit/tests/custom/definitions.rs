@@ -238,6 +238,19 @@ fn a_definition_of_a_built_in_group_is_not_served() {
     });
 }
 
+/// Waits until a condition has a reason, and returns the definition.
+async fn wait_for_reason(cluster: &Cluster, name: &str, condition: &str, reason: &str) -> Value {
+    let path = format!("{DEFINITIONS}?watch=1&resourceVersion=0&fieldSelector=metadata.name%3D{name}");
+    let mut watch = cluster.watch(&path).await;
+    loop {
+        let event = watch.next().await.expect("an event");
+        let conditions = event["object"]["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        if conditions.iter().any(|c| c["type"] == condition && c["reason"] == reason) {
+            return event["object"].clone();
+        }
+    }
+}
+
 /// The status and reason of each condition.
 fn conditions(definition: &Value) -> Vec<String> {
     let conditions = definition["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -301,19 +314,6 @@ fn the_clean_up_removes_its_finalizer_together_with_its_last_condition() {
     });
 }
 
-/// Waits until a condition has a reason, and returns the definition.
-async fn wait_for_reason(cluster: &Cluster, name: &str, condition: &str, reason: &str) -> Value {
-    let path = format!("{DEFINITIONS}?watch=1&resourceVersion=0&fieldSelector=metadata.name%3D{name}");
-    let mut watch = cluster.watch(&path).await;
-    loop {
-        let event = watch.next().await.expect("an event");
-        let conditions = event["object"]["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        if conditions.iter().any(|c| c["type"] == condition && c["reason"] == reason) {
-            return event["object"].clone();
-        }
-    }
-}
-
 #[test]
 fn a_definition_with_an_invalid_ca_bundle_is_served_but_not_established() {
     pintle_testkit::run(async {
@@ -369,6 +369,32 @@ fn definitions_of_protected_groups_report_their_api_approval() {
         let approved = wait_for_condition(&cluster, name, kind, "True").await;
         let message = "approved in https://example.com/1";
         assert_eq!(approval(&approved), ["True", "ApprovedAnnotation", message]);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_definition_needs_the_name_of_its_plural_and_group() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let causes = async |metadata: Value| {
+            let mut definition = widget_definition();
+            definition["metadata"] = metadata;
+            let status = cluster.post(DEFINITIONS, definition.to_string()).await.expect(422).json();
+            let causes = status["details"]["causes"].as_array().cloned().unwrap_or_default();
+            let text = |cause: &Value| ["field", "reason"].map(|key| cause[key].as_str().unwrap_or_default()).join(" ");
+            causes.iter().map(text).collect::<Vec<_>>()
+        };
+        let name = "metadata.name FieldValueInvalid";
+        assert_eq!(causes(json!({})).await, ["metadata.name FieldValueRequired"]);
+        assert_eq!(causes(json!({"name": "other"})).await, [name]);
+        assert_eq!(causes(json!({"generateName": "w-"})).await, ["metadata.generateName FieldValueInvalid", name]);
+        // The errors of the name come before those of other metadata.
+        let labels = json!({"generateName": "W", "labels": {"": ""}});
+        let generate_name = "metadata.generateName FieldValueInvalid";
+        let labels_cause = "metadata.labels FieldValueInvalid";
+        let expect = [generate_name, generate_name, name, name, labels_cause, labels_cause];
+        assert_eq!(causes(labels).await, expect);
         cluster.stop().await;
     });
 }
