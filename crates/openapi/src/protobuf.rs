@@ -1,6 +1,6 @@
 //! Encodes the OpenAPI v2 document in Protobuf with the messages of gnostic (`openapiv2/OpenAPIv2.proto` of
 //! github.com/google/gnostic-models). The input is the same tree as for JSON. Values without a schema (defaults, enums,
-//! vendor extensions) are YAML text, of which JSON is a subset.
+//! vendor extensions) are YAML text.
 
 use pintle_value::Value;
 
@@ -282,11 +282,9 @@ fn named(out: &mut Vec<u8>, at: u32, name: &str, value: &Value, write: EncodeFn)
     });
 }
 
-/// Writes any value as YAML, with a trailing newline like Go's YAML encoder.
+/// Writes any value as YAML.
 fn any(out: &mut Vec<u8>, value: &Value) {
-    let mut text = crate::json(value);
-    text.push(b'\n');
-    bytes(out, 2, &text);
+    bytes(out, 2, &pintle_codec::yaml::encode_json(value));
 }
 
 /// Writes a string or an array of strings.
@@ -346,7 +344,7 @@ mod tests {
         check(&object! { "info": object! { "title": "T", "version": "" } }, b"\x12\x03\x0a\x01T");
         check(
             &object! { "definitions": object! { "A": object! { "type": "string", "enum": vec!["x"] } } },
-            b"\x4a\x1b\x0a\x19\x0a\x01A\x12\x14\xa2\x01\x06\x12\x04\"x\"\n\xb2\x01\x08\x0a\x06string",
+            b"\x4a\x19\x0a\x17\x0a\x01A\x12\x12\xa2\x01\x04\x12\x02x\n\xb2\x01\x08\x0a\x06string",
         );
         check(
             &object! { "parameters": object! { "p": object! { "name": "n", "in": "query", "uniqueItems": true } } },

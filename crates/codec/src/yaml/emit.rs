@@ -3,8 +3,36 @@
 
 use std::fmt::Write;
 
-/// Lines are folded at the first space after this column (`best_width`).
-const WIDTH: usize = 80;
+/// What differs between the versions of goyaml.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    /// Collections are indented by this number of columns (`best_indent`).
+    indent: usize,
+    /// Whether collections are aligned to multiples of the indentation. If not, lists are not indented below their
+    /// keys.
+    is_aligned: bool,
+    /// Lines are folded at the first space after this column (`best_width`).
+    width: usize,
+    /// Whether literal scalars may contain tabs.
+    allows_tabs: bool,
+}
+
+impl Layout {
+    /// goyaml v2.
+    pub(super) const V2: Self = Self { indent: 2, is_aligned: false, width: 80, allows_tabs: false };
+    /// goyaml v3.
+    pub(super) const V3: Self = Self { indent: 4, is_aligned: true, width: usize::MAX, allows_tabs: true };
+
+    /// The indentation inside a node.
+    pub(super) fn indent_inside(self, parent_indent: usize, context: EmitContext) -> usize {
+        match self.is_aligned {
+            // A collection in a list only skips the dash.
+            true if context == EmitContext::SequenceItem => parent_indent + 2,
+            true => (parent_indent / self.indent + 1) * self.indent,
+            false => parent_indent + self.indent,
+        }
+    }
+}
 
 /// The preferred style of a scalar.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,6 +58,7 @@ pub(super) type Indent = Option<usize>;
 
 /// The output so far, and the state at its end.
 pub(super) struct Emitter {
+    layout: Layout,
     out: String,
     column: usize,
     /// Whether the last character was white space or an indicator that needs no space after it (`whitespace`).
@@ -39,8 +68,8 @@ pub(super) struct Emitter {
 }
 
 impl Emitter {
-    pub(super) fn new() -> Self {
-        Self { out: String::with_capacity(1024), column: 0, whitespace: true, indention: true }
+    pub(super) fn new(layout: Layout) -> Self {
+        Self { layout, out: String::with_capacity(1024), column: 0, whitespace: true, indention: true }
     }
 
     pub(super) fn finish(mut self) -> String {
@@ -48,13 +77,21 @@ impl Emitter {
         self.out
     }
 
-    /// The indentation of a sequence's items. Below a key they are not indented further than the key.
+    /// The indentation of a sequence's items.
     pub(super) fn list_indent(&self, parent_indent: Indent, context: EmitContext) -> usize {
         match parent_indent {
-            None => 0,
-            Some(parent_indent) if context == EmitContext::MappingValue && !self.indention => parent_indent,
-            Some(parent_indent) => parent_indent + 2,
+            Some(parent_indent)
+                if !self.layout.is_aligned && context == EmitContext::MappingValue && !self.indention =>
+            {
+                parent_indent
+            }
+            _ => self.map_indent(parent_indent, context),
         }
+    }
+
+    /// The indentation of a mapping's keys.
+    pub(super) fn map_indent(&self, parent_indent: Indent, context: EmitContext) -> usize {
+        parent_indent.map_or(0, |parent_indent| self.layout.indent_inside(parent_indent, context))
     }
 
     pub(super) fn write_dash(&mut self, indent: usize) {
@@ -83,8 +120,9 @@ impl Emitter {
 
     /// Writes a scalar in the given style, or in the nearest style that can represent it.
     pub(super) fn write_scalar(&mut self, text: &str, style: ScalarStyle, parent_indent: Indent, context: EmitContext) {
-        let indent = parent_indent.map_or(2, |parent_indent| parent_indent + 2);
-        let allowed = AllowedStyles::analyze(text);
+        let Layout { indent, allows_tabs, .. } = self.layout;
+        let indent = parent_indent.map_or(indent, |parent_indent| self.layout.indent_inside(parent_indent, context));
+        let allowed = AllowedStyles::analyze(text, allows_tabs);
         let allow_breaks = context != EmitContext::SimpleKey;
         match style {
             ScalarStyle::Plain if allowed.plain && (allow_breaks || !text.is_empty()) => {
@@ -157,7 +195,7 @@ impl Emitter {
         for (i, c) in text.char_indices() {
             if c == ' ' {
                 let single = !after_space && !text[i + 1..].starts_with(' ');
-                if allow_breaks && single && self.column > WIDTH && foldable.contains(&i) {
+                if allow_breaks && single && self.column > self.layout.width && foldable.contains(&i) {
                     self.write_indent(indent);
                 } else {
                     self.write_char(c);
@@ -195,7 +233,7 @@ impl Emitter {
             if bom || !is_printable(c) || is_break(c) || matches!(c, '"' | '\\') {
                 self.write_escape(c);
                 after_space = false;
-            } else if c == ' ' && allow_breaks && !after_space && self.column > WIDTH && inner {
+            } else if c == ' ' && allow_breaks && !after_space && self.column > self.layout.width && inner {
                 self.write_indent(indent);
                 if text[i + 1..].starts_with(' ') {
                     self.write_char('\\');
@@ -245,7 +283,7 @@ impl Emitter {
     fn write_literal(&mut self, text: &str, indent: usize) {
         self.write_indicator("|", true, false, false);
         if text.starts_with(|c| c == ' ' || is_break(c)) {
-            self.write_indicator("2", false, false, false);
+            self.write_indicator(&self.layout.indent.to_string(), false, false, false);
         }
         let mut from_end = text.chars().rev();
         match (from_end.next().is_some_and(is_break), from_end.next().is_none_or(is_break)) {
@@ -281,7 +319,7 @@ struct AllowedStyles {
 }
 
 impl AllowedStyles {
-    fn analyze(text: &str) -> Self {
+    fn analyze(text: &str, allows_tabs: bool) -> Self {
         let (Some(first), Some(last)) = (text.chars().next(), text.chars().next_back()) else {
             return Self { plain: true, single_quoted: true, literal: false };
         };
@@ -302,7 +340,7 @@ impl AllowedStyles {
                 (_, '#') => after_blank,
                 _ => false,
             };
-            special |= !is_printable(c);
+            special |= !(is_printable(c) || allows_tabs && c == '\t');
             breaks |= is_break(c);
             space_then_break |= is_break(c) && before == Some(' ');
             break_then_space |= c == ' ' && before.is_some_and(is_break);
@@ -310,9 +348,10 @@ impl AllowedStyles {
         }
         let special = special || space_then_break;
         let edge = |c: char| c == ' ' || is_break(c);
+        let tabs = text.contains('\t');
         Self {
-            plain: !special && !breaks && !indicators && !edge(first) && !edge(last),
-            single_quoted: !special && !break_then_space,
+            plain: !special && !tabs && !breaks && !indicators && !edge(first) && !edge(last),
+            single_quoted: !special && !tabs && !break_then_space,
             literal: !special && last != ' ',
         }
     }

@@ -6,14 +6,14 @@
 
 use pintle_value::{Object, Value};
 
-use super::emit::{EmitContext, Emitter, Indent, ScalarStyle};
+use super::emit::{EmitContext, Emitter, Indent, Layout, ScalarStyle};
 use super::number::format_g;
 use super::resolve::{Scalar, is_base60, resolve};
 
 /// Encodes a value as YAML with a final line feed.
 #[must_use]
 pub fn encode(value: &Value) -> Vec<u8> {
-    let mut emitter = Emitter::new();
+    let mut emitter = Emitter::new(Layout::V2);
     write_node(&mut emitter, value, None, EmitContext::Root);
     emitter.finish().into_bytes()
 }
@@ -36,7 +36,7 @@ fn write_node(emitter: &mut Emitter, value: &Value, outer: Indent, context: Emit
             }
         }
         Value::Object(object) => {
-            let indent = outer.map_or(0, |outer| outer + 2);
+            let indent = emitter.map_indent(outer, context);
             for (key, value) in sorted_entries(object) {
                 emitter.write_key(key, scalar_style(key), indent);
                 write_node(emitter, value, Some(indent), EmitContext::MappingValue);

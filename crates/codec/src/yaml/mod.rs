@@ -6,6 +6,7 @@
 mod decode;
 mod emit;
 mod encode;
+mod encode_json;
 mod key;
 mod number;
 mod parser;
@@ -17,3 +18,4 @@ mod tags;
 
 pub use decode::{DecodeError, Decoded, decode};
 pub use encode::encode;
+pub use encode_json::encode_json;
