@@ -20,7 +20,10 @@ pub fn static_defaults(types: &Types, type_id: TypeId, value: &mut Value) {
                     // The default may itself be a struct with defaults, often the empty struct.
                     let mut default = default.clone();
                     static_defaults(types, field.ty, &mut default);
-                    object.insert(field.name.clone(), default);
+                    // A default that is the zero value changes nothing in Go.
+                    if types.is_encoded(field, &default) {
+                        object.insert(field.name.clone(), default);
+                    }
                 } else if let Some(value) = slot.filter(|value| !value.is_null()) {
                     static_defaults(types, field.ty, value);
                 } else if !field.pointer && matches!(types.get(field.ty), Type::Struct(_)) {

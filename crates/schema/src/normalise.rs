@@ -180,7 +180,7 @@ impl Types {
     }
 
     /// True if a field with this canonical value is encoded.
-    fn is_encoded(&self, field: &Field, value: &Value) -> bool {
+    pub(crate) fn is_encoded(&self, field: &Field, value: &Value) -> bool {
         match field.omit {
             Omit::Never => true,
             // Go encodes null for a pointer to a zero time. Here null means absent, so that normalising twice gives the

@@ -205,6 +205,15 @@ fn static_defaults_apply_to_every_present_value() {
         field("map?", map(&mut types, inner)),
     ];
     let root = structure(&mut types, "test/v1.Thing", fields);
+    let zeros = vec![
+        Field { default: Some(Value::from(0)), ..field("count?", number) },
+        Field { default: Some(Value::from(0)), ..field("kept", number) },
+        Field { default: Some(Value::from(0)), ..field("pointer*?", number) },
+    ];
+    let zeros = structure(&mut types, "test/v1.Zeros", zeros);
+    let mut zero = Value::object();
+    static_defaults(&types, zeros, &mut zero);
+    assert_eq!(serde_json::to_string(&zero).expect("a tree"), r#"{"kept":0,"pointer":0}"#, "defaults that are zero");
     let defaulted = |input: &str| {
         let mut value = read(input);
         normalise(&types, root, &mut value, &mut Problems::default());
