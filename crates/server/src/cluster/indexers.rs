@@ -106,6 +106,10 @@ fn custom_decode_error(stored: &[u8]) -> String {
         Err(error) => return error.to_string(),
     };
     let found = match value {
+        // The version is missed only by the conversion.
+        Value::Object(_) if !value.kind().is_empty() && value.api_version().is_empty() => {
+            return "request to convert CR from an invalid group/version: ".to_owned();
+        }
         Value::Object(_) => return missing_field_error(stored, value.str_at(&["kind"]), value.str_at(&["apiVersion"])),
         Value::Array(_) => "array",
         Value::String(_) => "string",
@@ -148,6 +152,11 @@ mod tests {
             ),
             ("hello", NO_STRUCT, "invalid character 'h' looking for beginning of value"),
             ("{\"a\":1}", NO_KIND, NO_KIND),
+            (
+                "{\"kind\":\"A\"}",
+                "Object 'apiVersion' is missing in '{\"kind\":\"A\"}'",
+                "request to convert CR from an invalid group/version: ",
+            ),
             ("[]", &NO_STRUCT.replace("string into", "array into"), NO_MAP),
             (
                 "{a",

@@ -16,22 +16,27 @@ pub(crate) struct ObjectOffsets {
     pub(crate) labels: Range<u32>,
 }
 
-/// Scans the JSON of an object. Returns `None` if the JSON is not that of an object with a uid.
+/// Scans the JSON of an object. Returns `None` if the JSON is not that of an object with a uid, or if no kind and
+/// apiVersion precede its metadata, as they do in both orders of members.
 pub(crate) fn scan_object(json: &[u8]) -> Option<ObjectOffsets> {
     let mut cursor = JsonCursor::new(json);
     cursor.byte(b'{')?;
     let mut item_offset = 1;
     let mut before_metadata = true;
+    let (mut has_kind, mut has_version) = (false, false);
+    let is_name = |value: &[u8]| value.len() > 2 && value.starts_with(b"\"");
     loop {
         match cursor.name()? {
             b"metadata" => {
+                if !has_kind || !has_version {
+                    return None;
+                }
                 let (resource_version_offset, labels) = scan_metadata(&mut cursor)?;
                 let item_offset = if before_metadata { item_offset } else { 1 };
                 return Some(ObjectOffsets { resource_version_offset, item_offset, labels });
             }
-            b"kind" | b"apiVersion" => {
-                cursor.value()?;
-            }
+            b"kind" => has_kind = is_name(cursor.value()?),
+            b"apiVersion" => has_version = is_name(cursor.value()?),
             _ => {
                 before_metadata = false;
                 cursor.value()?;
@@ -106,14 +111,25 @@ mod tests {
 
     #[test]
     fn labels_are_found() {
-        let json = r#"{"kind":"A","metadata":{"name":"n","uid":"u","labels":{"a":"}\""},"x":[{}]}}"#;
+        let json = r#"{"kind":"A","apiVersion":"v1","metadata":{"name":"n","uid":"u","labels":{"a":"}\""},"x":[{}]}}"#;
         let labels = scan_object(json.as_bytes()).expect("an object").labels;
         assert_eq!(&json[labels.start as usize..labels.end as usize], r#""a":"}\"""#);
     }
 
     #[test]
-    fn json_without_a_uid_or_truncated_json_is_rejected() {
-        for json in ["", "{", "[]", r#"{"metadata":{}}"#, r#"{"metadata":{"uid":"#, r#"{"a":"\"#] {
+    fn json_without_a_uid_or_a_type_and_truncated_json_are_rejected() {
+        for json in [
+            "",
+            "{",
+            "[]",
+            r#"{"kind":"A","apiVersion":"v1","metadata":{}}"#,
+            r#"{"kind":"A","apiVersion":"v1","metadata":{"uid":"#,
+            r#"{"a":"\"#,
+            r#"{"metadata":{"uid":"u"}}"#,
+            r#"{"kind":"A","metadata":{"uid":"u"}}"#,
+            r#"{"apiVersion":"v1","kind":"","metadata":{"uid":"u"}}"#,
+            r#"{"apiVersion":null,"kind":"A","metadata":{"uid":"u"}}"#,
+        ] {
             assert_eq!(scan_object(json.as_bytes()), None, "{json}");
         }
     }

@@ -218,6 +218,48 @@ fn corrupt_custom_resources_have_their_own_messages() {
 }
 
 #[test]
+fn custom_resources_without_a_kind_or_version_are_corrupt() {
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let widget = |name: &str| json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}});
+    pintle_testkit::run(async move {
+        let mut scenario = Scenario::with_options(Options { gates: gates(true), ..Options::default() }).await;
+        let definitions = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        scenario.run_steps(&[(definitions, definition, 201, any())]).await;
+        while scenario.cluster.get("/apis/example.com/v1/widgets").await.status != 200 {}
+        for (missing, why) in [
+            ("kind", "Object 'Kind' is missing in '"),
+            ("apiVersion", "request to convert CR from an invalid group/version: "),
+        ] {
+            scenario.run_steps(&[("POST example.com/v1/widgets", widget("a"), 201, any())]).await;
+            scenario.run_steps(&[("POST example.com/v1/widgets", widget("b"), 201, any())]).await;
+            let path = "/apis/example.com/v1/namespaces/default/widgets";
+            let mut object = scenario.cluster.get(&format!("{path}/b")).await.expect(200).json();
+            object.as_object_mut().expect("an object").remove(missing);
+            scenario.cluster.write_to_store("/registry/example.com/widgets/default/b", object.to_string()).await;
+            let found = scenario.cluster.get(&format!("{path}/b")).await.expect(500).text();
+            assert!(found.contains(why), "{found}");
+            let _ = scenario.cluster.get(path).await.expect(429);
+            scenario
+                .run_steps(&[
+                    ("GET example.com/v1/widgets/a", NO_BODY, 200, any()),
+                    ("DELETE example.com/v1/widgets/b", NO_BODY, 500, any()),
+                    ("DELETE example.com/v1/widgets/b", ignore_read_errors(), 200, any()),
+                    ("GET example.com/v1/widgets", NO_BODY, 200, any()),
+                    ("DELETE example.com/v1/widgets/a", NO_BODY, 200, any()),
+                ])
+                .await;
+        }
+        scenario.stop().await;
+    });
+}
+
+#[test]
 fn watches_end_and_can_be_restarted() {
     pintle_testkit::run(async {
         let options = Options { gates: gates(true), controllers: false, ..Options::default() };
