@@ -81,6 +81,7 @@ fn build_resource(
     let known = definition_versions.version(&api_version(definition, &name))?;
     let status = version.at(&["subresources", "status"]).is_some();
     let strategy = CustomResourceStrategy::new(
+        kind.clone(),
         known.schema.clone(),
         status,
         ScaleValidator::of(version),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pintle_registry::{CostBudget, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{CostBudget, GroupVersion, GroupVersionKind, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::{MANAGED_FIELDS, is_standard_or_qualified_finalizer};
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
@@ -25,24 +25,40 @@ pub(crate) struct CustomResourceStrategy {
 
 impl CustomResourceStrategy {
     pub(crate) fn new(
+        kind: GroupVersionKind,
         schema: Arc<LazySchema>,
         has_status: bool,
         scale: Option<ScaleValidator>,
         selectable_fields: SelectableFields,
     ) -> Self {
-        let validator = Arc::new(CustomResourceValidator { rules: LazyCelValidator::default(), scale });
+        let validator = Arc::new(CustomResourceValidator { kind, rules: LazyCelValidator::default(), scale });
         let status = StatusStrategy { schema: schema.clone(), validator: validator.clone() };
         Self { status, schema, validator, has_status, selectable_fields }
     }
 }
 
-/// Validation beyond the schema: CEL rules and the scale subresource.
+/// Validation beyond the schema: the type, CEL rules and the scale subresource.
 struct CustomResourceValidator {
+    kind: GroupVersionKind,
     rules: LazyCelValidator,
     scale: Option<ScaleValidator>,
 }
 
 impl CustomResourceValidator {
+    /// Validates kind and apiVersion (upstream: `ValidateTypeMeta`).
+    fn validate_type(&self, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let api_version = self.kind.group_version().to_string();
+        for (key, found, expected) in
+            [("kind", object.kind(), self.kind.kind.as_str()), ("apiVersion", object.api_version(), &api_version)]
+        {
+            if found != expected {
+                errors.invalid(&FieldPath::new(key), found, format!("must be {expected}"));
+            }
+        }
+        errors
+    }
+
     fn validate_scale(&self, object: &Value, errors: &mut Errors) {
         if let Some(scale) = &self.scale {
             scale.validate_spec(object, errors);
@@ -53,7 +69,13 @@ impl CustomResourceValidator {
 
 impl Strategy for CustomResourceStrategy {
     fn prune_unknown_fields(&self, object: &mut Value) -> Result<Vec<String>, String> {
-        self.schema.conform(object).map_err(|error| error.to_string())
+        let kind = &self.validator.kind;
+        let group = GroupVersion::parse(object.api_version()).unwrap_or_default().group;
+        // As in upstream, the schema says nothing about other kinds, which validation rejects.
+        let is_own_kind = object.kind() == kind.kind && group == kind.group;
+        let decoded =
+            if is_own_kind { self.schema.conform(object) } else { StructuralSchema::conform_metadata(object) };
+        decoded.map_err(|error| error.to_string())
     }
 
     fn defaults(&self, object: &mut Value) {
@@ -77,16 +99,22 @@ impl Strategy for CustomResourceStrategy {
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = self.schema.validate(object);
-        self.validator.validate_scale(object, &mut errors);
+        let mut errors = self.validator.validate_type(object);
+        if errors.is_empty() {
+            errors = self.schema.validate(object);
+            self.validator.validate_scale(object, &mut errors);
+        }
         errors.append(self.schema.validate_embedded(object));
         errors.append(self.schema.validate_lists(object));
         errors
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = self.schema.validate_update(object, old);
-        self.validator.validate_scale(object, &mut errors);
+        let mut errors = self.validator.validate_type(object);
+        if errors.is_empty() {
+            errors = self.schema.validate_update(object, old);
+            self.validator.validate_scale(object, &mut errors);
+        }
         errors.append(self.schema.validate_embedded(object));
         errors.append(validate_changed_lists(&self.schema, object, old));
         errors

@@ -52,17 +52,22 @@ impl StructuralSchema {
         }
     }
 
-    fn read(&self, object: &mut Value, invalid: InvalidMetadata) -> Result<Vec<String>, MalformedObject> {
-        let metadata = object.as_object_mut().and_then(|object| object.remove("metadata"));
-        let mut unknown = Vec::new();
-        let metadata = match metadata {
-            Some(mut metadata) => {
-                let found = read_metadata(&mut metadata).map_err(MalformedObject::Metadata)?;
-                unknown.extend(found.into_iter().map(|path| format!("metadata.{path}")));
-                Some(metadata)
-            }
-            None => None,
+    /// Decodes an object of another kind or group, of which only the metadata is known. Returns the paths of its unknown
+    /// fields.
+    ///
+    /// # Errors
+    /// Returns an error if the metadata has a value of the wrong type.
+    pub fn conform_metadata(object: &mut Value) -> Result<Vec<String>, MalformedObject> {
+        let Some(metadata) = object.as_object_mut().and_then(|object| object.get_mut("metadata")) else {
+            return Ok(Vec::new());
         };
+        let found = read_metadata(metadata).map_err(MalformedObject::Metadata)?;
+        Ok(found.into_iter().map(|path| format!("metadata.{path}")).collect())
+    }
+
+    fn read(&self, object: &mut Value, invalid: InvalidMetadata) -> Result<Vec<String>, MalformedObject> {
+        let mut unknown = Self::conform_metadata(object)?;
+        let metadata = object.as_object_mut().and_then(|object| object.remove("metadata"));
         unknown.extend(self.prune(object));
         self.drop_nulls(object);
         let mut embedded = self.coerce(object, false, invalid).map_err(MalformedObject::Embedded)?;

@@ -51,6 +51,10 @@ impl ObjectModel for BuiltIn {
         from_unstructured(value, &schema.types, schema.root)
     }
 
+    fn requires_type(&self) -> bool {
+        false
+    }
+
     fn check_type(
         &self,
         _: &Value,
@@ -58,13 +62,19 @@ impl ObjectModel for BuiltIn {
         (kind, api_version): (&str, &str),
         check: TypeCheck<'_>,
     ) -> Result<(), DecodeError> {
+        let kind = if kind.is_empty() { expected.kind } else { kind };
         if api_version.is_empty() {
             return check(&expected.group_version, kind);
         }
         match GroupVersion::parse(api_version) {
             Some(group_version) => check(&group_version, kind),
-            None => Err(DecodeError::Unrecognized(format!("unexpected GroupVersion string: {api_version}"))),
+            None => Err(DecodeError::unexpected_group_version(api_version)),
         }
+    }
+
+    /// `check_type` has checked it.
+    fn check_version(&self, _: &Value, _: &ExpectedKind<'_>) -> Result<(), DecodeError> {
+        Ok(())
     }
 
     fn strict_json(

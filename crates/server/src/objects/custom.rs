@@ -3,7 +3,7 @@
 
 use pintle_cache::Object;
 use pintle_codec::json;
-use pintle_registry::{Resource, Subresource, Verb};
+use pintle_registry::{GroupVersion, Resource, Subresource, Verb};
 use pintle_schema::{Problems, Schema};
 use pintle_value::Value;
 
@@ -40,6 +40,11 @@ impl ObjectModel for Custom {
 
     fn normalise(&self, _: &Schema, resource: Option<&Resource>, value: &mut Value) -> Problems {
         let mut problems = Problems::default();
+        // `check_type` has refused values of other types.
+        if value.as_object().and_then(|object| object.get("apiVersion")).is_some_and(Value::is_null) {
+            problems.errors.push(".apiVersion accessor error: <nil> is of the type <nil>, expected string".to_owned());
+            return problems;
+        }
         match resource.map(|resource| resource.strategy.prune_unknown_fields(value)) {
             Some(Ok(unknown)) => problems.unknown = unknown,
             Some(Err(error)) => problems.errors.push(error),
@@ -55,23 +60,34 @@ impl ObjectModel for Custom {
         Ok(())
     }
 
+    fn requires_type(&self) -> bool {
+        true
+    }
+
+    /// Another kind is an error of validation.
     fn check_type(
         &self,
         value: &Value,
-        expected: &ExpectedKind<'_>,
-        (kind, api_version): (&str, &str),
+        _: &ExpectedKind<'_>,
+        (_, api_version): (&str, &str),
         _: TypeCheck<'_>,
     ) -> Result<(), DecodeError> {
-        if !api_version.is_empty() && api_version != expected.group_version.to_string() {
-            return Err(DecodeError::VersionMismatch(format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({})",
-                expected.group_version
-            )));
+        if GroupVersion::parse(api_version).is_none() {
+            return Err(DecodeError::unexpected_group_version(api_version));
         }
-        if kind != expected.kind {
-            return Err(DecodeError::KindMismatch { kind: kind.to_owned(), name: value.name().to_owned() });
+        // Unlike the check before it, an unstructured object finds its fields by their exact names.
+        if value.kind().is_empty() { Err(DecodeError::MissingKind) } else { Ok(()) }
+    }
+
+    fn check_version(&self, value: &Value, expected: &ExpectedKind<'_>) -> Result<(), DecodeError> {
+        let version = GroupVersion::parse(value.api_version()).unwrap_or_default();
+        if version == expected.group_version {
+            return Ok(());
         }
-        Ok(())
+        Err(DecodeError::VersionMismatch(format!(
+            "the API version in the data ({version}) does not match the expected API version ({})",
+            expected.group_version
+        )))
     }
 
     fn strict_json(
@@ -82,7 +98,7 @@ impl ObjectModel for Custom {
         found: Problems,
     ) -> Result<(Value, Vec<String>), DecodeError> {
         if let Some(error) = found.errors.into_iter().next() {
-            return Err(expected.undecodable(error));
+            return Err(expected.undecodable_value(&value, error));
         }
         let duplicates =
             json::decode(body, json::DecodeOptions { duplicates: true }).map(|d| d.duplicates).unwrap_or_default();

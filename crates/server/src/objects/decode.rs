@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use pintle_catalog::Catalog;
 use pintle_codec::{json, protobuf, yaml};
-use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource};
+use pintle_registry::{ApiError, GroupVersion, Resource};
 use pintle_schema::{Problems, Schema};
 use pintle_value::metadata::MANAGED_FIELDS;
-use pintle_value::{Errors, FieldPath, Str, Value};
+use pintle_value::{Str, Value};
 
 use super::{BuiltIn, ObjectModel, decode_cbor, model};
 use crate::request::negotiate::Encoding;
@@ -66,6 +66,15 @@ impl<'a> ExpectedKind<'a> {
     pub(crate) fn undecodable(&self, why: String) -> DecodeError {
         DecodeError::Undecodable { kind: self.kind.to_owned(), version: self.group_version.version.clone(), why }
     }
+
+    /// The error for a tree that names its own type.
+    pub(crate) fn undecodable_value(&self, value: &Value, why: String) -> DecodeError {
+        if !self.model.requires_type() || value.kind().is_empty() {
+            return self.undecodable(why);
+        }
+        let version = GroupVersion::parse(value.api_version()).unwrap_or_default().version;
+        DecodeError::Undecodable { kind: value.kind().to_owned(), version, why }
+    }
 }
 
 /// Why a body is not an object of the expected kind, with the messages of upstream's decoders.
@@ -77,18 +86,22 @@ pub(crate) enum DecodeError {
     Undecodable { kind: String, version: Str, why: String },
     /// The body has another version of the kind.
     VersionMismatch(String),
-    /// The body has another kind. Only for custom resources, where upstream reports it as a validation error.
-    KindMismatch { kind: String, name: String },
+    /// The body has no kind.
+    MissingKind,
 }
 
 impl DecodeError {
-    /// The decoder's message.
-    pub(crate) fn message(self) -> String {
+    pub(crate) fn unexpected_group_version(api_version: &str) -> Self {
+        DecodeError::Unrecognized(format!("unexpected GroupVersion string: {api_version}"))
+    }
+
+    /// The decoder's message. `text` returns the text that it decodes.
+    pub(crate) fn message(self, text: impl FnOnce() -> String) -> String {
         match self {
             DecodeError::Unrecognized(why)
             | DecodeError::Undecodable { why, .. }
             | DecodeError::VersionMismatch(why) => why,
-            DecodeError::KindMismatch { kind, .. } => format!("no kind {kind:?} is expected"),
+            DecodeError::MissingKind => missing_kind_message(&text()),
         }
     }
 
@@ -103,18 +116,16 @@ impl DecodeError {
                 format!("{found} in version \"{version}\" cannot be handled as a {kind}: {why}")
             }
             DecodeError::VersionMismatch(why) => why,
-            DecodeError::KindMismatch { kind: found, name } => {
-                let mut errors = Errors::new();
-                errors.invalid(&FieldPath::new("kind"), found.as_str(), format!("must be {kind}"));
-                let GroupVersion { group, version } = expected.group_version.clone();
-                return ApiError::Invalid {
-                    kind: GroupVersionKind::new(group, version, found),
-                    name: name.into(),
-                    errors,
-                };
+            DecodeError::MissingKind => {
+                let why = missing_kind_message(&String::from_utf8_lossy(body));
+                return DecodeError::Unrecognized(why).into_api_error(expected, body);
             }
         })
     }
+}
+
+fn missing_kind_message(text: &str) -> String {
+    format!("Object 'Kind' is missing in '{text}'")
 }
 
 /// Decodes a body. Does not set defaults.
@@ -130,10 +141,33 @@ pub(crate) fn decode(
 ) -> Result<Value, ApiError> {
     let check = |found: &GroupVersion, kind: &str| check_kind(catalog, expected, found, kind);
     let decoded = decode_strict(body, encoding, expected, &check).and_then(|(value, problems)| {
-        report_strict_errors(recorder, &problems, validation).map_err(|why| expected.undecodable(why))?;
+        report_strict_errors(recorder, &problems, validation).map_err(|why| expected.undecodable_value(&value, why))?;
+        expected.model.check_version(&value, expected)?;
         Ok(value)
     });
+    let decoded = decoded.map_err(|error| match error {
+        DecodeError::MissingKind if validation == FieldValidation::Ignore => missing_kind(body, encoding, expected),
+        error => error,
+    });
     decoded.map_err(|error| error.into_api_error(expected, body))
+}
+
+/// The error for a body without a kind when it is not decoded strictly. Upstream's unstructured object finds the kind
+/// missing itself then, after the expected kind was taken for the missing one.
+fn missing_kind(body: &[u8], encoding: Encoding, expected: &ExpectedKind<'_>) -> DecodeError {
+    let found = match encoding {
+        Encoding::Yaml => yaml::decode(body).map(|decoded| decoded.value).unwrap_or_default(),
+        _ => json::decode(body, json::DecodeOptions::default()).map(|decoded| decoded.value).unwrap_or_default(),
+    };
+    let text = match encoding {
+        Encoding::Yaml => String::from_utf8_lossy(&json::encode(&found)).into_owned(),
+        _ => String::from_utf8_lossy(body.trim_ascii()).into_owned(),
+    };
+    let GroupVersion { group, version } = GroupVersion::parse(found.api_version()).unwrap_or_default();
+    let is_expected_group = group.is_empty() || group == expected.group_version.group;
+    let version =
+        if version.is_empty() && is_expected_group { expected.group_version.version.clone() } else { version };
+    DecodeError::Undecodable { kind: expected.kind.to_owned(), version, why: missing_kind_message(&text) }
 }
 
 /// Checks whether a body may have a group, version and kind.
@@ -159,13 +193,15 @@ pub(crate) fn decode_strict(
             check_type_meta(&value, expected, check)?;
             let found = expected.normalise(&mut value);
             if let Some(error) = found.errors.into_iter().next() {
-                return Err(expected.undecodable(error));
+                return Err(expected.undecodable_value(&value, error));
             }
             let unknown = found.unknown.iter().map(|field| format!("unknown field \"{field}\""));
             (value, decoded.strict_error.into_iter().chain(unknown).collect())
         }
     };
-    expected.set_type(&mut value);
+    if !expected.model.requires_type() {
+        expected.set_type(&mut value);
+    }
     Ok((value, problems))
 }
 
@@ -190,11 +226,10 @@ fn json(body: &[u8], expected: &ExpectedKind<'_>, check: TypeCheck<'_>) -> Resul
     expected.model.strict_json(body, expected, value, found)
 }
 
-/// Checks the kind and apiVersion of a tree. Missing ones count as the expected ones.
+/// Checks the kind and apiVersion of a tree.
 fn check_type_meta(value: &Value, expected: &ExpectedKind<'_>, check: TypeCheck<'_>) -> Result<(), DecodeError> {
     let meta = json::type_meta(value).map_err(|error| json_error(error.to_string()))?;
-    let kind = if meta.kind.is_empty() { expected.kind } else { &meta.kind };
-    expected.model.check_type(value, expected, (kind, &meta.api_version), check)
+    expected.model.check_type(value, expected, (&meta.kind, &meta.api_version), check)
 }
 
 fn json_error(why: String) -> DecodeError {
@@ -236,11 +271,22 @@ pub(crate) fn decode_patched(
     expected: &ExpectedKind<'_>,
 ) -> Result<(Value, Vec<String>), DecodeError> {
     let check = |found: &GroupVersion, kind: &str| check_kind(catalog, expected, found, kind);
+    check_type_meta(&object, expected, &check)?;
+    if !expected.model.requires_type() && expected.resource.is_some() && object.api_version().is_empty() {
+        // Upstream decodes an object without a version into the internal type, which knows none of its fields.
+        let fields = object.entries_at(&[]).map(|(key, _)| key).filter(|key| !matches!(*key, "kind" | "apiVersion"));
+        let unknown = fields.map(|field| format!("unknown field \"{field}\"")).collect();
+        let mut nothing = Value::object();
+        expected.set_type(&mut nothing);
+        return Ok((nothing, unknown));
+    }
     let before = object.clone();
     let mut object = object;
     let found = expected.normalise(&mut object);
     if found.errors.is_empty() {
-        check_type_meta(&before, expected, &check)?;
+        if !expected.model.requires_type() {
+            expected.set_type(&mut object);
+        }
         let unknown = found.unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
         return Ok((object, unknown));
     }

@@ -20,7 +20,7 @@ pub(super) fn decode(
     let (mut value, mut problems) = expected.model.decode_cbor(body, expected, check)?;
     let found = expected.normalise(&mut value);
     if let Some(error) = found.errors.into_iter().next() {
-        return Err(expected.undecodable(error));
+        return Err(expected.undecodable_value(&value, error));
     }
     problems.extend(found.unknown.iter().map(|field| format!("unknown field \"{field}\"")));
     Ok((value, problems))

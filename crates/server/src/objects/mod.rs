@@ -54,10 +54,13 @@ pub(crate) trait ObjectModel: Send + Sync {
     /// Returns upstream's message if a value does not match its type.
     fn convert_patched(&self, schema: &Schema, value: &mut Value) -> Result<(), String>;
 
-    /// Checks the kind and apiVersion of a body, given as `type_of`. If the body has no kind, it is the expected one.
+    /// True if an object must have a kind and apiVersion of its own. Otherwise missing ones are the expected ones.
+    fn requires_type(&self) -> bool;
+
+    /// Checks the kind and apiVersion of a body before it is decoded, given as `type_of`; missing ones are empty.
     ///
     /// # Errors
-    /// Returns an error if the body has another type.
+    /// Returns an error if a body of this type cannot be decoded as the expected kind.
     fn check_type(
         &self,
         value: &Value,
@@ -65,6 +68,12 @@ pub(crate) trait ObjectModel: Send + Sync {
         type_of: (&str, &str),
         check: TypeCheck<'_>,
     ) -> Result<(), DecodeError>;
+
+    /// Checks the apiVersion of a decoded body (upstream: `AcceptsGroupVersion`).
+    ///
+    /// # Errors
+    /// Returns an error if it is not the expected one.
+    fn check_version(&self, value: &Value, expected: &ExpectedKind<'_>) -> Result<(), DecodeError>;
 
     /// Decodes a JSON body a second time, for strict decoding errors with upstream's order and wording. `value` is the
     /// normalised tree of the first pass, `found` its problems.

@@ -111,6 +111,12 @@ impl<'a> ManagedFieldsUpdater<'a> {
         if managed.managers.is_empty() && !live.uid().is_empty() {
             return;
         }
+        // A custom resource can still have another type here, for which there is no schema. As after any failure, it
+        // loses its managed fields.
+        let is_known = || object.kind() == self.expected.kind && self.resource_at(object.api_version()).is_some();
+        if self.expected.model.requires_type() && !is_known() {
+            return;
+        }
         match self.field_manager().update(live, object, managed, &self.request(&self.manager)) {
             Ok(managed) => set_managed_fields(object, &managed, sent),
             // The update is computed again when the conversions are there.

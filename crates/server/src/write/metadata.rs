@@ -1,6 +1,6 @@
 //! The rules of `metadata` that apply to every kind (upstream: `registry/rest`: `BeforeCreate`, `BeforeUpdate`).
 
-use pintle_registry::{ApiError, GroupVersionKind, Resource, Scope, StrategyContext};
+use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource, Scope, StrategyContext};
 use pintle_value::metadata::is_standard_or_qualified_finalizer;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
@@ -190,12 +190,34 @@ pub(crate) fn validate_update(object: &Value, old: &Value, resource: &Resource) 
 ///
 /// # Errors
 /// Returns [`ApiError::Invalid`] if there are validation errors.
-pub(crate) fn check_errors(resource: &Resource, name: &str, errors: Errors) -> Result<(), ApiError> {
+pub(crate) fn check_errors(
+    resource: &Resource,
+    (name, object): (&str, &Value),
+    errors: Errors,
+) -> Result<(), ApiError> {
     if errors.is_empty() {
         return Ok(());
     }
-    let kind = GroupVersionKind::new(resource.group.clone(), resource.version.clone(), resource.kind.clone());
+    // A custom resource may still have another kind or group than its resource.
+    let group = match GroupVersion::parse(object.api_version()) {
+        Some(found) if !resource.built_in => found.group,
+        _ => resource.group.clone(),
+    };
+    let kind = GroupVersionKind::new(group, resource.version.clone(), object.kind());
     Err(ApiError::Invalid { kind, name: name.into(), errors })
+}
+
+/// Checks that an object has a kind and apiVersion, which a patch can remove from a custom resource (upstream:
+/// `rest.objectMetaAndKind`).
+///
+/// # Errors
+/// Returns an error if one of them is missing.
+pub(crate) fn check_has_type(object: &Value) -> Result<(), ApiError> {
+    let missing = |name, why| Err(ApiError::Internal(format!("Object '{name}' is missing in '{why}'")));
+    if object.kind().is_empty() {
+        return missing("Kind", "object has no kind field ");
+    }
+    if object.api_version().is_empty() { missing("apiVersion", "object has no apiVersion field") } else { Ok(()) }
 }
 
 /// The error for an update without a resourceVersion of a kind that requires one.

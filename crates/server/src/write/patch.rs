@@ -19,9 +19,8 @@ use super::patched_text::{fields_opened_by_json_patch, fields_opened_by_merge_pa
 use super::update::GuaranteedUpdate;
 use crate::context::RequestContext;
 use crate::http::Response;
-use crate::objects::decode::{
-    DecodeError, ExpectedKind, convert_strategic_patch, decode_patched, report_strict_errors,
-};
+use crate::objects::decode::{ExpectedKind, convert_strategic_patch, decode_patched, report_strict_errors};
+use crate::objects::encode::Shape;
 use crate::objects::model;
 use crate::represent::ResponseFormat;
 use crate::request::negotiate::Encoding;
@@ -284,29 +283,22 @@ impl PatchRequest {
             errors.invalid(&FieldPath::new("patch"), value, why);
             ApiError::Invalid { kind: GroupVersionKind::new("", "", ""), name: Str::default(), errors }
         };
+        let text_of_result = |opened: &Value| match expected.model.shape(expected.schema) {
+            Shape::Typed(types, root) => patched_text(&object, live, opened, types, root),
+            Shape::Untyped => print::json(&object),
+        };
         let patch_or_result = || match patch {
             Patch::Strategic(patch) => {
                 print::plain(&remaining_patch(live, patch.clone(), &expected.schema.types, expected.schema.root))
             }
-            Patch::Merge(patch) => patched_text(
-                &object,
-                live,
-                &fields_opened_by_merge_patch(patch),
-                &expected.schema.types,
-                expected.schema.root,
-            ),
-            Patch::Json(patch) => patched_text(
-                &object,
-                live,
-                &fields_opened_by_json_patch(patch),
-                &expected.schema.types,
-                expected.schema.root,
-            ),
+            Patch::Merge(patch) => text_of_result(&fields_opened_by_merge_patch(patch)),
+            Patch::Json(patch) => text_of_result(&fields_opened_by_json_patch(patch)),
             Patch::Apply(_) => String::new(),
         };
         let decoded = match patch {
             Patch::Strategic(_) => convert_strategic_patch(object.clone(), expected),
-            _ => decode_patched(&request.cluster.catalog, object.clone(), expected).map_err(DecodeError::message),
+            _ => decode_patched(&request.cluster.catalog, object.clone(), expected)
+                .map_err(|error| error.message(patch_or_result)),
         };
         let (decoded, field_errors) = decoded.map_err(|why| invalid(patch_or_result(), &why))?;
         let strict_errors: Vec<String> = strict_errors.iter().cloned().chain(field_errors).collect();

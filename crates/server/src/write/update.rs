@@ -248,6 +248,7 @@ impl<'a> GuaranteedUpdate<'a> {
         writer.plugins.mutate(&attributes, &mut object).await?;
         metadata::dedup_owner_references(&mut object, writer.recorder, true);
         let mut object = to_hub(resource, &hub, object);
+        metadata::check_has_type(&object)?;
         let rules = ApplicableRules { resource, hub: &hub, subresource: self.subresource_strategy(&hub)? };
         match rules.subresource {
             Some(subresource) => subresource.prepare_for_update(context, &mut object, &old),

@@ -34,7 +34,7 @@ pub(super) async fn validate_and_admit(
 ) -> Result<(), ApiError> {
     let (context, hub) = (&writer.context, rules.hub);
     let errors = validate(writer, rules, object, old);
-    metadata::check_errors(rules.resource, attributes.name, errors)?;
+    metadata::check_errors(rules.resource, (attributes.name, object), errors)?;
     let warnings = match (rules.subresource, old) {
         (Some(rules), Some(old)) => rules.warnings(context, object, old),
         (_, old) => hub.strategy.warnings(context, object, old),

@@ -164,9 +164,10 @@ fn a_changed_schema_takes_effect() {
             "value": {"type": "integer", "default": 7},
         }]);
         let _ = cluster.patch(&path, "json", more.to_string()).await.expect(200);
+        let mut generated = widget("", &json!({}));
+        generated["metadata"] = json!({"generateName": "w-"});
         loop {
-            let created =
-                cluster.post(WIDGETS, r#"{"metadata": {"generateName": "w-"}, "spec": {}}"#).await.expect(201).json();
+            let created = cluster.post(WIDGETS, generated.to_string()).await.expect(201).json();
             if created["spec"]["weight"] == 7 {
                 break;
             }

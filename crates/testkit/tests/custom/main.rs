@@ -3,6 +3,7 @@
 mod definitions;
 mod discovery;
 mod errors;
+mod object_types;
 mod objects;
 mod selectable_fields;
 mod tables;

@@ -22,7 +22,7 @@ pub(super) async fn delete_options(request: &RequestContext) -> Result<DeleteOpt
     let group_version = GroupVersion::new("", "v1");
     let expected = ExpectedKind::of_type(group_version, "DeleteOptions", &schema);
     let (value, _) = decode_strict(&body, encoding, &expected, &check_is_delete_options)
-        .map_err(|error| ApiError::BadRequest(error.message()))?;
+        .map_err(|error| ApiError::BadRequest(error.message(|| String::from_utf8_lossy(&body).into_owned())))?;
     DeleteOptions::from_body(&value, request.cluster.gates())
 }
 
