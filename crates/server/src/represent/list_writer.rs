@@ -50,9 +50,9 @@ impl ListWriter {
         let (list, shape) = format.empty_list(head);
         match format.media_type.encoding {
             Encoding::Json if format.media_type.pretty => {
-                ListWriter::IndentedJson(ListEnvelope::json(&list, shape, format.items_key()), IndentedJson::default())
+                ListWriter::IndentedJson(ListEnvelope::json(format, &list, shape), IndentedJson::default())
             }
-            Encoding::Json => ListWriter::Json(ListEnvelope::json(&list, shape, format.items_key())),
+            Encoding::Json => ListWriter::Json(ListEnvelope::json(format, &list, shape)),
             Encoding::Yaml => ListWriter::Yaml(ListEnvelope::yaml(&list, format.items_key())),
             Encoding::Protobuf => ListWriter::Protobuf(ProtobufList {
                 api_version: list.api_version().to_owned(),
@@ -155,11 +155,16 @@ impl ListEnvelope {
     }
 
     /// Splits an empty list in JSON at its array of items.
-    fn json(list: &Value, shape: Shape<'_>, items: &str) -> Self {
+    fn json(format: &ResponseFormat, list: &Value, shape: Shape<'_>) -> Self {
         let mut empty = json(list, shape);
-        let offset = member_offset(&empty, items.as_bytes()).unwrap_or(empty.len());
+        let offset = member_offset(&empty, format.items_key().as_bytes()).unwrap_or(empty.len());
         empty.push(b'\n');
-        Self::new(empty, offset..offset + 1, b"[")
+        let mut envelope = Self::new(empty, offset..offset + 1, b"[");
+        if matches!(format.media_type.transform, Some(Transform::Partial(_) | Transform::PartialList(_))) {
+            // Upstream collects partial objects in a slice that is nil until the first one.
+            envelope.empty.splice(offset..offset + 2, *b"null");
+        }
+        envelope
     }
 
     /// Splits an empty list in YAML. Each item is encoded as a list of one item, which is not indented.
