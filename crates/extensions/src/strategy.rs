@@ -78,6 +78,10 @@ impl Strategy for CustomResourceStrategy {
         decoded.map_err(|error| error.to_string())
     }
 
+    fn decode_merged(&self, object: &mut Value) -> Result<(), String> {
+        self.schema.conform_merged(object).map_err(|error| error.to_string())
+    }
+
     fn defaults(&self, object: &mut Value) {
         self.schema.default(object);
     }
@@ -130,6 +134,11 @@ impl Strategy for CustomResourceStrategy {
         self.validator.rules.validate(&self.schema, object, old, found, budget)
     }
 
+    /// Nulls that are valid but not nullable are dropped when upstream decodes the stored object.
+    fn canonicalize(&self, object: &mut Value) {
+        self.schema.drop_nulls(object);
+    }
+
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let before = old.map_or(&[][..], |old| old.items_at(&["metadata", "finalizers"]));
         let mut added: Vec<&str> = object
@@ -176,6 +185,7 @@ struct StatusStrategy {
 
 impl SubresourceStrategy for StatusStrategy {
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
+        let is_decoded = object.kind() == self.validator.kind.kind;
         let (status, owners) = (object.remove("status"), object.remove_at(&MANAGED_FIELDS));
         let version = object.remove_at(&["metadata", "resourceVersion"]);
         *object = old.clone();
@@ -186,6 +196,10 @@ impl SubresourceStrategy for StatusStrategy {
                 Some(value) => object.set_at(path, value),
                 None => drop(object.remove_at(path)),
             }
+        }
+        if !is_decoded {
+            // The status of an object of another kind was not decoded by the schema.
+            self.schema.repair(object);
         }
     }
 

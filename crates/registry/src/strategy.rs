@@ -72,6 +72,15 @@ pub trait Strategy: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Brings a custom resource that an apply has merged into the form of a decoded one, except that nulls stay for
+    /// validation. Malformed metadata fields are dropped.
+    ///
+    /// # Errors
+    /// Returns upstream's error message if the object cannot be decoded as its kind.
+    fn decode_merged(&self, _object: &mut Value) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Converts an object from this version to the hub version. The caller sets kind and apiVersion.
     fn convert_to_hub(&self, _object: &mut Value) {}
 

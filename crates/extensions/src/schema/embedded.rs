@@ -20,6 +20,13 @@ pub enum MalformedObject {
     Embedded(FieldError),
 }
 
+/// How nulls are handled that are not allowed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nulls {
+    Drop,
+    Keep,
+}
+
 /// How malformed metadata fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InvalidMetadata {
@@ -37,7 +44,19 @@ impl StructuralSchema {
     /// # Errors
     /// Returns an error if the metadata of the object or of an embedded resource has a value of the wrong type.
     pub fn conform(&self, object: &mut Value) -> Result<Vec<String>, MalformedObject> {
-        self.read(object, InvalidMetadata::Reject)
+        self.read(object, InvalidMetadata::Reject, Nulls::Drop)
+    }
+
+    /// Decodes an object that an apply has merged. Upstream does not decode it before it is stored: validation finds
+    /// nulls that are not allowed, and malformed metadata fields count as missing.
+    ///
+    /// # Errors
+    /// Returns an error if the metadata of an embedded resource has a value of the wrong type.
+    pub fn conform_merged(&self, object: &mut Value) -> Result<(), MalformedObject> {
+        if let Some(metadata) = object.get_mut("metadata") {
+            drop_unreadable(metadata);
+        }
+        self.read(object, InvalidMetadata::Reject, Nulls::Keep).map(drop)
     }
 
     /// Decodes a stored object, which may have been written under another schema. Malformed metadata fields are
@@ -47,7 +66,7 @@ impl StructuralSchema {
             drop_unreadable(metadata);
         }
         // The remaining metadata is well-formed.
-        if let Err(error) = self.read(object, InvalidMetadata::Drop) {
+        if let Err(error) = self.read(object, InvalidMetadata::Drop, Nulls::Drop) {
             tracing::warn!(%error, "Failed to decode stored custom resource");
         }
     }
@@ -65,11 +84,13 @@ impl StructuralSchema {
         Ok(found.into_iter().map(|path| format!("metadata.{path}")).collect())
     }
 
-    fn read(&self, object: &mut Value, invalid: InvalidMetadata) -> Result<Vec<String>, MalformedObject> {
+    fn read(&self, object: &mut Value, invalid: InvalidMetadata, nulls: Nulls) -> Result<Vec<String>, MalformedObject> {
         let mut unknown = Self::conform_metadata(object)?;
         let metadata = object.as_object_mut().and_then(|object| object.remove("metadata"));
         unknown.extend(self.prune(object));
-        self.drop_nulls(object);
+        if nulls == Nulls::Drop {
+            self.drop_nulls(object);
+        }
         let mut embedded = self.coerce(object, false, invalid).map_err(MalformedObject::Embedded)?;
         embedded.sort_unstable();
         unknown.extend(embedded);

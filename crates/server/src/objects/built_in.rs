@@ -8,7 +8,7 @@ use pintle_registry::{GroupVersion, Resource, Subresource, Verb};
 use pintle_schema::{Problems, Schema, normalise, static_defaults};
 use pintle_value::Value;
 
-use super::decode::{DecodeError, ExpectedKind, TypeCheck};
+use super::decode::{DecodeError, ExpectedKind, TypeCheck, convert_strategic_patch};
 use super::encode::Shape;
 use super::{ObjectModel, Routing, decode_cbor, verb_names};
 use crate::request::negotiate::EndpointRestrictions;
@@ -49,6 +49,10 @@ impl ObjectModel for BuiltIn {
 
     fn convert_patched(&self, schema: &Schema, value: &mut Value) -> Result<(), String> {
         from_unstructured(value, &schema.types, schema.root)
+    }
+
+    fn decode_merged(&self, value: Value, expected: &ExpectedKind<'_>) -> Result<Value, String> {
+        convert_strategic_patch(value, expected).map(|(value, _)| value)
     }
 
     fn requires_type(&self) -> bool {

@@ -60,6 +60,13 @@ impl ObjectModel for Custom {
         Ok(())
     }
 
+    fn decode_merged(&self, mut value: Value, expected: &ExpectedKind<'_>) -> Result<Value, String> {
+        if let Some(resource) = expected.resource {
+            resource.strategy.decode_merged(&mut value)?;
+        }
+        Ok(value)
+    }
+
     fn requires_type(&self) -> bool {
         true
     }

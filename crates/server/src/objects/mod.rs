@@ -54,6 +54,12 @@ pub(crate) trait ObjectModel: Send + Sync {
     /// Returns upstream's message if a value does not match its type.
     fn convert_patched(&self, schema: &Schema, value: &mut Value) -> Result<(), String>;
 
+    /// Brings an object that an apply has merged into the form in which the kind is encoded.
+    ///
+    /// # Errors
+    /// Returns upstream's message if a value does not match its type.
+    fn decode_merged(&self, value: Value, expected: &ExpectedKind<'_>) -> Result<Value, String>;
+
     /// True if an object must have a kind and apiVersion of its own. Otherwise missing ones are the expected ones.
     fn requires_type(&self) -> bool;
 

@@ -19,7 +19,7 @@ use pintle_value::{FieldPath, Value, print};
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::conversion::MemoizedConversions;
-use crate::objects::decode::{ExpectedKind, convert_strategic_patch};
+use crate::objects::decode::ExpectedKind;
 use crate::objects::model;
 use crate::represent::{from_hub, to_hub};
 use crate::request::query::WriteOptions;
@@ -166,7 +166,8 @@ impl<'a> ManagedFieldsUpdater<'a> {
         let bad = |why: String| Err(ApiError::BadRequest(why));
         let (version, kind) = (config.api_version(), config.kind());
         if version != self.api_version || kind != self.expected.kind {
-            let version = GroupVersion::parse(version).unwrap_or_default();
+            // A malformed version hides the kind.
+            let (version, kind) = GroupVersion::parse(version).map_or_else(Default::default, |found| (found, kind));
             return bad(format!("invalid object type: {}/{}, Kind={kind}", version.group, version.version));
         }
         if config.at(&MANAGED_FIELDS).is_some_and(|entries| entries.as_array().is_some()) {
@@ -180,7 +181,7 @@ impl<'a> ManagedFieldsUpdater<'a> {
 
     /// Normalises a merged object and sets its defaults.
     fn finish_merged(&self, object: Value, config: &Value) -> Result<Value, ApiError> {
-        let (mut object, _) = convert_strategic_patch(object, &self.expected).map_err(|why| {
+        let mut object = self.expected.model.decode_merged(object, &self.expected).map_err(|why| {
             let name = self.describe(config);
             ApiError::Unclassified(format!("failed to convert new object ({name}) to proper version: {why}"))
         })?;

@@ -116,3 +116,51 @@ fn managers_own_items_of_a_list_map() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn an_apply_keeps_nulls_for_validation() {
+    pintle_testkit::run(async {
+        let cluster = start_with_widgets(Cluster::start().await).await;
+        let apply = async |subresource: &str, body: Value| {
+            let config = configuration(&body);
+            let path = format!("{WIDGETS}/a{subresource}?fieldManager=m");
+            cluster.request("PATCH", &path).body("application/apply-patch+yaml", config.to_string()).send().await
+        };
+        let invalid = |why: &str| format!("Widget.example.com \"a\" is invalid: {why}");
+        for (body, why) in [
+            (json!({"spec": null}), r#"spec: Invalid value: "null": spec in body must be of type object: "null""#),
+            (
+                json!({"spec": {"parts": [{"name": "x", "size": null}]}}),
+                r#"spec.parts[0].size: Invalid value: "null": spec.parts[0].size in body must be of type integer: "null""#,
+            ),
+        ] {
+            apply("", body).await.expect_error(422, "Invalid", &invalid(why));
+        }
+        // A default replaces a null.
+        let applied = apply("", json!({"spec": {"replicas": null}})).await.expect(201).json();
+        assert_eq!(applied["spec"], json!({"replicas": 1}));
+        let ready = r#"status.ready: Invalid value: "null": ready in body must be of type boolean: "null""#;
+        apply("/status", json!({"status": {"ready": null}})).await.expect_error(422, "Invalid", &invalid(ready));
+        // A status that is null is not validated, and not stored.
+        let applied = apply("/status", json!({"status": null})).await.expect(200).json();
+        assert_eq!(applied.as_object().map(|object| object.contains_key("status")), Some(false));
+
+        // Malformed times count as missing. The server sets the time of creation.
+        for time in [json!("yesterday"), json!(5)] {
+            let body = json!({"metadata": {"creationTimestamp": time, "deletionTimestamp": "x"}});
+            let again = apply("", body).await.expect(200).json();
+            assert_eq!(again["metadata"]["creationTimestamp"], applied["metadata"]["creationTimestamp"]);
+            assert_eq!(again["metadata"].get("deletionTimestamp"), None);
+        }
+        cluster.stop().await;
+    });
+}
+
+/// Adds the type and the name of widget `a` to a configuration.
+fn configuration(body: &Value) -> Value {
+    let mut config = body.clone();
+    config["apiVersion"] = json!("example.com/v1");
+    config["kind"] = json!("Widget");
+    config["metadata"]["name"] = json!("a");
+    config
+}
