@@ -53,9 +53,11 @@ impl<'a> ExpectedKind<'a> {
     }
 
     /// Brings a tree into the form in which the kind is encoded. An empty list of managed fields is preserved, although
-    /// encoding would omit it: it resets the managed fields (upstream: `isResetManagedFields`).
+    /// encoding would omit it: it resets the managed fields (upstream: `isResetManagedFields`). An unstructured object
+    /// loses it when its metadata is coerced.
     pub(crate) fn normalise(&self, value: &mut Value) -> Problems {
-        let resets = value.at(&MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty);
+        let resets = !self.model.requires_type()
+            && value.at(&MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty);
         let found = self.model.normalise(self.schema, self.resource.map(|resource| &**resource), value);
         if resets {
             value.set_at(&MANAGED_FIELDS, Vec::<Value>::new());

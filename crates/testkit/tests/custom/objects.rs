@@ -164,3 +164,27 @@ fn configuration(body: &Value) -> Value {
     config["metadata"]["name"] = json!("a");
     config
 }
+
+#[test]
+fn an_empty_list_of_managed_fields_resets_nothing() {
+    pintle_testkit::run(async {
+        let cluster = start_with_widgets(Cluster::start().await).await;
+        let mut object = cluster.post(WIDGETS, widget("a", &json!({})).to_string()).await.expect(201).json();
+        let entries = object["metadata"]["managedFields"].clone();
+        let path = format!("{WIDGETS}/a");
+        object["metadata"]["managedFields"] = json!([]);
+        let merge = json!({"metadata": {"managedFields": []}}).to_string();
+        let json_patch = json!([{"op": "replace", "path": "/metadata/managedFields", "value": []}]).to_string();
+        for response in [
+            cluster.put(&path, object.to_string()).await,
+            cluster.patch(&path, "merge", merge).await,
+            cluster.patch(&path, "json", json_patch).await,
+        ] {
+            assert_eq!(response.expect(200).json()["metadata"]["managedFields"], entries);
+        }
+        let merge = json!({"metadata": {"managedFields": [{}]}}).to_string();
+        let reset = cluster.patch(&path, "merge", merge).await.expect(200).json();
+        assert_eq!(reset["metadata"].get("managedFields"), None, "one empty entry resets");
+        cluster.stop().await;
+    });
+}
