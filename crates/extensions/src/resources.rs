@@ -106,6 +106,7 @@ fn build_resource(
         selectable: selectable_fields.of_version(version),
         definition: Some(source.clone()),
         terminating: is_condition_true(definition, "Terminating"),
+        established: is_condition_true(definition, "Established"),
         built_in: false,
         subresources: subresources(version, &kind),
         reset_field_filters: reset_field_filters(status),

@@ -126,6 +126,9 @@ pub struct Resource {
     /// True while the definition of a custom resource is terminating. Existing objects can be updated and deleted, but
     /// no new ones can be created.
     pub terminating: bool,
+    /// False if the definition of a custom resource is not established: it is served, but not published in discovery
+    /// and OpenAPI.
+    pub established: bool,
     /// True for built-in kinds. Like Go structs, their objects are decoded into declared fields and encoded in the
     /// order of these, and items of lists have no kind and apiVersion.
     pub built_in: bool,

@@ -23,6 +23,8 @@ pub struct Group {
     /// In the order of preference.
     versions: Vec<VersionResources>,
     by_kind: HashMap<GroupVersionKind, Arc<Resource>>,
+    /// True if all resources are established.
+    is_established: bool,
 }
 
 /// The resources of one version of a group.
@@ -37,8 +39,9 @@ struct VersionResources {
 impl Group {
     /// A group of these resources, with versions in the order in which they first appear.
     fn new(name: Str, resources: impl IntoIterator<Item = Arc<Resource>>) -> Self {
-        let mut group = Self { name, versions: Vec::new(), by_kind: HashMap::new() };
+        let mut group = Self { name, versions: Vec::new(), by_kind: HashMap::new(), is_established: true };
         for resource in resources {
+            group.is_established &= resource.established;
             group.by_kind.entry(resource.gvk()).or_insert_with(|| resource.clone());
             let existing = group.versions.iter().position(|version| version.name.version == resource.version);
             let index = existing.unwrap_or_else(|| {
@@ -117,6 +120,19 @@ impl Registry {
             registry.set_custom(group, custom);
         }
         registry
+    }
+
+    /// The resources that discovery and OpenAPI show: those of established definitions. `None` if these are all.
+    #[must_use]
+    pub fn established(&self) -> Option<Self> {
+        let incomplete = self.groups.iter().filter(|group| !group.is_established);
+        let established = incomplete.map(|group| {
+            let custom = group.resources().filter(|resource| !resource.built_in && resource.established);
+            (group.name.clone(), custom.cloned().collect())
+        });
+        let mut established = established.peekable();
+        established.peek()?;
+        Some(self.with_custom(established))
     }
 
     fn set_custom(&mut self, group: Str, custom: Vec<Arc<Resource>>) {
@@ -231,6 +247,7 @@ mod tests {
             selectable: Vec::new(),
             definition: None,
             terminating: false,
+            established: true,
             built_in: !plural.contains('.'),
             subresources: Vec::new(),
             reset_field_filters: Vec::new(),
@@ -282,5 +299,19 @@ mod tests {
         check(&mixed, "z/v1/pods z/v2/pods b/v1/jobs b/v1/d. b/v3/e. x/v1/c. y/v1/b.");
         assert!(mixed.has_routes("b", "v1") && !mixed.has_routes("b", "v3") && mixed.serves("b", "v3"));
         check(&set(&mixed, "b", ""), "z/v1/pods z/v2/pods b/v1/jobs x/v1/c. y/v1/b.");
+    }
+
+    #[test]
+    fn established_leaves_out_what_is_not() {
+        let registry = Registry::new(resources("z/v1/pods")).with_custom([("y".into(), resources("y/v1/a. y/v2/a."))]);
+        assert!(registry.established().is_none());
+        let pending = |path: &str| Arc::new(Resource { established: false, ..(*resource(path)).clone() });
+        let some = vec![resource("y/v1/a."), pending("y/v2/b.")];
+        let registry = registry.with_custom([("y".into(), some), ("x".into(), vec![pending("x/v1/c.")])]);
+        check(&registry, "z/v1/pods x/v1/c. y/v1/a. y/v2/b.");
+        let established = registry.established().expect("another registry");
+        check(&established, "z/v1/pods y/v1/a.");
+        assert!(established.group("x").is_none() && !established.serves("y", "v2"));
+        assert!(established.established().is_none());
     }
 }

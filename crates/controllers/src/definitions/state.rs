@@ -47,6 +47,7 @@ impl Definition {
             "names": names["status"].clone(),
             "terminating": is_condition_true(definition, "Terminating"),
             "accepted": is_accepted,
+            "established": established,
         };
         let wanted = definition.at(&["spec", "names"]);
         let has_all_names = pintle_value::same(wanted, definition.at(&["status", "acceptedNames"]));

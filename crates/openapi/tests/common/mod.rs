@@ -53,6 +53,7 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         selectable: Vec::new(),
         definition: None,
         terminating: false,
+        established: true,
         built_in: true,
         subresources: subresources.collect(),
         // Documents only distinguish stored objects from everything else.
@@ -113,6 +114,7 @@ pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
         selectable: vec![SelectableField { name: "spec.sizes".into(), index: 0 }],
         definition: Some(Arc::new(StaticDefinition(schema))),
         terminating: false,
+        established: true,
         built_in: false,
         subresources: vec![
             subresource("scale", GroupVersionKind::new("autoscaling", "v1", "Scale")),

@@ -56,6 +56,8 @@ pub struct Cluster {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) built_in: Vec<Arc<Resource>>,
     pub(crate) registry: RwLock<Arc<Registry>>,
+    /// The part of the registry that discovery and OpenAPI show.
+    published: RwLock<Arc<Registry>>,
     /// Notified each time that the set of served resources changes.
     pub(crate) registry_changed: tokio::sync::watch::Sender<()>,
     pub(crate) store: Arc<dyn Store>,
@@ -109,6 +111,7 @@ impl Cluster {
         Self {
             catalog: pintle_catalog::shared().clone(),
             built_in: parts.built_in,
+            published: RwLock::new(parts.registry.clone()),
             registry: RwLock::new(parts.registry),
             registry_changed: tokio::sync::watch::Sender::new(()),
             store: parts.store,
@@ -143,6 +146,12 @@ impl Cluster {
         self.registry.read().clone()
     }
 
+    /// The resources that discovery and OpenAPI show now.
+    #[must_use]
+    pub(crate) fn published_registry(&self) -> Arc<Registry> {
+        self.published.read().clone()
+    }
+
     /// The admission chain of a new write.
     pub(crate) fn admission(&self) -> Arc<PluginChain> {
         self.admission.read().clone()
@@ -152,6 +161,7 @@ impl Cluster {
     pub(crate) fn publish(&self, groups: impl IntoIterator<Item = (Str, Vec<Arc<Resource>>)>) {
         let mut registry = self.registry.write();
         *registry = Arc::new(registry.with_custom(groups));
+        *self.published.write() = registry.established().map_or_else(|| registry.clone(), Arc::new);
         drop(registry);
         self.registry_changed.send_replace(());
     }

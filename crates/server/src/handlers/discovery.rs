@@ -23,7 +23,7 @@ use crate::request::negotiate::EndpointRestrictions;
 pub(crate) fn respond(request: &RequestContext) -> Result<Option<Response>, ApiError> {
     let path = request.info.path.trim_end_matches('/').to_owned();
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-    let registry = request.cluster.registry();
+    let registry = request.cluster.published_registry();
     let (kind, value) = match parts.as_slice() {
         ["api"] | ["apis"] if let Some(version) = aggregated_version(&request.headers) => {
             return Ok(Some(respond_aggregated(request, &registry, parts[0] == "api", version)));

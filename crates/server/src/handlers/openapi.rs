@@ -30,7 +30,7 @@ pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
 
 /// Responds with the v2 document.
 fn v2(request: &RequestContext) -> Response {
-    let registry = request.cluster.registry();
+    let registry = request.cluster.published_registry();
     let (documents, catalog, dependency) =
         (&request.cluster.documents, &request.cluster.catalog, DocumentDependency::All(registry.clone()));
     let accept = request.headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect::<Vec<_>>().join(",");
@@ -62,7 +62,7 @@ fn v2(request: &RequestContext) -> Response {
 
 /// Responds with the index of the v3 documents. The URL of a document changes when its contents change.
 fn index(request: &RequestContext) -> Response {
-    let registry = request.cluster.registry();
+    let registry = request.cluster.published_registry();
     let index = request.cluster.documents.get(&DocumentDependency::All(registry.clone()), "openapi/v3", || {
         let paths: Object = pintle_openapi::v3_paths(&registry)
             .into_iter()
@@ -107,7 +107,7 @@ fn cache_name(path: &str) -> String {
 
 /// The v3 document at a path, `None` if there is none.
 fn cached_document(request: &RequestContext, path: &str) -> Option<Document> {
-    let registry = request.cluster.registry();
+    let registry = request.cluster.published_registry();
     if !pintle_openapi::has_v3_document(&registry, path) {
         return None;
     }

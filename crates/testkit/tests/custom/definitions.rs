@@ -333,12 +333,19 @@ fn a_definition_with_an_invalid_ca_bundle_is_served_but_not_established() {
         assert_eq!(conditions(&invalid), expect);
         assert_eq!(invalid["status"]["conditions"][1]["message"], "The conversion webhook CABundle is invalid");
         let _ = cluster.post(WIDGETS, widget("a", &json!({})).to_string()).await.expect(201);
+        // As in upstream, discovery shows only established definitions.
+        let _ = cluster.get("/apis/example.com").await.expect(404);
+        let _ = cluster.get("/apis/example.com/v1").await.expect(404);
+        let _ = cluster.get("/openapi/v3/apis/example.com/v1").await.expect(404);
+        assert!(!cluster.get("/apis").await.expect(200).text().contains("example.com"));
         let mended = r#"{"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": null}}}}}"#;
         let path = format!("{DEFINITIONS}/widgets.example.com");
         let _ = cluster.patch(&path, "merge", mended).await.expect(200);
         let established = wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
         assert_eq!(established["status"]["conditions"][1]["reason"], "InitialNamesAccepted");
         let _ = cluster.get(&format!("{WIDGETS}/a")).await.expect(200);
+        let _ = cluster.get("/apis/example.com/v1").await.expect(200);
+        let _ = cluster.get("/openapi/v3/apis/example.com/v1").await.expect(200);
         cluster.stop().await;
     });
 }
