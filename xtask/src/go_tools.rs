@@ -15,7 +15,14 @@ pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
     let version = version(&root().join("tools/kubectl/go.mod"))?;
     build("kubectl", &link_flags(&version))?;
     build("client-go", STRIP_SYMBOLS)?;
-    build("controller-runtime", STRIP_SYMBOLS)
+    build("controller-runtime", STRIP_SYMBOLS)?;
+    api_server()
+}
+
+/// Builds the Go API server that answers are compared with, and its etcd.
+pub(crate) fn api_server() -> Result<(), String> {
+    build("apiserver", STRIP_SYMBOLS)?;
+    build_package("etcd", "apiserver", "go.etcd.io/etcd/server/v3", STRIP_SYMBOLS)
 }
 
 /// Linker flags that strip symbols.
@@ -33,7 +40,12 @@ fn binary(name: &str) -> PathBuf {
 
 /// Builds `tools/NAME` as `target/tools/NAME` unless the binary is up to date.
 fn build(name: &str, link_flags: &str) -> Result<(), String> {
-    let folder = root().join("tools").join(name);
+    build_package(name, name, ".", link_flags)
+}
+
+/// Builds a Go package with the module `tools/MODULE` as `target/tools/NAME` unless the binary is up to date.
+fn build_package(name: &str, module: &str, package: &str, link_flags: &str) -> Result<(), String> {
+    let folder = root().join("tools").join(module);
     let binary = binary(name);
     if is_current(&binary, &folder)? {
         return Ok(());
@@ -42,7 +54,7 @@ fn build(name: &str, link_flags: &str) -> Result<(), String> {
     let built = Command::new("go")
         .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", link_flags, "-o"])
         .arg(&binary)
-        .arg(".")
+        .arg(package)
         .current_dir(&folder)
         .status();
     match built {

@@ -3,6 +3,7 @@
 mod bench;
 mod catalog;
 mod check;
+mod compare;
 mod go_tools;
 mod soak;
 
@@ -22,7 +23,7 @@ const COMMANDS: &[Command] = &[
     (
         "prepare",
         "",
-        "build the Go clients for the tests (kubectl, client-go, controller-runtime) into target/tools and download Go modules",
+        "build the Go programs for the tests (kubectl, clients, API server, etcd) into target/tools and download Go modules",
         go_tools::prepare,
     ),
     (
@@ -31,6 +32,12 @@ const COMMANDS: &[Command] = &[
          [--svg FILE]",
         "run the load tests against the release build, or against the server of a kubeconfig (see bench/README.md)",
         bench::run,
+    ),
+    (
+        "compare",
+        "[--seed N] [--minutes M] [--only AREA,AREA] [--keep-going]",
+        "send the same requests to Pintle and to a Go API server and print what they answer differently (see compare/README.md)",
+        compare::run,
     ),
     (
         "soak",

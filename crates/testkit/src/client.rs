@@ -12,6 +12,7 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use pintle::certificates::Certificates;
+use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
@@ -39,8 +40,18 @@ pub struct Client {
 
 impl Client {
     pub(crate) fn new(url: &str, certificates: &Certificates, protocol: Protocol) -> Self {
-        let pool = |admin| connection_pool(certificates, admin, protocol);
+        let pool = |admin| connection_pool(tls_config(certificates, admin), protocol);
         Self { url: url.to_owned(), admin_pool: pool(true), anonymous_pool: pool(false) }
+    }
+
+    /// A client of any server, which trusts the certificates in `authorities` (PEM) and presents no certificate.
+    ///
+    /// # Panics
+    /// Panics if a certificate is not valid.
+    #[must_use]
+    pub fn trusting(url: &str, authorities: &[u8], protocol: Protocol) -> Self {
+        let pool = || connection_pool(client_config(authorities).with_no_client_auth(), protocol);
+        Self { url: url.to_owned(), admin_pool: pool(), anonymous_pool: pool() }
     }
 
     /// Builds a request with any method to any path, with or without a query.
@@ -63,14 +74,7 @@ impl Client {
 /// The TLS configuration of a client: it trusts the cluster's CA and presents the administrator's certificate if
 /// `admin`.
 pub(crate) fn tls_config(certificates: &Certificates, admin: bool) -> rustls::ClientConfig {
-    let mut roots = rustls::RootCertStore::empty();
-    let ca = CertificateDer::from_pem_slice(certificates.authority.certificate.as_bytes());
-    roots.add(ca.expect("a certificate in PEM")).expect("a CA certificate");
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("supported TLS versions")
-        .with_root_certificates(roots);
+    let config = client_config(certificates.authority.certificate.as_bytes());
     if admin {
         let leaf =
             CertificateDer::from_pem_slice(certificates.admin.certificate.as_bytes()).expect("a certificate in PEM");
@@ -81,8 +85,20 @@ pub(crate) fn tls_config(certificates: &Certificates, admin: bool) -> rustls::Cl
     }
 }
 
-fn connection_pool(certificates: &Certificates, admin: bool, protocol: Protocol) -> ConnectionPool {
-    let config = tls_config(certificates, admin);
+/// The start of a TLS configuration that trusts the certificates in `authorities` (PEM).
+fn client_config(authorities: &[u8]) -> rustls::ConfigBuilder<rustls::ClientConfig, WantsClientCert> {
+    let mut roots = rustls::RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(authorities) {
+        roots.add(authority.expect("a certificate in PEM")).expect("a CA certificate");
+    }
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("supported TLS versions")
+        .with_root_certificates(roots)
+}
+
+fn connection_pool(config: rustls::ClientConfig, protocol: Protocol) -> ConnectionPool {
     // With Nagle's algorithm, a request body waits about 40 ms for the delayed ACK of the request's headers.
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -170,7 +186,7 @@ impl RequestBuilder<'_> {
         match tokio::time::timeout(TIMEOUT, pool.request(request)).await {
             Ok(Ok(response)) => Ok((description, response)),
             Ok(Err(error)) => Err(ConnectionError(format!("{description}: {error:?}"))),
-            Err(_) => panic!("{description}: no response within {TIMEOUT:?}"),
+            Err(_) => Err(ConnectionError(format!("{description}: no response within {TIMEOUT:?}"))),
         }
     }
 
@@ -185,10 +201,7 @@ impl RequestBuilder<'_> {
     /// Sends the request and reads the whole response.
     ///
     /// # Errors
-    /// Returns an error if the server does not listen or the connection breaks.
-    ///
-    /// # Panics
-    /// Panics if the response takes too long.
+    /// Returns an error if the server does not listen, the connection breaks, or the response takes too long.
     pub async fn try_send(self) -> Result<Response, ConnectionError> {
         let (description, response) = self.start().await?;
         read_response(description, response).await
@@ -222,10 +235,8 @@ impl RequestBuilder<'_> {
     /// Sends the request and returns the response before its body is read.
     ///
     /// # Errors
-    /// The outer error is a connection failure. The inner error is a response that is not 200 OK.
-    ///
-    /// # Panics
-    /// Panics if the response takes too long.
+    /// The outer error is a connection failure or a response that takes too long. The inner error is a response that
+    /// is not 200 OK.
     pub async fn stream(self) -> Result<Result<ResponseStream, Response>, ConnectionError> {
         let (description, response) = self.start().await?;
         if response.status() == StatusCode::OK {
@@ -241,7 +252,7 @@ async fn read_response(request: String, response: http::Response<Incoming>) -> R
     let body = match tokio::time::timeout(TIMEOUT, body.collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) => return Err(ConnectionError(format!("{request}: {error}"))),
-        Err(_) => panic!("{request}: the response body does not end within {TIMEOUT:?}"),
+        Err(_) => return Err(ConnectionError(format!("{request}: the response body does not end within {TIMEOUT:?}"))),
     };
     Ok(Response { request, status: head.status, headers: head.headers, body })
 }

@@ -1,0 +1,193 @@
+//! Sends one request to one server and keeps the whole answer.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pintle_testkit::ResponseStream;
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::dump;
+use crate::normal::Symbols;
+use crate::sequence::Request;
+use crate::server::{Servers, Side};
+
+/// Headers that say nothing about the answer, or vary with the length of what varies in the body.
+const IGNORED_HEADERS: &[&str] = &["audit-id", "content-length", "date", "connection", "transfer-encoding"];
+/// How long the events of a watch are waited for.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
+/// A watch without a new event for this long has no more.
+const WATCH_QUIET: Duration = Duration::from_millis(60);
+
+/// An answer. A watch goes on receiving.
+pub(crate) struct Answer {
+    status: u16,
+    media_type: String,
+    headers: Vec<(String, String)>,
+    body: Body,
+}
+
+enum Body {
+    Whole(Vec<u8>),
+    Stream(Arc<Mutex<Received>>),
+    /// The connection failed.
+    Failed(String),
+}
+
+/// What a watch has received.
+#[derive(Default)]
+struct Received {
+    bytes: Vec<u8>,
+    ended: bool,
+}
+
+/// How often a request is sent again while a server prepares the storage of a changed definition.
+const RETRIES: usize = 40;
+
+/// Sends a request in which all placeholders are replaced.
+pub(crate) async fn send(servers: &Servers, side: Side, request: &Request) -> Answer {
+    let mut answer = send_once(servers, side, request).await;
+    for _ in 0..RETRIES {
+        if !answer.is_initializing() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        answer = send_once(servers, side, request).await;
+    }
+    answer
+}
+
+async fn send_once(servers: &Servers, side: Side, request: &Request) -> Answer {
+    let mut builder = servers.request(side, &request.method, &request.path);
+    for (name, value) in &request.headers {
+        builder = builder.header_bytes(name, value.as_bytes());
+    }
+    builder = builder.raw(request.body.clone());
+    if request.is_watch() {
+        return match builder.stream().await {
+            Ok(Ok(stream)) => {
+                let (headers, media_type) = shown_headers(&stream.headers);
+                Answer { status: 200, media_type, headers, body: Body::Stream(receive(stream)) }
+            }
+            Ok(Err(response)) => whole(response.status.as_u16(), &response.headers, response.body.to_vec()),
+            Err(error) => failed(error.to_string()),
+        };
+    }
+    match builder.try_send().await {
+        Ok(response) => whole(response.status.as_u16(), &response.headers, response.body.to_vec()),
+        Err(error) => failed(error.to_string()),
+    }
+}
+
+fn whole(status: u16, headers: &http::HeaderMap, body: Vec<u8>) -> Answer {
+    let (headers, media_type) = shown_headers(headers);
+    Answer { status, media_type, headers, body: Body::Whole(body) }
+}
+
+fn failed(error: String) -> Answer {
+    Answer { status: 0, media_type: String::new(), headers: Vec::new(), body: Body::Failed(error) }
+}
+
+fn shown_headers(headers: &http::HeaderMap) -> (Vec<(String, String)>, String) {
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let mut shown: Vec<(String, String)> = headers
+        .iter()
+        .filter(|(name, _)| !IGNORED_HEADERS.contains(&name.as_str()))
+        .map(|(name, value)| (name.as_str().to_owned(), text(value)))
+        .collect();
+    // The order of different headers means nothing; the order of equal ones does.
+    shown.sort_by(|a, b| a.0.cmp(&b.0));
+    (shown, headers.get("content-type").map(text).unwrap_or_default())
+}
+
+fn receive(mut stream: ResponseStream) -> Arc<Mutex<Received>> {
+    let received = Arc::new(Mutex::new(Received::default()));
+    let shared = received.clone();
+    tokio::spawn(async move {
+        while let Ok(Some(chunk)) = stream.next().await {
+            shared.lock().await.bytes.extend_from_slice(&chunk);
+        }
+        shared.lock().await.ended = true;
+    });
+    received
+}
+
+impl Answer {
+    /// True if the storage of the resource is not ready.
+    fn is_initializing(&self) -> bool {
+        let Body::Whole(body) = &self.body else { return false };
+        self.status == 429 && String::from_utf8_lossy(body).contains("storage is (re)initializing")
+    }
+
+    /// The status code. 0 if the connection failed.
+    pub(crate) fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The body as JSON, if it is.
+    pub(crate) fn json(&self) -> Option<Value> {
+        match &self.body {
+            Body::Whole(body) => serde_json::from_slice(body).ok(),
+            Body::Stream(_) | Body::Failed(_) => None,
+        }
+    }
+
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self.body, Body::Stream(_))
+    }
+
+    /// Renders the answer with symbols in place of what varies.
+    pub(crate) async fn render(&self, symbols: &mut Symbols) -> String {
+        let mut text = format!("{}\n", self.status);
+        for (name, value) in &self.headers {
+            let _ = writeln!(text, "{name}: {value}");
+        }
+        text.push('\n');
+        match &self.body {
+            Body::Whole(body) => text.push_str(&dump::render(&self.media_type, body)),
+            Body::Stream(received) => {
+                let received = received.lock().await;
+                text.push_str(&without_bookmarks(&dump::render(&self.media_type, &received.bytes)));
+                text.push_str(if received.ended { "<end>" } else { "" });
+            }
+            Body::Failed(error) => text.push_str(error),
+        }
+        symbols.replace(&text)
+    }
+}
+
+/// Removes bookmarks that were sent because of the time that passed.
+fn without_bookmarks(events: &str) -> String {
+    let is_kept =
+        |line: &&str| !line.starts_with(r#"{"type":"BOOKMARK""#) || line.contains("k8s.io/initial-events-end");
+    events.split_inclusive('\n').filter(is_kept).collect()
+}
+
+/// Waits until two watches have received the same number of events and nothing more arrives.
+pub(crate) async fn wait_for_events(pintle: &Answer, go: &Answer) {
+    let media_type = &go.media_type;
+    let (Body::Stream(pintle), Body::Stream(go)) = (&pintle.body, &go.body) else { return };
+    let is_json = media_type.starts_with("application/json");
+    let deadline = Instant::now() + WATCH_TIMEOUT;
+    let (mut last, mut since) = ((0, 0), Instant::now());
+    while Instant::now() < deadline {
+        let (a, b) = (count(&*pintle.lock().await), count(&*go.lock().await));
+        let lengths = (pintle.lock().await.bytes.len(), go.lock().await.bytes.len());
+        if lengths != last {
+            (last, since) = (lengths, Instant::now());
+        }
+        // Events in other encodings are not counted, but waited for longer.
+        let is_complete = if is_json { a == b } else { since.elapsed() > 4 * WATCH_QUIET };
+        if is_complete && since.elapsed() > WATCH_QUIET {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The number of lines, and whether the stream has ended.
+fn count(received: &Received) -> (usize, bool) {
+    let is_bookmark = |line: &&[u8]| line.starts_with(br#"{"type":"BOOKMARK""#);
+    (received.bytes.split(|b| *b == b'\n').filter(|line| !is_bookmark(line)).count(), received.ended)
+}

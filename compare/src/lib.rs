@@ -1,0 +1,24 @@
+//! The differential test behind `cargo xtask compare`: sends the same requests to Pintle and to a Go API server made of
+//! upstream's libraries (`tools/apiserver`), and compares the whole answers.
+//!
+//! A `sequence` is a list of requests. `areas` has tables of them, and `random` makes them from a seed. `run` sends a
+//! sequence to both servers and compares each answer as text (`exchange`, `dump`), after what varies was replaced by
+//! symbols (`normal`). `shrink` shortens a sequence that shows a difference. `known_differences` says what may differ.
+
+mod areas;
+mod dump;
+mod exchange;
+mod known_differences;
+mod normal;
+mod random;
+mod run;
+mod sequence;
+mod server;
+mod shrink;
+
+pub use areas::{AREAS, Area};
+pub use random::random_sequence;
+pub use run::{Difference, run, run_to_the_end};
+pub use sequence::{Request, Sequence, Step};
+pub use server::Servers;
+pub use shrink::shrink;

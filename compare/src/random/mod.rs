@@ -1,0 +1,369 @@
+//! Sequences made from a seed: requests of every verb to the objects of one resource, with all parameters.
+
+mod bodies;
+mod resources;
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use crate::sequence::{Request, Sequence};
+use bodies::{change, json_patch, metadata};
+use resources::{Resource, choose_resource};
+
+/// How many requests a sequence has, at most.
+const MAX_STEPS: usize = 22;
+const NAMES: &[&str] = &["a", "b", "c"];
+const MANAGERS: &[&str] = &["alice", "bob", "carol"];
+const SELECTORS: &[&str] = &[
+    "app=x",
+    "app!=x",
+    "app%20in%20(x,y)",
+    "app%20notin%20(x)",
+    "tier",
+    "!tier",
+    "app=x,tier=front",
+    "app==y",
+    "app%20in%20()",
+    "app=",
+    "%3D",
+    "a/b/c=d",
+];
+
+/// The sequence of a seed.
+#[must_use]
+pub fn random_sequence(seed: u64) -> Sequence {
+    let mut rng = Rng::with_seed(seed);
+    let resource = choose_resource(&mut rng);
+    let mut requests = resource.prepare.clone();
+    let steps = rng.usize(5..=MAX_STEPS);
+    // Pintle deletes the objects of a collection at the same time, so the order of the events is open.
+    let has_watches = rng.bool();
+    while requests.len() < steps + resource.prepare.len() {
+        let request = request(&mut rng, &resource, requests.len());
+        let is_delete_collection = request.method == "DELETE"
+            && request.path.starts_with(&resource.collection)
+            && !request.path[resource.collection.len()..].starts_with('/');
+        if if has_watches { is_delete_collection } else { request.is_watch() } {
+            continue;
+        }
+        requests.push(request);
+    }
+    Sequence::new(format!("random/{seed} ({})", resource.name), requests)
+}
+
+/// Chooses one of the values.
+pub(crate) fn pick<'a, T: ?Sized>(rng: &mut Rng, from: &[&'a T]) -> &'a T {
+    from[rng.usize(..from.len())]
+}
+
+/// True with a probability of one in `n`.
+pub(crate) fn one_in(rng: &mut Rng, n: usize) -> bool {
+    rng.usize(..n) == 0
+}
+
+fn request(rng: &mut Rng, resource: &Resource, step: usize) -> Request {
+    let name = pick(rng, NAMES);
+    let request = match rng.usize(..100) {
+        0..=24 => create(rng, resource),
+        25..=34 => update(rng, resource, name, step),
+        35..=44 => merge_patch(rng, resource, name, step),
+        45..=51 => patch_with_operations(rng, resource, name),
+        52..=55 => strategic_patch(rng, resource, name),
+        56..=70 => apply(rng, resource, name),
+        71..=76 => return get(rng, resource, name, step),
+        77..=86 => return list(rng, resource, step),
+        87..=90 => return watch(rng, resource, step),
+        91..=96 => delete(rng, resource, name, step),
+        _ => delete_collection(rng, resource),
+    };
+    if one_in(rng, 6) { request.header("accept", pick(rng, accepts(resource))) } else { request }
+}
+
+/// Adds a parameter to the query.
+fn with(mut request: Request, parameter: &str) -> Request {
+    request.path.push(if request.path.contains('?') { '&' } else { '?' });
+    request.path.push_str(parameter);
+    request
+}
+
+/// The parameters of every write.
+fn write_options(rng: &mut Rng, mut request: Request) -> Request {
+    if one_in(rng, 8) {
+        request =
+            with(request, pick(rng, &["dryRun=All", "dryRun=All", "dryRun=", "dryRun=Some", "dryRun=All&dryRun=All"]));
+    }
+    if one_in(rng, 4) {
+        let validation = ["Strict", "Warn", "Ignore", "Strict", "strict", ""];
+        request = with(request, &format!("fieldValidation={}", pick(rng, &validation)));
+    }
+    if one_in(rng, 3) {
+        request = with(request, &format!("fieldManager={}", pick(rng, MANAGERS)));
+    }
+    if one_in(rng, 40) {
+        request = with(request, pick(rng, &["pretty=true", "pretty=1", "unknown=1", "fieldManager=%00"]));
+    }
+    request
+}
+
+/// The body in one of the encodings of objects.
+fn encode(rng: &mut Rng, request: Request, object: &Value) -> Request {
+    if one_in(rng, 12) {
+        return request.body("application/yaml", object.to_string());
+    }
+    request.json(object.to_string())
+}
+
+fn create(rng: &mut Rng, resource: &Resource) -> Request {
+    let name = (!one_in(rng, 12)).then(|| pick(rng, NAMES));
+    let mut object = resource.object(rng, name);
+    if name.is_none() && rng.bool() {
+        object["metadata"]["generateName"] = "gen-".into();
+    }
+    let request = write_options(rng, Request::new("POST", &resource.collection));
+    encode(rng, request, &object)
+}
+
+fn update(rng: &mut Rng, resource: &Resource, name: &str, step: usize) -> Request {
+    let mut object = resource.object(rng, Some(name));
+    match rng.usize(..5) {
+        0 => {}
+        1 => object["metadata"]["resourceVersion"] = revision(rng, step).into(),
+        2 => object["metadata"]["uid"] = format!("{{uid:{}}}", rng.usize(..=step)).into(),
+        3 => object["metadata"]["managedFields"] = pick(rng, &["[]", "[{}]", "null"]).parse().unwrap_or_default(),
+        _ => object["metadata"]["generation"] = json!(rng.u32(..9)),
+    }
+    let path = resource.path(rng, name);
+    let request = write_options(rng, Request::new("PUT", path));
+    encode(rng, request, &object)
+}
+
+/// A revision that an earlier response told, or another one.
+fn revision(rng: &mut Rng, step: usize) -> String {
+    match rng.usize(..12) {
+        0 => "0".to_owned(),
+        1 => String::new(),
+        2 => "x".to_owned(),
+        3 => "99999999999".to_owned(),
+        _ => format!("{{rv:{}}}", rng.usize(..=step)),
+    }
+}
+
+fn merge_patch(rng: &mut Rng, resource: &Resource, name: &str, step: usize) -> Request {
+    let mut patch = change(rng, resource);
+    if one_in(rng, 8) {
+        patch["metadata"]["resourceVersion"] = revision(rng, step).into();
+    }
+    let path = resource.path(rng, name);
+    let request = write_options(rng, Request::new("PATCH", path));
+    request.body("application/merge-patch+json", patch.to_string())
+}
+
+fn strategic_patch(rng: &mut Rng, resource: &Resource, name: &str) -> Request {
+    let patch = change(rng, resource);
+    let path = resource.path(rng, name);
+    let request = write_options(rng, Request::new("PATCH", path));
+    request.body("application/strategic-merge-patch+json", patch.to_string())
+}
+
+fn patch_with_operations(rng: &mut Rng, resource: &Resource, name: &str) -> Request {
+    let patch = json_patch(rng, resource);
+    let path = resource.path(rng, name);
+    let request = write_options(rng, Request::new("PATCH", path));
+    request.body("application/json-patch+json", patch.to_string())
+}
+
+fn apply(rng: &mut Rng, resource: &Resource, name: &str) -> Request {
+    let object = resource.applied(rng, name);
+    let path = resource.path(rng, name);
+    let mut request = Request::new("PATCH", path);
+    if !one_in(rng, 30) {
+        request = with(request, &format!("fieldManager={}", pick(rng, MANAGERS)));
+    }
+    if rng.bool() {
+        request = with(request, &format!("force={}", rng.bool()));
+    }
+    if one_in(rng, 10) {
+        request = with(request, pick(rng, &["dryRun=All", "fieldValidation=Strict", "fieldValidation=Ignore"]));
+    }
+    request.body("application/apply-patch+yaml", object.to_string())
+}
+
+fn accepts(resource: &Resource) -> &'static [&'static str] {
+    const COMMON: &[&str] = &[
+        "application/json",
+        "application/yaml",
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        "application/json;as=Table;g=meta.k8s.io;v=v1",
+        "application/json;as=Table;g=meta.k8s.io;v=v1beta1,application/json",
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+        "application/vnd.kubernetes.protobuf,application/json",
+        "text/html",
+        "*/*",
+        "application/json;q=0.1, application/yaml",
+    ];
+    // The Go API server has no columns for built-in kinds.
+    const BUILT_IN: &[&str] = &[
+        "application/json",
+        "application/yaml",
+        "application/vnd.kubernetes.protobuf",
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1beta1",
+        "*/*",
+    ];
+    if resource.is_custom { COMMON } else { BUILT_IN }
+}
+
+fn get(rng: &mut Rng, resource: &Resource, name: &str, step: usize) -> Request {
+    let path = resource.path(rng, name);
+    let mut request = Request::new("GET", path);
+    if one_in(rng, 4) {
+        let revision = revision(rng, step);
+        request = with(request, &format!("resourceVersion={revision}"));
+    }
+    if one_in(rng, 6) {
+        request =
+            with(request, pick(rng, &["pretty=true", "includeObject=None", "includeObject=Object", "includeObject=x"]));
+    }
+    if rng.bool() { request.header("accept", pick(rng, accepts(resource))) } else { request }
+}
+
+fn selectors(rng: &mut Rng, resource: &Resource, mut request: Request) -> Request {
+    if one_in(rng, 4) {
+        request = with(request, &format!("labelSelector={}", pick(rng, SELECTORS)));
+    }
+    if one_in(rng, 4) {
+        let fields = [
+            &[
+                "metadata.name=a",
+                "metadata.name!=a",
+                "metadata.namespace={ns}",
+                "spec.nothing=1",
+                "metadata.name=a,metadata.name=b",
+                "=",
+            ],
+            resource.field_selectors,
+        ]
+        .concat();
+        request = with(request, &format!("fieldSelector={}", pick(rng, &fields)));
+    }
+    request
+}
+
+fn list(rng: &mut Rng, resource: &Resource, step: usize) -> Request {
+    let mut request = selectors(rng, resource, Request::new("GET", &resource.collection));
+    if one_in(rng, 3) {
+        request = with(request, &format!("limit={}", pick(rng, &["1", "2", "0", "-1", "500", "x"])));
+    }
+    if one_in(rng, 4) {
+        request = with(request, &format!("continue={{continue:{}}}", rng.usize(..=step)));
+    }
+    if one_in(rng, 4) {
+        let revision = revision(rng, step);
+        request = with(request, &format!("resourceVersion={revision}"));
+    }
+    if one_in(rng, 6) {
+        request =
+            with(request, &format!("resourceVersionMatch={}", pick(rng, &["Exact", "NotOlderThan", "exact", ""])));
+    }
+    if one_in(rng, 10) {
+        request = with(
+            request,
+            pick(
+                rng,
+                &[
+                    "includeObject=None",
+                    "includeObject=Object",
+                    "timeoutSeconds=x",
+                    "sendInitialEvents=true",
+                    "pretty=true",
+                ],
+            ),
+        );
+    }
+    if rng.bool() { request.header("accept", pick(rng, accepts(resource))) } else { request }
+}
+
+fn watch(rng: &mut Rng, resource: &Resource, step: usize) -> Request {
+    let mut request = selectors(rng, resource, with(Request::new("GET", &resource.collection), "watch=1"));
+    if rng.bool() {
+        let revision = revision(rng, step);
+        request = with(request, &format!("resourceVersion={revision}"));
+    }
+    if one_in(rng, 3) {
+        request = with(
+            request,
+            pick(
+                rng,
+                &[
+                    "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+                    "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+                    "sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
+                    "sendInitialEvents=true",
+                    "resourceVersionMatch=NotOlderThan",
+                    "allowWatchBookmarks=true",
+                    "timeoutSeconds=-1",
+                    "limit=1",
+                    "continue=x",
+                ],
+            ),
+        );
+    }
+    let accepts = accepts(resource);
+    if one_in(rng, 3) { request.header("accept", pick(rng, accepts)) } else { request }
+}
+
+fn delete_options(rng: &mut Rng, request: Request, step: usize) -> Request {
+    match rng.usize(..4) {
+        0 | 1 => request,
+        2 => with(
+            request,
+            pick(
+                rng,
+                &[
+                    "propagationPolicy=Background",
+                    "propagationPolicy=Orphan",
+                    "propagationPolicy=Sideways",
+                    "gracePeriodSeconds=0",
+                    "gracePeriodSeconds=5",
+                    "gracePeriodSeconds=-1",
+                    "gracePeriodSeconds=x",
+                    "orphanDependents=true",
+                    "orphanDependents=true&propagationPolicy=Orphan",
+                    "dryRun=All",
+                    "dryRun=x",
+                ],
+            ),
+        ),
+        _ => {
+            let bodies = [
+                r#"{"propagationPolicy":"Background"}"#.to_owned(),
+                r#"{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}"#.to_owned(),
+                format!(r#"{{"preconditions":{{"uid":"{{uid:{}}}"}}}}"#, rng.usize(..=step)),
+                format!(r#"{{"preconditions":{{"resourceVersion":"{{rv:{}}}"}}}}"#, rng.usize(..=step)),
+                r#"{"dryRun":["All"]}"#.to_owned(),
+                r#"{"kind":"Pod","apiVersion":"v1"}"#.to_owned(),
+                r#"{"unknown":1}"#.to_owned(),
+                "{".to_owned(),
+                r#"{"orphanDependents":true,"propagationPolicy":"Orphan"}"#.to_owned(),
+            ];
+            request.json(bodies[rng.usize(..bodies.len())].clone())
+        }
+    }
+}
+
+fn delete(rng: &mut Rng, resource: &Resource, name: &str, step: usize) -> Request {
+    let path = format!("{}/{name}", resource.collection);
+    delete_options(rng, Request::new("DELETE", path), step)
+}
+
+fn delete_collection(rng: &mut Rng, resource: &Resource) -> Request {
+    let request = selectors(rng, resource, Request::new("DELETE", &resource.collection));
+    delete_options(rng, request, 0)
+}
+
+/// Metadata that every kind may have.
+fn random_metadata(rng: &mut Rng, resource: &Resource, name: Option<&str>) -> Value {
+    metadata(rng, resource, name)
+}

@@ -1,0 +1,218 @@
+//! Runs a sequence on both servers and finds the first step whose answers differ.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use regex::{Captures, Regex};
+use serde_json::Value;
+
+use crate::exchange::{Answer, send, wait_for_events};
+use crate::known_differences::is_known;
+use crate::normal::Symbols;
+use crate::sequence::{Request, Sequence, Step};
+use crate::server::{Servers, Side};
+
+/// The number of the next run. Each run has names of its own, so that runs do not meet.
+static RUN: AtomicUsize = AtomicUsize::new(1);
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// The name of the step that creates the namespace.
+const NAMESPACE: &str = "namespace";
+/// The Go API server delays creates for two seconds after a definition was established. Waiting for that keeps the
+/// times of both servers together.
+const ESTABLISHED: Duration = Duration::from_millis(2050);
+/// How long a change of a definition may take to have its effect.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
+/// What is waited after the conditions of a definition are there: the Go API server hears of a change of a definition
+/// through an informer.
+const SETTLE: Duration = Duration::from_millis(120);
+
+/// A step whose answers differ.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// The step.
+    pub step: Step,
+    /// This server's answer.
+    pub pintle: String,
+    /// The Go API server's answer.
+    pub go: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "step {}: {}", self.step.name, self.step.request)?;
+        let same = self.pintle.bytes().zip(self.go.bytes()).take_while(|(a, b)| a == b).count();
+        let head = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+        let part = |text: &str| {
+            let start = (0..=same.saturating_sub(100)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            text[start..].chars().take(400).collect::<String>()
+        };
+        writeln!(f, "  pintle ({}): …{}", head(&self.pintle), part(&self.pintle))?;
+        write!(f, "  go     ({}): …{}", head(&self.go), part(&self.go))
+    }
+}
+
+/// What a server told in this run.
+struct Session {
+    symbols: Symbols,
+    /// The metadata of the response to each step, if it was JSON with metadata.
+    metadata: HashMap<String, Value>,
+}
+
+static PLACEHOLDER: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\{(rv|uid|continue):([\w-]+)\}").expect("a valid pattern"));
+
+impl Session {
+    fn new(literals: Vec<(String, &'static str)>) -> Self {
+        Self { symbols: Symbols::new(literals), metadata: HashMap::new() }
+    }
+
+    /// Replaces the placeholders of a request.
+    fn resolve(&self, run: &Run, request: &Request) -> Request {
+        let text = |text: &str| {
+            let text = text.replace("{ns}", &run.namespace).replace("{group}", &run.group);
+            PLACEHOLDER
+                .replace_all(&text, |found: &Captures<'_>| {
+                    let field = match &found[1] {
+                        "rv" => "resourceVersion",
+                        other => other,
+                    };
+                    // A step without such a value stands for the namespace.
+                    let of = |step: &str| self.metadata.get(step)?[field].as_str();
+                    of(&found[2]).or_else(|| of(NAMESPACE)).unwrap_or_default().to_owned()
+                })
+                .into_owned()
+        };
+        Request {
+            method: request.method.clone(),
+            path: text(&request.path),
+            headers: request.headers.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
+            body: std::str::from_utf8(&request.body)
+                .map_or_else(|_| request.body.clone(), |body| Bytes::from(text(body))),
+        }
+    }
+
+    fn learn(&mut self, step: &str, answer: &Answer) {
+        if let Some(mut body) = answer.json() {
+            self.metadata.insert(step.to_owned(), body["metadata"].take());
+        }
+    }
+}
+
+/// The names of a run.
+struct Run {
+    namespace: String,
+    group: String,
+}
+
+/// Sends a sequence to both servers and returns the first difference.
+pub async fn run(servers: &Servers, sequence: &Sequence) -> Option<Difference> {
+    send_all(servers, sequence, true).await.into_iter().next()
+}
+
+/// Sends a whole sequence to both servers and returns all differences.
+pub async fn run_to_the_end(servers: &Servers, sequence: &Sequence) -> Vec<Difference> {
+    send_all(servers, sequence, false).await
+}
+
+async fn send_all(servers: &Servers, sequence: &Sequence, stop_at_first: bool) -> Vec<Difference> {
+    let number = RUN.fetch_add(1, Ordering::Relaxed);
+    let run = Run { namespace: format!("compare-{number}-ns"), group: format!("g{number}.compare.io") };
+    let literals = vec![(run.namespace.clone(), "{ns}"), (run.group.clone(), "{group}")];
+    let mut pintle = Session::new(literals.clone());
+    let mut go = Session::new(literals);
+    let namespace = format!(r#"{{"metadata": {{"name": "{}"}}}}"#, run.namespace);
+    let create = Request::new("POST", "/api/v1/namespaces").json(namespace);
+    let (from_pintle, from_go) = tokio::join!(send(servers, Side::Pintle, &create), send(servers, Side::Go, &create));
+    pintle.learn(NAMESPACE, &from_pintle);
+    go.learn(NAMESPACE, &from_go);
+
+    let mut watches = Vec::new();
+    let mut definitions = Vec::new();
+    let mut differences = Vec::new();
+    for step in &sequence.steps {
+        let (to_pintle, to_go) = (pintle.resolve(&run, &step.request), go.resolve(&run, &step.request));
+        let (from_pintle, from_go) =
+            tokio::join!(send(servers, Side::Pintle, &to_pintle), send(servers, Side::Go, &to_go));
+        pintle.learn(&step.name, &from_pintle);
+        go.learn(&step.name, &from_go);
+        if from_pintle.is_stream() && from_go.is_stream() {
+            watches.push((step, from_pintle, from_go));
+            continue;
+        }
+        differences.extend(compare(step, (&from_pintle, &mut pintle), (&from_go, &mut go)).await);
+        if stop_at_first && !differences.is_empty() {
+            break;
+        }
+        if step.request.changes_definition()
+            && from_go.status() < 300
+            && let Some(name) = definition_name(&to_go, &from_go)
+        {
+            tokio::join!(settle(servers, Side::Pintle, &name), settle(servers, Side::Go, &name));
+            tokio::time::sleep(if step.request.method == "POST" { ESTABLISHED } else { SETTLE }).await;
+            definitions.push(name);
+        }
+    }
+    for (step, from_pintle, from_go) in watches {
+        if stop_at_first && !differences.is_empty() {
+            break;
+        }
+        wait_for_events(&from_pintle, &from_go).await;
+        differences.extend(compare(step, (&from_pintle, &mut pintle), (&from_go, &mut go)).await);
+    }
+    for name in definitions {
+        let delete = Request::new("DELETE", format!("{DEFINITIONS}/{name}"));
+        tokio::join!(send(servers, Side::Pintle, &delete), send(servers, Side::Go, &delete));
+    }
+    differences
+}
+
+async fn compare(
+    step: &Step,
+    (pintle, pintle_session): (&Answer, &mut Session),
+    (go, go_session): (&Answer, &mut Session),
+) -> Option<Difference> {
+    let (pintle, go) = (pintle.render(&mut pintle_session.symbols).await, go.render(&mut go_session.symbols).await);
+    // How a connection ends is not told in the same words by both.
+    let no_answer = pintle.starts_with("0\n") && go.starts_with("0\n");
+    if pintle == go || no_answer || is_known(&step.request, &pintle, &go) {
+        return None;
+    }
+    pintle_session.symbols.loosen();
+    go_session.symbols.loosen();
+    Some(Difference { step: step.clone(), pintle, go })
+}
+
+/// The name of the definition that a request has changed.
+fn definition_name(request: &Request, answer: &Answer) -> Option<String> {
+    let path = request.path.split('?').next()?;
+    match path.strip_prefix(DEFINITIONS)?.strip_prefix('/') {
+        Some(rest) => Some(rest.split('/').next()?.to_owned()),
+        None => Some(answer.json()?["metadata"]["name"].as_str()?.to_owned()),
+    }
+}
+
+/// Waits until a definition is established, refused or gone.
+async fn settle(servers: &Servers, side: Side, name: &str) {
+    let get = Request::new("GET", format!("{DEFINITIONS}/{name}"));
+    let deadline = Instant::now() + SETTLE_TIMEOUT;
+    while Instant::now() < deadline {
+        let answer = send(servers, side, &get).await;
+        let Some(found) = answer.json().filter(|_| answer.status() == 200) else { return };
+        let condition = |kind: &str| {
+            let conditions = found["status"]["conditions"].as_array();
+            let condition = conditions.and_then(|all| all.iter().find(|condition| condition["type"] == kind));
+            condition.and_then(|condition| condition["status"].as_str()).unwrap_or_default().to_owned()
+        };
+        let is_ending = found["metadata"].get("deletionTimestamp").is_some();
+        let is_refused = condition("NamesAccepted") == "False";
+        if !is_ending && (condition("Established") == "True" || is_refused) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,123 @@
+//! A sequence of requests. It names no server, revision or unique identifier: placeholders stand for what differs
+//! between the servers, so a part of a sequence is a sequence too.
+//!
+//! | placeholder | value |
+//! |---|---|
+//! | `{ns}` | a namespace of this run, which exists |
+//! | `{group}` | an API group of this run |
+//! | `{rv:NAME}`, `{uid:NAME}`, `{continue:NAME}` | from `metadata` in the response to the step NAME, as each server gave it |
+
+use std::fmt;
+
+use bytes::Bytes;
+
+/// A request with placeholders.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The method.
+    pub method: String,
+    /// The path with the query.
+    pub path: String,
+    /// The headers, without the credentials.
+    pub headers: Vec<(String, String)>,
+    /// The body. Placeholders are replaced in text only.
+    pub body: Bytes,
+}
+
+impl Request {
+    /// A request without headers and body.
+    #[must_use]
+    pub fn new(method: &str, path: impl Into<String>) -> Self {
+        Self { method: method.to_owned(), path: path.into(), ..Self::default() }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Sets the body and its `Content-Type`.
+    #[must_use]
+    pub fn body(mut self, media_type: &str, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self.header("content-type", media_type)
+    }
+
+    /// Sets a JSON body.
+    #[must_use]
+    pub fn json(self, body: impl Into<String>) -> Self {
+        self.body("application/json", body.into())
+    }
+
+    /// True if the request is a watch.
+    #[must_use]
+    pub fn is_watch(&self) -> bool {
+        let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
+        let mut parameters = query.split('&').filter_map(|parameter| parameter.strip_prefix("watch="));
+        self.method == "GET" && (path.contains("/watch/") || parameters.any(|value| !matches!(value, "0" | "false")))
+    }
+
+    /// True if the request may change a definition.
+    #[must_use]
+    pub fn changes_definition(&self) -> bool {
+        self.method != "GET" && self.path.starts_with("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)?;
+        for (name, value) in &self.headers {
+            write!(f, "\n{name}: {value}")?;
+        }
+        match std::str::from_utf8(&self.body) {
+            Ok("") => Ok(()),
+            Ok(body) if body.len() > 4_000 => {
+                let head: String = body.chars().take(400).collect();
+                write!(f, "\n\n{head} ({} bytes)", body.len())
+            }
+            Ok(body) => write!(f, "\n\n{body}"),
+            Err(_) => write!(f, "\n\n{} bytes: {:02x?}", self.body.len(), &self.body[..self.body.len().min(200)]),
+        }
+    }
+}
+
+/// A request and the name by which placeholders of later steps refer to it.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The name of the step: in a random sequence, its number.
+    pub name: String,
+    /// The request.
+    pub request: Request,
+}
+
+/// A sequence of requests that is sent to both servers.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    /// What the sequence is for: the area and, for a random one, its seed.
+    pub name: String,
+    /// The steps. Their names differ.
+    pub steps: Vec<Step>,
+}
+
+impl Sequence {
+    /// A sequence of these requests, which are named by their numbers.
+    #[must_use]
+    pub fn new(name: impl Into<String>, requests: impl IntoIterator<Item = Request>) -> Self {
+        let requests = requests.into_iter().enumerate();
+        let steps = requests.map(|(number, request)| Step { name: number.to_string(), request }).collect();
+        Self { name: name.into(), steps }
+    }
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.name)?;
+        for step in &self.steps {
+            writeln!(f, "### {}\n{}", step.name, step.request)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! The two servers: Pintle in this process, and the Go API server (`tools/apiserver`) as a child process.
+
+use std::process::Stdio;
+
+use pintle_testkit::{Client, Cluster, Options, Protocol, tool_path};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+/// The bearer token of an administrator of both servers.
+pub(crate) const TOKEN: &str = "bench";
+
+/// The Go API server and its etcd. Both end when this is dropped.
+struct GoServer {
+    client: Client,
+    /// The server ends when its standard input is closed.
+    _child: Child,
+    _folder: tempfile::TempDir,
+}
+
+impl GoServer {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut child = Command::new(tool_path("apiserver"))
+            .arg("--data-dir")
+            .arg(folder.path())
+            .arg("--fsync=false")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(folder.path().join("log")).expect("a log file"))
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the Go API server starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a standard output")).lines();
+        let line = lines.next_line().await.expect("a line");
+        let Some(line) = line else {
+            let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+            panic!("the Go API server did not start: {log}");
+        };
+        let ready: Value = serde_json::from_str(&line).expect("JSON");
+        let url = ready["url"].as_str().expect("a URL");
+        let authority = std::fs::read(folder.path().join("server.crt")).expect("a certificate");
+        Self { client: Client::trusting(url, &authority, Protocol::Any), _child: child, _folder: folder }
+    }
+}
+
+/// One of the two servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// This project's server.
+    Pintle,
+    /// The Go API server.
+    Go,
+}
+
+/// Both servers, ready for requests.
+pub struct Servers {
+    pintle: Cluster,
+    go: GoServer,
+}
+
+impl Servers {
+    /// Starts both servers with empty stores.
+    ///
+    /// # Panics
+    /// Panics if one of them does not start.
+    pub async fn start() -> Self {
+        let tokens = format!("{TOKEN},admin,1,\"system:masters\"\n");
+        let (pintle, go) = tokio::join!(
+            Cluster::with_options(Options { tokens: Some(tokens), ..Options::default() }),
+            GoServer::start()
+        );
+        Self { pintle, go }
+    }
+
+    pub(crate) fn request(&self, side: Side, method: &str, path: &str) -> pintle_testkit::RequestBuilder<'_> {
+        let builder = match side {
+            Side::Pintle => self.pintle.request(method, path).anonymous(),
+            Side::Go => self.go.client.request(method, path),
+        };
+        builder.header("authorization", &format!("Bearer {TOKEN}"))
+    }
+
+    /// Stops both servers.
+    pub async fn stop(self) {
+        self.pintle.stop().await;
+    }
+}

@@ -1,0 +1,104 @@
+// Command apiserver runs a Kubernetes API server made of the public libraries k8s.io/apiserver and
+// k8s.io/apiextensions-apiserver over etcd. `cargo xtask compare` sends it the same requests as Pintle, and
+// `cargo xtask bench` measures both.
+//
+// It serves CustomResourceDefinitions and custom resources exactly as kube-apiserver does, and some built-in kinds with
+// their real types and upstream's generic registry, but without defaulting and validation of these kinds, which no
+// public library has. The two servers are chained as in kube-apiserver: what the first does not know, the second answers.
+//
+// The program starts etcd as a child process, prints one line of JSON when it is ready, and ends when its standard
+// input is closed.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// ready is the line that is printed when the server answers requests.
+type ready struct {
+	// URL is the base of all requests.
+	URL string `json:"url"`
+	// Kubeconfig is the file with the address, the certificate authority and the token of an administrator.
+	Kubeconfig string `json:"kubeconfig"`
+	// Processes are the process IDs of this program and of etcd.
+	Processes []int `json:"processes"`
+}
+
+func main() {
+	etcd := flag.String("etcd", "", "the etcd program (default: etcd in the folder of this program)")
+	folder := flag.String("data-dir", "", "an empty folder for etcd's data, certificates and the kubeconfig (required)")
+	cache := flag.Bool("watch-cache", true, "serve reads from the watch cache")
+	sync := flag.Bool("fsync", true, "let etcd sync its log before it acknowledges a write")
+	flag.Parse()
+	// The field manager of the server's own writes is the name of the program.
+	os.Args[0] = "kube-apiserver"
+	if err := run(*etcd, *folder, options{watchCache: *cache}, *sync); err != nil {
+		fmt.Fprintln(os.Stderr, "apiserver:", err)
+		os.Exit(1)
+	}
+}
+
+func run(program, folder string, options options, sync bool) error {
+	if folder == "" {
+		return fmt.Errorf("--data-dir is required")
+	}
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return err
+	}
+	if program == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		program = filepath.Join(filepath.Dir(self), "etcd")
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+
+	etcd, err := startEtcd(program, folder, sync)
+	if err != nil {
+		return err
+	}
+	defer etcd.stop()
+	go func() {
+		etcd.wait()
+		stop()
+	}()
+
+	server, err := newServer(ctx, folder, etcd.url, options)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.run(ctx) }()
+	if err := server.waitUntilReady(ctx, 60*time.Second); err != nil {
+		return err
+	}
+	kubeconfig, err := server.writeKubeconfig(folder)
+	if err != nil {
+		return err
+	}
+	line := ready{URL: server.url, Kubeconfig: kubeconfig, Processes: []int{os.Getpid(), etcd.process()}}
+	if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
+		return err
+	}
+	// What is left of the connections needs no orderly end: the data is thrown away.
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
