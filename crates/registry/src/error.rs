@@ -121,6 +121,9 @@ pub enum ApiError {
         .0.join(", ")
     )]
     UnsupportedMediaType(Vec<String>),
+    /// 415: there is no route at the path for the media type of the body.
+    #[error("415: Unsupported Media Type")]
+    NoRouteForMediaType,
     /// 422 for an object: `Deployment.apps "x" is invalid: …`.
     #[error("{} {} is invalid: {}", group_kind(.kind), quote(.name), .errors.message())]
     Invalid {

@@ -70,6 +70,10 @@ pub(crate) fn error_status(error: &ApiError) -> ErrorStatus {
         ApiError::Expired { .. } => (410, "Expired"),
         ApiError::TooLarge(_) => (413, "RequestEntityTooLarge"),
         ApiError::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
+        ApiError::NoRouteForMediaType => {
+            details.present = true;
+            (415, "UnsupportedMediaType")
+        }
         ApiError::Invalid { kind, name, errors } => {
             details.named(name, &kind.group, &kind.kind);
             let causes: Vec<Cause> = errors

@@ -21,7 +21,7 @@ use crate::context::RequestContext;
 use crate::http::Response;
 use crate::objects::decode::{ExpectedKind, convert_strategic_patch, decode_patched, report_strict_errors};
 use crate::objects::encode::Shape;
-use crate::objects::model;
+use crate::objects::{Routing, model};
 use crate::represent::ResponseFormat;
 use crate::request::negotiate::Encoding;
 use crate::request::query::{FieldValidation, WriteOptions, WriteVerb};
@@ -73,8 +73,12 @@ impl PatchType {
         let supported: Vec<_> = known.into_iter().filter(|(_, patch_type)| is_supported(*patch_type)).collect();
         let content_type = request.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let content_type = content_type.split_once(';').map_or(content_type, |(media_type, _)| media_type);
-        supported.iter().find(|(media_type, _)| *media_type == content_type).map(|(_, t)| *t).ok_or_else(|| {
-            ApiError::UnsupportedMediaType(supported.iter().map(|(media_type, _)| (*media_type).to_owned()).collect())
+        let found = supported.iter().find(|(media_type, _)| *media_type == content_type).map(|(_, t)| *t);
+        found.ok_or_else(|| match model(resource).routing() {
+            Routing::Routes => ApiError::NoRouteForMediaType,
+            Routing::Handler => ApiError::UnsupportedMediaType(
+                supported.iter().map(|(media_type, _)| (*media_type).to_owned()).collect(),
+            ),
         })
     }
 }
@@ -155,7 +159,7 @@ fn patch_error(error: PatchError) -> ApiError {
     let PatchError { kind, message } = error;
     match kind {
         PatchErrorKind::Malformed => ApiError::BadRequest(message),
-        PatchErrorKind::TooLarge => ApiError::TooLarge(message),
+        PatchErrorKind::TooLarge => ApiError::TooLarge(format!("Request entity too large: {message}")),
         PatchErrorKind::NotApplicable => ApiError::Unprocessable(message),
         PatchErrorKind::Plain => ApiError::Unclassified(message),
     }

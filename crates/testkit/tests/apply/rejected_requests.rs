@@ -299,13 +299,7 @@ fn apply_requires_its_own_media_type() {
         let path = "/api/v1/namespaces/default/configmaps/o?fieldManager=a";
         let request = |media_type: &str| cluster.request("PATCH", path).body(media_type, body.clone()).send();
         for unknown in ["application/apply-patch+json", "application/apply-patch+cbor", "application/yaml"] {
-            request(unknown).await.expect_error(
-                415,
-                "UnsupportedMediaType",
-                "the body of the request was in an unknown format - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, \
-                 application/apply-patch+yaml",
-            );
+            request(unknown).await.expect_error(415, "UnsupportedMediaType", "415: Unsupported Media Type");
         }
         let _ = request("application/apply-patch+yaml; charset=utf-8").await.expect(201);
         // Other patch types do not create objects.

@@ -33,7 +33,7 @@ fn invalid_patches_are_rejected() {
                 too_many.as_str(),
                 413,
                 "RequestEntityTooLarge",
-                "The allowed maximum operations in a JSON patch is 10000, got 10001",
+                "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001",
             ),
             (
                 "merge",
@@ -195,13 +195,7 @@ fn unknown_media_types_are_rejected() {
         let cluster = cluster().await;
         for media_type in ["application/json", "text/plain", "application/json-patch+yaml", "application/merge-patch"] {
             let response = cluster.request("PATCH", CONFIGMAP).body(media_type, "{}").send().await;
-            response.expect_error(
-                415,
-                "UnsupportedMediaType",
-                "the body of the request was in an unknown format - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, \
-                 application/apply-patch+yaml",
-            );
+            response.expect_error(415, "UnsupportedMediaType", "415: Unsupported Media Type");
         }
         // Parameters of the media type are ignored.
         let charset = "application/merge-patch+json; charset=utf-8";
