@@ -126,7 +126,10 @@ fn errors_use_the_first_accepted_encoding_without_a_transformation() {
         let missing = "configmaps \"none\" not found";
         let expect = |form: &str| format!("404 {form}: {missing}");
         let both = format!("{PARTIAL},application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
-        let lists = "you requested PartialObjectMetadata, but the requested object is a list (*v1.ConfigMapList)";
+        let object =
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)";
+        let json_list = PARTIAL_LIST.replace("vnd.kubernetes.protobuf", "json");
+        let lists = "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)";
         check(
             &cluster,
             "GET",
@@ -139,6 +142,9 @@ fn errors_use_the_first_accepted_encoding_without_a_transformation() {
                 (&none, PARTIAL, &expect("pretty JSON")),
                 (WIDGET, "text/plain", &format!("406 pretty JSON: {ACCEPTED_MEDIA_TYPES}")),
                 (CONFIGMAPS, PARTIAL, &format!("406 pretty JSON: {lists}")),
+                (CONFIGMAP, PARTIAL_LIST, &format!("406 pretty JSON: {object}")),
+                // Upstream takes every unstructured object for a list.
+                (WIDGET, &json_list, "500 pretty JSON: content is not a list"),
             ],
         )
         .await;
@@ -148,14 +154,19 @@ fn errors_use_the_first_accepted_encoding_without_a_transformation() {
 }
 
 #[test]
-fn head_returns_the_headers_of_get_without_a_body() {
+fn only_custom_resources_have_a_head() {
     pintle_testkit::run(async {
         let cluster = cluster().await;
-        for (path, accept, code) in
-            [(CONFIGMAP, PROTOBUF, 200), (CONFIGMAPS, PARTIAL_LIST, 200), (WIDGET, PROTOBUF, 406)]
-        {
+        let status = format!("{CONFIGMAP}/status");
+        for (path, accept, code, media_type) in [
+            (CONFIGMAP, PROTOBUF, 405, PROTOBUF),
+            (CONFIGMAPS, PARTIAL_LIST, 405, "application/json"),
+            (&status, PROTOBUF, 404, PROTOBUF),
+            (WIDGET, "application/json", 200, "application/json"),
+            (WIDGET, PROTOBUF, 406, PROTOBUF),
+        ] {
             let response = cluster.request("HEAD", path).header("accept", accept).send().await.expect(code);
-            assert_eq!((response.header("content-type"), &response.body[..]), (PROTOBUF, &b""[..]), "{path}");
+            assert_eq!((response.header("content-type"), &response.body[..]), (media_type, &b""[..]), "{path}");
         }
     });
 }

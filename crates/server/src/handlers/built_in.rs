@@ -33,6 +33,12 @@ pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resourc
     if info.is_watch_path && request.method != Method::GET {
         return Err(ApiError::MethodNotAllowed);
     }
+    // There are no routes for HEAD.
+    if request.method == Method::HEAD
+        && (info.subresource.is_empty() || resource.subresource(&info.subresource).is_some())
+    {
+        return Err(ApiError::MethodNotAllowed);
+    }
     if let Some(warning) = &resource.deprecation {
         request.warn(warning.as_str());
     }

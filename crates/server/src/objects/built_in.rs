@@ -4,11 +4,11 @@
 use pintle_cache::Object;
 use pintle_codec::json;
 use pintle_patch::from_unstructured;
-use pintle_registry::{GroupVersion, Resource, Subresource, Verb};
+use pintle_registry::{ApiError, GroupVersion, Resource, Subresource, Verb};
 use pintle_schema::{Problems, Schema, normalise, static_defaults};
 use pintle_value::Value;
 
-use super::decode::{DecodeError, ExpectedKind, TypeCheck, convert_strategic_patch};
+use super::decode::{DecodeError, ExpectedKind, TypeCheck, convert_strategic_patch, internal_package};
 use super::encode::Shape;
 use super::{ObjectModel, Routing, decode_cbor, verb_names};
 use crate::request::negotiate::EndpointRestrictions;
@@ -49,6 +49,13 @@ impl ObjectModel for BuiltIn {
 
     fn convert_patched(&self, schema: &Schema, value: &mut Value) -> Result<(), String> {
         from_unstructured(value, &schema.types, schema.root)
+    }
+
+    fn not_a_list_error(&self, resource: &Resource) -> ApiError {
+        ApiError::NotAcceptable(format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+            self.go_type(resource)
+        ))
     }
 
     fn decode_merged(&self, value: Value, expected: &ExpectedKind<'_>) -> Result<Value, String> {
@@ -123,15 +130,11 @@ impl ObjectModel for BuiltIn {
     }
 
     fn go_type(&self, resource: &Resource) -> String {
-        // The Go package of a type is named after its group.
-        match resource.group.split('.').next() {
-            None | Some("") => format!("*core.{}", resource.kind),
-            Some(package) => format!("*{package}.{}", resource.kind),
-        }
+        format!("*{}.{}", internal_package(&resource.group), resource.kind)
     }
 
     fn go_list_type(&self, resource: &Resource) -> String {
-        format!("*{}.{}", resource.version, resource.list_kind)
+        format!("*{}.{}", internal_package(&resource.group), resource.list_kind)
     }
 
     fn discovery_verbs(&self, resource: &Resource) -> Vec<&'static str> {

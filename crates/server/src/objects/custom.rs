@@ -3,7 +3,7 @@
 
 use pintle_cache::Object;
 use pintle_codec::json;
-use pintle_registry::{GroupVersion, Resource, Subresource, Verb};
+use pintle_registry::{ApiError, GroupVersion, Resource, Subresource, Verb};
 use pintle_schema::{Problems, Schema};
 use pintle_value::Value;
 
@@ -58,6 +58,11 @@ impl ObjectModel for Custom {
 
     fn convert_patched(&self, _: &Schema, _: &mut Value) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Upstream takes every unstructured object for a list.
+    fn not_a_list_error(&self, _: &Resource) -> ApiError {
+        ApiError::Unclassified("content is not a list".to_owned())
     }
 
     fn decode_merged(&self, mut value: Value, expected: &ExpectedKind<'_>) -> Result<Value, String> {

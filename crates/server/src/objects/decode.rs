@@ -358,7 +358,7 @@ fn check_kind(
 }
 
 /// Returns the name of the Go package of a group's internal types.
-fn internal_package(group: &str) -> &str {
+pub(super) fn internal_package(group: &str) -> &str {
     match group {
         "" | "events.k8s.io" => "core",
         group => group.split_once('.').map_or(group, |(first, _)| first),

@@ -8,7 +8,7 @@ mod decode_cbor;
 pub(crate) mod encode;
 
 use pintle_cache::Object;
-use pintle_registry::{Resource, Subresource, Verb};
+use pintle_registry::{ApiError, Resource, Subresource, Verb};
 use pintle_schema::{Problems, Schema};
 use pintle_value::Value;
 
@@ -116,6 +116,9 @@ pub(crate) trait ObjectModel: Send + Sync {
 
     /// The Go type of the objects in upstream's messages.
     fn go_type(&self, resource: &Resource) -> String;
+
+    /// The error for `PartialObjectMetadataList` as the format of a single object.
+    fn not_a_list_error(&self, resource: &Resource) -> ApiError;
 
     /// The Go type of a list of the objects in upstream's messages.
     fn go_list_type(&self, resource: &Resource) -> String;

@@ -156,10 +156,7 @@ impl ResponseFormat {
                 let partial = partial(&object, version);
                 Ok(encode(&partial, Shape::named(types, "meta/v1.PartialObjectMetadata"), encoding, pretty))
             }
-            Some(Transform::PartialList(_)) => Err(ApiError::NotAcceptable(format!(
-                "you requested PartialObjectMetadataList, but the requested object is not a list (*{}.{})",
-                self.resource.version, self.resource.kind
-            ))),
+            Some(Transform::PartialList(_)) => Err(model(&self.resource).not_a_list_error(&self.resource)),
             Some(Transform::Table(version)) => {
                 let head = ListHead { revision: object.resource_version().to_owned(), ..ListHead::default() };
                 let rows = vec![self.row(version, &object)];
