@@ -188,3 +188,26 @@ fn an_empty_list_of_managed_fields_resets_nothing() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn floats_outside_of_int64_do_not_fit_into_integers() {
+    pintle_testkit::run(async {
+        let cluster = start_with_widgets(Cluster::start().await).await;
+        // The shortest decimal of the nearest float is below -2^63.
+        for replicas in ["9223372036854775808", "-9223372036854775809"] {
+            let body = widget("a", &json!({"replicas": "N"})).to_string().replace("\"N\"", replicas);
+            let status = cluster.post(WIDGETS, body).await.expect(422).json();
+            let causes = status["details"]["causes"].as_array().cloned().unwrap_or_default();
+            let message = |i: usize| causes[i]["message"].as_str().unwrap_or_default().to_owned();
+            assert_eq!(
+                message(0),
+                r#"Invalid value: "number": spec.replicas in body must be of type integer: "number""#
+            );
+            assert_eq!(
+                message(1),
+                r#"Invalid value: "": Checked value must be of type integer (default format) in spec.replicas"#
+            );
+        }
+        cluster.stop().await;
+    });
+}

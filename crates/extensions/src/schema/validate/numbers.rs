@@ -56,7 +56,7 @@ impl NumericType {
             (Some(Type::Integer), Some(Format::Int32)) => {
                 (Type::Integer, is_integer_within(number, f64::from(i32::MIN), f64::from(i32::MAX) + 1.0))
             }
-            (Some(Type::Integer), _) => (Type::Integer, is_integer_within(number, -TWO_63, TWO_63)),
+            (Some(Type::Integer), _) => (Type::Integer, is_integer_within(number, ABOVE_MINUS_TWO_63, TWO_63)),
             (_, Some(Format::Float)) => (Type::Number, number.as_float().is_none_or(|x| (x as f32).is_finite())),
             _ => return true,
         };
@@ -80,6 +80,8 @@ impl NumericType {
 }
 
 const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+/// The lowest float that fits. Upstream parses the shortest decimal of a float, and that of -2^63 is below it.
+const ABOVE_MINUS_TWO_63: f64 = -9_223_372_036_854_774_784.0;
 
 /// True for an integer in `low..end`.
 #[allow(clippy::cast_precision_loss)] // Only 32-bit bounds are compared as floats.
