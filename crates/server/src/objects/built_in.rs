@@ -147,6 +147,10 @@ impl ObjectModel for BuiltIn {
         subresources
     }
 
+    fn checks_scale_uid(&self) -> bool {
+        true
+    }
+
     fn validates_finalizers(&self, resource: &Resource) -> bool {
         !WITHOUT_CORE_VALIDATION.contains(&resource.group.as_str())
     }

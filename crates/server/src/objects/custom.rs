@@ -154,6 +154,10 @@ impl ObjectModel for Custom {
         resource.subresources.iter().collect()
     }
 
+    fn checks_scale_uid(&self) -> bool {
+        false
+    }
+
     fn validates_finalizers(&self, _: &Resource) -> bool {
         false
     }

@@ -129,6 +129,9 @@ pub(crate) trait ObjectModel: Send + Sync {
     /// The subresources of a resource in discovery's order.
     fn discovery_subresources<'r>(&self, resource: &'r Resource) -> Vec<&'r Subresource>;
 
+    /// True if a scale with another uid than the object is a conflict. A PUT has it as a precondition in any case.
+    fn checks_scale_uid(&self) -> bool;
+
     /// True if finalizers must be qualified names (upstream: `pkg/apis/core/validation`).
     fn validates_finalizers(&self, resource: &Resource) -> bool;
 }

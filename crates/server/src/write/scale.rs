@@ -23,6 +23,7 @@ use crate::context::RequestContext;
 use crate::conversion::VersionView;
 use crate::http::Response;
 use crate::objects::decode::{ExpectedKind, decode};
+use crate::objects::model;
 use crate::read::find;
 use crate::represent::from_hub;
 use crate::request::negotiate;
@@ -103,10 +104,18 @@ impl ScaleRequest<'_> {
             let unclassified = |error| ApiError::Unclassified(format!("{error}"));
             live.set_at(&MANAGED_FIELDS, to_scale(entries, &replicas_path_at).map_err(unclassified)?);
             let scale = compute(&live)?;
+            if update.uid_is_precondition {
+                update.check_uid(&scale, object.uid())?;
+            }
             let mut object = self.with_replicas(object, &scale)?;
             let version = self.resource.group_version().to_string();
             let entries = from_scale(entries, scale.items_at(&MANAGED_FIELDS), &version, &replicas_path_at);
-            object.set_at(&MANAGED_FIELDS, entries.map_err(unclassified)?);
+            let entries = entries.map_err(unclassified)?;
+            if entries.is_empty() {
+                object.remove_at(&MANAGED_FIELDS);
+            } else {
+                object.set_at(&MANAGED_FIELDS, entries);
+            }
             Ok(object)
         });
         self.respond_with_scale(&updated.await?).await
@@ -114,7 +123,9 @@ impl ScaleRequest<'_> {
 
     /// The object with the replicas of a scale.
     fn with_replicas(&self, object: &Value, scale: &Value) -> Result<Value, ApiError> {
-        check_scale_uid(object, scale, &self.resource.group_resource())?;
+        if model(self.resource).checks_scale_uid() {
+            check_scale_uid(object, scale, &self.resource.group_resource())?;
+        }
         let mut object = object.clone();
         let errors = apply_scale(&mut object, scale, self.paths);
         if errors.is_empty() {

@@ -269,7 +269,11 @@ impl<'a> GuaranteedUpdate<'a> {
         result
     }
 
-    fn check_uid(&self, object: &Value, stored: &str) -> Result<(), ApiError> {
+    /// Checks that the uid of a new object, if it has one, is that of the stored object.
+    ///
+    /// # Errors
+    /// Returns upstream's error of the storage layer.
+    pub(crate) fn check_uid(&self, object: &Value, stored: &str) -> Result<(), ApiError> {
         let wanted = object.uid();
         if wanted.is_empty() || wanted == stored {
             return Ok(());

@@ -190,6 +190,30 @@ fn an_empty_list_of_managed_fields_resets_nothing() {
 }
 
 #[test]
+fn the_uid_of_a_scale_is_a_precondition_of_updates_only() {
+    pintle_testkit::run(async {
+        let cluster = start_with_widgets(Cluster::start().await).await;
+        let created = cluster.post(WIDGETS, widget("a", &json!({})).to_string()).await.expect(201).json();
+        let path = format!("{WIDGETS}/a/scale");
+        let patch = json!({"metadata": {"uid": "other"}, "spec": {"replicas": 3}}).to_string();
+        let patched = cluster.patch(&path, "merge", patch).await.expect(200).json();
+        assert_eq!(
+            (&patched["spec"]["replicas"], &patched["metadata"]["uid"]),
+            (&json!(3), &created["metadata"]["uid"])
+        );
+        let mut scale = patched.clone();
+        scale["metadata"]["uid"] = json!("other");
+        let updated = cluster.put(&path, scale.to_string()).await.expect(409).json();
+        let message = updated["message"].as_str().expect("a message");
+        let why = "StorageError: invalid object, Code: 4, Key: /registry/example.com/widgets/default/a, \
+                   ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: other, \
+                   UID in object meta: ";
+        assert!(message.contains(why), "{message}");
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn floats_outside_of_int64_do_not_fit_into_integers() {
     pintle_testkit::run(async {
         let cluster = start_with_widgets(Cluster::start().await).await;
