@@ -55,6 +55,7 @@ fn scan_metadata(cursor: &mut JsonCursor<'_>) -> Option<(u32, Range<u32>)> {
     let mut first = true;
     let mut resource_version_offset = None;
     let mut labels = 0..0;
+    let mut self_link = None;
     loop {
         let start = offset(cursor)?;
         let name = cursor.name()?;
@@ -63,8 +64,11 @@ fn scan_metadata(cursor: &mut JsonCursor<'_>) -> Option<(u32, Range<u32>)> {
         match name {
             b"uid" => {
                 let last = cursor.peek()? != b',';
-                resource_version_offset = Some(if sorted || last { start } else { offset(cursor)? + 1 });
+                let before = self_link.filter(|_| sorted).unwrap_or(start);
+                resource_version_offset = Some(if sorted || last { before } else { offset(cursor)? + 1 });
             }
+            // Only results of dry runs have it.
+            b"selfLink" => self_link = Some(start),
             b"labels" => labels = value + 1..offset(cursor)?.checked_sub(1)?,
             // In sorted order, other members precede the name.
             b"name" | b"generateName" | b"namespace" if first => sorted = false,

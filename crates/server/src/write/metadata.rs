@@ -105,7 +105,6 @@ pub(crate) fn fill_system_fields(context: &StrategyContext, object: &mut Value) 
 /// Copies the metadata fields that only the server sets from the old object. A uid or namespace that the client sends
 /// stays, so that validation can reject a change of it.
 pub(crate) fn preserve_system_fields(object: &mut Value, old: &Value) {
-    object.remove_at(&["metadata", "selfLink"]);
     let mut preserve = |key: &str, always: bool| {
         let absent = object.at(&["metadata", key]).is_none();
         match old.at(&["metadata", key]) {

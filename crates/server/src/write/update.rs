@@ -324,6 +324,10 @@ impl<'a> GuaranteedUpdate<'a> {
     ) -> Result<Option<Arc<Object>>, ApiError> {
         let (cluster, context, hub) = (self.writer.cluster, &self.writer.context, &view.hub);
         object.remove_at(&["metadata", "resourceVersion"]);
+        if !context.dry_run {
+            // Only the storage layer removes it.
+            object.remove_at(&["metadata", "selfLink"]);
+        }
         let key = self.key();
         if super::delete::should_delete_during_update(hub, &object, old) {
             // The object is not stored again, so it is not converted to its storage version.

@@ -214,6 +214,22 @@ fn the_uid_of_a_scale_is_a_precondition_of_updates_only() {
 }
 
 #[test]
+fn a_self_link_is_removed_when_the_object_is_stored() {
+    pintle_testkit::run(async {
+        let cluster = start_with_widgets(Cluster::start().await).await;
+        let created = cluster.post(WIDGETS, widget("a", &json!({})).to_string()).await.expect(201).text();
+        let path = format!("{WIDGETS}/a");
+        let patch = json!({"metadata": {"selfLink": "/x"}}).to_string();
+        let dry = cluster.patch(&format!("{path}?dryRun=All"), "merge", patch.clone()).await.expect(200).text();
+        // In sorted order it follows the resourceVersion.
+        assert_eq!(dry.replace(r#""selfLink":"/x","#, ""), created);
+        assert!(dry.contains(r#"","selfLink":"/x","uid":"#), "{dry}");
+        assert_eq!(cluster.patch(&path, "merge", patch).await.expect(200).text(), created);
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn floats_outside_of_int64_do_not_fit_into_integers() {
     pintle_testkit::run(async {
         let cluster = start_with_widgets(Cluster::start().await).await;
