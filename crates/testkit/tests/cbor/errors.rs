@@ -130,10 +130,9 @@ fn errors_list_cbor_only_with_the_gate_enabled() {
             let error = cluster.request("POST", CONFIGMAPS).body("text/plain", "x").send().await.expect(415);
             let text = error.json()["message"].as_str().unwrap_or_default().to_owned();
             assert!(text.ends_with(&format!(": {OBJECT_MEDIA_TYPES}{cbor}")), "{text}");
-            let error =
-                cluster.request("PATCH", &format!("{CONFIGMAPS}/m")).body("text/plain", "x").send().await.expect(415);
-            let text = error.json()["message"].as_str().unwrap_or_default().to_owned();
-            assert_eq!(text.contains("application/apply-patch+cbor"), !cbor.is_empty(), "{text}");
+            let patch = cluster.request("PATCH", &format!("{CONFIGMAPS}/m"));
+            let patched = patch.body("application/apply-patch+cbor", "x").send().await;
+            assert_eq!(patched.status == 415, cbor.is_empty(), "{}", patched.text());
         }
         // Without the gate, CBOR is an unknown media type.
         let _ = disabled.request("GET", CONFIGMAPS).header("accept", CBOR).send().await.expect(406);

@@ -13,7 +13,7 @@ mod versions;
 mod watches;
 mod writes;
 
-use runner::{check_samples_match_discovery, for_every_kind};
+use runner::{check_samples_match_discovery, for_every_kind, for_every_kind_at_one_time};
 
 #[test]
 fn every_served_resource_has_a_sample() {
@@ -52,12 +52,12 @@ fn every_kind_accepts_every_patch_type() {
 
 #[test]
 fn every_kind_can_be_applied() {
-    for_every_kind(apply::check_apply);
+    for_every_kind_at_one_time(apply::check_apply);
 }
 
 #[test]
 fn status_can_only_be_applied_through_its_subresource() {
-    for_every_kind(apply::check_status);
+    for_every_kind_at_one_time(apply::check_status);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
-use pintle_testkit::Cluster;
+use pintle_testkit::{Cluster, Options, manual_clock};
 
 use crate::served_kind::{NAMESPACE, ServedKind, samples_dir};
 
@@ -66,8 +66,24 @@ pub(crate) fn for_every_kind<T>(check: impl Fn(Arc<Cluster>, Arc<ServedKind>) ->
 where
     T: Future<Output = ()> + Send + 'static,
 {
+    run_for_every_kind(Options::default(), check);
+}
+
+/// Like [`for_every_kind`], with a clock that stands still. Managed fields are sorted by time, so whether an apply that
+/// changes nothing is written depends on the seconds between the requests.
+pub(crate) fn for_every_kind_at_one_time<T>(check: impl Fn(Arc<Cluster>, Arc<ServedKind>) -> T + Send + 'static)
+where
+    T: Future<Output = ()> + Send + 'static,
+{
+    run_for_every_kind(Options { clock: manual_clock(), ..Options::default() }, check);
+}
+
+fn run_for_every_kind<T>(options: Options, check: impl Fn(Arc<Cluster>, Arc<ServedKind>) -> T + Send + 'static)
+where
+    T: Future<Output = ()> + Send + 'static,
+{
     pintle_testkit::run(async move {
-        let cluster = Arc::new(Cluster::start().await);
+        let cluster = Arc::new(Cluster::with_options(options).await);
         create_namespace(&cluster).await;
         let mut failures = Vec::new();
         for kind in discover_without_definitions(&cluster).await {

@@ -205,7 +205,12 @@ const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 /// Creates an object in any collection, with owners and finalizers.
 async fn create_in(cluster: &Cluster, path: &str, name: &str, owners: &[Value], finalizers: &[&str]) -> Value {
     let metadata = json!({"name": name, "ownerReferences": owners, "finalizers": finalizers});
-    cluster.post(path, json!({"metadata": metadata}).to_string()).await.expect(201).json()
+    let mut object = json!({"metadata": metadata});
+    if path.starts_with("/apis/example.com/v1/zones") {
+        // Only built-in kinds are known from the path.
+        (object["apiVersion"], object["kind"]) = (json!("example.com/v1"), json!("Zone"));
+    }
+    cluster.post(path, object.to_string()).await.expect(201).json()
 }
 
 /// Waits until an object meets a condition. A missing object is null.
