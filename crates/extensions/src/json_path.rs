@@ -48,19 +48,31 @@ impl JsonPath {
         parser.rest.is_empty().then_some(path)
     }
 
-    /// Returns the values at the path, in order.
+    /// Returns the values at the path, in order. None if a filter cannot compare what it finds.
     pub(crate) fn find<'v>(&self, root: &'v Value) -> Vec<&'v Value> {
+        self.try_find(root).unwrap_or_default()
+    }
+
+    /// # Errors
+    /// Returns an error if a filter compares values of different types.
+    fn try_find<'v>(&self, root: &'v Value) -> Result<Vec<&'v Value>, Incomparable> {
         let mut found = vec![root];
         for step in &self.0 {
-            found = found.into_iter().flat_map(|value| step.from(value)).collect();
+            let next: Result<Vec<Vec<&Value>>, Incomparable> =
+                found.into_iter().map(|value| step.from(value)).collect();
+            found = next?.concat();
         }
-        found
+        Ok(found)
     }
 }
 
+/// Values that Go's templates do not compare (`errBadComparison`). The whole path finds nothing then.
+#[derive(Debug)]
+struct Incomparable;
+
 impl PathStep {
-    fn from<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
-        match self {
+    fn from<'v>(&self, value: &'v Value) -> Result<Vec<&'v Value>, Incomparable> {
+        Ok(match self {
             PathStep::Fields(names) => names.iter().filter_map(|name| value.as_object()?.get(name)).collect(),
             PathStep::All => children(value),
             PathStep::Descend => {
@@ -88,9 +100,15 @@ impl PathStep {
                 items.get(from..to).unwrap_or_default().iter().step_by(by).collect()
             }
             PathStep::Filter(left, operator) => {
-                items(value).iter().filter(|item| is_match(left, operator.as_ref(), item)).collect()
+                let mut matching = Vec::new();
+                for item in items(value) {
+                    if is_match(left, operator.as_ref(), item)? {
+                        matching.push(item);
+                    }
+                }
+                matching
             }
-        }
+        })
     }
 }
 
@@ -113,29 +131,36 @@ fn position(index: i64, length: usize) -> Option<usize> {
     length.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)
 }
 
-fn is_match(left: &Operand, operator: Option<&(Operator, Operand)>, item: &Value) -> bool {
-    let Some((operator, right)) = operator else { return left.of(item).is_some() };
-    let (Some(left), Some(right)) = (left.of(item), right.of(item)) else { return false };
+fn is_match(left: &Operand, operator: Option<&(Operator, Operand)>, item: &Value) -> Result<bool, Incomparable> {
+    let Some((operator, right)) = operator else { return Ok(left.of(item)?.is_some()) };
+    let (Some(left), Some(right)) = (left.of(item)?, right.of(item)?) else { return Ok(false) };
     let order = match (left, right) {
         (Value::String(a), Value::String(b)) => a.as_str().partial_cmp(b.as_str()),
         (Value::Bool(a), Value::Bool(b)) => a.partial_cmp(b),
-        (a, b) => a.as_float().zip(b.as_float()).and_then(|(a, b)| a.partial_cmp(&b)),
+        (Value::Int(a), Value::Int(b)) => a.partial_cmp(b),
+        (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
+        _ => return Err(Incomparable),
     };
-    match operator {
+    Ok(match operator {
         Operator::Equal => order.is_some_and(std::cmp::Ordering::is_eq),
         Operator::NotEqual => order.is_some_and(std::cmp::Ordering::is_ne),
         Operator::Less => order.is_some_and(std::cmp::Ordering::is_lt),
         Operator::LessOrEqual => order.is_some_and(std::cmp::Ordering::is_le),
         Operator::Greater => order.is_some_and(std::cmp::Ordering::is_gt),
         Operator::GreaterOrEqual => order.is_some_and(std::cmp::Ordering::is_ge),
-    }
+    })
 }
 
 impl Operand {
-    fn of<'v>(&'v self, item: &'v Value) -> Option<&'v Value> {
+    /// The value for an item, if there is one.
+    fn of<'v>(&'v self, item: &'v Value) -> Result<Option<&'v Value>, Incomparable> {
         match self {
-            Operand::Path(path) => path.find(item).into_iter().next(),
-            Operand::Literal(value) => Some(value),
+            Operand::Path(path) => match path.try_find(item)?.as_slice() {
+                [] => Ok(None),
+                [found] => Ok(Some(found)),
+                _ => Err(Incomparable),
+            },
+            Operand::Literal(value) => Ok(Some(value)),
         }
     }
 }
@@ -328,6 +353,8 @@ mod tests {
             (".status.conditions[?(@.type==\"Ready\")].status", "[\"True\"]"),
             (".status.conditions[?(@.type!='Ready')].status", "[\"False\"]"),
             (".status.conditions[?(@.n > 1)].type", "[\"Synced\"]"),
+            (".status.conditions[?(@.n==\"1\")].type", "[]"),
+            (".status.conditions[?(@.n!=\"1\")].type", "[]"),
             (".status.conditions[?(@.nosuch)].type", "[]"),
             ("..type", "[\"Ready\",\"Synced\"]"),
             (".status.conditions[*].type", "[\"Ready\",\"Synced\"]"),

@@ -63,6 +63,13 @@ impl TableConvertor for PrinterColumns {
     }
 }
 
+/// Truncates a number as Go's conversion to `int64` does on amd64: what does not fit becomes the lowest integer.
+fn truncate(number: f64) -> i64 {
+    // Both ends are powers of two, which are exact.
+    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
+    if fits { number as i64 } else { i64::MIN }
+}
+
 fn cell(kind: &str, value: &Value, now: Time) -> Value {
     match (kind, value) {
         ("string", Value::Null) => "<no value>".into(),
@@ -71,7 +78,7 @@ fn cell(kind: &str, value: &Value, now: Time) -> Value {
         ("integer" | "number", Value::Int(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Float(_)) => {
             value.clone()
         }
-        ("integer", Value::Float(x)) => Value::Int(*x as i64),
+        ("integer", Value::Float(x)) => Value::Int(truncate(*x)),
         ("date", Value::String(text)) => match Time::parse_rfc3339(text) {
             _ if text.is_empty() || text == "null" => "<unknown>".into(),
             Ok(time) => since(Some(time), now).into(),

@@ -67,14 +67,30 @@ impl CustomResourceValidator {
     }
 }
 
+/// Removes what a version without a schema does not know: everything but the type and the metadata. Such an object is
+/// refused, but upstream names its unknown fields first.
+fn prune_all(object: &mut Value) -> Vec<String> {
+    let is_known = |key: &str| matches!(key, "apiVersion" | "kind" | "metadata");
+    let unknown: Vec<String> =
+        object.entries_at(&[]).map(|(key, _)| key.to_owned()).filter(|key| !is_known(key)).collect();
+    for key in &unknown {
+        object.remove(key);
+    }
+    unknown
+}
+
 impl Strategy for CustomResourceStrategy {
     fn prune_unknown_fields(&self, object: &mut Value) -> Result<Vec<String>, String> {
         let kind = &self.validator.kind;
-        let group = GroupVersion::parse(object.api_version()).unwrap_or_default().group;
+        let GroupVersion { group, version } = GroupVersion::parse(object.api_version()).unwrap_or_default();
         // As in upstream, the schema says nothing about other kinds, which validation rejects.
         let is_own_kind = object.kind() == kind.kind && group == kind.group;
-        let decoded =
-            if is_own_kind { self.schema.conform(object) } else { StructuralSchema::conform_metadata(object) };
+        let decoded = if is_own_kind && version == kind.version {
+            self.schema.conform(object)
+        } else {
+            let unknown = if is_own_kind { prune_all(object) } else { Vec::new() };
+            StructuralSchema::conform_metadata(object).map(|in_metadata| [in_metadata, unknown].concat())
+        };
         decoded.map_err(|error| error.to_string())
     }
 
