@@ -32,7 +32,7 @@ impl Area {
     /// # Panics
     /// Panics if the folder cannot be read or a file is not a table.
     #[must_use]
-    pub fn sequences(&self) -> Vec<Sequence> {
+    pub(crate) fn sequences(&self) -> Vec<Sequence> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("requests").join(self.name);
         let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();

@@ -3,7 +3,7 @@
 //!
 //! A `sequence` is a list of requests. `areas` has tables of them, and `random` makes them from a seed. `run` sends a
 //! sequence to both servers and compares each answer as text (`exchange`, `dump`), after what varies was replaced by
-//! symbols (`normal`). `shrink` shortens a sequence that shows a difference. `known_differences` says what may differ.
+//! symbols (`normal`). `shrink` shortens a sequence that shows a difference. `known_differences` says what may differ. `suite` runs it all.
 
 mod areas;
 mod dump;
@@ -15,10 +15,7 @@ mod run;
 mod sequence;
 mod server;
 mod shrink;
+mod suite;
 
 pub use areas::{AREAS, Area};
-pub use random::random_sequence;
-pub use run::{Difference, run, run_to_the_end};
-pub use sequence::{Request, Sequence, Step};
-pub use server::Servers;
-pub use shrink::shrink;
+pub use suite::{Options, Outcome, RANDOM, compare};

@@ -38,10 +38,11 @@ static TIME: LazyLock<Regex> = LazyLock::new(|| regex(r"\d{4}-\d{2}-\d{2}T\d{2}:
 static AGE: LazyLock<Regex> = LazyLock::new(|| regex(r#""\d{1,3}s""#));
 /// Seconds since 1970 in Protobuf.
 static SECONDS: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^( +1: )(\d{10})$"));
+static TOO_OLD: LazyLock<Regex> = LazyLock::new(|| regex(r"(old resource version: )\d+ \(\d+\)"));
 /// Numbers in messages: revisions that the request did not choose, and how long something took.
 static MESSAGE_REVISION: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(ResourceVersion in object meta: |current: |ResourceVersion in precondition: |in record \(|in the precondition \(|old resource version: \d+ \()(\d+)",
+        r"(ResourceVersion in object meta: |current: |ResourceVersion in precondition: |in record \(|in the precondition \()(\d+)",
     )
 });
 
@@ -92,6 +93,7 @@ impl Symbols {
         let is_yaml_list = text.lines().any(|line| line.starts_with("kind: ") && line.ends_with("List"));
         let text = if is_yaml_list { YAML_LIST_REVISION.replace_all(&text, "$1<current>$3") } else { text };
         let text = MESSAGE_REVISION.replace_all(&text, "$1<revision>");
+        let text = TOO_OLD.replace_all(&text, "$1<revision> (<revision>)");
         REVISION
             .replace_all(&text, |found: &Captures<'_>| {
                 format!(

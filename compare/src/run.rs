@@ -33,13 +33,13 @@ const SETTLE: Duration = Duration::from_millis(120);
 
 /// A step whose answers differ.
 #[derive(Clone, Debug)]
-pub struct Difference {
+pub(crate) struct Difference {
     /// The step.
-    pub step: Step,
+    pub(crate) step: Step,
     /// This server's answer.
-    pub pintle: String,
+    pub(crate) pintle: String,
     /// The Go API server's answer.
-    pub go: String,
+    pub(crate) go: String,
 }
 
 impl fmt::Display for Difference {
@@ -49,7 +49,7 @@ impl fmt::Display for Difference {
         let head = |text: &str| text.lines().next().unwrap_or_default().to_owned();
         let part = |text: &str| {
             let start = (0..=same.saturating_sub(100)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-            text[start..].chars().take(400).collect::<String>()
+            text[start..].chars().take(900).collect::<String>()
         };
         writeln!(f, "  pintle ({}): …{}", head(&self.pintle), part(&self.pintle))?;
         write!(f, "  go     ({}): …{}", head(&self.go), part(&self.go))
@@ -110,12 +110,12 @@ struct Run {
 }
 
 /// Sends a sequence to both servers and returns the first difference.
-pub async fn run(servers: &Servers, sequence: &Sequence) -> Option<Difference> {
+pub(crate) async fn run(servers: &Servers, sequence: &Sequence) -> Option<Difference> {
     send_all(servers, sequence, true).await.into_iter().next()
 }
 
 /// Sends a whole sequence to both servers and returns all differences.
-pub async fn run_to_the_end(servers: &Servers, sequence: &Sequence) -> Vec<Difference> {
+pub(crate) async fn run_to_the_end(servers: &Servers, sequence: &Sequence) -> Vec<Difference> {
     send_all(servers, sequence, false).await
 }
 

@@ -13,47 +13,47 @@ use bytes::Bytes;
 
 /// A request with placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
+pub(crate) struct Request {
     /// The method.
-    pub method: String,
+    pub(crate) method: String,
     /// The path with the query.
-    pub path: String,
+    pub(crate) path: String,
     /// The headers, without the credentials.
-    pub headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
     /// The body. Placeholders are replaced in text only.
-    pub body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 impl Request {
     /// A request without headers and body.
     #[must_use]
-    pub fn new(method: &str, path: impl Into<String>) -> Self {
+    pub(crate) fn new(method: &str, path: impl Into<String>) -> Self {
         Self { method: method.to_owned(), path: path.into(), ..Self::default() }
     }
 
     /// Adds a header.
     #[must_use]
-    pub fn header(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// Sets the body and its `Content-Type`.
     #[must_use]
-    pub fn body(mut self, media_type: &str, body: impl Into<Bytes>) -> Self {
+    pub(crate) fn body(mut self, media_type: &str, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
         self.header("content-type", media_type)
     }
 
     /// Sets a JSON body.
     #[must_use]
-    pub fn json(self, body: impl Into<String>) -> Self {
+    pub(crate) fn json(self, body: impl Into<String>) -> Self {
         self.body("application/json", body.into())
     }
 
     /// True if the request is a watch.
     #[must_use]
-    pub fn is_watch(&self) -> bool {
+    pub(crate) fn is_watch(&self) -> bool {
         let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
         let mut parameters = query.split('&').filter_map(|parameter| parameter.strip_prefix("watch="));
         self.method == "GET" && (path.contains("/watch/") || parameters.any(|value| !matches!(value, "0" | "false")))
@@ -61,7 +61,7 @@ impl Request {
 
     /// True if the request may change a definition.
     #[must_use]
-    pub fn changes_definition(&self) -> bool {
+    pub(crate) fn changes_definition(&self) -> bool {
         self.method != "GET" && self.path.starts_with("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
     }
 }
@@ -86,26 +86,26 @@ impl fmt::Display for Request {
 
 /// A request and the name by which placeholders of later steps refer to it.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub(crate) struct Step {
     /// The name of the step: in a random sequence, its number.
-    pub name: String,
+    pub(crate) name: String,
     /// The request.
-    pub request: Request,
+    pub(crate) request: Request,
 }
 
 /// A sequence of requests that is sent to both servers.
 #[derive(Clone, Debug)]
-pub struct Sequence {
+pub(crate) struct Sequence {
     /// What the sequence is for: the area and, for a random one, its seed.
-    pub name: String,
+    pub(crate) name: String,
     /// The steps. Their names differ.
-    pub steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
 }
 
 impl Sequence {
     /// A sequence of these requests, which are named by their numbers.
     #[must_use]
-    pub fn new(name: impl Into<String>, requests: impl IntoIterator<Item = Request>) -> Self {
+    pub(crate) fn new(name: impl Into<String>, requests: impl IntoIterator<Item = Request>) -> Self {
         let requests = requests.into_iter().enumerate();
         let steps = requests.map(|(number, request)| Step { name: number.to_string(), request }).collect();
         Self { name: name.into(), steps }

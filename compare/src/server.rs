@@ -54,7 +54,7 @@ pub(crate) enum Side {
 }
 
 /// Both servers, ready for requests.
-pub struct Servers {
+pub(crate) struct Servers {
     pintle: Cluster,
     go: GoServer,
 }
@@ -64,7 +64,7 @@ impl Servers {
     ///
     /// # Panics
     /// Panics if one of them does not start.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let tokens = format!("{TOKEN},admin,1,\"system:masters\"\n");
         let (pintle, go) = tokio::join!(
             Cluster::with_options(Options { tokens: Some(tokens), ..Options::default() }),
@@ -82,7 +82,7 @@ impl Servers {
     }
 
     /// Stops both servers.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.pintle.stop().await;
     }
 }

@@ -8,7 +8,7 @@ use crate::server::Servers;
 const RUNS: usize = 150;
 
 /// Returns the shortest sequence found, and its difference.
-pub async fn shrink(servers: &Servers, sequence: &Sequence, difference: Difference) -> (Sequence, Difference) {
+pub(crate) async fn shrink(servers: &Servers, sequence: &Sequence, difference: Difference) -> (Sequence, Difference) {
     let mut best = sequence.clone();
     let mut shown = difference;
     // What follows the difference does not matter, except to a watch.

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericfilters "k8s.io/apiserver/pkg/endpoints/filters"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -119,6 +120,8 @@ func newServer(ctx context.Context, folder, etcdURL string, options options) (*s
 		return nil, err
 	}
 
+	// Both servers of the chain tell of their groups in one place.
+	config.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager(genericapiserver.APIGroupPrefix[1:])
 	delegate, err := newExtensionsServer(*config, *recommended.Etcd)
 	if err != nil {
 		return nil, err

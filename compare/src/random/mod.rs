@@ -31,7 +31,7 @@ const SELECTORS: &[&str] = &[
 
 /// The sequence of a seed.
 #[must_use]
-pub fn random_sequence(seed: u64) -> Sequence {
+pub(crate) fn random_sequence(seed: u64) -> Sequence {
     let mut rng = Rng::with_seed(seed);
     let resource = choose_resource(&mut rng);
     let mut requests = resource.prepare.clone();

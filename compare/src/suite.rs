@@ -1,0 +1,142 @@
+//! Runs the tables and random sequences, several at a time, and collects what differs.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::areas::{AREAS, Area};
+use crate::random::random_sequence;
+use crate::run::{Difference, run_to_the_end};
+use crate::sequence::Sequence;
+use crate::server::Servers;
+use crate::shrink::shrink;
+
+/// The name of the area of random sequences.
+pub const RANDOM: &str = "random";
+
+/// What is compared.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The seed of the first random sequence. The next ones follow.
+    pub seed: u64,
+    /// How long random sequences begin.
+    pub duration: Duration,
+    /// The areas. Empty means all.
+    pub only: Vec<String>,
+    /// Goes on after the first difference, and reports all differences of a table.
+    pub keep_going: bool,
+    /// Called with the text of each difference when it is found.
+    pub report: fn(&str),
+}
+
+/// What was compared.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The number of requests that each server got, without those that shorten sequences.
+    pub requests: usize,
+    /// The number of sequences.
+    pub sequences: usize,
+    /// The differences, as they were reported.
+    pub differences: Vec<String>,
+}
+
+/// How many sequences run at the same time. The Go API server delays the first create after a definition by two
+/// seconds.
+const WORKERS: usize = 8;
+
+/// The sequences that are to be run, and what was found. All workers share it.
+struct Run {
+    servers: Servers,
+    tables: Mutex<Vec<Sequence>>,
+    next_seed: AtomicU64,
+    /// When no more random sequence begins.
+    end: Instant,
+    keep_going: bool,
+    report: fn(&str),
+    requests: AtomicUsize,
+    sequences: AtomicUsize,
+    differences: Mutex<Vec<String>>,
+}
+
+impl Run {
+    /// The next sequence: the tables first, then random ones until the time is over.
+    fn next(&self) -> Option<Sequence> {
+        if !self.keep_going && !self.differences.lock().ok()?.is_empty() {
+            return None;
+        }
+        let table = self.tables.lock().ok()?.pop();
+        table.or_else(|| {
+            (Instant::now() < self.end).then(|| random_sequence(self.next_seed.fetch_add(1, Ordering::Relaxed)))
+        })
+    }
+
+    async fn work(self: Arc<Self>) {
+        while let Some(sequence) = self.next() {
+            self.sequences.fetch_add(1, Ordering::Relaxed);
+            self.requests.fetch_add(sequence.steps.len(), Ordering::Relaxed);
+            let found = run_to_the_end(&self.servers, &sequence).await;
+            if found.is_empty() {
+                continue;
+            }
+            // A difference counts if it can be shown again.
+            let again = run_to_the_end(&self.servers, &sequence).await;
+            let shown = found.into_iter().filter(|found| again.iter().any(|other| other.step.name == found.step.name));
+            self.report(&sequence, shown.collect()).await;
+        }
+    }
+
+    /// Reports the differences of a sequence: all of a table, the first of a random sequence after it was shortened.
+    async fn report(&self, sequence: &Sequence, differences: Vec<Difference>) {
+        let Some(first) = differences.first() else { return };
+        if self.keep_going && !sequence.name.starts_with(RANDOM) {
+            for difference in differences {
+                self.add(format!("DIFFERENCE {}, {difference}\n", sequence.name));
+            }
+            return;
+        }
+        let (shortest, difference) = shrink(&self.servers, sequence, first.clone()).await;
+        self.add(format!("DIFFERENCE {shortest}{difference}\n"));
+    }
+
+    fn add(&self, difference: String) {
+        (self.report)(&difference);
+        if let Ok(mut differences) = self.differences.lock() {
+            differences.push(difference);
+        }
+    }
+}
+
+/// Starts both servers and compares them.
+///
+/// # Panics
+/// Panics if a server does not start or a table cannot be read.
+pub async fn compare(options: Options) -> Outcome {
+    let is_selected = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
+    let mut tables: Vec<Sequence> =
+        AREAS.iter().filter(|area| is_selected(area.name)).flat_map(Area::sequences).collect();
+    tables.reverse();
+    let servers = Servers::start().await;
+    let duration = if is_selected(RANDOM) { options.duration } else { Duration::ZERO };
+    let run = Arc::new(Run {
+        servers,
+        tables: Mutex::new(tables),
+        next_seed: AtomicU64::new(options.seed),
+        end: Instant::now() + duration,
+        keep_going: options.keep_going,
+        report: options.report,
+        requests: AtomicUsize::new(0),
+        sequences: AtomicUsize::new(0),
+        differences: Mutex::new(Vec::new()),
+    });
+    let workers: Vec<_> = (0..WORKERS).map(|_| tokio::spawn(run.clone().work())).collect();
+    for worker in workers {
+        worker.await.expect("a worker does not panic");
+    }
+    let run = Arc::into_inner(run).expect("all workers have ended");
+    run.servers.stop().await;
+    Outcome {
+        requests: run.requests.into_inner(),
+        sequences: run.sequences.into_inner(),
+        differences: run.differences.into_inner().unwrap_or_default(),
+    }
+}
