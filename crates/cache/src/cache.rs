@@ -121,6 +121,8 @@ struct WatchCaches {
     by_prefix: HashMap<Str, Arc<WatchCache>>,
     /// Incremented when a watch cache is added or removed.
     generation: u64,
+    /// A revision after which a collection without a watch cache has no changes, for those that had some.
+    unchanged_since: HashMap<Str, u64>,
 }
 
 impl WatchCaches {
@@ -134,8 +136,11 @@ impl WatchCaches {
         self.generation += 1;
     }
 
-    fn remove(&mut self, prefix: &str) {
-        self.by_prefix.remove(prefix);
+    /// Removes the watch cache of a collection that has no changes after a revision.
+    fn remove(&mut self, prefix: &str, unchanged_since: u64) {
+        if let Some((prefix, _)) = self.by_prefix.remove_entry(prefix) {
+            self.unchanged_since.insert(prefix, unchanged_since);
+        }
         self.generation += 1;
     }
 }
@@ -221,12 +226,17 @@ impl Cache {
         if self.watch_cache(prefix).is_some() {
             return Ok(());
         }
-        let CacheState { store, root, indexer, progress, watch_caches, .. } = &*self.shared;
+        let CacheState { store, root, indexer, progress, watch_caches, start_revision, .. } = &*self.shared;
         let now = store.current_revision().await?;
         progress.wait_until_fresh(now.get()).await;
         let watch_cache = WatchCache::new(prefix.into(), now.get());
         let key_prefix = format!("{root}/{prefix}/");
-        for record in store.range(KeyInterval::prefix(&key_prefix), Some(now), None).await?.records {
+        let records = store.range(KeyInterval::prefix(&key_prefix), Some(now), None).await?.records;
+        if records.is_empty() {
+            let unchanged_since = watch_caches.read().unchanged_since.get(prefix).copied();
+            watch_cache.set_empty_since(unchanged_since.unwrap_or(*start_revision));
+        }
+        for record in records {
             let Some(key) = record.key.strip_prefix(key_prefix.as_str()) else { continue };
             let (key, revision) = (Key::from(key), record.mod_revision.get());
             let new_state = indexer.index_change(prefix, &key, revision, Some(&record.value), record.stale);
@@ -252,7 +262,7 @@ impl Cache {
 
     /// Removes the watch cache of a deleted collection. Holders of a reference can still read it.
     pub fn close(&self, prefix: &str) {
-        self.shared.watch_caches.write().remove(prefix);
+        self.shared.watch_caches.write().remove(prefix, self.applied_revision());
     }
 
     /// The watch cache of a collection, by its key prefix.
@@ -331,19 +341,19 @@ async fn follow(shared: Arc<CacheState>, encoding_cache: Arc<EncodingCache>, mut
 }
 
 impl CacheState {
-    /// The watch cache of a store key, its prefix and the rest. A prefix has one segment (`pods`) or two
-    /// (`services/specs`).
+    /// The watch cache of a store key, its prefix and the rest.
     fn locate<'k>(&self, store_key: &'k str) -> Option<(Arc<WatchCache>, &'k str, &'k str)> {
-        let path = store_key.strip_prefix(self.root.as_str())?.strip_prefix('/')?;
         let watch_caches = self.watch_caches.read();
-        let mut slashes = path.match_indices('/').map(|(index, _)| index);
-        for _ in 0..2 {
-            let end = slashes.next()?;
-            if let Some(watch_cache) = watch_caches.get(&path[..end]) {
-                return Some((watch_cache.clone(), &path[..end], &path[end + 1..]));
-            }
-        }
-        None
+        self.possible_prefixes(store_key)
+            .find_map(|(prefix, rest)| Some((watch_caches.get(prefix)?.clone(), prefix, rest)))
+    }
+
+    /// The prefixes that a store key may have, and the rests: a prefix has one segment (`pods`) or two
+    /// (`services/specs`).
+    fn possible_prefixes<'k>(&self, store_key: &'k str) -> impl Iterator<Item = (&'k str, &'k str)> {
+        let path =
+            store_key.strip_prefix(self.root.as_str()).and_then(|path| path.strip_prefix('/')).unwrap_or_default();
+        path.match_indices('/').take(2).map(|(end, _)| (&path[..end], &path[end + 1..]))
     }
 
     /// A change in the form in which its watch cache takes it. `None` if the key does not belong to a collection.

@@ -93,8 +93,11 @@ impl ObjectVersions {
 struct WatchCacheState {
     versions: BTreeMap<Key, ObjectVersions>,
     events: VecDeque<Arc<Event>>,
-    /// The log has all events after this revision, and states at or after it can be read.
+    /// The log has all events after this revision.
     valid_from: u64,
+    /// States at or after this revision can be read. Older than `valid_from` if the collection was empty before its log
+    /// began.
+    readable_from: u64,
     live_objects: usize,
     corrupt: CorruptObjects,
     /// The last revision at which an object became corrupt or ceased to be.
@@ -228,12 +231,8 @@ pub struct WatchCache {
 
 impl WatchCache {
     pub(crate) fn new(prefix: Str, valid_from: u64) -> Self {
-        Self {
-            prefix,
-            state: RwLock::new(WatchCacheState { valid_from, ..WatchCacheState::default() }),
-            watchers: WatcherSet::default(),
-            remaining_counts: Mutex::default(),
-        }
+        let state = WatchCacheState { valid_from, readable_from: valid_from, ..WatchCacheState::default() };
+        Self { prefix, state: RwLock::new(state), watchers: WatcherSet::default(), remaining_counts: Mutex::default() }
     }
 
     /// The collection's key prefix (`pods`, `services/specs`).
@@ -249,9 +248,9 @@ impl WatchCache {
     pub fn get(&self, key: &str, at: Option<u64>) -> Result<Option<Arc<Object>>, TooOld> {
         let state = self.state.read();
         if let Some(revision) = at
-            && revision < state.valid_from
+            && revision < state.readable_from
         {
-            return Err(TooOld { oldest: state.valid_from });
+            return Err(TooOld { oldest: state.readable_from });
         }
         Ok(state.versions.get(key).and_then(|v| v.at(at.unwrap_or(u64::MAX))).cloned())
     }
@@ -283,8 +282,8 @@ impl WatchCache {
     /// Returns an error if the revision is older than the history.
     pub fn page(&self, range: &KeyRange, after: Option<&str>, at: u64, max: usize) -> Result<ObjectPage, TooOld> {
         let state = self.state.read();
-        if at < state.valid_from {
-            return Err(TooOld { oldest: state.valid_from });
+        if at < state.readable_from {
+            return Err(TooOld { oldest: state.readable_from });
         }
         let mut page = ObjectPage { objects: Vec::with_capacity(max.min(state.live_objects).min(1024)), last: None };
         let mut last: Option<&Key> = None;
@@ -341,8 +340,8 @@ impl WatchCache {
         let mut total = 0;
         loop {
             let state = self.state.read();
-            if at < state.valid_from {
-                return Err(TooOld { oldest: state.valid_from });
+            if at < state.readable_from {
+                return Err(TooOld { oldest: state.readable_from });
             }
             let mut last = None;
             for (key, versions) in state.keys(range, from.as_deref()).take(COUNT_BATCH) {
@@ -444,6 +443,12 @@ impl WatchCache {
         }
     }
 
+    /// Declares that the collection, which is empty, has been so since a revision before the start of the log.
+    pub(crate) fn set_empty_since(&self, revision: u64) {
+        let mut state = self.state.write();
+        state.readable_from = state.readable_from.min(revision);
+    }
+
     /// Runs the indexer on every object again. Objects for which it fails keep their index.
     pub(crate) fn reindex(&self, index: impl Fn(&[u8]) -> Option<ObjectIndex>) {
         let known: Vec<Arc<Object>> = self.state.read().objects().cloned().collect();
@@ -485,6 +490,7 @@ impl WatchCache {
         let state = &mut *state;
         let event = state.events.pop_front()?;
         state.valid_from = state.valid_from.max(event.revision);
+        state.readable_from = state.valid_from;
         state.corrupt.trim(state.valid_from);
         if let Some(versions) = state.versions.get_mut(&*event.key) {
             // The version that the event created is now the oldest readable one.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, KeyRange, ObjectIndex};
+use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, KeyRange, ObjectIndex, WatchCache};
 use pintle_store::{
-    Change, ChangeFeed, CommitResponse, Key, KeyInterval, MemoryStore, RangeResponse, Record, Revision, Store,
+    Change, ChangeFeed, CommitResponse, Compare, Key, KeyInterval, MemoryStore, RangeResponse, Record, Revision, Store,
     StoreFuture, SystemClock,
 };
 
@@ -159,4 +159,44 @@ async fn collections_discovered_during_loading_have_their_history() {
     let then = put("later/new", "5").await;
     cache.wait_until_fresh(then).await;
     assert_eq!(show(then).map(|objects| objects.len()), Some(3));
+}
+
+#[tokio::test]
+async fn a_collection_that_is_opened_empty_was_so_since_its_last_change() {
+    let store = Arc::new(MemoryStore::new());
+    let commit = async |change: Change| store.commit(change).await.expect("a commit").revision.get();
+    let put = |key: &str| Change::put(format!("/registry/{key}"), "{}".to_owned());
+    commit(put("before/a")).await;
+    let deleted = commit(Change::delete("/registry/before/a", Compare::Any)).await;
+    let load = Cache::load(
+        store.clone(),
+        "/registry",
+        ["things".into()],
+        Arc::new(NullIndexer),
+        Arc::new(SystemClock),
+        HistoryLimits::default(),
+    );
+    let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
+    let start = cache.start_revision();
+    let open = async |prefix: &str| {
+        cache.open(prefix).await.expect("a watch cache");
+        cache.watch_cache(prefix).expect("a watch cache")
+    };
+    let count = |watch_cache: &WatchCache, at: u64| {
+        watch_cache.page(&KeyRange::All, None, at, 10).ok().map(|page| page.objects.len())
+    };
+    let last = commit(put("things/a")).await;
+    let before = open("before").await;
+    assert_eq!((count(&before, deleted - 1), count(&before, deleted)), (None, Some(0)));
+    let new = open("new").await;
+    assert_eq!((count(&new, start), new.valid_from()), (Some(0), last), "its log begins when it is opened");
+    let written = commit(put("new/a")).await;
+    cache.wait_until_fresh(written).await;
+    assert_eq!((count(&new, start), count(&new, written)), (Some(0), Some(1)));
+    let gone = commit(Change::delete("/registry/new/a", Compare::Any)).await;
+    cache.wait_until_fresh(gone).await;
+    cache.close("new");
+    commit(put("things/b")).await;
+    let again = open("new").await;
+    assert_eq!((count(&again, written), count(&again, gone)), (None, Some(0)));
 }

@@ -102,6 +102,7 @@ impl LoadedCache {
         shared.add_watch_caches(more);
         shared.insert_initial(&unclaimed.records);
         shared.apply_changes(&unclaimed.changes, map_parallel);
+        shared.remember_unclaimed(&unclaimed.changes);
         // Events are dropped in the order of their revisions over all collections.
         shared.history.lock().events.make_contiguous().sort_by_key(|entry| entry.event.revision);
         shared.trim();
@@ -117,6 +118,15 @@ impl CacheState {
         let mut watch_caches = self.watch_caches.write();
         for prefix in prefixes {
             watch_caches.add(WatchCache::new(prefix, self.start_revision));
+        }
+    }
+
+    /// Remembers which collections that may be added later have a history.
+    fn remember_unclaimed(&self, changes: &[StoredChange]) {
+        for change in changes.iter().filter(|change| self.locate(&change.key).is_none()) {
+            let prefixes: Vec<Str> = self.possible_prefixes(&change.key).map(|(prefix, _)| prefix.into()).collect();
+            let revision = change.revision.get();
+            self.watch_caches.write().unchanged_since.extend(prefixes.into_iter().map(|prefix| (prefix, revision)));
         }
     }
 
