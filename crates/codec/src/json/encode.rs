@@ -16,6 +16,16 @@ pub fn encode(value: &Value) -> Vec<u8> {
 
 /// Appends the JSON of a value with sorted keys.
 pub fn encode_into(value: &Value, out: &mut Vec<u8>) {
+    encode_with(value, write_float, out);
+}
+
+/// Appends the JSON that [`encode_into`] makes of a value after it was encoded and decoded again. A negative zero is
+/// encoded as `-0`, which is decoded as the integer 0.
+pub fn encode_decoded_again(value: &Value, out: &mut Vec<u8>) {
+    encode_with(value, |f, out| if f == 0.0 { out.push(b'0') } else { write_float(f, out) }, out);
+}
+
+fn encode_with(value: &Value, write_float: fn(f64, &mut Vec<u8>), out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
@@ -29,7 +39,7 @@ pub fn encode_into(value: &Value, out: &mut Vec<u8>) {
                 if i > 0 {
                     out.push(b',');
                 }
-                encode_into(item, out);
+                encode_with(item, write_float, out);
             }
             out.push(b']');
         }
@@ -41,7 +51,7 @@ pub fn encode_into(value: &Value, out: &mut Vec<u8>) {
                 }
                 write_string(key, out);
                 out.push(b':');
-                encode_into(value, out);
+                encode_with(value, write_float, out);
             }
             out.push(b'}');
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pintle_cache::{Event, Indexer, KeyRange, Object, ObjectIndex, WatchCache};
+use pintle_codec::json::encode_decoded_again;
 use pintle_registry::{ApiError, Conversion, MultiVersion, Resource};
 use pintle_value::Value;
 
@@ -218,11 +219,15 @@ impl VersionView {
         }
     }
 
-    /// Encodes an object of any version. The object must not have a resourceVersion.
+    /// Encodes an object of any version as it is after it was read from the store. The object must not have a
+    /// resourceVersion.
     pub(crate) fn encode(&self, object: &Value) -> Bytes {
         BUFFER.with_borrow_mut(|buffer| {
             buffer.clear();
-            write_json(object, Shape::of(&self.hub), buffer);
+            match Shape::of(&self.hub) {
+                Shape::Untyped => encode_decoded_again(object, buffer),
+                shape => write_json(object, shape, buffer),
+            }
             // The bytes stay in the cache as long as the object, so they are copied without spare capacity.
             let bytes = Bytes::copy_from_slice(buffer);
             buffer.shrink_to(MAX_RETAINED_BYTES);
