@@ -11,8 +11,7 @@ use crate::validation::reject_negative;
 /// Why an object has no scale.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScaleError {
-    /// The number of replicas at this path is not set. Upstream answers 500 to a GET, and 400 to an update that does
-    /// not set it either.
+    /// The number of replicas at this path is not set. Upstream answers 500.
     #[error("the spec replicas field {} does not exist", pintle_value::field::quote(.0))]
     NoReplicas(String),
     /// A field has the wrong type. Upstream answers 400.
@@ -28,8 +27,36 @@ fn dotted_path(path: &[Str]) -> String {
     format!(".{}", path.join("."))
 }
 
+/// The replicas of a scale that is to be updated, if the object has none.
+const UNSET_REPLICAS: i64 = i32::MIN as i64;
+
 /// Returns the scale of an object.
+///
+/// # Errors
+/// Returns an error if the object has no replicas, or a field of another type.
 pub fn scale_of(object: &Value, paths: &ScalePaths) -> Result<Value, ScaleError> {
+    let no_replicas = || ScaleError::NoReplicas(dotted_path(&paths.replicas));
+    scale_with(object, paths, None)?.ok_or_else(no_replicas)
+}
+
+/// Returns the scale of an object that is to be updated, which may have no replicas.
+///
+/// # Errors
+/// Returns an error if a field has another type.
+pub fn scale_for_update(object: &Value, paths: &ScalePaths) -> Result<Value, ScaleError> {
+    Ok(scale_with(object, paths, Some(UNSET_REPLICAS))?.unwrap_or_default())
+}
+
+/// Returns the scale of an object that was updated. Pruning may have removed its replicas.
+///
+/// # Errors
+/// Returns an error if a field has another type.
+pub fn scale_after_update(object: &Value, paths: &ScalePaths) -> Result<Value, ScaleError> {
+    Ok(scale_with(object, paths, Some(0))?.unwrap_or_default())
+}
+
+/// Returns the scale of an object, or `None` if the object has no replicas and no default is given.
+fn scale_with(object: &Value, paths: &ScalePaths, default: Option<i64>) -> Result<Option<Value>, ScaleError> {
     let number = |path: &[Str]| match object.at(&path_segments(path)) {
         None => Ok(None),
         Some(Value::Int(number)) => Ok(Some(*number)),
@@ -38,7 +65,10 @@ pub fn scale_of(object: &Value, paths: &ScalePaths) -> Result<Value, ScaleError>
     let replicas = match number(&paths.replicas)? {
         Some(replicas) => replicas,
         None if paths.built_in => 0,
-        None => return Err(ScaleError::NoReplicas(dotted_path(&paths.replicas))),
+        None => match default {
+            Some(default) => default,
+            None => return Ok(None),
+        },
     };
     let current = number(&paths.status_replicas)?.unwrap_or(0);
     let selector = selector_text(object, &paths.selector)?;
@@ -60,7 +90,7 @@ pub fn scale_of(object: &Value, paths: &ScalePaths) -> Result<Value, ScaleError>
     if !selector.is_empty() {
         scale.set_at(&["status", "selector"], selector);
     }
-    Ok(scale)
+    Ok(Some(scale))
 }
 
 fn selector_text(object: &Value, selector: &ScaleSelector) -> Result<String, ScaleError> {
@@ -101,6 +131,18 @@ pub fn apply_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) -> Err
         None => {}
     }
     Errors::new()
+}
+
+/// Rejects an update of a scale that leaves the replicas unset.
+///
+/// # Errors
+/// Returns an error if the replicas are those of [`scale_for_update`] for an object without replicas.
+pub fn check_replicas_set(scale: &Value, paths: &ScalePaths) -> Result<(), ApiError> {
+    if paths.built_in || scale.int_at(&["spec", "replicas"]) != Some(UNSET_REPLICAS) {
+        return Ok(());
+    }
+    let path = pintle_value::field::quote(&dotted_path(&paths.replicas));
+    Err(ApiError::BadRequest(format!("the spec replicas field {path} cannot be empty")))
 }
 
 /// Rejects a scale for another object with the same name. `resource` is the resource of the object.

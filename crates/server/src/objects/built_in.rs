@@ -8,7 +8,7 @@ use pintle_registry::{ApiError, GroupVersion, Resource, Subresource, Verb};
 use pintle_schema::{Problems, Schema, normalise, static_defaults};
 use pintle_value::Value;
 
-use super::decode::{DecodeError, ExpectedKind, TypeCheck, convert_strategic_patch, internal_package};
+use super::decode::{DecodeError, ExpectedKind, KindScheme, TypeCheck, convert_strategic_patch, internal_package};
 use super::encode::Shape;
 use super::{ObjectModel, Routing, decode_cbor, verb_names};
 use crate::request::negotiate::EndpointRestrictions;
@@ -149,6 +149,10 @@ impl ObjectModel for BuiltIn {
 
     fn checks_scale_uid(&self) -> bool {
         true
+    }
+
+    fn scale_scheme(&self) -> &'static KindScheme {
+        &KindScheme::LEGACY
     }
 
     fn validates_finalizers(&self, resource: &Resource) -> bool {

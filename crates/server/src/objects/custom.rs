@@ -7,7 +7,7 @@ use pintle_registry::{ApiError, GroupVersion, Resource, Subresource, Verb};
 use pintle_schema::{Problems, Schema};
 use pintle_value::Value;
 
-use super::decode::{DecodeError, ExpectedKind, TypeCheck};
+use super::decode::{DecodeError, ExpectedKind, KindScheme, TypeCheck};
 use super::encode::Shape;
 use super::{ObjectModel, Routing, decode_cbor, verb_names};
 use crate::request::negotiate::EndpointRestrictions;
@@ -156,6 +156,10 @@ impl ObjectModel for Custom {
 
     fn checks_scale_uid(&self) -> bool {
         false
+    }
+
+    fn scale_scheme(&self) -> &'static KindScheme {
+        &KindScheme::CUSTOM_SCALE
     }
 
     fn validates_finalizers(&self, _: &Resource) -> bool {

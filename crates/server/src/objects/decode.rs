@@ -25,18 +25,74 @@ pub(crate) struct ExpectedKind<'a> {
     pub(crate) resource: Option<&'a Arc<Resource>>,
     /// The model that the kind follows.
     pub(crate) model: &'static dyn ObjectModel,
+    /// The scheme that decodes the kind.
+    pub(crate) scheme: &'static KindScheme,
+}
+
+/// A set of kinds that upstream decodes together (upstream: `runtime.Scheme`).
+pub(crate) struct KindScheme {
+    /// Its name in messages: the place in upstream's source where it is made.
+    name: &'static str,
+    /// The versions whose kinds it knows. All versions if there are none.
+    versions: &'static [&'static str],
+    /// More kinds that it knows, with their versions.
+    more_kinds: &'static [(&'static str, &'static str)],
+    /// True if it converts an object by way of the kind's internal type.
+    has_internal_types: bool,
+    /// True if an apply can compare an object that has no managers with an empty one.
+    pub(crate) has_empty_objects: bool,
+    /// The error of a request whose body cannot be decoded, if that does not depend on why.
+    error: Option<&'static str>,
+}
+
+impl KindScheme {
+    /// The scheme of all built-in kinds.
+    pub(crate) const LEGACY: Self = Self {
+        name: "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30",
+        versions: &[],
+        more_kinds: &[],
+        has_internal_types: true,
+        has_empty_objects: true,
+        error: None,
+    };
+
+    /// The scheme of the scales of custom resources (upstream: `scale.NewScaleConverter`). The error is that of the
+    /// scheme of the resource's parameters, which upstream asks for the kind of a scale.
+    pub(crate) const CUSTOM_SCALE: Self = Self {
+        name: "k8s.io/client-go/scale/util.go:146",
+        versions: &["autoscaling/v1"],
+        more_kinds: &[("apps/v1beta1", "Scale"), ("apps/v1beta2", "Scale"), ("extensions/v1beta1", "Scale")],
+        has_internal_types: false,
+        // The empty object is one of the custom resource, which has no such version.
+        has_empty_objects: false,
+        error: Some(
+            "no kind is registered for the type v1.Scale in scheme \"k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go:781\"",
+        ),
+    };
+
+    /// True if the scheme knows a kind.
+    fn knows(&self, catalog: &Catalog, group_version: &GroupVersion, kind: &str) -> bool {
+        let version = group_version.to_string();
+        if self.more_kinds.contains(&(&version, kind)) {
+            return true;
+        }
+        let is_known_version = self.versions.is_empty() || self.versions.contains(&&*version);
+        is_known_version && catalog.kind_type(&group_version.group, &group_version.version, kind).is_some()
+    }
 }
 
 impl<'a> ExpectedKind<'a> {
     /// The kind of a resource.
     pub(crate) fn of(resource: &'a Arc<Resource>) -> Self {
         let (kind, schema) = (resource.kind.as_str(), &*resource.schema);
-        Self { group_version: resource.group_version(), kind, schema, resource: Some(resource), model: model(resource) }
+        let group_version = resource.group_version();
+        let (model, scheme) = (model(resource), &KindScheme::LEGACY);
+        Self { group_version, kind, schema, resource: Some(resource), model, scheme }
     }
 
     /// A built-in kind without a resource of its own (`Scale`, `DeleteOptions`).
     pub(crate) fn of_type(group_version: GroupVersion, kind: &'a str, schema: &'a Schema) -> Self {
-        Self { group_version, kind, schema, resource: None, model: &BuiltIn }
+        Self { group_version, kind, schema, resource: None, model: &BuiltIn, scheme: &KindScheme::LEGACY }
     }
 
     /// Sets `kind` and `apiVersion`.
@@ -110,6 +166,9 @@ impl DecodeError {
     /// The error for the client (upstream: `transformDecodeError`).
     fn into_api_error(self, expected: &ExpectedKind<'_>, body: &[u8]) -> ApiError {
         let kind = expected.kind;
+        if let Some(error) = expected.scheme.error {
+            return ApiError::BadRequest(error.to_owned());
+        }
         ApiError::BadRequest(match self {
             DecodeError::Unrecognized(why) => {
                 format!("the object provided is unrecognized (must be of type {kind}): {why} ({})", body_excerpt(body))
@@ -338,9 +397,18 @@ fn check_kind(
         return Ok(());
     }
     let undecodable = |why| DecodeError::Undecodable { kind: kind.to_owned(), version: found.version.clone(), why };
-    if catalog.kind_type(&found.group, &found.version, kind).is_none() {
+    let scheme = expected.scheme;
+    if !scheme.knows(catalog, found, kind) {
         return Err(undecodable(format!(
-            "no kind \"{kind}\" is registered for version \"{found}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\""
+            "no kind \"{kind}\" is registered for version \"{found}\" in scheme \"{}\"",
+            scheme.name
+        )));
+    }
+    if !scheme.has_internal_types {
+        let version = &expected.group_version.version;
+        return Err(undecodable(format!(
+            "converting ({}.{kind}) to ({version}.{}): unknown conversion",
+            found.version, expected.kind
         )));
     }
     if kind == expected.kind {

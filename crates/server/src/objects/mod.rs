@@ -12,7 +12,7 @@ use pintle_registry::{ApiError, Resource, Subresource, Verb};
 use pintle_schema::{Problems, Schema};
 use pintle_value::Value;
 
-use self::decode::{DecodeError, ExpectedKind, TypeCheck};
+use self::decode::{DecodeError, ExpectedKind, KindScheme, TypeCheck};
 use self::encode::Shape;
 use crate::request::negotiate::EndpointRestrictions;
 
@@ -131,6 +131,9 @@ pub(crate) trait ObjectModel: Send + Sync {
 
     /// True if a scale with another uid than the object is a conflict. A PUT has it as a precondition in any case.
     fn checks_scale_uid(&self) -> bool;
+
+    /// The scheme that decodes the scales of the objects.
+    fn scale_scheme(&self) -> &'static KindScheme;
 
     /// True if finalizers must be qualified names (upstream: `pkg/apis/core/validation`).
     fn validates_finalizers(&self, resource: &Resource) -> bool;

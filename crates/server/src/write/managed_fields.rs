@@ -138,6 +138,12 @@ impl<'a> ManagedFieldsUpdater<'a> {
             .map_err(|error| ApiError::Unclassified(format!("failed to decode managed fields: {error}")))?;
         let field_manager = self.field_manager();
         if managed.managers.is_empty() && !live.uid().is_empty() {
+            if !self.expected.scheme.has_empty_objects {
+                let (version, kind) = (&self.api_version, self.expected.kind);
+                return Err(ApiError::Unclassified(format!(
+                    "failed to create manager for existing fields: failed to convert live object (/; {version}, Kind={kind}) to proper version: request to convert CR to an invalid group/version: {version}"
+                )));
+            }
             let all_fields =
                 field_manager.update(&self.empty_object(), live, managed, &self.request(BEFORE_FIRST_APPLY));
             managed = all_fields.map_err(|error| {

@@ -7,7 +7,9 @@ use http::StatusCode;
 use pintle_apply::managed_fields::{from_scale, to_scale};
 use pintle_apply::path::PathElement;
 use pintle_cache::Object;
-use pintle_kinds::scale::{ScaleError, apply_scale, check_scale_uid, scale_of};
+use pintle_kinds::scale::{
+    ScaleError, apply_scale, check_replicas_set, check_scale_uid, scale_after_update, scale_for_update, scale_of,
+};
 use pintle_registry::{
     ApiError, GroupVersion, GroupVersionKind, Registry, Resource, ScalePaths, SubresourceRole, Verb,
 };
@@ -47,7 +49,7 @@ impl ScaleRequest<'_> {
         match verb {
             Verb::Get => {
                 self.request.cluster.catch_up().await?;
-                self.respond_with_scale(&find(self.request, self.resource)?).await
+                self.respond_with_scale(&find(self.request, self.resource)?, scale_of).await
             }
             Verb::Update => self.update().await,
             Verb::Patch => self.patch().await,
@@ -98,11 +100,14 @@ impl ScaleRequest<'_> {
         let registry = self.request.cluster.registry();
         let update = GuaranteedUpdate { rules: ValidationRules::Object, ..update };
         let updated = update.run(|object| {
-            let mut live = self.scale_of(object)?;
+            let mut live = scale_for_update(object, self.paths).map_err(scale_error)?;
             let replicas_path_at = |version: &str| replicas_path(&registry, self.resource, version);
             let entries = object.items_at(&MANAGED_FIELDS);
             let unclassified = |error| ApiError::Unclassified(format!("{error}"));
-            live.set_at(&MANAGED_FIELDS, to_scale(entries, &replicas_path_at).map_err(unclassified)?);
+            let scale_entries = to_scale(entries, &replicas_path_at).map_err(unclassified)?;
+            if !scale_entries.is_empty() {
+                live.set_at(&MANAGED_FIELDS, scale_entries);
+            }
             let scale = compute(&live)?;
             if update.uid_is_precondition {
                 update.check_uid(&scale, object.uid())?;
@@ -118,7 +123,7 @@ impl ScaleRequest<'_> {
             }
             Ok(object)
         });
-        self.respond_with_scale(&updated.await?).await
+        self.respond_with_scale(&updated.await?, scale_after_update).await
     }
 
     /// The object with the replicas of a scale.
@@ -126,6 +131,7 @@ impl ScaleRequest<'_> {
         if model(self.resource).checks_scale_uid() {
             check_scale_uid(object, scale, &self.resource.group_resource())?;
         }
+        check_replicas_set(scale, self.paths)?;
         let mut object = object.clone();
         let errors = apply_scale(&mut object, scale, self.paths);
         if errors.is_empty() {
@@ -137,19 +143,22 @@ impl ScaleRequest<'_> {
     }
 
     /// Responds with the scale of a stored object.
-    async fn respond_with_scale(&self, object: &Arc<Object>) -> Result<Response, ApiError> {
+    async fn respond_with_scale(
+        &self,
+        object: &Arc<Object>,
+        scale_of: fn(&Value, &ScalePaths) -> Result<Value, ScaleError>,
+    ) -> Result<Response, ApiError> {
         let cluster = &self.request.cluster;
         let object = VersionView::of(cluster, &cluster.hub(self.resource)).tree(object).await?;
-        let scale = self.scale_of(&from_hub(self.resource, object))?;
+        let scale = scale_of(&from_hub(self.resource, object), self.paths).map_err(scale_error)?;
         respond_typed(self.request, StatusCode::OK, &scale, self.expected.schema)
     }
+}
 
-    /// The scale of an object at the request's version.
-    fn scale_of(&self, object: &Value) -> Result<Value, ApiError> {
-        scale_of(object, self.paths).map_err(|error| match error {
-            ScaleError::NoReplicas(_) => ApiError::Internal(error.to_string()),
-            ScaleError::Malformed(text) => ApiError::BadRequest(text),
-        })
+fn scale_error(error: ScaleError) -> ApiError {
+    match error {
+        ScaleError::NoReplicas(_) => ApiError::Internal(error.to_string()),
+        ScaleError::Malformed(text) => ApiError::BadRequest(text),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::context::RequestContext;
 use crate::http::Response;
 use crate::objects::decode::{ExpectedKind, decode};
 use crate::objects::encode::{Shape, encode};
+use crate::objects::model;
 use crate::read::get;
 use crate::represent::respond;
 use crate::request::negotiate;
@@ -47,6 +48,7 @@ pub(crate) async fn subresource(
     let expected = ExpectedKind::of_type(group_version, kind, &schema);
     match (&subresource.role, verb) {
         (SubresourceRole::Scale(paths), verb) => {
+            let expected = ExpectedKind { scheme: model(resource).scale_scheme(), ..expected };
             ScaleRequest { request, resource, paths, expected }.respond(verb).await
         }
         (SubresourceRole::Action(action), Verb::Create) => {
