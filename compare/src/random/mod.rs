@@ -317,19 +317,20 @@ fn watch(rng: &mut Rng, resource: &Resource, step: usize) -> Request {
 fn delete_options(rng: &mut Rng, request: Request, step: usize) -> Request {
     match rng.usize(..4) {
         0 | 1 => request,
+        // The Go API server has no garbage collector, which would end the deletion of an object that orphans others.
         2 => with(
             request,
             pick(
                 rng,
                 &[
                     "propagationPolicy=Background",
-                    "propagationPolicy=Orphan",
+                    "propagationPolicy=Orphan&dryRun=All",
                     "propagationPolicy=Sideways",
                     "gracePeriodSeconds=0",
                     "gracePeriodSeconds=5",
                     "gracePeriodSeconds=-1",
                     "gracePeriodSeconds=x",
-                    "orphanDependents=true",
+                    "orphanDependents=true&dryRun=All",
                     "orphanDependents=true&propagationPolicy=Orphan",
                     "dryRun=All",
                     "dryRun=x",
