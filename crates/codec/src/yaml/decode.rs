@@ -84,6 +84,16 @@ fn json_round_trip(f: f64) -> Value {
     read.map_or(Value::Float(f), |read| read.value)
 }
 
+/// Gives the numbers of a tree that was decoded from JSON the form that they have when the text is decoded as YAML.
+pub fn convert_json_numbers(value: &mut Value) {
+    match value {
+        Value::Float(f) => *value = json_round_trip(*f),
+        Value::Array(items) => items.iter_mut().for_each(convert_json_numbers),
+        Value::Object(object) => object.iter_mut().for_each(|(_, value)| convert_json_numbers(value)),
+        _ => {}
+    }
+}
+
 /// Go's name of the first number in a tree that JSON cannot express.
 fn non_finite(value: &Value) -> Option<&'static str> {
     match value {

@@ -16,6 +16,6 @@ mod scalars;
 mod scanner;
 mod tags;
 
-pub use decode::{DecodeError, Decoded, decode};
+pub use decode::{DecodeError, Decoded, convert_json_numbers, decode};
 pub use encode::encode;
 pub use encode_json::encode_json;

@@ -127,7 +127,10 @@ impl Patch {
 fn decode_yaml_configuration(body: &[u8]) -> Result<(Patch, Vec<String>), ApiError> {
     let decode_error = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
     let (config, duplicates) = match json::decode(body, json::DecodeOptions::default()) {
-        Ok(json::Decoded { value, has_duplicates: false, .. }) => (value, None),
+        Ok(json::Decoded { mut value, has_duplicates: false, .. }) => {
+            yaml::convert_json_numbers(&mut value);
+            (value, None)
+        }
         // Error messages come from the YAML decoder.
         _ => {
             let decoded =
