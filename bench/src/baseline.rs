@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::io::Write as _;
 use std::path::Path;
 use std::pin::Pin;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -28,14 +28,14 @@ use tokio_rustls::TlsAcceptor;
 use crate::Result;
 use crate::certificates::{self, AUTHORITY, CERTIFICATE, KEY};
 use crate::client::ConnectionConfig;
-use crate::target::ServerProcess;
+use crate::target::{ReadyServer, ServerProcess};
 
 /// The path of the single object.
 pub(crate) const OBJECT: &str = "/object";
 /// The path of the list.
 pub(crate) const LIST: &str = "/list";
-/// The argument that disables TLS.
-const PLAIN: &str = "plain";
+/// The start of the line that the server prints when it is ready.
+const URL_PREFIX: &str = "url:";
 /// The size of the chunks in which the list is sent, in bytes.
 const CHUNK_SIZE: usize = 128 * 1024;
 
@@ -43,39 +43,27 @@ const CHUNK_SIZE: usize = 128 * 1024;
 pub(crate) async fn start(scratch: &Path, object: &Path, list: &Path) -> Result<ServerProcess> {
     let config = certificates::generate(scratch)?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("baseline").arg(scratch).arg(object).arg(list);
-    ServerProcess::start(command, |url| Ok(ConnectionConfig { url: url.to_owned(), ..config }), OBJECT).await
-}
-
-/// Starts the server as a separate process without TLS.
-pub(crate) async fn start_plain(scratch: &Path, object: &Path, list: &Path) -> Result<ServerProcess> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("baseline").arg(scratch).arg(object).arg(list).arg(PLAIN);
-    ServerProcess::start(
-        command,
-        |url| Ok(ConnectionConfig { url: url.to_owned(), ..ConnectionConfig::default() }),
-        OBJECT,
-    )
-    .await
+    command.arg("baseline").arg(scratch).arg(object).arg(list).stdin(Stdio::null());
+    let ready = |line: &str| {
+        let url = line.strip_prefix(URL_PREFIX)?.trim().to_owned();
+        Some(Ok(ReadyServer { config: ConnectionConfig { url, ..config.clone() }, children: Vec::new() }))
+    };
+    ServerProcess::start(command, ready, OBJECT).await
 }
 
 /// Runs the server until the process is terminated. `arguments` are the directory of the certificates, the file with
-/// the object, the file with the list, and optionally `plain` to disable TLS.
+/// the object, and the file with the list.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let (certificates, object, list, is_plain) = match arguments {
-        [certificates, object, list] => (certificates, object, list, false),
-        [certificates, object, list, plain] if plain == PLAIN => (certificates, object, list, true),
-        _ => return Err("usage: pintle-bench baseline CERTIFICATES OBJECT LIST [plain]".into()),
+    let [certificates, object, list] = arguments else {
+        return Err("usage: pintle-bench baseline CERTIFICATES OBJECT LIST".into());
     };
     let content = Arc::new(StaticResponses { object: read(object)?, list: read(list)? });
-    let acceptor =
-        if is_plain { None } else { Some(TlsAcceptor::from(Arc::new(tls_config(Path::new(certificates))?))) };
-    let scheme = if is_plain { "http" } else { "https" };
+    let acceptor = TlsAcceptor::from(Arc::new(tls_config(Path::new(certificates))?));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let socket = TcpListener::bind(("127.0.0.1", 0)).await?;
         let mut out = std::io::stdout();
-        writeln!(out, "url: {scheme}://{}", socket.local_addr()?)?;
+        writeln!(out, "{URL_PREFIX} https://{}", socket.local_addr()?)?;
         out.flush()?;
         loop {
             let (stream, _) = socket.accept().await?;
@@ -88,10 +76,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
                 });
                 let mut http1 = http1::Builder::new();
                 http1.timer(TokioTimer::new()).pipeline_flush(true);
-                let Some(acceptor) = acceptor else {
-                    let _ = http1.serve_connection(TokioIo::new(stream), service).await;
-                    return;
-                };
                 let Ok(stream) = acceptor.accept(stream).await else { return };
                 if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
                     let server = http2::Builder::new(TokioExecutor::new());

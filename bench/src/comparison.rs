@@ -1,7 +1,7 @@
 //! Measures a server and the baseline server in alternating rounds. Whatever else the machine does affects both
 //! alike, so the ratio of each pair of rounds is more reliable than the absolute numbers.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,16 +38,10 @@ pub(crate) struct Concurrency {
 
 /// Starts the baseline server with an object and a list as its responses.
 pub(crate) async fn start_baseline(scratch: &Path, object: &Bytes, list: &Bytes) -> Result<ServerProcess> {
-    let (object, list) = write_baseline_files(scratch, object, list)?;
-    baseline::start(scratch, &object, &list).await
-}
-
-/// Writes the response bodies of the baseline server to files.
-pub(crate) fn write_baseline_files(scratch: &Path, object: &Bytes, list: &Bytes) -> Result<(PathBuf, PathBuf)> {
     let (object_file, list_file) = (scratch.join("object.json"), scratch.join("list.json"));
     std::fs::write(&object_file, object)?;
     std::fs::write(&list_file, list)?;
-    Ok((object_file, list_file))
+    baseline::start(scratch, &object_file, &list_file).await
 }
 
 /// Runs alternating closed loops: GETs of `baseline_path` against the baseline server, and `request` against the

@@ -1,17 +1,14 @@
 //! The benchmark behind `cargo xtask bench`. It starts the `pintle` binary, or connects to any Kubernetes API server
 //! by kubeconfig, runs load scenarios against it, and reports throughput, latency percentiles, CPU time and memory.
-//! Each result is compared with a baseline server and the disk in the same run, with the cost of a Go API server, and
-//! with its budget.
+//! Each result is compared with a baseline server, the disk and a Go API server in the same run, and with its budget.
 //!
 //! A scenario (`scenarios/`) measures one thing. `load` sends requests, `watchers` counts watch events, `target`
 //! manages the server's process, `report` collects rows and prints them.
 
 mod baseline;
-mod calibration;
 mod certificates;
 mod client;
 mod comparison;
-mod go_apiserver;
 mod load;
 mod machine;
 mod objects;
@@ -35,9 +32,10 @@ use http::StatusCode;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::client::{Endpoint, get};
+use crate::machine::Machine;
 use crate::options::Options;
 use crate::report::Report;
-use crate::scenario::{ScenarioContext, ServerSource};
+use crate::scenario::{Scenario, ScenarioContext, ServerSource};
 use crate::target::{ProcessMeter, Server, kubeconfig};
 
 #[global_allocator]
@@ -87,7 +85,9 @@ async fn run_scenarios(options: &Options) -> Result<(Report, bool)> {
     let scratch = tempfile::Builder::new().prefix("pintle-bench-").tempdir_in(parent)?;
     let plan = options.plan;
     let (source, description) = server_source(options).await?;
-    let report = Report::new(machine::describe(), format!("{description}, {} plan", plan.name));
+    let compared = if options.go_api_server.is_some() { "compared with" } else { "without" };
+    let subject = format!("{description}, {} plan, {compared} the Go API server", plan.name);
+    let report = Report::new(machine::describe(), subject);
     let mut bench = ScenarioContext::new(plan, report, source, scratch.path());
     bench.go_codecs = options.go_codecs.clone();
     let mut failed = false;
@@ -96,21 +96,40 @@ async fn run_scenarios(options: &Options) -> Result<(Report, bool)> {
             bench.report.remark(format!("{}: skipped, requires --binary", scenario.name));
             continue;
         }
-        if !plan.calibration.is_zero()
-            && let Some(cpu_scale) = calibration::measure_cpu_scale(scratch.path(), plan.calibration).await?
-        {
-            bench.report.set_cpu_scale(cpu_scale);
-        }
         let started = Instant::now();
         print_status(&format!("{}: {} …", scenario.name, scenario.description));
+        bench.report.scenario(scenario.name);
         if let Err(error) = (scenario.run)(&mut bench).await {
             failed = true;
             print_status(&format!("{}: FAILED: {error}", scenario.name));
             bench.report.remark(format!("{}: failed: {error}", scenario.name));
+        } else if scenario.on_go_api_server
+            && let Some(program) = &options.go_api_server
+        {
+            print_status(&format!("{}: on the Go API server …", scenario.name));
+            measure_go_api_server(&mut bench, scenario, program).await?;
         }
         print_status(&format!("{}: {:.1} s", scenario.name, started.elapsed().as_secs_f64()));
     }
     Ok((bench.report, failed))
+}
+
+/// Runs a scenario on a new Go API server and adds its results to the rows of `bench`. If it fails, the rows that it
+/// completed are added nevertheless.
+async fn measure_go_api_server(bench: &mut ScenarioContext, scenario: &Scenario, program: &Path) -> Result<()> {
+    let scratch = bench.scratch().join(format!("go-{}", scenario.name));
+    std::fs::create_dir_all(&scratch)?;
+    let report = Report::new(Machine::default(), String::new());
+    let source = ServerSource::GoApiServer(program.to_owned());
+    let mut go = ScenarioContext::new(bench.plan, report, source, &scratch);
+    if let Err(error) = (scenario.run)(&mut go).await {
+        print_status(&format!("{}: FAILED on the Go API server: {error}", scenario.name));
+        go.report.remark(format!("{}: failed: {error}", scenario.name));
+    }
+    bench.report.add_go_results(go.report);
+    // The data would otherwise take space until the end of the run. An etcd that is still ending may keep some of it.
+    let _ = std::fs::remove_dir_all(scratch);
+    Ok(())
 }
 
 /// The server to measure according to the options, and its description for the report.

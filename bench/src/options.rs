@@ -25,6 +25,8 @@ pub(crate) struct Options {
     pub(crate) folder: Option<PathBuf>,
     /// The program that times apimachinery's serializers (`tools/codec-timings`).
     pub(crate) go_codecs: Option<PathBuf>,
+    /// The Go API server's program (`tools/apiserver`), which is measured in the same run.
+    pub(crate) go_api_server: Option<PathBuf>,
     /// The output file of the report for each format.
     pub(crate) json: Option<PathBuf>,
     pub(crate) markdown: Option<PathBuf>,
@@ -43,6 +45,7 @@ impl Options {
             only: Vec::new(),
             folder: None,
             go_codecs: None,
+            go_api_server: None,
             json: None,
             markdown: None,
             svg: None,
@@ -63,6 +66,7 @@ impl Options {
                 }
                 "--folder" => options.folder = Some(value()?.into()),
                 "--go-codecs" => options.go_codecs = Some(value()?.into()),
+                "--go-apiserver" => options.go_api_server = Some(value()?.into()),
                 "--json" => options.json = Some(value()?.into()),
                 "--markdown" => options.markdown = Some(value()?.into()),
                 "--svg" => options.svg = Some(value()?.into()),
@@ -95,13 +99,14 @@ fn parse_scenario(name: &str) -> Result<String> {
 fn usage() -> String {
     let mut text = String::from(
         "usage: pintle-bench (--binary FILE | --kubeconfig FILE [--context NAME] [--pid N[,N]]) [--quick]\n\
-         \x20                   [--only NAME[,NAME]] [--folder DIR] [--go-codecs FILE]\n\
+         \x20                   [--only NAME[,NAME]] [--folder DIR] [--go-codecs FILE] [--go-apiserver FILE]\n\
          \x20                   [--json FILE] [--markdown FILE] [--svg FILE]\n\
          scenarios:",
     );
     for scenario in ALL {
         let only = if scenario.requires_binary { " (requires --binary)" } else { "" };
-        text.push_str(&format!("\n  {:17} {}{only}", scenario.name, scenario.description));
+        let both = if scenario.on_go_api_server { " (also on the Go API server)" } else { "" };
+        text.push_str(&format!("\n  {:17} {}{only}{both}", scenario.name, scenario.description));
     }
     text
 }

@@ -1,5 +1,5 @@
-//! Durations and sizes of a run. The full plan takes less than a quarter of an hour, the quick plan about two
-//! minutes.
+//! Durations and sizes of a run. Without the Go API server the full plan takes less than a quarter of an hour, the
+//! quick plan about two minutes.
 
 use std::time::Duration;
 
@@ -10,8 +10,6 @@ pub(crate) struct Plan {
     pub(crate) name: &'static str,
     /// The duration of a closed loop.
     pub(crate) duration: Duration,
-    /// The duration of the CPU calibration before each scenario. Zero skips it.
-    pub(crate) calibration: Duration,
     /// The duration of an open loop.
     pub(crate) open_loop_duration: Duration,
     /// How often each loop is repeated. The median is reported.
@@ -43,7 +41,6 @@ impl Plan {
     pub(crate) const FULL: Plan = Plan {
         name: "full",
         duration: Duration::from_secs(2),
-        calibration: Duration::from_secs(2),
         open_loop_duration: Duration::from_secs(10),
         rounds: 3,
         starts: 5,
@@ -61,7 +58,6 @@ impl Plan {
     pub(crate) const QUICK: Plan = Plan {
         name: "quick",
         duration: Duration::from_millis(500),
-        calibration: Duration::from_millis(500),
         open_loop_duration: Duration::from_secs(2),
         rounds: 1,
         starts: 2,
@@ -80,7 +76,6 @@ impl Plan {
     pub(crate) const TINY: Plan = Plan {
         name: "tiny",
         duration: Duration::from_millis(50),
-        calibration: Duration::ZERO,
         open_loop_duration: Duration::from_millis(100),
         rounds: 1,
         starts: 1,

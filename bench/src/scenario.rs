@@ -1,5 +1,6 @@
 //! The scenario type, the list of all scenarios, and the context that each scenario receives. A scenario measures one
-//! thing on its own server, so it can run alone and does not affect the numbers of another.
+//! thing on its own server, so it can run alone and does not affect the numbers of another. To measure the Go API
+//! server, the runner runs it again with another context.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -24,6 +25,8 @@ pub(crate) struct Scenario {
     pub(crate) description: &'static str,
     /// True if it cannot measure an existing server, because it starts servers itself or needs none.
     pub(crate) requires_binary: bool,
+    /// True if the Go API server (`tools/apiserver`) can serve it. Then it is measured as well, directly afterwards.
+    pub(crate) on_go_api_server: bool,
     /// Runs the scenario and adds rows to the report.
     pub(crate) run: for<'a> fn(&'a mut ScenarioContext) -> ScenarioFuture<'a>,
 }
@@ -55,6 +58,8 @@ pub(crate) const ALL: &[Scenario] = &[
 pub(crate) enum ServerSource {
     /// A server binary, started on an empty data directory for each scenario.
     Binary(PathBuf),
+    /// The Go API server's program, started with etcd on an empty data directory for each scenario.
+    GoApiServer(PathBuf),
     /// An existing server that this program does not manage.
     Existing(Server),
 }
@@ -87,10 +92,27 @@ impl ScenarioContext {
     /// The server binary, for a scenario that starts it itself.
     ///
     /// # Errors
-    /// Returns an error if the source is an existing server.
+    /// Returns an error if the source is another server.
     pub(crate) fn binary(&self) -> Result<PathBuf> {
         match &self.source {
             ServerSource::Binary(path) => Ok(path.clone()),
+            _ => Err("the scenario requires --binary".into()),
+        }
+    }
+
+    /// True if the context measures the Go API server.
+    pub(crate) fn is_on_go_api_server(&self) -> bool {
+        matches!(self.source, ServerSource::GoApiServer(_))
+    }
+
+    /// Starts the server with a data directory, for a scenario that starts it itself.
+    ///
+    /// # Errors
+    /// Returns an error if the source is an existing server.
+    pub(crate) async fn start_server(&self, folder: &Path) -> Result<ServerProcess> {
+        match &self.source {
+            ServerSource::Binary(path) => ServerProcess::pintle(path, folder).await,
+            ServerSource::GoApiServer(path) => ServerProcess::go_api_server(path, folder).await,
             ServerSource::Existing(_) => Err("the scenario requires --binary".into()),
         }
     }
@@ -98,15 +120,11 @@ impl ScenarioContext {
     /// Returns a server to measure: a new process on an empty data directory, or the existing server.
     pub(crate) async fn target(&mut self) -> Result<Target> {
         self.targets += 1;
-        match &self.source {
-            ServerSource::Binary(path) => {
-                let folder = self.scratch.join(format!("data-{}", self.targets));
-                Ok(Target::started(ServerProcess::pintle(path, &folder).await?))
-            }
-            ServerSource::Existing(server) => {
-                let prefix = format!("bench-{}-{}", std::process::id(), self.targets);
-                Ok(Target::existing(server.clone(), prefix))
-            }
+        if let ServerSource::Existing(server) = &self.source {
+            let prefix = format!("bench-{}-{}", std::process::id(), self.targets);
+            return Ok(Target::existing(server.clone(), prefix));
         }
+        let folder = self.scratch.join(format!("data-{}", self.targets));
+        Ok(Target::started(self.start_server(&folder).await?, !self.is_on_go_api_server()))
     }
 }

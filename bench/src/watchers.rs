@@ -153,7 +153,8 @@ impl WatchOptions {
                 }
             }
         }
-        let mut watchers = Watchers { counts: Vec::with_capacity(count), readers: JoinSet::new() };
+        let mut watchers =
+            Watchers { counts: Vec::with_capacity(count), ended: Arc::default(), readers: JoinSet::new() };
         let mut opening = JoinSet::new();
         for (mut connection, request) in connections.into_iter().zip(requests) {
             if opening.len() == MAX_CONCURRENT_OPENS
@@ -176,6 +177,7 @@ impl WatchOptions {
         let (mut counter, arrivals) = (EventCounter::new(self.framing), self.arrivals.clone());
         let count = Arc::new(AtomicU64::new(0));
         watchers.counts.push(count.clone());
+        let ended = watchers.ended.clone();
         watchers.readers.spawn(async move {
             while let Some(Ok(frame)) = body.frame().await {
                 let events = counter.count(frame.data_ref().map_or(&[][..], Bytes::as_ref));
@@ -184,6 +186,7 @@ impl WatchOptions {
                     arrivals.record(before, events);
                 }
             }
+            ended.fetch_add(1, Ordering::Relaxed);
             drop(connection);
         });
     }
@@ -192,6 +195,8 @@ impl WatchOptions {
 /// Open watches. Dropping this closes them.
 pub(crate) struct Watchers {
     counts: Vec<Arc<AtomicU64>>,
+    /// The number of watches that the server has closed.
+    ended: Arc<AtomicU64>,
     readers: JoinSet<()>,
 }
 
@@ -204,14 +209,17 @@ impl Watchers {
     /// Waits until exactly `expected` events were received.
     ///
     /// # Errors
-    /// Returns an error if there are more events, or fewer after the timeout.
+    /// Returns an error if there are more events, or fewer after the timeout or after the server has closed a watch.
     pub(crate) async fn wait_for(&self, expected: u64) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
+            // Read first, because a watch may end after its last event.
+            let ended = self.ended.load(Ordering::Relaxed);
             match self.events() {
                 events if events == expected => return Ok(()),
-                events if events > expected || Instant::now() > deadline => {
-                    return Err(format!("received {events} events, expected {expected}").into());
+                events if events > expected || ended > 0 || Instant::now() > deadline => {
+                    let closed = format!("the server closed {ended} of {} watches", self.counts.len());
+                    return Err(format!("received {events} events, expected {expected}; {closed}").into());
                 }
                 _ => tokio::time::sleep(Duration::from_millis(2)).await,
             }

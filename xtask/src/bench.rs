@@ -1,14 +1,15 @@
 //! `cargo xtask bench`: builds the benchmark (`bench/`) in release mode, and the server unless another one is
-//! measured, and runs the benchmark.
+//! measured, and runs the benchmark. If Go is installed, it also builds the Go programs to compare with.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::{go_tools, root};
+use crate::{go_tools, print_status, root};
 
 /// Builds both programs and runs the benchmark with these arguments.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let is_external = arguments.iter().any(|argument| matches!(argument.as_str(), "--kubeconfig" | "--binary"));
+    let contains = |option: &str| arguments.iter().any(|argument| argument == option);
+    let is_external = contains("--kubeconfig") || contains("--binary");
     // Built separately, so that the features which the benchmark enables in shared dependencies do not change the
     // server.
     for package in if is_external { &["pintle-bench"][..] } else { &["pintle", "pintle-bench"] } {
@@ -22,8 +23,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     if !is_external {
         bench.arg("--binary").arg(release.join("pintle"));
     }
-    if let Some(codecs) = go_tools::codec_timings() {
-        bench.arg("--go-codecs").arg(codecs);
+    let mut compare_with = |option: &str, built: Result<PathBuf, String>| match built {
+        Ok(program) => {
+            bench.arg(option).arg(program);
+        }
+        Err(error) => print_status(&format!("measuring without {option}: {error}\n")),
+    };
+    compare_with("--go-codecs", go_tools::codec_timings());
+    // The server of a kubeconfig may be on another machine, so the Go API server has to be asked for.
+    if !contains("--kubeconfig") && !contains("--go-apiserver") {
+        compare_with("--go-apiserver", go_tools::api_server());
     }
     run_command(bench.args(arguments))
 }

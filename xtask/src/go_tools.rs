@@ -16,21 +16,23 @@ pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
     build("kubectl", &link_flags(&version))?;
     build("client-go", STRIP_SYMBOLS)?;
     build("controller-runtime", STRIP_SYMBOLS)?;
-    api_server()
+    api_server().map(drop)
 }
 
-/// Builds the Go API server that answers are compared with, and its etcd.
-pub(crate) fn api_server() -> Result<(), String> {
+/// Builds the Go API server that answers and measurements are compared with, and its etcd beside it.
+pub(crate) fn api_server() -> Result<PathBuf, String> {
     build("apiserver", STRIP_SYMBOLS)?;
-    build_package("etcd", "apiserver", "go.etcd.io/etcd/server/v3", STRIP_SYMBOLS)
+    build_package("etcd", "apiserver", "go.etcd.io/etcd/server/v3", STRIP_SYMBOLS)?;
+    Ok(binary("apiserver"))
 }
 
 /// Linker flags that strip symbols.
 const STRIP_SYMBOLS: &str = "-s -w";
 
-/// Builds the program that times Go's serializers. Returns `None` if Go is not installed.
-pub(crate) fn codec_timings() -> Option<PathBuf> {
-    build("codec-timings", STRIP_SYMBOLS).ok().map(|()| binary("codec-timings"))
+/// Builds the program that times Go's serializers.
+pub(crate) fn codec_timings() -> Result<PathBuf, String> {
+    build("codec-timings", STRIP_SYMBOLS)?;
+    Ok(binary("codec-timings"))
 }
 
 /// The path of the binary built from `tools/NAME`.

@@ -9,10 +9,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::{Connection, EndpointInfo, Protocol, Sender};
 use crate::Result;
@@ -35,7 +35,7 @@ pub(crate) struct Credentials {
 /// The address, CA and credentials for a server, like client-go's `rest.Config`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectionConfig {
-    /// The base URL: `https://HOST[:PORT][/PREFIX]`, or `http` for the baseline server without TLS.
+    /// The base URL: `https://HOST[:PORT][/PREFIX]`.
     pub(crate) url: String,
     /// The expected name in the server's certificate, if it differs from the URL's host.
     pub(crate) server_name: Option<String>,
@@ -50,8 +50,7 @@ pub(crate) struct ConnectionConfig {
 pub(crate) struct Endpoint {
     host: String,
     port: u16,
-    /// `None` for plain HTTP.
-    tls: Option<Tls>,
+    tls: Tls,
     info: Arc<EndpointInfo>,
 }
 
@@ -81,15 +80,13 @@ impl Endpoint {
     /// Creates the endpoint for a configuration.
     pub(crate) fn new(config: &ConnectionConfig) -> Result<Self> {
         let uri: Uri = config.url.parse()?;
-        let is_plain = match uri.scheme_str() {
-            Some("https") => false,
-            Some("http") => true,
-            _ => return Err(format!("{}: only https and http are supported", config.url).into()),
-        };
+        if uri.scheme_str() != Some("https") {
+            return Err(format!("{}: only https is supported", config.url).into());
+        }
         let authority: Authority = uri.authority().ok_or("the server's URL has no host")?.clone();
         // An IPv6 address is in brackets only in a URL.
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let tls = if is_plain { None } else { Some(Tls::new(config, &host)?) };
+        let tls = Tls::new(config, &host)?;
         let info = EndpointInfo {
             host: HeaderValue::from_str(authority.as_str())?,
             prefix: uri.path().trim_end_matches('/').to_owned(),
@@ -99,7 +96,7 @@ impl Endpoint {
             },
             authority: authority.clone(),
         };
-        let port = authority.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
+        let port = authority.port_u16().unwrap_or(443);
         Ok(Self { host, port, tls, info: Arc::new(info) })
     }
 
@@ -107,16 +104,12 @@ impl Endpoint {
     pub(crate) async fn connect(&self, protocol: Protocol) -> Result<Connection> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         stream.set_nodelay(true)?;
-        let sender = match &self.tls {
-            None => http_handshake(stream, protocol).await?,
-            Some(tls) => {
-                let connector = match protocol {
-                    Protocol::Http1 => &tls.http1,
-                    Protocol::Http2 => &tls.http2,
-                };
-                http_handshake(connector.connect(tls.name.clone(), stream).await?, protocol).await?
-            }
+        let connector = match protocol {
+            Protocol::Http1 => &self.tls.http1,
+            Protocol::Http2 => &self.tls.http2,
         };
+        let stream = connector.connect(self.tls.name.clone(), stream).await?;
+        let sender = http_handshake(stream, protocol).await?;
         Ok(Connection { sender, info: self.info.clone() })
     }
 
@@ -144,10 +137,7 @@ impl Endpoint {
 }
 
 /// Performs the HTTP handshake and spawns the connection's task.
-async fn http_handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    stream: S,
-    protocol: Protocol,
-) -> Result<Sender> {
+async fn http_handshake(stream: TlsStream<TcpStream>, protocol: Protocol) -> Result<Sender> {
     let stream = TokioIo::new(stream);
     Ok(match protocol {
         Protocol::Http1 => {

@@ -1,12 +1,11 @@
 //! The report: rows with a result and its unit, the server's CPU time per operation, latency percentiles, a budget,
-//! and the cost in the Go API server. It is printed as a table, as Markdown, as JSON and as an SVG plot.
+//! and the same result of the Go API server. It is printed as a table, as Markdown, as JSON and as an SVG plot.
 
 mod plot;
 mod text;
 
 use serde_json::{Value, json};
 
-use crate::go_apiserver::GoCost;
 use crate::load::{Percentiles, RoundResult};
 use crate::machine::Machine;
 
@@ -23,8 +22,19 @@ enum Budget {
     CheaperThanGo(f64),
 }
 
+/// What the same measurement found for the Go API server.
+#[derive(Clone, Copy, Debug)]
+struct GoResult {
+    value: f64,
+    /// The CPU time of the server and etcd per operation, in microseconds.
+    cpu: Option<f64>,
+    latencies: Option<Percentiles>,
+}
+
 #[derive(Debug)]
 struct ReportRow {
+    /// The name of the scenario that added the row.
+    scenario: &'static str,
     section: String,
     name: String,
     value: f64,
@@ -32,24 +42,24 @@ struct ReportRow {
     budget: Option<Budget>,
     /// The server's CPU time per operation, in microseconds.
     cpu: Option<f64>,
-    /// The Go API server's CPU time per operation, in microseconds, if it was measured.
-    go_cost: Option<f64>,
-    /// The CPU scale of this machine when the row was measured (`calibration.rs`).
-    cpu_scale: f64,
+    /// The Go API server's result, if it was measured.
+    go: Option<GoResult>,
     latencies: Option<Percentiles>,
     /// True if latencies count from the scheduled time of a request, as in an open loop.
     from_schedule: bool,
+    /// True if the row is about the machine and not about the server.
+    is_about_machine: bool,
     note: String,
 }
 
 impl ReportRow {
-    /// The Go API server's CPU time, scaled to this machine, divided by this server's.
+    /// The Go API server's CPU time per operation, divided by this server's.
     fn go_cpu_ratio(&self) -> Option<f64> {
-        Some(self.go_cost? * self.cpu_scale / self.cpu.filter(|cpu| *cpu > 0.0)?)
+        Some(self.go?.cpu? / self.cpu.filter(|cpu| *cpu > 0.0)?)
     }
 
-    /// The used share of the budget; up to 1 the budget is met. `None` without a budget, or if the CPU time is not
-    /// known.
+    /// The used share of the budget; up to 1 the budget is met. `None` without a budget, or if it compares with the Go
+    /// API server and one of the CPU times is not known.
     fn budget_used(&self) -> Option<f64> {
         match self.budget? {
             Budget::AtMost(limit) => Some(self.value / limit),
@@ -73,13 +83,6 @@ impl RowBuilder<'_> {
         self
     }
 
-    /// Sets a budget in microseconds of CPU on the reference machine, scaled to this machine: the result must not
-    /// exceed it.
-    pub(crate) fn cpu_micros_at_most(self, limit: f64) -> Self {
-        let limit = limit * self.0.cpu_scale;
-        self.at_most(limit)
-    }
-
     /// Sets a budget: the result must reach `limit`.
     pub(crate) fn at_least(self, limit: f64) -> Self {
         self.0.budget = Some(Budget::AtLeast(limit));
@@ -92,17 +95,16 @@ impl RowBuilder<'_> {
         self
     }
 
-    /// Sets the Go API server's cost per operation.
-    pub(crate) fn go_cost(self, GoCost(micros): GoCost) -> Self {
-        self.0.go_cost = Some(micros);
+    /// Sets a budget: one operation must take at least `times` times less CPU than in the Go API server.
+    pub(crate) fn cheaper_than_go(self, times: f64) -> Self {
+        self.0.budget = Some(Budget::CheaperThanGo(times));
         self
     }
 
-    /// Sets the Go API server's cost per operation and a budget: this server must take at least `times` times less
-    /// CPU.
-    pub(crate) fn cheaper_than(self, go_cost: GoCost, times: f64) -> Self {
-        self.0.budget = Some(Budget::CheaperThanGo(times));
-        self.go_cost(go_cost)
+    /// Marks the row as one about the machine, for which there is no result of the Go API server.
+    pub(crate) fn about_machine(self) -> Self {
+        self.0.is_about_machine = true;
+        self
     }
 
     /// Sets the CPU time and the latencies from the result of a closed loop.
@@ -130,9 +132,8 @@ pub(crate) struct Report {
     machine: Machine,
     /// The measured server and the plan.
     subject: String,
+    scenario: &'static str,
     section: String,
-    /// The CPU scale measured before each scenario.
-    cpu_scales: Vec<f64>,
     rows: Vec<ReportRow>,
     /// Failed and skipped measurements, with the reason.
     remarks: Vec<String>,
@@ -141,12 +142,12 @@ pub(crate) struct Report {
 impl Report {
     /// Creates an empty report about `subject`.
     pub(crate) fn new(machine: Machine, subject: String) -> Self {
-        Self { machine, subject, section: String::new(), cpu_scales: Vec::new(), rows: Vec::new(), remarks: Vec::new() }
+        Self { machine, subject, scenario: "", section: String::new(), rows: Vec::new(), remarks: Vec::new() }
     }
 
-    /// Sets the CPU scale for the following rows.
-    pub(crate) fn set_cpu_scale(&mut self, cpu_scale: f64) {
-        self.cpu_scales.push(cpu_scale);
+    /// Starts the rows of a scenario.
+    pub(crate) fn scenario(&mut self, name: &'static str) {
+        self.scenario = name;
     }
 
     /// Starts a section. A section may be continued later.
@@ -157,16 +158,17 @@ impl Report {
     /// Adds a row to the current section.
     pub(crate) fn row(&mut self, name: impl Into<String>, value: f64, unit: &'static str) -> RowBuilder<'_> {
         let row = ReportRow {
+            scenario: self.scenario,
             section: self.section.clone(),
             name: name.into(),
             value,
             unit,
             budget: None,
             cpu: None,
-            go_cost: None,
-            cpu_scale: self.cpu_scales.last().copied().unwrap_or(1.0),
+            go: None,
             latencies: None,
             from_schedule: false,
+            is_about_machine: false,
             note: String::new(),
         };
         // Insert after the rows of the same section, which may have been started earlier.
@@ -187,6 +189,18 @@ impl Report {
         if let Some(value) = value {
             complete(self.row(name, value, unit));
         }
+    }
+
+    /// Adds the results of the last scenario on the Go API server to its rows. Sections are not compared, because they
+    /// name the sizes of responses, which differ.
+    pub(crate) fn add_go_results(&mut self, go: Report) {
+        for theirs in go.rows.into_iter().filter(|row| !row.is_about_machine) {
+            let mut rows = self.rows.iter_mut().filter(|row| row.scenario == self.scenario);
+            if let Some(row) = rows.find(|row| row.name == theirs.name) {
+                row.go = Some(GoResult { value: theirs.value, cpu: theirs.cpu, latencies: theirs.latencies });
+            }
+        }
+        self.remarks.extend(go.remarks.into_iter().map(|remark| format!("Go API server: {remark}")));
     }
 
     /// Adds a remark about a failed or skipped measurement.
@@ -218,12 +232,13 @@ impl Report {
                 Some(Budget::AtLeast(limit)) => (json!("at least"), json!(limit)),
                 Some(Budget::CheaperThanGo(limit)) => (json!("times less CPU than the Go API server"), json!(limit)),
             };
-            let latencies =
-                row.latencies.map(|Percentiles { p50, p99, p999 }| json!({ "p50": p50, "p99": p99, "p99.9": p999 }));
+            let go = row.go.map(|GoResult { value, cpu, latencies }| {
+                json!({ "value": value, "cpuMicroseconds": cpu, "milliseconds": milliseconds(latencies) })
+            });
             json!({
                 "section": row.section, "name": row.name, "value": row.value, "unit": row.unit,
-                "cpuMicroseconds": row.cpu, "goCpuMicroseconds": row.go_cost, "cpuScale": row.cpu_scale, "goCpuRatio": row.go_cpu_ratio(),
-                "milliseconds": latencies, "fromSchedule": row.from_schedule,
+                "cpuMicroseconds": row.cpu, "milliseconds": milliseconds(row.latencies), "fromSchedule": row.from_schedule,
+                "goApiServer": go, "goCpuRatio": row.go_cpu_ratio(),
                 "bound": bound, "limit": limit, "met": row.is_met(), "note": row.note,
             })
         });
@@ -234,14 +249,34 @@ impl Report {
     }
 }
 
+fn milliseconds(latencies: Option<Percentiles>) -> Option<Value> {
+    latencies.map(|Percentiles { p50, p99, p999 }| json!({ "p50": p50, "p99": p99, "p99.9": p999 }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(value: f64, complete: fn(RowBuilder<'_>) -> RowBuilder<'_>, is_met: Option<bool>, text: &str) {
+    type Complete = fn(RowBuilder<'_>) -> RowBuilder<'_>;
+
+    fn check(value: f64, complete: Complete, is_met: Option<bool>, text: &str) {
+        check_compared(value, complete, &[], is_met, text);
+    }
+
+    /// Checks a row to which rows of the Go API server are added.
+    fn check_compared(value: f64, complete: Complete, go: &[(&str, Complete)], is_met: Option<bool>, text: &str) {
         let mut report = Report::new(Machine::default(), "subject".to_owned());
+        report.scenario("earlier");
+        report.row("name", 0.0, "ms");
+        report.scenario("scenario");
         report.section("section");
         complete(report.row("name", value, "ms"));
+        let mut compared = Report::new(Machine::default(), String::new());
+        for (name, complete) in go {
+            complete(compared.row(*name, 7.0, "ms"));
+        }
+        report.add_go_results(compared);
+        report.rows.remove(0);
         assert_eq!(report.rows[0].is_met(), is_met);
         let table = report.text();
         let line: Vec<&str> = table.lines().last().unwrap().split_whitespace().collect();
@@ -255,15 +290,20 @@ mod tests {
         check(101.0, |row| row.at_most(100.0).note("slow"), Some(false), "name 101 ms ≤ 100 MISSED slow");
         check(0.61, |row| row.at_least(0.6), Some(true), "name 0.61 ms ≥ 0.60 met");
         check(5.0, |row| row, None, "name 5.00 ms");
-        check(5.0, |row| row.cpu(Some(10.0)).go_cost(GoCost(120.0)), None, "name 5.00 ms 10.0 µs 12.0x");
-        check(
-            5.0,
-            |row| row.cpu(Some(10.0)).cheaper_than(GoCost(120.0), 20.0),
-            Some(false),
-            "name 5.00 ms 10.0 µs 12.0x ≥ 20.0x MISSED",
-        );
-        check(5.0, |row| row.cheaper_than(GoCost(120.0), 20.0), None, "name 5.00 ms ≥ 20.0x");
+        check(5.0, |row| row.cheaper_than_go(20.0), None, "name 5.00 ms ≥ 20.0x not measured");
         let text = "name 5.00 ms 1.00/2.00/3.00";
         check(5.0, |row| row.scheduled_latencies(Percentiles { p50: 1.0, p99: 2.0, p999: 3.0 }), None, text);
+    }
+
+    #[test]
+    fn rows_are_compared_with_the_same_row_of_the_go_api_server() {
+        let go: &[(&str, Complete)] = &[("other", |row| row), ("name", |row| row.cpu(Some(120.0)))];
+        let text = "name 5.00 ms 7.00 ms 10.0 µs 120 µs 12.0x";
+        check_compared(5.0, |row| row.cpu(Some(10.0)), go, None, text);
+        let missed = "name 5.00 ms 7.00 ms 10.0 µs 120 µs 12.0x ≥ 20.0x MISSED";
+        check_compared(5.0, |row| row.cpu(Some(10.0)).cheaper_than_go(20.0), go, Some(false), missed);
+        let unknown = "name 5.00 ms 7.00 ms 120 µs ≥ 20.0x not measured";
+        check_compared(5.0, |row| row.cheaper_than_go(20.0), go, None, unknown);
+        check_compared(5.0, |row| row, &[("name", |row| row.about_machine())], None, "name 5.00 ms");
     }
 }

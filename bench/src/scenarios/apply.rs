@@ -2,7 +2,6 @@
 
 use crate::Result;
 use crate::client::{HttpRequest, patch};
-use crate::go_apiserver;
 use crate::objects::{create_all, deployment, deployments_path, pod, pods_path};
 use crate::scenario::{Scenario, ScenarioContext};
 use crate::scenarios::update_cases::{CLIENTS, OBJECTS_PER_CLIENT, UpdateCase, measure, nth_name};
@@ -11,6 +10,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "apply",
     description: "server-side apply of Deployments and Pods, 16 clients",
     requires_binary: false,
+    on_go_api_server: true,
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -21,25 +21,21 @@ const DEPLOYMENTS: [UpdateCase; 2] = [
     UpdateCase {
         name: "apply of a Deployment, one field changed",
         request: |collection, name, number| apply_deployment(collection, name, number % 1_000),
-        go_cost: Some((go_apiserver::APPLY_DEPLOYMENT, 10.0)),
+        cheaper_than_go: Some(10.0),
     },
     UpdateCase {
         name: "apply of a Deployment, no change",
         request: |collection, name, _| apply_deployment(collection, name, 0),
-        go_cost: Some((go_apiserver::APPLY_DEPLOYMENT, 10.0)),
+        cheaper_than_go: Some(10.0),
     },
 ];
 
 const PODS: [UpdateCase; 2] = [
-    UpdateCase {
-        name: "apply of a Pod, one field changed",
-        request: apply_pod,
-        go_cost: Some((go_apiserver::APPLY_POD, 5.0)),
-    },
+    UpdateCase { name: "apply of a Pod, one field changed", request: apply_pod, cheaper_than_go: Some(5.0) },
     UpdateCase {
         name: "apply of a Pod, no change",
         request: |collection, name, _| apply_pod(collection, name, 0),
-        go_cost: Some((go_apiserver::APPLY_POD, 5.0)),
+        cheaper_than_go: Some(5.0),
     },
 ];
 

@@ -12,7 +12,6 @@ use crate::Result;
 use crate::baseline;
 use crate::client::{HttpRequest, Protocol, get, get_as};
 use crate::comparison::{Concurrency, compare_with_baseline, start_baseline};
-use crate::go_apiserver::{self, GoCost};
 use crate::load::{Load, Percentiles, RoundResult, Workload};
 use crate::objects::{fill, pod, pods_path};
 use crate::report::thousands;
@@ -23,6 +22,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "big-list",
     description: "lists of 100,000 Pods of 2 KiB: time, memory, and small requests during fifty such lists",
     requires_binary: false,
+    on_go_api_server: false,
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -39,18 +39,14 @@ const SMALL_CLIENTS: usize = 16;
 const WARM_UP: Duration = Duration::from_secs(1);
 /// The maximum size of the encoding cache in MB: the server's limit of 64 MiB, and the allocator's overhead.
 const ENCODING_CACHE_MB: f64 = 80.0;
-/// The number of objects in the list that the Go API server was measured with.
-const GO_LIST_OBJECTS: f64 = 10_000.0;
+/// The number of objects that the CPU time is given for.
+const CPU_OBJECTS: f64 = 10_000.0;
 
-/// A format of the list: its name, its media type, the maximum ratio of its time to the time of writing the JSON, and
-/// the Go API server's cost for 10,000 objects.
-type ListFormat = (&'static str, Option<&'static str>, Option<f64>, Option<GoCost>);
+/// A format of the list: its name, its media type, and the maximum ratio of its time to the time of writing the JSON.
+type ListFormat = (&'static str, Option<&'static str>, Option<f64>);
 
-const FORMATS: [ListFormat; 3] = [
-    ("JSON", None, Some(2.0), Some(go_apiserver::LIST)),
-    ("table", Some(TABLE), Some(6.0), None),
-    ("Protobuf", Some(PROTOBUF), None, Some(go_apiserver::LIST_PROTOBUF)),
-];
+const FORMATS: [ListFormat; 3] =
+    [("JSON", None, Some(2.0)), ("table", Some(TABLE), Some(6.0)), ("Protobuf", Some(PROTOBUF), None)];
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let count = bench.plan.pods;
@@ -71,7 +67,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
         size / count
     );
     bench.report.section(section);
-    for (name, media_type, limit, go_cost) in FORMATS {
+    for (name, media_type, limit) in FORMATS {
         let request = list_request(&collection, media_type);
         let comparison =
             compare_with_baseline((&baseline, baseline::LIST), &target.server, request, ALONE, &bench.plan).await?;
@@ -81,14 +77,10 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
             megabytes(bytes) / completed.max(1) as f64,
             comparison.baseline.seconds_per_request() * 1e3
         );
-        // Scaled to the number of objects in the Go API server's list.
-        let cpu = comparison.server.cpu_micros().map(|cpu| cpu * GO_LIST_OBJECTS / count as f64);
+        let cpu = comparison.server.cpu_micros().map(|cpu| cpu * CPU_OBJECTS / count as f64);
         bench.report.row(format!("{name}: time"), comparison.server.seconds_per_request() * 1e3, "ms").note(note);
         let row = bench.report.row(format!("{name}: CPU per 10,000 Pods"), cpu.unwrap_or_default() / 1e3, "ms");
-        let row = row.cpu(cpu);
-        if let Some(go_cost) = go_cost {
-            row.go_cost(go_cost).note("Go API server: objects of 1 KiB");
-        }
+        row.cpu(cpu);
         let row = bench.report.row(format!("{name}: time, ratio to writing the JSON"), 1.0 / comparison.ratio, "");
         if let Some(limit) = limit {
             row.at_most(limit);

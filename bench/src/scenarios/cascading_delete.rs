@@ -23,6 +23,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "cascading-delete",
     description: "deletion of a namespace with 10,000 objects, and of an owner with 100,000 dependents",
     requires_binary: false,
+    on_go_api_server: false,
     run: |bench| Box::pin(run(bench)),
 };
 

@@ -17,6 +17,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "codecs",
     description: "decoding and encoding a Pod and a Deployment in JSON, Protobuf, YAML and CBOR, without a server",
     requires_binary: true,
+    on_go_api_server: false,
     run: |bench| Box::pin(async move { run(bench) }),
 };
 

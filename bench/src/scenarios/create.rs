@@ -7,7 +7,6 @@ use http::StatusCode;
 
 use crate::Result;
 use crate::client::Protocol;
-use crate::go_apiserver;
 use crate::load::{Load, RoundResult, Workload, median, median_round};
 use crate::machine;
 use crate::objects::{config_map, config_maps_path, create};
@@ -17,6 +16,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "create",
     description: "durable creates by 1, 16 and 64 clients, compared with the disk's sync rate",
     requires_binary: false,
+    on_go_api_server: true,
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -49,13 +49,13 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     report.section("durable creates of 1 KiB ConfigMaps");
     let p99 = median(disks.iter().map(|disk| disk.p99));
     let rate = median(disks.iter().map(|disk| disk.rate));
-    report.row("disk: sequential 4 KiB append and sync", rate, "/s").note(format!("p99 {p99:.2} ms"));
+    let note = format!("p99 {p99:.2} ms");
+    report.row("disk: sequential 4 KiB append and sync", rate, "/s").about_machine().note(note);
     for (((clients, _, name), rounds), ratios) in WRITERS.into_iter().zip(rounds).zip(ratios) {
         let round = median_round(rounds);
         let row = report.row(name, round.rate(), "/s").round(&round);
-        // The Go API server was measured with 16 clients.
         if clients == 16 {
-            row.cheaper_than(go_apiserver::CREATE, 10.0);
+            row.cheaper_than_go(10.0);
         }
         let row = report.row(format!("{name}: ratio to the disk's sync rate"), median(ratios), "");
         // More than one write per sync: concurrent writes have to share syncs.

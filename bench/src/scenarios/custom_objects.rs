@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
+use super::conversion::wait_until_served;
 use super::definitions::create_definition;
 use crate::Result;
 use crate::client::{HttpRequest, get, patch};
@@ -17,6 +18,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "custom-objects",
     description: "creates, patches and lists of custom objects with and without CEL rules, 16 clients",
     requires_binary: false,
+    on_go_api_server: true,
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -33,7 +35,9 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     for (number, (name, rules)) in KINDS.into_iter().enumerate() {
         let number = number as u64;
         let collection = custom_objects_path(number, &namespace);
-        create_definition(&mut target.server.connect().await?, number, rules).await?;
+        let mut connection = target.server.connect().await?;
+        create_definition(&mut connection, number, rules).await?;
+        wait_until_served(&mut connection, &collection).await?;
         fill(&target.server, number, &collection, bench.plan.listed_objects.min(LISTED)).await?;
         let made = collection.clone();
         let creates: Workload = Arc::new(move |client, sent| {

@@ -20,6 +20,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "definitions",
     description: "many CustomResourceDefinitions: time until established, memory, discovery, start time",
     requires_binary: true,
+    on_go_api_server: false,
     run: |bench| Box::pin(run(bench)),
 };
 

@@ -19,6 +19,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "filtered-watches",
     description: "10,000 open watches with narrow selectors: memory, CPU per event, CPU while idle",
     requires_binary: false,
+    on_go_api_server: true,
     run: |bench| Box::pin(run(bench)),
 };
 

@@ -9,7 +9,6 @@ use crate::Result;
 use crate::baseline;
 use crate::client::{Protocol, get, get_as};
 use crate::comparison::{Concurrency, compare_with_baseline, measure_rounds, start_baseline};
-use crate::go_apiserver;
 use crate::objects::{config_map, config_maps_path, create};
 use crate::scenario::{Scenario, ScenarioContext};
 
@@ -17,6 +16,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "get",
     description: "GETs of one object of 1 KiB, HTTP/1.1 and HTTP/2, JSON and Protobuf",
     requires_binary: false,
+    on_go_api_server: true,
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -46,12 +46,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
         .await?;
         let baseline_cpu = comparison.baseline.cpu_micros().unwrap_or_default();
         let note = format!("baseline {:.0}/s, {baseline_cpu:.1} µs", comparison.baseline.rate());
-        bench
-            .report
-            .row(name, comparison.server.rate(), "/s")
-            .round(&comparison.server)
-            .go_cost(go_apiserver::GET)
-            .note(note);
+        bench.report.row(name, comparison.server.rate(), "/s").round(&comparison.server).note(note);
         let row = bench.report.row(format!("{name}: ratio to baseline"), comparison.ratio, "");
         if protocol == Protocol::Http1 {
             row.at_least(0.6);

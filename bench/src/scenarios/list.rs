@@ -11,7 +11,6 @@ use crate::Result;
 use crate::baseline;
 use crate::client::{Protocol, get, get_as};
 use crate::comparison::{Concurrency, compare_with_baseline, measure_rounds, start_baseline};
-use crate::go_apiserver;
 use crate::load::{RoundResult, median_round, micros};
 use crate::objects::{config_map, config_maps_path, fill};
 use crate::report::thousands;
@@ -20,13 +19,15 @@ use crate::target::Server;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "list",
-    description: "lists of 10,000 objects: JSON, Protobuf, tables, gzip, chunks of 500",
+    description: "lists of 10,000 objects: JSON and Protobuf over HTTP/1.1 and HTTP/2, tables, gzip, chunks of 500",
     requires_binary: false,
+    on_go_api_server: true,
     run: |bench| Box::pin(run(bench)),
 };
 
 /// One client, which reads as fast as the server and the machine allow.
 const ALONE: Concurrency = Concurrency { clients: 1, protocol: Protocol::Http1 };
+const ALONE_HTTP2: Concurrency = Concurrency { protocol: Protocol::Http2, ..ALONE };
 /// The number of objects in a chunk, kubectl's default.
 const CHUNK: usize = 500;
 
@@ -40,33 +41,38 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let megabytes = list.len() as f64 / 1e6;
     bench.report.section(format!("LIST of {} objects ({megabytes:.1} MB of JSON), 1 client", thousands(count as f64)));
 
-    let path = collection.clone();
-    let whole = move || get(path.as_str());
-    let comparison =
-        compare_with_baseline((&baseline, baseline::LIST), &target.server, whole, ALONE, &bench.plan).await?;
-    let report = &mut bench.report;
-    let note = format!(
-        "{:.0} MB/s; baseline {:.0} MB/s",
-        comparison.server.megabytes_per_second(),
-        comparison.baseline.megabytes_per_second()
-    );
-    report
-        .row("JSON", comparison.server.rate(), "/s")
-        .round(&comparison.server)
-        .cheaper_than(go_apiserver::LIST, 10.0)
-        .note(note);
-    report.row("JSON: ratio to baseline", comparison.ratio, "").at_least(0.5);
-
-    for (name, media_type, go_cost) in
-        [("Protobuf", PROTOBUF, Some(go_apiserver::LIST_PROTOBUF)), ("table", TABLE, None)]
-    {
+    for (name, concurrency, min_times) in [("JSON", ALONE, Some(10.0)), ("JSON, HTTP/2", ALONE_HTTP2, None)] {
         let path = collection.clone();
-        let round =
-            measure_rounds(&target.server, move || get_as(path.as_str(), media_type), ALONE, &bench.plan).await?;
+        let whole = move || get(path.as_str());
+        let comparison =
+            compare_with_baseline((&baseline, baseline::LIST), &target.server, whole, concurrency, &bench.plan).await?;
+        let note = format!(
+            "{:.0} MB/s; baseline {:.0} MB/s",
+            comparison.server.megabytes_per_second(),
+            comparison.baseline.megabytes_per_second()
+        );
+        let row = bench.report.row(name, comparison.server.rate(), "/s").round(&comparison.server).note(note);
+        if let Some(times) = min_times {
+            row.cheaper_than_go(times);
+        }
+        let row = bench.report.row(format!("{name}: ratio to baseline"), comparison.ratio, "");
+        if concurrency.protocol == Protocol::Http1 {
+            row.at_least(0.5);
+        }
+    }
+
+    for (name, media_type, concurrency, min_times) in [
+        ("Protobuf", PROTOBUF, ALONE, Some(10.0)),
+        ("Protobuf, HTTP/2", PROTOBUF, ALONE_HTTP2, None),
+        ("table", TABLE, ALONE, None),
+    ] {
+        let path = collection.clone();
+        let request = move || get_as(path.as_str(), media_type);
+        let round = measure_rounds(&target.server, request, concurrency, &bench.plan).await?;
         let note = format!("{:.1} MB each", round.bytes as f64 / round.completed.max(1) as f64 / 1e6);
         let row = bench.report.row(name, round.rate(), "/s").round(&round).note(note);
-        if let Some(go_cost) = go_cost {
-            row.cheaper_than(go_cost, 10.0);
+        if let Some(times) = min_times {
+            row.cheaper_than_go(times);
         }
     }
 
@@ -93,7 +99,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     }
     let name = format!("chunked list, {CHUNK} per chunk");
     let round = median_round(rounds_in_chunks);
-    bench.report.row(name, round.rate(), "/s").round(&round).cheaper_than(go_apiserver::LIST_CHUNKED, 10.0);
+    bench.report.row(name, round.rate(), "/s").round(&round).cheaper_than_go(10.0);
     baseline.stop().await?;
     target.tear_down().await
 }

@@ -12,6 +12,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "memory",
     description: "memory that created objects take",
     requires_binary: false,
+    on_go_api_server: true,
     run: |bench| Box::pin(run(bench)),
 };
 

@@ -24,6 +24,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "mixed",
     description: "mixed control plane workload: leases of 5,000 nodes, pod churn, controllers' lists and watches",
     requires_binary: false,
+    on_go_api_server: false,
     run: |bench| Box::pin(run(bench)),
 };
 

@@ -16,6 +16,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "open-loop",
     description: "latencies of GETs, creates and updates at half of saturation, open loop",
     requires_binary: false,
+    on_go_api_server: true,
     run: |bench| Box::pin(run(bench)),
 };
 

@@ -12,6 +12,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "start",
     description: "start time with an empty store, idle memory",
     requires_binary: true,
+    on_go_api_server: true,
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -37,14 +38,13 @@ impl StartTimes {
 }
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {
-    let binary = bench.binary()?;
     let (mut first, mut second, mut idle) = (StartTimes::default(), StartTimes::default(), Vec::new());
     for round in 0..bench.plan.starts {
         let folder = bench.scratch().join(format!("start-{round}"));
-        let server = ServerProcess::pintle(&binary, &folder).await?;
+        let server = bench.start_server(&folder).await?;
         first.add(&server);
         server.stop().await?;
-        let process = ServerProcess::pintle(&binary, &folder).await?;
+        let process = bench.start_server(&folder).await?;
         second.add(&process);
         if round < bench.plan.rounds {
             tokio::time::sleep(bench.plan.idle).await;
@@ -58,6 +58,6 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     first.report("empty data directory, first start (generates certificates)", 100.0, report);
     second.report("empty store, second start", 100.0, report);
     report.section("memory");
-    report.row(name, median(idle), "MB").at_most(30.0).note("Go API server with etcd: 98 MB");
+    report.row(name, median(idle), "MB").at_most(30.0);
     Ok(())
 }

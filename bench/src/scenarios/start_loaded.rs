@@ -19,6 +19,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "start-loaded",
     description: "start time and memory with many stored objects",
     requires_binary: true,
+    on_go_api_server: false,
     run: |bench| Box::pin(run(bench)),
 };
 

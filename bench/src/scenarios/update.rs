@@ -4,7 +4,6 @@ use http::Method;
 
 use crate::Result;
 use crate::client::{patch, with_body};
-use crate::go_apiserver;
 use crate::objects::{config_map, config_maps_path, fill};
 use crate::scenario::{Scenario, ScenarioContext};
 use crate::scenarios::update_cases::{CLIENTS, OBJECTS_PER_CLIENT, UpdateCase, measure, nth_name};
@@ -13,6 +12,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "update",
     description: "PUT, the three patch types and server-side apply, 16 clients",
     requires_binary: false,
+    on_go_api_server: true,
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -22,7 +22,7 @@ const UPDATES: [UpdateCase; 5] = [
         request: |collection, name, number| {
             with_body(Method::PUT, format!("{collection}/{name}"), config_map(name, number))
         },
-        go_cost: Some((go_apiserver::UPDATE, 10.0)),
+        cheaper_than_go: Some(10.0),
     },
     UpdateCase {
         name: "JSON patches",
@@ -30,7 +30,7 @@ const UPDATES: [UpdateCase; 5] = [
             let body = format!(r#"[{{"op":"add","path":"/data/changed","value":"j{number}"}}]"#);
             patch(format!("{collection}/{name}"), "application/json-patch+json", body)
         },
-        go_cost: Some((go_apiserver::JSON_PATCH, 10.0)),
+        cheaper_than_go: Some(10.0),
     },
     UpdateCase {
         name: "merge patches",
@@ -38,7 +38,7 @@ const UPDATES: [UpdateCase; 5] = [
             let body = format!(r#"{{"data":{{"changed":"m{number}"}}}}"#);
             patch(format!("{collection}/{name}"), "application/merge-patch+json", body)
         },
-        go_cost: Some((go_apiserver::MERGE_PATCH, 10.0)),
+        cheaper_than_go: Some(10.0),
     },
     UpdateCase {
         name: "strategic merge patches",
@@ -46,7 +46,7 @@ const UPDATES: [UpdateCase; 5] = [
             let body = format!(r#"{{"data":{{"changed":"s{number}"}}}}"#);
             patch(format!("{collection}/{name}"), "application/strategic-merge-patch+json", body)
         },
-        go_cost: None,
+        cheaper_than_go: None,
     },
     UpdateCase {
         name: "server-side apply",
@@ -57,7 +57,7 @@ const UPDATES: [UpdateCase; 5] = [
             let path = format!("{collection}/{name}?fieldManager=bench&force=true");
             patch(path, "application/apply-patch+yaml", body)
         },
-        go_cost: Some((go_apiserver::APPLY, 10.0)),
+        cheaper_than_go: Some(10.0),
     },
 ];
 

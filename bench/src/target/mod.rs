@@ -13,7 +13,7 @@ use crate::client::{Connection, Endpoint, Protocol, get, plain, with_body};
 use crate::plan::Plan;
 
 pub(crate) use meter::ProcessMeter;
-pub(crate) use process::ServerProcess;
+pub(crate) use process::{ReadyServer, ServerProcess};
 
 /// The API groups and plurals of the collections that scenarios create objects in.
 const COLLECTIONS: [(&str, &str); 3] =
@@ -47,21 +47,29 @@ pub(crate) struct Target {
     pub(crate) server: Server,
     /// The process, if it was started for this measurement.
     process: Option<ServerProcess>,
+    /// True if the server creates objects in every namespace.
+    fills_namespaces: bool,
     /// The prefix of the namespaces that scenarios create.
     namespace_prefix: String,
     namespaces: Vec<String>,
 }
 
 impl Target {
-    /// Creates a target from a server that was started for the measurement.
-    pub(crate) fn started(process: ServerProcess) -> Self {
-        let server = process.server.clone();
-        Self { server, process: Some(process), namespace_prefix: "bench".to_owned(), namespaces: Vec::new() }
+    /// Creates a target from a server that was started for the measurement. `fills_namespaces` is true if it creates
+    /// objects in every namespace.
+    pub(crate) fn started(process: ServerProcess, fills_namespaces: bool) -> Self {
+        Self {
+            server: process.server.clone(),
+            process: Some(process),
+            fills_namespaces,
+            namespace_prefix: "bench".to_owned(),
+            namespaces: Vec::new(),
+        }
     }
 
     /// Creates a target from an existing server. The names of created namespaces start with `namespace_prefix`.
     pub(crate) fn existing(server: Server, namespace_prefix: String) -> Self {
-        Self { server, process: None, namespace_prefix, namespaces: Vec::new() }
+        Self { server, process: None, fills_namespaces: false, namespace_prefix, namespaces: Vec::new() }
     }
 
     /// The prefix of the namespaces that scenarios create.
@@ -77,15 +85,15 @@ impl Target {
         connection.execute(with_body(Method::POST, "/api/v1/namespaces", body), StatusCode::CREATED).await?;
         self.namespaces.push(name.clone());
         // Pods need a service account, which a server without controllers does not create. An existing one is fine
-        // too.
+        // too, and the Go API server has no service accounts.
         let body = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}"#;
         let request = with_body(Method::POST, format!("/api/v1/namespaces/{name}/serviceaccounts"), body);
         let code = connection.send(request).await?.status();
-        if code != StatusCode::CREATED && code != StatusCode::CONFLICT {
+        if ![StatusCode::CREATED, StatusCode::CONFLICT, StatusCode::NOT_FOUND].contains(&code) {
             return Err(format!("create service account in {name}: {code}").into());
         }
-        if self.process.is_some() {
-            // Wait for the objects that the server creates in every namespace, so that scenarios do not count them.
+        if self.fills_namespaces {
+            // Wait for these objects, so that scenarios do not count them.
             let certificates = format!("/api/v1/namespaces/{name}/configmaps/kube-root-ca.crt");
             while self.server.connect().await?.send(get(certificates.as_str())).await?.status() == StatusCode::NOT_FOUND
             {

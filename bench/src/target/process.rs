@@ -1,5 +1,6 @@
 //! Runs a server as a child process: start, wait until it responds, stop.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use super::{ProcessMeter, Server, kubeconfig};
 use crate::Result;
@@ -15,12 +17,20 @@ use crate::client::{ConnectionConfig, Endpoint, Protocol, get};
 /// The timeout for stopping a server.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
+/// What a server says when it is ready.
+pub(crate) struct ReadyServer {
+    /// How clients connect.
+    pub(crate) config: ConnectionConfig,
+    /// The process IDs of its own child processes, whose CPU time and memory count as the server's.
+    pub(crate) children: Vec<u32>,
+}
+
 /// A running server process.
 pub(crate) struct ServerProcess {
     child: Child,
     /// Kept open, because the server may print more later.
     _output: BufReader<ChildStdout>,
-    /// Its address and its meter.
+    /// The server as the load generator uses it.
     pub(crate) server: Server,
     /// The time from the start of the process until it printed its URL.
     pub(crate) time_to_address: Duration,
@@ -32,43 +42,71 @@ impl ServerProcess {
     /// Starts `pintle serve` with a data directory.
     pub(crate) async fn pintle(binary: &Path, folder: &Path) -> Result<Self> {
         let mut command = Command::new(binary);
-        command.args(["serve", "--secure-port", "0", "--data-dir"]).arg(folder);
+        command.args(["serve", "--secure-port", "0", "--data-dir"]).arg(folder).stdin(Stdio::null());
         let file = folder.join("admin.kubeconfig");
-        Self::start(command, |_| kubeconfig::read(&file, None), "/readyz").await
+        let ready = |line: &str| {
+            line.strip_prefix("url:")?;
+            Some(kubeconfig::read(&file, None).map(|config| ReadyServer { config, children: Vec::new() }))
+        };
+        Self::start(command, ready, "/readyz").await
     }
 
-    /// Starts a command that prints a line `url: ...`, and waits until the server responds at `path`.
+    /// Starts the Go API server (`tools/apiserver`) with a data directory. It starts etcd itself.
+    pub(crate) async fn go_api_server(program: &Path, folder: &Path) -> Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let log = folder.join("log");
+        let mut command = Command::new(program);
+        command.arg("--data-dir").arg(folder).stdin(Stdio::piped()).stderr(File::create(&log)?);
+        let ready = |line: &str| line.starts_with('{').then(|| go_api_server_is_ready(line));
+        Self::start(command, ready, "/readyz").await.map_err(|error| {
+            let log = std::fs::read_to_string(&log).unwrap_or_default();
+            let last = log.lines().last().unwrap_or_default();
+            format!("the Go API server: {error}: {last}").into()
+        })
+    }
+
+    /// Starts a command and waits until the server responds at `path`. `ready` reads the printed line that says that the
+    /// server is ready, and returns `None` for other lines.
+    ///
+    /// A command whose standard input is a pipe ends when that is closed, any other on SIGTERM.
     pub(crate) async fn start(
         mut command: Command,
-        config: impl FnOnce(&str) -> Result<ConnectionConfig>,
+        ready: impl Fn(&str) -> Option<Result<ReadyServer>>,
         path: &str,
     ) -> Result<Self> {
         let started = Instant::now();
-        let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn()?;
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take().ok_or("the server has no standard output")?;
         let mut output = BufReader::new(output);
-        let url = loop {
+        let (ReadyServer { config, children }, time_to_address) = loop {
             let mut line = String::new();
             if output.read_line(&mut line)? == 0 {
                 let _ = child.kill();
                 return Err(format!("the server exited early: {}", child.wait()?).into());
             }
-            if let Some(url) = line.strip_prefix("url:") {
-                break url.trim().to_owned();
+            let printed = started.elapsed();
+            if let Some(ready) = ready(&line) {
+                break (ready?, printed);
             }
         };
-        let time_to_address = started.elapsed();
-        let endpoint = Endpoint::new(&config(&url)?)?;
+        let endpoint = Endpoint::new(&config)?;
         endpoint.connect(Protocol::Http1).await?.execute(get(path), StatusCode::OK).await?;
         let time_to_first_response = started.elapsed();
-        let server = Server { endpoint, meter: ProcessMeter::new(vec![child.id()]) };
+        let mut processes = vec![child.id()];
+        processes.extend(children);
+        let server = Server { endpoint, meter: ProcessMeter::new(processes) };
         Ok(Self { child, _output: output, server, time_to_address, time_to_first_response })
     }
 
-    /// Sends SIGTERM to the server and waits until it has exited.
+    /// Tells the server to end and waits until it has exited.
     pub(crate) async fn stop(mut self) -> Result<()> {
-        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).ok_or("the server has no process ID")?;
-        kill_process(id, Signal::TERM)?;
+        match self.child.stdin.take() {
+            Some(input) => drop(input),
+            None => {
+                let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+                kill_process(id.ok_or("the server has no process ID")?, Signal::TERM)?;
+            }
+        }
         let deadline = Instant::now() + TIMEOUT;
         while self.child.try_wait()?.is_none() {
             if Instant::now() > deadline {
@@ -85,4 +123,16 @@ impl Drop for ServerProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Reads the line in which the Go API server names its kubeconfig, its own process and etcd's.
+fn go_api_server_is_ready(line: &str) -> Result<ReadyServer> {
+    let ready: Value = serde_json::from_str(line)?;
+    let file = ready["kubeconfig"].as_str().ok_or("the line has no kubeconfig")?;
+    let processes = ready["processes"].as_array().ok_or("the line has no processes")?;
+    let children = processes.iter().skip(1).filter_map(Value::as_u64).map(u32::try_from);
+    Ok(ReadyServer {
+        config: kubeconfig::read(Path::new(file), None)?,
+        children: children.collect::<std::result::Result<_, _>>()?,
+    })
 }
