@@ -141,8 +141,8 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
-        reason: "upstream collects the errors of a schema and of metadata in the order of a Go map",
-        is_this: |_, pintle, go| go.starts_with("422") && pintle.starts_with("422") && parts(pintle) == parts(go),
+        reason: "upstream collects the errors of a schema and of metadata, and conflicts, in the order of a Go map",
+        is_this: |_, pintle, go| (go.starts_with("422") || go.starts_with("409")) && parts(pintle) == parts(go),
     },
     Known {
         reason: "the message has the source line where the scheme is made",

@@ -32,7 +32,8 @@ static PROTOBUF_LIST_REVISION: LazyLock<Regex> =
 static YAML_LIST_REVISION: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?m)^(  resourceVersion: ")(\d+)(")"#));
 static REVISION: LazyLock<Regex> =
     LazyLock::new(|| regex(r#"("resourceVersion\\*":\s*\\*"|resourceVersion: "|(?m:^ +6: "))(\d+)(\\*")"#));
-static CONTINUE: LazyLock<Regex> = LazyLock::new(|| regex(r#"("continue":\s*"|continue: )([A-Za-z0-9_=-]{20,})"#));
+static CONTINUE: LazyLock<Regex> =
+    LazyLock::new(|| regex(r#"("continue":\s*"|continue: |(?m:^  3: "))([A-Za-z0-9_=-]{20,})"#));
 static TIME: LazyLock<Regex> = LazyLock::new(|| regex(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}"));
 /// The age of an object in a table.
 static AGE: LazyLock<Regex> = LazyLock::new(|| regex(r#""\d{1,3}s""#));

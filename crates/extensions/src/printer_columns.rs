@@ -75,9 +75,8 @@ fn cell(kind: &str, value: &Value, now: Time) -> Value {
         ("string", Value::Null) => "<no value>".into(),
         ("string", Value::Array(_) | Value::Object(_)) => print::json(value).into(),
         ("string", value) => print::plain(value).into(),
-        ("integer" | "number", Value::Int(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Float(_)) => {
-            value.clone()
-        }
+        ("integer", Value::Int(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Float(_)) => value.clone(),
+        ("number", Value::Int(number)) => Value::Float(*number as f64),
         ("integer", Value::Float(x)) => Value::Int(truncate(*x)),
         ("date", Value::String(text)) => match Time::parse_rfc3339(text) {
             _ if text.is_empty() || text == "null" => "<unknown>".into(),
