@@ -129,6 +129,10 @@ impl Strategy for CustomResourceStrategy {
         errors
     }
 
+    fn has_valid_type(&self, object: &Value) -> bool {
+        self.validator.validate_type(object).is_empty()
+    }
+
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validator.validate_type(object);
         if errors.is_empty() {

@@ -218,6 +218,12 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// True if the type of a new object is valid. If not, its metadata is not validated: upstream reports the errors of
+    /// its type only.
+    fn has_valid_type(&self, _object: &Value) -> bool {
+        true
+    }
+
     /// True if the strategy of this version, instead of that of the hub version, validates objects written at it.
     fn validates_own_version(&self) -> bool {
         false

@@ -52,7 +52,10 @@ fn validate(writer: &Writer<'_>, rules: &ApplicableRules<'_>, object: &Value, ol
     let warnings;
     let errors = match old {
         None => {
-            let mut errors = metadata::validate(object, hub);
+            let mut errors = Errors::new();
+            if strategy.has_valid_type(object) {
+                errors = metadata::validate(object, hub);
+            }
             errors.append(strategy.validate(context, object));
             warnings =
                 run_expensive_validation(|budget| hub.strategy.validate_expensive(object, None, &mut errors, budget));
