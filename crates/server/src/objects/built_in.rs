@@ -26,7 +26,7 @@ impl ObjectModel for BuiltIn {
     }
 
     fn endpoint(&self, endpoint: EndpointRestrictions) -> EndpointRestrictions {
-        EndpointRestrictions { has_protobuf: true, ..endpoint }
+        EndpointRestrictions { has_protobuf: true, has_router: true, ..endpoint }
     }
 
     fn shape<'s>(&self, schema: &'s Schema) -> Shape<'s> {

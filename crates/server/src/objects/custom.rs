@@ -27,7 +27,7 @@ impl ObjectModel for Custom {
     }
 
     fn endpoint(&self, endpoint: EndpointRestrictions) -> EndpointRestrictions {
-        EndpointRestrictions { has_protobuf: false, ..endpoint }
+        EndpointRestrictions { has_protobuf: false, has_router: false, ..endpoint }
     }
 
     fn shape<'s>(&self, _: &'s Schema) -> Shape<'s> {

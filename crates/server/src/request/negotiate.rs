@@ -113,6 +113,8 @@ pub(crate) struct EndpointRestrictions {
     pub(crate) is_stream: bool,
     /// True if untransformed objects have a Protobuf encoding.
     pub(crate) has_protobuf: bool,
+    /// True if upstream's router checks the `Accept` header first.
+    pub(crate) has_router: bool,
     /// True for the endpoint of a collection, which can be watched.
     pub(crate) is_collection: bool,
     /// True if CBOR is enabled.
@@ -125,6 +127,7 @@ impl EndpointRestrictions {
         allows_transform: false,
         is_stream: false,
         has_protobuf: true,
+        has_router: true,
         is_collection: false,
         has_cbor: false,
     };
@@ -230,9 +233,9 @@ pub(crate) fn output(
     query: &Query,
     endpoint: EndpointRestrictions,
 ) -> Result<MediaTypeOptions, ApiError> {
-    // For built-in kinds, upstream's router checks the header first. It matches complete media types only.
+    // The router matches complete media types only.
     let accept = accept(headers);
-    if endpoint.has_protobuf && !accept.is_empty() && !endpoint.is_routable(accept) {
+    if endpoint.has_router && !accept.is_empty() && !endpoint.is_routable(accept) {
         return Err(router_not_acceptable(endpoint));
     }
     error_output(headers, query, endpoint)
@@ -399,7 +402,7 @@ mod tests {
 
     const OBJECTS: EndpointRestrictions =
         EndpointRestrictions { allows_transform: true, ..EndpointRestrictions::PLAIN };
-    const CUSTOM: EndpointRestrictions = EndpointRestrictions { has_protobuf: false, ..OBJECTS };
+    const CUSTOM: EndpointRestrictions = EndpointRestrictions { has_protobuf: false, has_router: false, ..OBJECTS };
     const WATCH: EndpointRestrictions = EndpointRestrictions { is_stream: true, is_collection: true, ..OBJECTS };
     const NONE: &str = "only the following media types are accepted: application/json, application/yaml, \
                         application/vnd.kubernetes.protobuf";

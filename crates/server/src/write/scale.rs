@@ -18,17 +18,17 @@ use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
-use super::patch::PatchRequest;
-use super::subresource::respond_typed;
+use super::patch::{PatchRequest, check_patch_type};
+use super::subresource::respond_encoded;
 use super::update::{GuaranteedUpdate, ValidationRules};
 use crate::context::RequestContext;
 use crate::conversion::VersionView;
 use crate::http::Response;
 use crate::objects::decode::{ExpectedKind, decode};
-use crate::objects::model;
+use crate::objects::{Routing, model};
 use crate::read::find;
 use crate::represent::from_hub;
-use crate::request::negotiate;
+use crate::request::negotiate::{self, EndpointRestrictions, MediaTypeOptions};
 use crate::request::query::{WriteOptions, WriteVerb};
 
 /// A request for the scale of one object.
@@ -46,6 +46,11 @@ impl ScaleRequest<'_> {
     /// # Errors
     /// Returns an error if the object does not exist or the request is rejected.
     pub(crate) async fn respond(&self, verb: Verb) -> Result<Response, ApiError> {
+        if verb == Verb::Patch {
+            check_patch_type(self.request, self.resource)?;
+        }
+        // Upstream negotiates the format of the response before it reads anything.
+        self.negotiate()?;
         match verb {
             Verb::Get => {
                 self.request.cluster.catch_up().await?;
@@ -55,6 +60,13 @@ impl ScaleRequest<'_> {
             Verb::Patch => self.patch().await,
             _ => Err(ApiError::MethodNotAllowed),
         }
+    }
+
+    /// Negotiates the format of the response.
+    fn negotiate(&self) -> Result<MediaTypeOptions, ApiError> {
+        let has_router = model(self.resource).routing() == Routing::Routes;
+        let endpoint = EndpointRestrictions { has_router, ..self.request.endpoint() };
+        negotiate::output(&self.request.headers, &self.request.query, endpoint)
     }
 
     async fn update(&self) -> Result<Response, ApiError> {
@@ -151,7 +163,7 @@ impl ScaleRequest<'_> {
         let cluster = &self.request.cluster;
         let object = VersionView::of(cluster, &cluster.hub(self.resource)).tree(object).await?;
         let scale = scale_of(&from_hub(self.resource, object), self.paths).map_err(scale_error)?;
-        respond_typed(self.request, StatusCode::OK, &scale, self.expected.schema)
+        Ok(respond_encoded(self.negotiate()?, StatusCode::OK, &scale, self.expected.schema))
     }
 }
 

@@ -21,7 +21,7 @@ use crate::objects::encode::{Shape, encode};
 use crate::objects::model;
 use crate::read::get;
 use crate::represent::respond;
-use crate::request::negotiate;
+use crate::request::negotiate::{self, MediaTypeOptions};
 use crate::request::query::{WriteOptions, WriteVerb};
 
 /// Handles a request for a subresource.
@@ -79,6 +79,16 @@ pub(crate) fn respond_typed(
     schema: &Schema,
 ) -> Result<Response, ApiError> {
     let accepted = negotiate::output(&request.headers, &request.query, request.endpoint())?;
+    Ok(respond_encoded(accepted, code, value, schema))
+}
+
+/// Responds with an object that is encoded by a schema, in a format that was negotiated.
+pub(crate) fn respond_encoded(
+    accepted: MediaTypeOptions,
+    code: StatusCode,
+    value: &Value,
+    schema: &Schema,
+) -> Response {
     let bytes = encode(value, Shape::Typed(&schema.types, schema.root), accepted.encoding, accepted.pretty);
-    Ok(respond(code, accepted.encoding, bytes))
+    respond(code, accepted.encoding, bytes)
 }
