@@ -40,21 +40,27 @@ pub(crate) async fn delete_collection(
     let objects = format.view.convert_shared(objects).await?;
     let failed = AtomicBool::new(false);
     let failed = &failed;
-    let deletions = objects.clone().into_iter().map(|object| {
+    let deletions = objects.clone().into_iter().enumerate().map(|(position, object)| {
         let (request, resource, options) = (request.clone(), resource.clone(), options.clone());
         async move {
             if failed.load(Ordering::Relaxed) {
-                return Ok(());
+                return None;
             }
             match delete_one(request, resource, options, object).await {
-                // Another client has deleted the object.
-                Err(ApiError::NotFound { .. }) => Ok(()),
-                result => result.inspect_err(|_| failed.store(true, Ordering::Relaxed)),
+                // Another client may have deleted the object.
+                Ok(()) | Err(ApiError::NotFound { .. }) => None,
+                Err(error) => {
+                    failed.store(true, Ordering::Relaxed);
+                    Some((position, error))
+                }
             }
         }
     });
-    let results: Vec<_> = stream::iter(deletions).buffer_unordered(MAX_CONCURRENT_DELETES).collect().await;
-    results.into_iter().collect::<Result<(), _>>()?;
+    let errors: Vec<_> = stream::iter(deletions).buffer_unordered(MAX_CONCURRENT_DELETES).collect().await;
+    // Upstream deletes one object after the other, so its error is that of the first one that fails.
+    if let Some((_, error)) = errors.into_iter().flatten().min_by_key(|(position, _)| *position) {
+        return Err(error);
+    }
     format.respond_list(&head, ObjectSource::objects(objects)).await
 }
 
