@@ -26,6 +26,8 @@ use crate::request::query::WriteOptions;
 
 /// The manager of the fields that were set before managed fields were tracked.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// The fields of an entry that are strings.
+const ENTRY_STRINGS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
 /// The field manager that may migrate from client-side apply to server-side apply.
 const KUBECTL: &str = "kubectl";
 /// The field manager of the server's own writes.
@@ -176,7 +178,8 @@ impl<'a> ManagedFieldsUpdater<'a> {
             let (version, kind) = GroupVersion::parse(version).map_or_else(Default::default, |found| (found, kind));
             return bad(format!("invalid object type: {}/{}, Kind={kind}", version.group, version.version));
         }
-        if config.at(&MANAGED_FIELDS).is_some_and(|entries| entries.as_array().is_some()) {
+        let entries = config.at(&MANAGED_FIELDS).and_then(Value::as_array);
+        if entries.is_some_and(|entries| entries.iter().all(is_entry)) {
             return bad("metadata.managedFields must be nil".to_owned());
         }
         let type_ref = self.type_ref(&self.api_version).unwrap_or(TypeRef::DEDUCED);
@@ -326,4 +329,20 @@ pub(crate) fn differs_only_in_times(new: &Value, old: &Value) -> bool {
         rest(new) == rest(old) && new.entries_at(&[]).all(|(key, value)| key == "time" || old.get(key) == Some(value))
     };
     new.len() == old.len() && new != old && new.iter().zip(old).all(is_same_but_time)
+}
+
+/// True if an element of managed fields can be decoded. Upstream takes a list with another one for none.
+fn is_entry(entry: &Value) -> bool {
+    let is_text = |value: &Value| matches!(value, Value::Null | Value::String(_));
+    let is_time = |value: &Value| match value {
+        Value::String(text) => Time::parse_rfc3339(text).is_ok(),
+        other => other.is_null(),
+    };
+    entry.as_object().is_some_and(|fields| {
+        fields.iter().all(|(key, value)| match key {
+            "time" => is_time(value),
+            key if ENTRY_STRINGS.contains(&key) => is_text(value),
+            _ => true,
+        })
+    })
 }
