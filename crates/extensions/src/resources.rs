@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pintle_kinds::has_unreadable_bundle;
 use pintle_registry::{
     Backing, Collection, DefinitionSource, GroupVersionKind, ResetFields, Resource, ScalePaths, Scope, Subresource,
     SubresourceRole, Verb, Verbs,
@@ -106,6 +107,7 @@ fn build_resource(
         selectable: selectable_fields.of_version(version),
         definition: Some(source.clone()),
         terminating: is_condition_true(definition, "Terminating"),
+        unresolvable: has_unreadable_bundle(definition),
         established: is_condition_true(definition, "Established"),
         built_in: false,
         subresources: subresources(version, &kind),

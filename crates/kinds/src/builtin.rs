@@ -56,6 +56,7 @@ fn build_resource(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
         selectable: SelectableField::from_names(strategy.selectable_field_names().iter().copied()),
         definition: None,
         terminating: false,
+        unresolvable: false,
         established: true,
         built_in: true,
         reset_field_filters: reset_field_filters(&*strategy, &subresources),

@@ -126,6 +126,9 @@ pub struct Resource {
     /// True while the definition of a custom resource is terminating. Existing objects can be updated and deleted, but
     /// no new ones can be created.
     pub terminating: bool,
+    /// True if no request for a custom resource can be served, because the CA bundle of its conversion webhook is
+    /// unreadable.
+    pub unresolvable: bool,
     /// False if the definition of a custom resource is not established: it is served, but not published in discovery
     /// and OpenAPI.
     pub established: bool,

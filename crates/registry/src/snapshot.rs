@@ -247,6 +247,7 @@ mod tests {
             selectable: Vec::new(),
             definition: None,
             terminating: false,
+            unresolvable: false,
             established: true,
             built_in: !plural.contains('.'),
             subresources: Vec::new(),

@@ -53,6 +53,7 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         selectable: Vec::new(),
         definition: None,
         terminating: false,
+        unresolvable: false,
         established: true,
         built_in: true,
         subresources: subresources.collect(),
@@ -114,6 +115,7 @@ pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
         selectable: vec![SelectableField { name: "spec.sizes".into(), index: 0 }],
         definition: Some(Arc::new(StaticDefinition(schema))),
         terminating: false,
+        unresolvable: false,
         established: true,
         built_in: false,
         subresources: vec![

@@ -21,6 +21,9 @@ pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resourc
     if namespaced == info.namespace.is_empty() && !spans_namespaces {
         return Ok(page_not_found());
     }
+    if resource.unresolvable {
+        return Err(ApiError::Internal("error resolving resource".to_owned()));
+    }
     if let Some(warning) = &resource.deprecation {
         request.warn(warning.as_str());
     }
