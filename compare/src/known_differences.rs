@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::sequence::Request;
 
-static SCHEME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"in scheme \\+"[^"]*""#).expect("a valid pattern"));
+static SCHEME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"in scheme \\*"[^"]*""#).expect("a valid pattern"));
 
 /// The package of a Go type.
 static GO_PACKAGE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\((\*?)\w+\.").expect("a valid pattern"));
@@ -143,6 +143,13 @@ const KNOWN: &[Known] = &[
     Known {
         reason: "upstream collects the errors of a schema and of metadata, and conflicts, in the order of a Go map",
         is_this: |_, pintle, go| (go.starts_with("422") || go.starts_with("409")) && parts(pintle) == parts(go),
+    },
+    Known {
+        reason: "upstream stops at the first undeclared field, in the order of a Go map",
+        is_this: |_, pintle, go| {
+            let is_undeclared = |text: &str| text.starts_with("500") && text.contains("field not declared in schema");
+            is_undeclared(pintle) && is_undeclared(go)
+        },
     },
     Known {
         reason: "the message has the source line where the scheme is made",
