@@ -116,6 +116,9 @@ impl ResponseFormat {
             Some(Transform::Table(version)) => {
                 let head = ListHead { revision: tree.resource_version().to_owned(), ..ListHead::default() };
                 let table = self.table(version, &head, vec![self.row(version, tree)], needs_columns);
+                if self.media_type.encoding == Encoding::Json {
+                    return json_frame(self.encode_table(table, Encoding::Json, false).trim_ascii_end(), event_type);
+                }
                 self.encode_frame(&table, Shape::named(catalog, "meta/v1.Table"), event_type)
             }
         }
@@ -161,13 +164,7 @@ impl ResponseFormat {
                 out.extend_from_slice(&encode(value, shape, Encoding::Cbor, false));
                 out.into()
             }
-            Encoding::Json | Encoding::Yaml => {
-                let mut out = Vec::with_capacity(512);
-                write_frame_head(event_type, &mut out);
-                out.extend_from_slice(&json(value, shape));
-                out.extend_from_slice(b"}\n");
-                out.into()
-            }
+            Encoding::Json | Encoding::Yaml => json_frame(&json(value, shape), event_type),
         }
     }
 
@@ -188,6 +185,15 @@ impl ResponseFormat {
         let version = (!self.resource.is_hub()).then(version);
         Some(FrameKey { format: format_id * 8 + event_type as u32, version })
     }
+}
+
+/// The JSON frame of an encoded object.
+fn json_frame(object: &[u8], event_type: WatchEventType) -> Bytes {
+    let mut out = Vec::with_capacity(object.len() + 32);
+    write_frame_head(event_type, &mut out);
+    out.extend_from_slice(object);
+    out.extend_from_slice(b"}\n");
+    out.into()
 }
 
 fn write_frame_head(event_type: WatchEventType, out: &mut Vec<u8>) {

@@ -148,6 +148,9 @@ impl ResponseFormat {
             (Encoding::Yaml, _) => out.extend_from_slice(&yaml::encode(&Value::Array(vec![item]))),
             (Encoding::Cbor, _) => write_cbor(&item, shape, out),
             (Encoding::Protobuf, Shape::Typed(types, id)) => protobuf::encode(&item, types, id, out),
+            (Encoding::Json, _) if matches!(self.media_type.transform, Some(Transform::Table(_))) => {
+                self.write_json_row(&item, out);
+            }
             (Encoding::Json | Encoding::Protobuf, _) => write_json(&item, shape, out),
         }
     }
@@ -159,12 +162,7 @@ impl ResponseFormat {
         let conditions = self.hub.table.conditions(tree);
         if !conditions.is_empty() {
             out.extend_from_slice(b",\"conditions\":");
-            let condition = Shape::named(&self.cluster.catalog, "meta/v1.TableRowCondition");
-            for (index, value) in conditions.iter().enumerate() {
-                out.push(if index == 0 { b'[' } else { b',' });
-                write_json(value, condition, out);
-            }
-            out.push(b']');
+            self.write_conditions(&conditions, out);
         }
     }
 }

@@ -161,7 +161,7 @@ impl ResponseFormat {
                 let head = ListHead { revision: object.resource_version().to_owned(), ..ListHead::default() };
                 let rows = vec![self.row(version, &object)];
                 let table = self.table(version, &head, rows, true);
-                Ok(encode(&table, Shape::named(types, "meta/v1.Table"), encoding, pretty))
+                Ok(self.encode_table(table, encoding, pretty))
             }
         }
     }

@@ -6,7 +6,8 @@ use pintle_value::{Object, Value, object};
 
 use super::event::INITIAL_EVENTS_END;
 use super::{IncludeObject, ListHead, ResponseFormat, partial};
-use crate::request::negotiate::MetaVersion;
+use crate::objects::encode::{Shape, encode, json, write_json};
+use crate::request::negotiate::{Encoding, MetaVersion};
 
 /// True if an object is the bookmark that ends the initial events of a watch.
 fn ends_initial_events(object: &Value) -> bool {
@@ -53,6 +54,61 @@ impl ResponseFormat {
             return String::new();
         };
         pintle_catalog::descriptions().field(&owner.model, field).unwrap_or_default().to_owned()
+    }
+
+    /// Encodes a table with its rows. In JSON, upstream encodes the object of a row as the Go struct that it is.
+    pub(crate) fn encode_table(&self, mut table: Value, encoding: Encoding, pretty: bool) -> Vec<u8> {
+        let shape = Shape::named(&self.cluster.catalog, "meta/v1.Table");
+        if encoding != Encoding::Json {
+            return encode(&table, shape, encoding, pretty);
+        }
+        let rows = table.remove("rows").unwrap_or_default();
+        let mut out = json(&table, shape);
+        // The rows are the last field of the struct.
+        out.pop();
+        out.extend_from_slice(b",\"rows\":[");
+        for (index, row) in rows.as_array().into_iter().flatten().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            self.write_json_row(row, &mut out);
+        }
+        out.extend_from_slice(b"]}");
+        if pretty {
+            return pintle_codec::json::indent(&out);
+        }
+        out.push(b'\n');
+        out
+    }
+
+    /// Appends a row as JSON.
+    pub(super) fn write_json_row(&self, row: &Value, out: &mut Vec<u8>) {
+        let catalog = &self.cluster.catalog;
+        let object = &row["object"];
+        let object_shape = match self.include {
+            IncludeObject::Object => self.shape(),
+            IncludeObject::None | IncludeObject::Metadata => Shape::named(catalog, "meta/v1.PartialObjectMetadata"),
+        };
+        out.extend_from_slice(b"{\"cells\":");
+        write_json(&row["cells"], Shape::Untyped, out);
+        let conditions = row.items_at(&["conditions"]);
+        if !conditions.is_empty() {
+            out.extend_from_slice(b",\"conditions\":");
+            self.write_conditions(conditions, out);
+        }
+        out.extend_from_slice(b",\"object\":");
+        write_json(object, object_shape, out);
+        out.push(b'}');
+    }
+
+    /// Appends the conditions of a row as JSON.
+    pub(super) fn write_conditions(&self, conditions: &[Value], out: &mut Vec<u8>) {
+        let shape = Shape::named(&self.cluster.catalog, "meta/v1.TableRowCondition");
+        for (index, condition) in conditions.iter().enumerate() {
+            out.push(if index == 0 { b'[' } else { b',' });
+            write_json(condition, shape, out);
+        }
+        out.push(b']');
     }
 
     /// Creates the row of an object's tree at the request's version. Cells are computed at the hub version.
