@@ -33,9 +33,11 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
             retry_after: 1,
         });
     }
-    let format = ResponseFormat::negotiate(request, resource, true)?;
+    // A watch is negotiated like a list, and as a stream only after its options are checked.
+    let format = ResponseFormat::negotiate(request, resource, false)?;
     let options = ListOptions::read(&request.query)?;
     let selection = select(request, &format, &options)?;
+    let format = ResponseFormat::negotiate(request, resource, true)?;
     let revision = revision_parameter(&options.resource_version).map_err(ApiError::Unclassified)?;
     let watch_cache = request.cluster.watch_cache(resource)?;
     let namespaced = resource.scope == Scope::Namespaced;

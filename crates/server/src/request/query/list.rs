@@ -49,7 +49,7 @@ impl ListOptions {
         let timeout_seconds = query.integer("timeoutSeconds")?;
         let limit = query.integer("limit")?.unwrap_or(0);
         let malformed = |error: pintle_selector::SelectorParseError| ApiError::BadRequest(error.to_string());
-        let match_text = query.text("resourceVersionMatch");
+        let mut match_text = query.text("resourceVersionMatch");
         let mut options = Self {
             labels: LabelSelector::parse(&query.text("labelSelector")).map_err(malformed)?,
             fields: FieldSelector::parse(&query.text("fieldSelector")).map_err(malformed)?,
@@ -67,8 +67,8 @@ impl ListOptions {
         };
         let mut errors = Errors::new();
         if query.flag("watch") {
+            options.default_watch(&mut match_text);
             options.validate_watch(&match_text, &mut errors);
-            options.default_watch(&match_text);
         } else {
             options.validate_list(&match_text, &mut errors);
         }
@@ -78,13 +78,14 @@ impl ListOptions {
 
     /// A watch without a specific resourceVersion starts with the existing objects (upstream:
     /// `SetListOptionsDefaults`).
-    fn default_watch(&mut self, match_text: &str) {
+    fn default_watch(&mut self, match_text: &mut String) {
         if self.send_initial_events.is_none()
             && match_text.is_empty()
             && matches!(self.resource_version.as_str(), "" | "0")
         {
             self.send_initial_events = Some(true);
             self.version_match = Some(VersionMatch::NotOlderThan);
+            "NotOlderThan".clone_into(match_text);
         }
     }
 
