@@ -7,8 +7,14 @@ use std::time::{Duration, Instant};
 use pintle_compare::{AREAS, Options, Outcome, RANDOM, compare};
 
 fn parse(arguments: &[String]) -> Result<Options, String> {
-    let mut options =
-        Options { seed: 1, duration: Duration::from_secs(60), only: Vec::new(), keep_going: false, report: print };
+    let mut options = Options {
+        seed: 1,
+        duration: Duration::from_secs(60),
+        limit: u64::MAX,
+        only: Vec::new(),
+        keep_going: false,
+        report: print,
+    };
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));

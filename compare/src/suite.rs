@@ -21,6 +21,8 @@ pub struct Options {
     pub seed: u64,
     /// How long random sequences begin.
     pub duration: Duration,
+    /// How many random sequences begin at most.
+    pub limit: u64,
     /// The areas. Empty means all.
     pub only: Vec<String>,
     /// Goes on after the first difference, and reports all differences of a table.
@@ -51,6 +53,8 @@ struct Run {
     next_seed: AtomicU64,
     /// When no more random sequence begins.
     end: Instant,
+    /// The seed after the last one.
+    last_seed: u64,
     keep_going: bool,
     report: fn(&str),
     requests: AtomicUsize,
@@ -66,7 +70,8 @@ impl Run {
         }
         let table = self.tables.lock().ok()?.pop();
         table.or_else(|| {
-            (Instant::now() < self.end).then(|| random_sequence(self.next_seed.fetch_add(1, Ordering::Relaxed)))
+            let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+            (Instant::now() < self.end && seed < self.last_seed).then(|| random_sequence(seed))
         })
     }
 
@@ -122,6 +127,7 @@ pub async fn compare(options: Options) -> Outcome {
         tables: Mutex::new(tables),
         next_seed: AtomicU64::new(options.seed),
         end: Instant::now() + duration,
+        last_seed: options.seed.saturating_add(options.limit),
         keep_going: options.keep_going,
         report: options.report,
         requests: AtomicUsize::new(0),

@@ -37,8 +37,8 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     let format = ResponseFormat::negotiate(request, resource, false)?;
     let options = ListOptions::read(&request.query)?;
     let selection = select(request, &format, &options)?;
-    let format = ResponseFormat::negotiate(request, resource, true)?;
     let revision = revision_parameter(&options.resource_version).map_err(ApiError::Unclassified)?;
+    let format = ResponseFormat::negotiate(request, resource, true)?;
     let watch_cache = request.cluster.watch_cache(resource)?;
     let namespaced = resource.scope == Scope::Namespaced;
     let send_initial_events = options.send_initial_events;

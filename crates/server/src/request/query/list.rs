@@ -198,7 +198,8 @@ mod tests {
         for (query, expect) in [
             ("", &[][..]),
             ("resourceVersion=5", &[]),
-            ("limit=5&continue=x", &[]),
+            ("limit=5&continue=x", &[CONTINUE]),
+            ("limit=5&continue=x&resourceVersion=5", &[]),
             ("sendInitialEvents=true&resourceVersionMatch=NotOlderThan", &[]),
             ("sendInitialEvents=false&resourceVersionMatch=NotOlderThan", &[]),
             ("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=7", &[]),
