@@ -316,7 +316,7 @@ fn the_clean_up_removes_its_finalizer_together_with_its_last_condition() {
 }
 
 #[test]
-fn a_definition_with_an_invalid_ca_bundle_is_served_but_not_established() {
+fn a_definition_with_an_invalid_ca_bundle_is_neither_established_nor_resolved() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let mut definition = widget_definition();
@@ -332,7 +332,9 @@ fn a_definition_with_an_invalid_ca_bundle_is_served_but_not_established() {
         let expect = ["NamesAccepted True NoConflicts", "Established False InvalidCABundle"];
         assert_eq!(conditions(&invalid), expect);
         assert_eq!(invalid["status"]["conditions"][1]["message"], "The conversion webhook CABundle is invalid");
-        let _ = cluster.post(WIDGETS, widget("a", &json!({})).to_string()).await.expect(201);
+        let refused = cluster.post(WIDGETS, widget("a", &json!({})).to_string()).await.expect(500);
+        assert_eq!(refused.json()["message"], "Internal error occurred: error resolving resource");
+        let _ = cluster.get(WIDGETS).await.expect(500);
         // As in upstream, discovery shows only established definitions.
         let _ = cluster.get("/apis/example.com").await.expect(404);
         let _ = cluster.get("/apis/example.com/v1").await.expect(404);
@@ -343,7 +345,7 @@ fn a_definition_with_an_invalid_ca_bundle_is_served_but_not_established() {
         let _ = cluster.patch(&path, "merge", mended).await.expect(200);
         let established = wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
         assert_eq!(established["status"]["conditions"][1]["reason"], "InitialNamesAccepted");
-        let _ = cluster.get(&format!("{WIDGETS}/a")).await.expect(200);
+        let _ = cluster.post(WIDGETS, widget("a", &json!({})).to_string()).await.expect(201);
         let _ = cluster.get("/apis/example.com/v1").await.expect(200);
         let _ = cluster.get("/openapi/v3/apis/example.com/v1").await.expect(200);
         cluster.stop().await;
