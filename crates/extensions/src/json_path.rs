@@ -48,72 +48,66 @@ impl JsonPath {
         parser.rest.is_empty().then_some(path)
     }
 
-    /// Returns the values at the path, in order. None if a filter cannot compare what it finds.
+    /// Returns the values at the path, in order. There are none if a step cannot be taken.
     pub(crate) fn find<'v>(&self, root: &'v Value) -> Vec<&'v Value> {
-        self.try_find(root).unwrap_or_default()
+        self.walk(root).unwrap_or_default()
     }
 
-    /// # Errors
-    /// Returns an error if a filter compares values of different types.
-    fn try_find<'v>(&self, root: &'v Value) -> Result<Vec<&'v Value>, Incomparable> {
+    fn walk<'v>(&self, root: &'v Value) -> Result<Vec<&'v Value>, NotApplicable> {
         let mut found = vec![root];
         for step in &self.0 {
-            let next: Result<Vec<Vec<&Value>>, Incomparable> =
-                found.into_iter().map(|value| step.from(value)).collect();
-            found = next?.concat();
+            found = step.from(&found)?;
         }
         Ok(found)
     }
 }
 
-/// Values that Go's templates do not compare (`errBadComparison`). The whole path finds nothing then.
-#[derive(Debug)]
-struct Incomparable;
+/// A step cannot be taken from a value, or values cannot be compared: nothing is found then.
+struct NotApplicable;
 
 impl PathStep {
-    fn from<'v>(&self, value: &'v Value) -> Result<Vec<&'v Value>, Incomparable> {
-        Ok(match self {
-            PathStep::Fields(names) => names.iter().filter_map(|name| value.as_object()?.get(name)).collect(),
-            PathStep::All => children(value),
-            PathStep::Descend => {
-                let mut found = vec![value];
-                let mut next = 0;
-                while let Some(value) = found.get(next).copied() {
-                    found.extend(children(value));
-                    next += 1;
+    fn from<'v>(&self, values: &[&'v Value]) -> Result<Vec<&'v Value>, NotApplicable> {
+        let mut found = Vec::new();
+        if let PathStep::Fields(names) = self {
+            for name in names {
+                found.extend(values.iter().filter_map(|value| value.as_object()?.get(name)));
+            }
+            return Ok(found);
+        }
+        // Only a filter does not skip nulls.
+        let is_filter = matches!(self, PathStep::Filter(..));
+        for value in values.iter().copied().filter(|value| is_filter || !value.is_null()) {
+            match self {
+                PathStep::Fields(_) => {}
+                PathStep::All => found.extend(children(value)),
+                PathStep::Descend => descend(value, &mut found),
+                PathStep::Item(index) => {
+                    let items = value.as_array().ok_or(NotApplicable)?;
+                    let position = position(*index, items.len()).ok_or(NotApplicable)?;
+                    found.push(items.get(position).ok_or(NotApplicable)?);
                 }
-                found
-            }
-            PathStep::Item(index) => {
-                let items = items(value);
-                position(*index, items.len()).and_then(|index| items.get(index)).into_iter().collect()
-            }
-            PathStep::Slice { from, to, by } => {
-                let items = items(value);
-                let end = |index: Option<i64>, other: usize| match index {
-                    None => other,
-                    Some(index) if index < 0 => items.len().saturating_sub(usize::try_from(-index).unwrap_or(0)),
-                    Some(index) => usize::try_from(index).unwrap_or(0).min(items.len()),
-                };
-                let (from, to) = (end(*from, 0), end(*to, items.len()));
-                let by = usize::try_from(*by).unwrap_or(1).max(1);
-                items.get(from..to).unwrap_or_default().iter().step_by(by).collect()
-            }
-            PathStep::Filter(left, operator) => {
-                let mut matching = Vec::new();
-                for item in items(value) {
-                    if is_match(left, operator.as_ref(), item)? {
-                        matching.push(item);
+                PathStep::Slice { from, to, by } => {
+                    let items = value.as_array().ok_or(NotApplicable)?;
+                    let start = position(from.unwrap_or(0), items.len());
+                    let end = to.map_or(Some(items.len()), |to| position(to, items.len()));
+                    if start.is_some() && start == end {
+                        return Ok(found);
+                    }
+                    let (start, end) = start.zip(end).ok_or(NotApplicable)?;
+                    let by = usize::try_from(*by).ok().filter(|by| *by > 0).ok_or(NotApplicable)?;
+                    found.extend(items.get(start..end).ok_or(NotApplicable)?.iter().step_by(by));
+                }
+                PathStep::Filter(left, operator) => {
+                    for item in value.as_array().ok_or(NotApplicable)? {
+                        if is_match(left, operator.as_ref(), item)? {
+                            found.push(item);
+                        }
                     }
                 }
-                matching
             }
-        })
+        }
+        Ok(found)
     }
-}
-
-fn items(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 fn children(value: &Value) -> Vec<&Value> {
@@ -124,6 +118,15 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
+/// Appends the objects and arrays at any depth that are not empty.
+fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
+    let children = children(value);
+    if !children.is_empty() {
+        found.push(value);
+    }
+    children.into_iter().for_each(|child| descend(child, found));
+}
+
 fn position(index: i64, length: usize) -> Option<usize> {
     if index >= 0 {
         return usize::try_from(index).ok();
@@ -131,36 +134,46 @@ fn position(index: i64, length: usize) -> Option<usize> {
     length.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)
 }
 
-fn is_match(left: &Operand, operator: Option<&(Operator, Operand)>, item: &Value) -> Result<bool, Incomparable> {
-    let Some((operator, right)) = operator else { return Ok(left.of(item)?.is_some()) };
-    let (Some(left), Some(right)) = (left.of(item)?, right.of(item)?) else { return Ok(false) };
+fn is_match(left: &Operand, operator: Option<&(Operator, Operand)>, item: &Value) -> Result<bool, NotApplicable> {
+    let Some((operator, right)) = operator else {
+        // A path that cannot be followed counts as one that exists.
+        return Ok(left.values(item).map_or(true, |found| !found.is_empty()));
+    };
+    let Some(left) = left.only_value(item)? else { return Ok(false) };
+    let Some(right) = right.only_value(item)? else { return Ok(false) };
     let order = match (left, right) {
         (Value::String(a), Value::String(b)) => a.as_str().partial_cmp(b.as_str()),
-        (Value::Bool(a), Value::Bool(b)) => a.partial_cmp(b),
         (Value::Int(a), Value::Int(b)) => a.partial_cmp(b),
         (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
-        _ => return Err(Incomparable),
+        (Value::Bool(a), Value::Bool(b)) if matches!(operator, Operator::Equal | Operator::NotEqual) => {
+            a.partial_cmp(b)
+        }
+        _ => return Err(NotApplicable),
     };
-    Ok(match operator {
-        Operator::Equal => order.is_some_and(std::cmp::Ordering::is_eq),
-        Operator::NotEqual => order.is_some_and(std::cmp::Ordering::is_ne),
-        Operator::Less => order.is_some_and(std::cmp::Ordering::is_lt),
-        Operator::LessOrEqual => order.is_some_and(std::cmp::Ordering::is_le),
-        Operator::Greater => order.is_some_and(std::cmp::Ordering::is_gt),
-        Operator::GreaterOrEqual => order.is_some_and(std::cmp::Ordering::is_ge),
-    })
+    Ok(order.is_some_and(|order| match operator {
+        Operator::Equal => order.is_eq(),
+        Operator::NotEqual => order.is_ne(),
+        Operator::Less => order.is_lt(),
+        Operator::LessOrEqual => order.is_le(),
+        Operator::Greater => order.is_gt(),
+        Operator::GreaterOrEqual => order.is_ge(),
+    }))
 }
 
 impl Operand {
-    /// The value for an item, if there is one.
-    fn of<'v>(&'v self, item: &'v Value) -> Result<Option<&'v Value>, Incomparable> {
+    fn values<'v>(&'v self, item: &'v Value) -> Result<Vec<&'v Value>, NotApplicable> {
         match self {
-            Operand::Path(path) => match path.try_find(item)?.as_slice() {
-                [] => Ok(None),
-                [found] => Ok(Some(found)),
-                _ => Err(Incomparable),
-            },
-            Operand::Literal(value) => Ok(Some(value)),
+            Operand::Path(path) => path.walk(item),
+            Operand::Literal(value) => Ok(vec![value]),
+        }
+    }
+
+    /// The value that is compared.
+    fn only_value<'v>(&'v self, item: &'v Value) -> Result<Option<&'v Value>, NotApplicable> {
+        match *self.values(item)? {
+            [] => Ok(None),
+            [value] => Ok(Some(value)),
+            _ => Err(NotApplicable),
         }
     }
 }
@@ -346,6 +359,12 @@ mod tests {
             (".spec.list[1:3]", "[2,3]"),
             (".spec.list[:-1]", "[1,2,3]"),
             (".spec.list[::2]", "[1,3]"),
+            (".spec.list[1:9]", "[]"),
+            (".spec.n[0]", "[]"),
+            (".spec[?(@.n==1)]", "[]"),
+            (".spec.list[?(@>\"1\")]", "[]"),
+            (".spec.list[?(@>2.5)]", "[]"),
+            (".spec.list[?(@>2)]", "[3,4]"),
             (".spec.list[*]", "[1,2,3,4]"),
             (".metadata.annotations.a\\.b/c", "[\"x\"]"),
             (".metadata.annotations['a.b/c']", "[\"x\"]"),
@@ -353,8 +372,6 @@ mod tests {
             (".status.conditions[?(@.type==\"Ready\")].status", "[\"True\"]"),
             (".status.conditions[?(@.type!='Ready')].status", "[\"False\"]"),
             (".status.conditions[?(@.n > 1)].type", "[\"Synced\"]"),
-            (".status.conditions[?(@.n==\"1\")].type", "[]"),
-            (".status.conditions[?(@.n!=\"1\")].type", "[]"),
             (".status.conditions[?(@.nosuch)].type", "[]"),
             ("..type", "[\"Ready\",\"Synced\"]"),
             (".status.conditions[*].type", "[\"Ready\",\"Synced\"]"),
