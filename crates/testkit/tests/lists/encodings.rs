@@ -65,8 +65,7 @@ async fn check(cluster: &Cluster, path: &str, transform: ListTransform, kind: Op
 
     let pretty = format!("{path}{}pretty=true", if path.contains('?') { '&' } else { '?' });
     let pretty = get(cluster, &pretty, &accept("application/json")).await;
-    let mut lines = json::indent(&text);
-    lines.push(b'\n');
+    let lines = json::indent(&text);
     assert!(pretty == lines, "{context}, pretty: {}", String::from_utf8_lossy(&pretty[..pretty.len().min(2000)]));
 
     let text = get(cluster, path, &accept("application/yaml")).await;
