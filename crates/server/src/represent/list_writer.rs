@@ -50,17 +50,17 @@ impl ListWriter {
         let (list, shape) = format.empty_list(head);
         match format.media_type.encoding {
             Encoding::Json if format.media_type.pretty => {
-                ListWriter::IndentedJson(ListEnvelope::json(format, &list, shape), IndentedJson::default())
+                ListWriter::IndentedJson(ListEnvelope::json(format, list, shape), IndentedJson::default())
             }
-            Encoding::Json => ListWriter::Json(ListEnvelope::json(format, &list, shape)),
-            Encoding::Yaml => ListWriter::Yaml(ListEnvelope::yaml(&list, format.items_key())),
+            Encoding::Json => ListWriter::Json(ListEnvelope::json(format, list, shape)),
+            Encoding::Yaml => ListWriter::Yaml(ListEnvelope::yaml(format, list)),
             Encoding::Protobuf => ListWriter::Protobuf(ProtobufList {
                 api_version: list.api_version().to_owned(),
                 kind: list.kind().to_owned(),
                 metadata: list["metadata"].clone(),
                 remaining_bytes: 0,
             }),
-            Encoding::Cbor => ListWriter::Cbor(ListEnvelope::cbor(&list, format.items_key())),
+            Encoding::Cbor => ListWriter::Cbor(ListEnvelope::cbor(format, list)),
         }
     }
 
@@ -155,37 +155,48 @@ impl ListEnvelope {
     }
 
     /// Splits an empty list in JSON at its array of items.
-    fn json(format: &ResponseFormat, list: &Value, shape: Shape<'_>) -> Self {
-        let mut empty = json(list, shape);
+    fn json(format: &ResponseFormat, list: Value, shape: Shape<'_>) -> Self {
+        let encode = |list: &Value| {
+            let mut encoded = json(list, shape);
+            encoded.push(b'\n');
+            encoded
+        };
+        let empty = encode(&list);
         let offset = member_offset(&empty, format.items_key().as_bytes()).unwrap_or(empty.len());
-        empty.push(b'\n');
-        let mut envelope = Self::new(empty, offset..offset + 1, b"[");
-        if matches!(format.media_type.transform, Some(Transform::Partial(_) | Transform::PartialList(_))) {
-            // Upstream collects partial objects in a slice that is nil until the first one.
-            envelope.empty.splice(offset..offset + 2, *b"null");
-        }
-        envelope
+        let envelope = Self::new(empty, offset..offset + 1, b"[");
+        envelope.with_nil_items(format, list, encode)
     }
 
     /// Splits an empty list in YAML. Each item is encoded as a list of one item, which is not indented.
-    fn yaml(list: &Value, items: &str) -> Self {
-        let empty = yaml::encode(list);
+    fn yaml(format: &ResponseFormat, list: Value) -> Self {
+        let (empty, items) = (yaml::encode(&list), format.items_key());
         let line = format!("\n{items}: []\n");
         let offset = empty.windows(line.len()).position(|window| window == line.as_bytes()).unwrap_or(empty.len());
-        Self::new(empty, offset..offset + line.len(), format!("\n{items}:\n").as_bytes())
+        let envelope = Self::new(empty, offset..offset + line.len(), format!("\n{items}:\n").as_bytes());
+        envelope.with_nil_items(format, list, yaml::encode)
     }
 
     /// Splits an empty list in CBOR. The array of items has indefinite length, which upstream's decoder accepts.
-    fn cbor(list: &Value, items: &str) -> Self {
-        let empty = cbor::encode(list);
+    fn cbor(format: &ResponseFormat, list: Value) -> Self {
+        let empty = cbor::encode(&list);
         let mut member = Vec::new();
-        cbor::write_string(items.as_bytes(), &mut member);
+        cbor::write_string(format.items_key().as_bytes(), &mut member);
         cbor::write_array_head(0, &mut member);
         let offset = empty.windows(member.len()).position(|window| window == member).unwrap_or(empty.len());
         let range = offset + member.len() - 1..offset + member.len();
         let mut envelope = Self::new(empty, range, &[cbor::INDEFINITE_ARRAY_HEAD]);
         envelope.tail.insert(0, cbor::BREAK);
-        envelope
+        envelope.with_nil_items(format, list, cbor::encode)
+    }
+
+    /// Upstream collects partial objects in a slice that is nil until the first one, so a partial list without items
+    /// has null for them.
+    fn with_nil_items(mut self, format: &ResponseFormat, mut list: Value, encode: impl Fn(&Value) -> Vec<u8>) -> Self {
+        if matches!(format.media_type.transform, Some(Transform::Partial(_) | Transform::PartialList(_))) {
+            list.set(format.items_key(), Value::Null);
+            self.empty = encode(&list);
+        }
+        self
     }
 
     /// Marks the list as started. True the first time.
