@@ -199,7 +199,7 @@ pub(crate) fn check_errors(
     }
     // A custom resource may still have another kind or group than its resource.
     let group = match GroupVersion::parse(object.api_version()) {
-        Some(found) if !resource.built_in => found.group,
+        Some(found) if model(resource).requires_type() => found.group,
         _ => resource.group.clone(),
     };
     let kind = GroupVersionKind::new(group, resource.version.clone(), object.kind());
