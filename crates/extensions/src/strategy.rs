@@ -99,7 +99,14 @@ impl Strategy for CustomResourceStrategy {
     }
 
     fn defaults(&self, object: &mut Value) {
-        self.schema.default(object);
+        // As in upstream, the schema says nothing about other kinds, which validation rejects.
+        let kind = &self.validator.kind;
+        if object.kind() == kind.kind
+            && GroupVersion::parse(object.api_version())
+                .is_some_and(|found| found.group == kind.group && found.version == kind.version)
+        {
+            self.schema.default(object);
+        }
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {

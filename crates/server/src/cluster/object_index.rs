@@ -47,6 +47,25 @@ pub(crate) fn scan_object(json: &[u8]) -> Option<ObjectOffsets> {
     }
 }
 
+/// Moves the kind, and what is between, before the apiVersion, which comes first in an object whose members are sorted.
+/// Returns `None` if the JSON is not that of an object with a kind.
+pub(crate) fn with_kind_first(json: &[u8]) -> Option<Vec<u8>> {
+    let mut cursor = JsonCursor::new(json);
+    cursor.byte(b'{')?;
+    let start = cursor.offset();
+    loop {
+        let member = cursor.offset();
+        let is_kind = cursor.name()? == b"kind";
+        cursor.value()?;
+        let end = cursor.offset();
+        if is_kind {
+            let before = json.get(start..member)?;
+            return Some([b"{", json.get(member..end)?, b",", before.strip_suffix(b",")?, json.get(end..)?].concat());
+        }
+        cursor.byte(b',')?;
+    }
+}
+
 /// Returns the offset of the resourceVersion in `metadata`, and the labels. In declaration order the resourceVersion
 /// follows the uid; in sorted order it precedes it.
 fn scan_metadata(cursor: &mut JsonCursor<'_>) -> Option<(u32, Range<u32>)> {
@@ -111,6 +130,14 @@ mod tests {
             r#"{"apiVersion":"v1","kind":"A","metadata":{"creationTimestamp":"t","name":"n","rv","uid":"u"}}"#,
             r#""metadata":{"creationTimestamp":"t","name":"n","uid":"u"}}"#,
         );
+    }
+
+    #[test]
+    fn the_kind_is_moved_before_the_api_version() {
+        let json = br#"{"apiVersion":"v1","data":{"kind":1},"kind":"A","metadata":{"uid":"u"}}"#;
+        let expect = r#"{"kind":"A","apiVersion":"v1","data":{"kind":1},"metadata":{"uid":"u"}}"#;
+        assert_eq!(with_kind_first(json).as_deref(), Some(expect.as_bytes()));
+        assert_eq!(with_kind_first(b"{}"), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use pintle_value::Value;
 use super::convert::convert;
 use super::shared::convert_shared;
 use crate::cluster::conversion_cache::ConversionKey;
+use crate::cluster::object_index::with_kind_first;
 use crate::cluster::{Cluster, tree};
 use crate::objects::encode::{Shape, write_json};
 use crate::objects::model;
@@ -38,7 +39,8 @@ pub(super) struct ServedVersion {
     pub(super) versions: Arc<dyn MultiVersion>,
     /// The version as `apiVersion`.
     pub(super) api_version: Arc<str>,
-    /// The first bytes of the JSON of an object stored at this version. Its members are sorted.
+    /// The first bytes of the JSON of an object stored at this version. Its members are sorted, unless it lacks
+    /// defaults of this version.
     prefix: Arc<[u8]>,
     /// The same for versions whose schemas are identical to this one.
     identical_versions: Arc<[Vec<u8>]>,
@@ -210,10 +212,15 @@ impl VersionView {
                 let converted =
                     convert(&self.cluster, versions, vec![object.clone()], versions.storage_version()).await?;
                 let mut stored = converted.into_iter().next().unwrap_or_default();
-                // Pruning and defaulting apply here as they do when the object is read.
                 versions.prune_converted(&mut stored).map_err(ApiError::Unclassified)?;
+                let json = self.encode(&stored);
                 versions.prune_and_default_stored(&mut stored);
-                Ok(self.encode(&stored))
+                // As upstream, defaults of the storage version are not stored; they are set when the object is read.
+                if self.encode(&stored) == json {
+                    return Ok(json);
+                }
+                // Objects in this form are never taken for complete ones of their version: each read sets the defaults.
+                Ok(with_kind_first(&json).map_or(json, Bytes::from))
             }
             _ => Ok(self.encode(object)),
         }
