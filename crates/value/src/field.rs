@@ -280,7 +280,9 @@ impl FieldError {
                 }
                 None => {
                     text.push_str(": ");
-                    text.push_str(&print_value(&self.value));
+                    // Upstream has types of their own for what is one of several texts, and prints such a value as JSON.
+                    let is_enumerated = self.kind == ErrorKind::NotSupported;
+                    text.push_str(&if is_enumerated { print::json(&self.value) } else { print_value(&self.value) });
                 }
             }
         }

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::key::{MappingKey, go_syntax_of_value};
 use super::parser::{Event, Parser};
-use super::reader::{Cursor, InputText};
+use super::reader::{Cursor, InputText, is_allowed_char};
 use super::resolve::{Scalar, resolve_tagged};
 use super::scanner::Scanner;
 use crate::json::{self, MAX_DEPTH};
@@ -82,6 +82,21 @@ fn fail<T>(message: impl std::fmt::Display) -> Result<T, DecodeError> {
 fn json_round_trip(f: f64) -> Value {
     let read = json::decode(&json::encode(&Value::Float(f)), json::DecodeOptions::default());
     read.map_or(Value::Float(f), |read| read.value)
+}
+
+/// True if a text that is valid JSON is YAML with the same value, but for numbers: it has no characters that YAML does
+/// not allow, no escape that YAML does not have or reads otherwise, and nothing in front.
+#[must_use]
+pub fn may_be_json(text: &[u8]) -> bool {
+    let is_plain = |byte: &u8| matches!(byte, b'\n' | b'\r' | b'\t' | b' '..=b'~');
+    let is_allowed = || std::str::from_utf8(text).is_ok_and(|text| text.chars().all(is_allowed_char));
+    // A slash, and the first digits of a surrogate. A backslash that is escaped itself is a rare false alarm.
+    let is_other_escape = |escape: &[u8]| {
+        escape.starts_with(b"\\/") || escape.starts_with(b"\\u") && escape[2] | 0x20 == b'd' && escape[3] >= b'8'
+    };
+    text.first() == Some(&b'{')
+        && (text.iter().all(is_plain) || is_allowed())
+        && !(text.contains(&b'\\') && text.windows(4).any(is_other_escape))
 }
 
 /// Gives the numbers of a tree that was decoded from JSON the form that they have when the text is decoded as YAML.

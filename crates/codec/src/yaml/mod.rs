@@ -16,6 +16,6 @@ mod scalars;
 mod scanner;
 mod tags;
 
-pub use decode::{DecodeError, Decoded, convert_json_numbers, decode};
+pub use decode::{DecodeError, Decoded, convert_json_numbers, decode, may_be_json};
 pub use encode::encode;
 pub use encode_json::encode_json;

@@ -98,7 +98,7 @@ fn chunk_ends(chars: &str, mark: usize) -> Vec<usize> {
 }
 
 /// Tabs, line breaks and printable characters.
-fn is_allowed_char(c: char) -> bool {
+pub(super) fn is_allowed_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 

@@ -59,7 +59,10 @@ impl ObjectModel for BuiltIn {
     }
 
     fn decode_merged(&self, value: Value, expected: &ExpectedKind<'_>) -> Result<Value, String> {
-        convert_strategic_patch(value, expected).map(|(value, _)| value)
+        let GroupVersion { group, version } = &expected.group_version;
+        convert_strategic_patch(value, expected).map(|(value, _)| value).map_err(|why| {
+            format!("unable to convert unstructured object to {group}/{version}, Kind={}: {why}", expected.kind)
+        })
     }
 
     fn requires_type(&self) -> bool {

@@ -2,6 +2,7 @@
 //! apiextensions' `customresource_handler.go`).
 
 use pintle_cache::Object;
+use pintle_codec::go::quote;
 use pintle_codec::json;
 use pintle_registry::{ApiError, GroupVersion, Resource, Subresource, Verb};
 use pintle_schema::{Problems, Schema};
@@ -114,7 +115,7 @@ impl ObjectModel for Custom {
         }
         let duplicates =
             json::decode(body, json::DecodeOptions { duplicates: true }).map(|d| d.duplicates).unwrap_or_default();
-        let duplicates = duplicates.iter().map(|path| format!("duplicate field \"{path}\""));
+        let duplicates = duplicates.iter().map(|path| format!("duplicate field {}", quote(path)));
         let unknown = found.unknown.iter().map(|path| format!("unknown field \"{path}\""));
         Ok((value, duplicates.chain(unknown).collect()))
     }

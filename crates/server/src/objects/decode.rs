@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pintle_catalog::Catalog;
+use pintle_codec::go::quote;
 use pintle_codec::{json, protobuf, yaml};
 use pintle_registry::{ApiError, GroupVersion, Resource};
 use pintle_schema::{Problems, Schema};
@@ -256,7 +257,7 @@ pub(crate) fn decode_strict(
             if let Some(error) = found.errors.into_iter().next() {
                 return Err(expected.undecodable_value(&value, error));
             }
-            let unknown = found.unknown.iter().map(|field| format!("unknown field \"{field}\""));
+            let unknown = found.unknown.iter().map(|field| format!("unknown field {}", quote(field)));
             (value, decoded.strict_error.into_iter().chain(unknown).collect())
         }
     };
@@ -272,9 +273,10 @@ fn json(body: &[u8], expected: &ExpectedKind<'_>, check: TypeCheck<'_>) -> Resul
         Ok(decoded) => (decoded.value, decoded.has_duplicates),
         Err(json::DecodeError::Syntax(why)) => return Err(json_error(why)),
         Err(json::DecodeError::Type(why)) => {
-            // The number does not fit into a `float64`. Go's message names the field.
-            let strict = json::decode_strict(body, types, *root).ok().and_then(|strict| strict.error);
-            return Err(expected.undecodable(strict.unwrap_or(why)));
+            // The number does not fit into a `float64`. Go's message names the field of a type.
+            let is_typed = !expected.model.requires_type();
+            let strict = is_typed.then(|| json::decode_strict(body, types, *root)).and_then(Result::ok);
+            return Err(expected.undecodable(strict.and_then(|strict| strict.error).unwrap_or(why)));
         }
     };
     check_type_meta(&value, expected, check)?;
@@ -336,7 +338,7 @@ pub(crate) fn decode_patched(
     if !expected.model.requires_type() && expected.resource.is_some() && object.api_version().is_empty() {
         // Upstream decodes an object without a version into the internal type, which knows none of its fields.
         let fields = object.entries_at(&[]).map(|(key, _)| key).filter(|key| !matches!(*key, "kind" | "apiVersion"));
-        let unknown = fields.map(|field| format!("unknown field \"{field}\"")).collect();
+        let unknown = fields.map(|field| format!("unknown field {}", quote(field))).collect();
         let mut nothing = Value::object();
         expected.set_type(&mut nothing);
         return Ok((nothing, unknown));
@@ -348,7 +350,7 @@ pub(crate) fn decode_patched(
         if !expected.model.requires_type() {
             expected.set_type(&mut object);
         }
-        let unknown = found.unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
+        let unknown = found.unknown.iter().map(|field| format!("unknown field {}", quote(field))).collect();
         return Ok((object, unknown));
     }
     // Only decoding the text yields upstream's exact messages.

@@ -22,7 +22,10 @@ pub(super) fn decode(
     if let Some(error) = found.errors.into_iter().next() {
         return Err(expected.undecodable_value(&value, error));
     }
-    problems.extend(found.unknown.iter().map(|field| format!("unknown field \"{field}\"")));
+    // Upstream's decoder of custom resources looks for unknown fields only in JSON and YAML.
+    if !expected.model.requires_type() {
+        problems.extend(found.unknown.iter().map(|field| format!("unknown field \"{field}\"")));
+    }
     Ok((value, problems))
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use pintle_codec::go::quote;
 use pintle_codec::{cbor, json, yaml};
 use pintle_patch::{
     JsonPatch, PatchError, PatchErrorKind, check_merge_patch, merge_patch, remaining_patch, strategic_merge_patch,
@@ -103,7 +104,7 @@ impl Patch {
         })?;
         let prefix = if patch_type == PatchType::Json { "json patch " } else { "" };
         let mut strict_errors: Vec<String> =
-            decoded.duplicates.iter().map(|path| format!("{prefix}duplicate field \"{path}\"")).collect();
+            decoded.duplicates.iter().map(|path| format!("{prefix}duplicate field {}", quote(path))).collect();
         let patch = match patch_type {
             PatchType::Json => {
                 let patch = JsonPatch::decode(&decoded.value, strict).map_err(patch_error)?;
@@ -126,8 +127,9 @@ impl Patch {
 /// Decodes a configuration in YAML, which may be JSON.
 fn decode_yaml_configuration(body: &[u8]) -> Result<(Patch, Vec<String>), ApiError> {
     let decode_error = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
-    let (config, duplicates) = match json::decode(body, json::DecodeOptions::default()) {
-        Ok(json::Decoded { mut value, has_duplicates: false, .. }) => {
+    let as_json = yaml::may_be_json(body).then(|| json::decode(body, json::DecodeOptions::default()));
+    let (config, duplicates) = match as_json {
+        Some(Ok(json::Decoded { mut value, has_duplicates: false, .. })) => {
             yaml::convert_json_numbers(&mut value);
             (value, None)
         }

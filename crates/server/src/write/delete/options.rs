@@ -19,7 +19,7 @@ pub(super) async fn delete_options(request: &RequestContext) -> Result<DeleteOpt
         .struct_type("meta/v1.DeleteOptions")
         .map(|id| catalog.schema(id))
         .ok_or_else(|| ApiError::Internal("the type DeleteOptions is not in the catalog".to_owned()))?;
-    let group_version = GroupVersion::new("", "v1");
+    let group_version = GroupVersion::new("meta.k8s.io", "v1");
     let expected = ExpectedKind::of_type(group_version, "DeleteOptions", &schema);
     let (value, _) = decode_strict(&body, encoding, &expected, &check_is_delete_options)
         .map_err(|error| ApiError::BadRequest(error.message(|| String::from_utf8_lossy(&body).into_owned())))?;
