@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use pintle_registry::{Column, DefaultTable, TableConvertor};
+use pintle_registry::{Column, TableConvertor};
 use pintle_value::time::{Time, since};
 use pintle_value::{Value, print};
 
@@ -17,12 +17,13 @@ pub(crate) struct PrinterColumns {
 }
 
 impl PrinterColumns {
-    /// Returns the table of a version, or the default table if the version declares no columns.
+    /// Returns the table of a version. If it declares no columns, it has the age.
     pub(crate) fn of(version: &Value) -> Box<dyn TableConvertor> {
         let asked = version.items_at(&["additionalPrinterColumns"]);
         let mut table = Self { columns: vec![Column::NAME], paths: Vec::new() };
         if asked.is_empty() {
-            return Box::new(DefaultTable);
+            table.columns.push(Column::new("Age", "date", "", "=meta/v1.ObjectMeta.creationTimestamp"));
+            table.paths.extend(JsonPath::parse(".metadata.creationTimestamp"));
         }
         for column in asked {
             // Upstream shows the columns before the first invalid path.

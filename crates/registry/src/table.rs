@@ -27,8 +27,7 @@ pub trait TableConvertor: Send + Sync {
     }
 }
 
-/// The table of a custom resource without columns of its own: name and age. Unlike the ages of built-in kinds, its age
-/// is a date.
+/// The table of a resource that defines none: name and age.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DefaultTable;
 

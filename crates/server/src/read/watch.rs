@@ -39,6 +39,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     let selection = select(request, &format, &options)?;
     let revision = revision_parameter(&options.resource_version).map_err(ApiError::Unclassified)?;
     let format = ResponseFormat::negotiate(request, resource, true)?;
+    format.check_table_options()?;
     let watch_cache = request.cluster.watch_cache(resource)?;
     let namespaced = resource.scope == Scope::Namespaced;
     let send_initial_events = options.send_initial_events;

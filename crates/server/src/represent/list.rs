@@ -170,6 +170,7 @@ impl ResponseFormat {
 
     /// Rejects `PartialObjectMetadata`, which is not a list.
     fn check_list(&self) -> Result<(), ApiError> {
+        self.check_table_options()?;
         let Some(Transform::Partial(_)) = self.media_type.transform else { return Ok(()) };
         let list = model(&self.resource).go_list_type(&self.resource);
         Err(ApiError::NotAcceptable(format!(

@@ -55,6 +55,8 @@ pub(crate) struct ResponseFormat {
     pub(crate) view: VersionView,
     pub(crate) media_type: MediaTypeOptions,
     pub(crate) include: IncludeObject,
+    /// The `includeObject` of a table that is none of the known values.
+    unknown_include: Option<String>,
 }
 
 impl ResponseFormat {
@@ -75,21 +77,39 @@ impl ResponseFormat {
             ..request.endpoint()
         });
         let media_type = negotiate::output(&request.headers, &request.query, endpoint)?;
-        let include = match request.query.get("includeObject").unwrap_or_default() {
-            "" | "Metadata" => IncludeObject::Metadata,
-            "None" => IncludeObject::None,
-            "Object" => IncludeObject::Object,
-            other if matches!(media_type.transform, Some(Transform::Table(_))) => {
-                return Err(ApiError::BadRequest(format!(
-                    "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
-                    pintle_value::field::quote(other)
-                )));
+        let (include, unknown_include) = match request.query.get("includeObject").unwrap_or_default() {
+            "" | "Metadata" => (IncludeObject::Metadata, None),
+            "None" => (IncludeObject::None, None),
+            "Object" => (IncludeObject::Object, None),
+            other => {
+                let is_table = matches!(media_type.transform, Some(Transform::Table(_)));
+                (IncludeObject::Metadata, is_table.then(|| other.to_owned()))
             }
-            _ => IncludeObject::Metadata,
         };
         let hub = request.cluster.hub(resource);
         let view = VersionView::of(&request.cluster, &hub);
-        Ok(Self { cluster: request.cluster.clone(), resource: resource.clone(), hub, view, media_type, include })
+        Ok(Self {
+            cluster: request.cluster.clone(),
+            resource: resource.clone(),
+            hub,
+            view,
+            media_type,
+            include,
+            unknown_include,
+        })
+    }
+
+    /// Checks the options of a table. As in upstream, that comes after the object was read or written.
+    ///
+    /// # Errors
+    /// Returns an error for an unknown `includeObject`.
+    pub(crate) fn check_table_options(&self) -> Result<(), ApiError> {
+        self.unknown_include.as_ref().map_or(Ok(()), |unknown| {
+            Err(ApiError::BadRequest(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
+                pintle_value::field::quote(unknown)
+            )))
+        })
     }
 
     /// True if objects are stored at the request's version.
@@ -148,6 +168,7 @@ impl ResponseFormat {
     /// # Errors
     /// Returns an error if the format is one of lists.
     pub(crate) fn encode_tree(&self, object: Value) -> Result<Vec<u8>, ApiError> {
+        self.check_table_options()?;
         let MediaTypeOptions { encoding, transform, pretty } = self.media_type;
         let types = &self.cluster.catalog;
         match transform {
@@ -245,7 +266,10 @@ pub(crate) fn status_response(
 /// Responds to a failed request: a `Status` in the negotiated encoding, or in JSON if the client accepts none.
 pub(crate) fn error_response(request: &RequestContext, error: &ApiError) -> Response {
     let error_status = self::status::error_status(error);
-    let mut response = match negotiate::error_output(&request.headers, &request.query, request.endpoint()) {
+    let mut endpoint = request.endpoint();
+    // Upstream's routes answer it, which do not know CBOR.
+    endpoint.has_cbor &= !matches!(error, ApiError::MethodNotAllowed);
+    let mut response = match negotiate::error_output(&request.headers, &request.query, endpoint) {
         Ok(media_type) => {
             status_response(request, error_status.code, &error_status.status, media_type.encoding, media_type.pretty)
         }
