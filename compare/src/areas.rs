@@ -75,7 +75,13 @@ fn parse_request(text: &str) -> Option<Request> {
     let (method, path) = lines.next()?.split_once(' ')?;
     let headers = lines.filter_map(|line| line.split_once(": ").or_else(|| line.split_once(':')));
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Some(Request { method: method.to_owned(), path: expand(path), headers, body: parse_body(body) })
+    Some(Request {
+        method: method.to_owned(),
+        path: expand(path),
+        headers,
+        body: parse_body(body),
+        ..Request::default()
+    })
 }
 
 fn parse_body(text: &str) -> Bytes {

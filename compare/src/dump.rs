@@ -191,7 +191,8 @@ fn cbor_item(out: &mut String, bytes: &mut &[u8], depth: usize) -> Option<()> {
             *bytes = rest;
             match std::str::from_utf8(value) {
                 Ok(text) => {
-                    let _ = write!(out, "{}{text:?}", if major == 2 { "'" } else { "" });
+                    // Kubernetes writes strings as byte strings.
+                    let _ = write!(out, "{}{text:?}", if major == 3 { "text " } else { "" });
                 }
                 Err(_) => out.push_str(&hex(value)),
             }
@@ -200,19 +201,26 @@ fn cbor_item(out: &mut String, bytes: &mut &[u8], depth: usize) -> Option<()> {
             out.push(if major == 4 { '[' } else { '{' });
             out.push_str(if is_indefinite { "_ " } else { "" });
             let mut left = if is_indefinite { u64::MAX } else { argument };
+            let mut items = Vec::new();
             while left > 0 {
                 if is_indefinite && *bytes.first()? == 0xff {
                     *bytes = &bytes[1..];
                     break;
                 }
-                cbor_item(out, bytes, depth + 1)?;
+                let mut item = String::new();
+                cbor_item(&mut item, bytes, depth + 1)?;
                 if major == 5 {
-                    out.push_str(": ");
-                    cbor_item(out, bytes, depth + 1)?;
+                    item.push_str(": ");
+                    cbor_item(&mut item, bytes, depth + 1)?;
                 }
-                out.push_str(", ");
+                items.push(item);
                 left -= 1;
             }
+            // Upstream shuffles the members of maps on purpose.
+            if major == 5 {
+                items.sort_unstable();
+            }
+            out.push_str(&items.join(", "));
             out.push(if major == 4 { ']' } else { '}' });
         }
         6 => {
@@ -245,7 +253,7 @@ mod tests {
 
     #[test]
     fn cbor_bodies_become_diagnostic_notation() {
-        let body = [0xa1, 0x61, b'a', 0x82, 0x18, 0x20, 0xf6];
-        assert_eq!(render("application/cbor", &body), "{\"a\": [32, null, ], }\n");
+        let body = [0xa1, 0x41, b'a', 0x83, 0x18, 0x20, 0xf6, 0x61, b'b'];
+        assert_eq!(render("application/cbor", &body), "{\"a\": [32, null, text \"b\"]}\n");
     }
 }

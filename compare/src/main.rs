@@ -1,4 +1,4 @@
-//! `cargo xtask compare [--seed N] [--minutes M] [--only AREA[,AREA]] [--keep-going]`.
+//! `cargo xtask compare [--seed N] [--minutes M] [--only AREA[,AREA]] [--keep-going] [--cbor]`.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -13,6 +13,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
         limit: u64::MAX,
         only: Vec::new(),
         keep_going: false,
+        cbor: false,
         report: print,
     };
     let mut arguments = arguments.iter();
@@ -30,6 +31,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
                     options.only.push(name.to_owned());
                 }
             }
+            "--cbor" => options.cbor = true,
             "--keep-going" => options.keep_going = true,
             other => return Err(format!("unknown argument {other}\n{}", usage())),
         }
@@ -39,7 +41,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
 
 fn usage() -> String {
     let mut text = String::from(
-        "usage: compare [--seed N] [--minutes M] [--only AREA[,AREA]] [--keep-going]\nareas:\n  random: sequences made from the seed, for M minutes (1)",
+        "usage: compare [--seed N] [--minutes M] [--only AREA[,AREA]] [--keep-going] [--cbor]\nareas:\n  random: sequences made from the seed, for M minutes (1)",
     );
     for area in AREAS {
         text.push_str(&format!("\n  {}: {}", area.name, area.description));

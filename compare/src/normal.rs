@@ -16,7 +16,7 @@ fn regex(pattern: &str) -> Regex {
 
 static UID: LazyLock<Regex> = LazyLock::new(|| regex("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
 static GENERATED_NAME: LazyLock<Regex> =
-    LazyLock::new(|| regex(&format!("{GENERATED}[bcdfghjklmnpqrstvwxz2456789]{{5}}")));
+    LazyLock::new(|| regex(&format!(r"{GENERATED}(?:\d\d-)?[bcdfghjklmnpqrstvwxz2456789]{{5}}")));
 /// The revision of a list or a bookmark: metadata without a name.
 static LIST_REVISION: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(

@@ -25,11 +25,12 @@ const NAMESPACE: &str = "namespace";
 /// The Go API server delays creates for two seconds after a definition was established. Waiting for that keeps the
 /// times of both servers together.
 const ESTABLISHED: Duration = Duration::from_millis(2050);
-/// How long a change of a definition may take to have its effect.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a change of a definition may take to have its effect. The Go API server waits for seconds before it looks
+/// again whether a definition that is to go has no objects left.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// What is waited after the conditions of a definition are there: the Go API server hears of a change of a definition
 /// through an informer.
-const SETTLE: Duration = Duration::from_millis(120);
+const SETTLE: Duration = Duration::from_millis(400);
 
 /// A step whose answers differ.
 #[derive(Clone, Debug)]
@@ -87,12 +88,18 @@ impl Session {
                 })
                 .into_owned()
         };
+        let mut body =
+            std::str::from_utf8(&request.body).map_or_else(|_| request.body.clone(), |body| Bytes::from(text(body)));
+        if request.in_cbor
+            && let Ok(value) = serde_json::from_slice(&body)
+        {
+            body = pintle_codec::cbor::encode(&value).into();
+        }
         Request {
-            method: request.method.clone(),
             path: text(&request.path),
             headers: request.headers.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
-            body: std::str::from_utf8(&request.body)
-                .map_or_else(|_| request.body.clone(), |body| Bytes::from(text(body))),
+            body,
+            ..request.clone()
         }
     }
 
@@ -136,6 +143,18 @@ async fn send_all(servers: &Servers, sequence: &Sequence, stop_at_first: bool) -
     let mut differences = Vec::new();
     for step in &sequence.steps {
         let (to_pintle, to_go) = (pintle.resolve(&run, &step.request), go.resolve(&run, &step.request));
+        if step.request.clients > 1 {
+            let (from_pintle, from_go) =
+                tokio::join!(send_at_once(servers, Side::Pintle, &to_pintle), send_at_once(servers, Side::Go, &to_go));
+            if from_pintle != from_go {
+                let text = |codes: Vec<u16>| format!("status codes {codes:?}");
+                differences.push(Difference { step: step.clone(), pintle: text(from_pintle), go: text(from_go) });
+            }
+            if stop_at_first && !differences.is_empty() {
+                break;
+            }
+            continue;
+        }
         let (from_pintle, from_go) =
             tokio::join!(send(servers, Side::Pintle, &to_pintle), send(servers, Side::Go, &to_go));
         pintle.learn(&step.name, &from_pintle);
@@ -165,10 +184,43 @@ async fn send_all(servers: &Servers, sequence: &Sequence, stop_at_first: bool) -
         differences.extend(compare(step, (&from_pintle, &mut pintle), (&from_go, &mut go)).await);
     }
     for name in definitions {
-        let delete = Request::new("DELETE", format!("{DEFINITIONS}/{name}"));
-        tokio::join!(send(servers, Side::Pintle, &delete), send(servers, Side::Go, &delete));
+        tokio::join!(remove_definition(servers, Side::Pintle, &name), remove_definition(servers, Side::Go, &name));
     }
     differences
+}
+
+/// Deletes a definition with its objects. Their finalizers go first: five objects that stay keep the Go API server from
+/// ending any other definition for a minute.
+async fn remove_definition(servers: &Servers, side: Side, name: &str) {
+    let path = format!("{DEFINITIONS}/{name}");
+    let definition = send(servers, side, &Request::new("GET", &path)).await.json().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let versions = definition["spec"]["versions"].as_array().cloned().unwrap_or_default();
+    let (group, plural) = (text(&definition["spec"]["group"]), text(&definition["spec"]["names"]["plural"]));
+    if let Some(served) = versions.iter().find(|version| version["served"] == true) {
+        let root = format!("/apis/{group}/{}", text(&served["name"]));
+        let list = send(servers, side, &Request::new("GET", format!("{root}/{plural}"))).await.json();
+        for object in list.iter().flat_map(|list| list["items"].as_array().into_iter().flatten()) {
+            let metadata = &object["metadata"];
+            if metadata.get("finalizers").is_none() {
+                continue;
+            }
+            let namespace = metadata["namespace"].as_str().map(|namespace| format!("namespaces/{namespace}/"));
+            let path = format!("{root}/{}{plural}/{}", namespace.unwrap_or_default(), text(&metadata["name"]));
+            let patch = r#"{"metadata": {"finalizers": null}}"#;
+            send(servers, side, &Request::new("PATCH", path).body("application/merge-patch+json", patch)).await;
+        }
+    }
+    send(servers, side, &Request::new("DELETE", path)).await;
+}
+
+/// Lets several clients send a request at the same moment, and returns the status codes of the answers, sorted.
+async fn send_at_once(servers: &Servers, side: Side, request: &Request) -> Vec<u16> {
+    let clients = (1..=request.clients).map(|client| request.of_client(client));
+    let answers = clients.map(|request| async move { send(servers, side, &request).await.status() });
+    let mut codes = futures_util::future::join_all(answers).await;
+    codes.sort_unstable();
+    codes
 }
 
 async fn compare(

@@ -6,6 +6,7 @@
 //! | `{ns}` | a namespace of this run, which exists |
 //! | `{group}` | an API group of this run |
 //! | `{rv:NAME}`, `{uid:NAME}`, `{continue:NAME}` | from `metadata` in the response to the step NAME, as each server gave it |
+//! | `{client}` | the number of the client, if several send the request |
 
 use std::fmt;
 
@@ -22,6 +23,11 @@ pub(crate) struct Request {
     pub(crate) headers: Vec<(String, String)>,
     /// The body. Placeholders are replaced in text only.
     pub(crate) body: Bytes,
+    /// If more than one: how many clients send the request at the same moment. Who of them is first is open, so only
+    /// the status codes of their answers are compared, sorted. A later step shows what they left.
+    pub(crate) clients: usize,
+    /// The body is sent in CBOR, although it stands here in JSON.
+    pub(crate) in_cbor: bool,
 }
 
 impl Request {
@@ -51,6 +57,25 @@ impl Request {
         self.body("application/json", body.into())
     }
 
+    /// Lets several clients send the request at the same moment.
+    #[must_use]
+    pub(crate) fn sent_at_once(mut self, clients: usize) -> Self {
+        self.clients = clients;
+        self
+    }
+
+    /// The request of one of several clients.
+    #[must_use]
+    pub(crate) fn of_client(&self, client: usize) -> Self {
+        let text = |text: &str| text.replace("{client}", &client.to_string());
+        Self {
+            path: text(&self.path),
+            body: std::str::from_utf8(&self.body).map_or_else(|_| self.body.clone(), |body| text(body).into()),
+            clients: 1,
+            ..self.clone()
+        }
+    }
+
     /// True if the request is a watch.
     #[must_use]
     pub(crate) fn is_watch(&self) -> bool {
@@ -68,6 +93,9 @@ impl Request {
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.clients > 1 {
+            writeln!(f, "// from {} clients at once", self.clients)?;
+        }
         write!(f, "{} {}", self.method, self.path)?;
         for (name, value) in &self.headers {
             write!(f, "\n{name}: {value}")?;

@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use pintle_gates::{Feature, Gates};
 use pintle_testkit::{Client, Cluster, Options, Protocol, tool_path};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -19,12 +20,13 @@ struct GoServer {
 }
 
 impl GoServer {
-    async fn start() -> Self {
+    async fn start(cbor: bool) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut child = Command::new(tool_path("apiserver"))
             .arg("--data-dir")
             .arg(folder.path())
             .arg("--fsync=false")
+            .arg(format!("--feature-gates={}={cbor}", Feature::CBOR.name()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(folder.path().join("log")).expect("a log file"))
@@ -64,11 +66,13 @@ impl Servers {
     ///
     /// # Panics
     /// Panics if one of them does not start.
-    pub(crate) async fn start() -> Self {
+    pub(crate) async fn start(cbor: bool) -> Self {
         let tokens = format!("{TOKEN},admin,1,\"system:masters\"\n");
+        let settings = [(Feature::CBOR.name().to_owned(), cbor)].into();
+        let (gates, _) = Gates::with_overrides(&settings).expect("a feature gate that can be set");
         let (pintle, go) = tokio::join!(
-            Cluster::with_options(Options { tokens: Some(tokens), ..Options::default() }),
-            GoServer::start()
+            Cluster::with_options(Options { tokens: Some(tokens), gates, ..Options::default() }),
+            GoServer::start(cbor)
         );
         Self { pintle, go }
     }

@@ -27,6 +27,8 @@ pub struct Options {
     pub only: Vec<String>,
     /// Goes on after the first difference, and reports all differences of a table.
     pub keep_going: bool,
+    /// Lets both servers serve CBOR (the feature gate `CBORServingAndStorage`), and random sequences use it.
+    pub cbor: bool,
     /// Called with the text of each difference when it is found.
     pub report: fn(&str),
 }
@@ -56,6 +58,7 @@ struct Run {
     /// The seed after the last one.
     last_seed: u64,
     keep_going: bool,
+    cbor: bool,
     report: fn(&str),
     requests: AtomicUsize,
     sequences: AtomicUsize,
@@ -71,7 +74,7 @@ impl Run {
         let table = self.tables.lock().ok()?.pop();
         table.or_else(|| {
             let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
-            (Instant::now() < self.end && seed < self.last_seed).then(|| random_sequence(seed))
+            (Instant::now() < self.end && seed < self.last_seed).then(|| random_sequence(seed, self.cbor))
         })
     }
 
@@ -122,7 +125,7 @@ pub async fn compare(options: Options) -> Outcome {
     let mut tables: Vec<Sequence> =
         AREAS.iter().filter(|area| is_selected(area.name)).flat_map(Area::sequences).collect();
     tables.reverse();
-    let servers = Servers::start().await;
+    let servers = Servers::start(options.cbor).await;
     let duration = if is_selected(RANDOM) { options.duration } else { Duration::ZERO };
     let run = Arc::new(Run {
         servers,
@@ -131,6 +134,7 @@ pub async fn compare(options: Options) -> Outcome {
         end: Instant::now() + duration,
         last_seed: options.seed.saturating_add(options.limit),
         keep_going: options.keep_going,
+        cbor: options.cbor,
         report: options.report,
         requests: AtomicUsize::new(0),
         sequences: AtomicUsize::new(0),

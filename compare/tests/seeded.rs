@@ -14,6 +14,7 @@ fn the_go_api_server_answers_the_same() {
         limit: 120,
         only: ["recorded", "custom", "patches", "malformed", RANDOM].map(str::to_owned).to_vec(),
         keep_going: false,
+        cbor: false,
         report: |_| {},
     };
     let outcome = pintle_testkit::run(compare(options));

@@ -41,6 +41,12 @@ type kind struct {
 	prepareUpdate func(updated, old runtime.Object)
 	// prepareStatus does the same for an update of the status, if the kind has that subresource.
 	prepareStatus func(updated, old runtime.Object)
+	// gracePeriod is how long a deletion may take that does not say so, if the kind is deleted gracefully.
+	gracePeriod func(runtime.Object) int64
+	// keepsDependents says that the garbage collector does not look at dependents of the kind.
+	keepsDependents bool
+	// returnsDeleted says that a delete answers with the object that it has removed.
+	returnsDeleted bool
 	// resets are the fields that writes cannot set, for the object and its status.
 	resets, statusResets []string
 }
@@ -87,6 +93,16 @@ var kinds = []kind{
 			pod.Spec, pod.OwnerReferences, pod.DeletionTimestamp = before.Spec, before.OwnerReferences, nil
 			pod.Status.QOSClass = before.Status.QOSClass
 		},
+		returnsDeleted: true,
+		// A pod that is bound to no node ends at once.
+		gracePeriod: func(object runtime.Object) int64 {
+			pod := object.(*corev1.Pod)
+			ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+			if pod.Spec.NodeName == "" || ended || pod.Spec.TerminationGracePeriodSeconds == nil {
+				return 0
+			}
+			return *pod.Spec.TerminationGracePeriodSeconds
+		},
 		resets: []string{"status"}, statusResets: []string{"spec", "metadata.deletionTimestamp", "metadata.ownerReferences"},
 	},
 	{
@@ -109,7 +125,32 @@ var kinds = []kind{
 	},
 	{
 		groupVersion: corev1.SchemeGroupVersion, resource: "events", singular: "event", name: "Event",
-		object: &corev1.Event{}, list: &corev1.EventList{}, namespaced: true, createOnUpdate: true,
+		object: &corev1.Event{}, list: &corev1.EventList{}, namespaced: true, createOnUpdate: true, keepsDependents: true,
+		labels: []string{
+			"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
+			"involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
+			"reason", "reportingComponent", "source", "type",
+		},
+		selectable: func(object runtime.Object) fields.Set {
+			event := object.(*corev1.Event)
+			source := event.Source.Component
+			if source == "" {
+				source = event.ReportingController
+			}
+			return fields.Set{
+				"involvedObject.kind":            event.InvolvedObject.Kind,
+				"involvedObject.namespace":       event.InvolvedObject.Namespace,
+				"involvedObject.name":            event.InvolvedObject.Name,
+				"involvedObject.uid":             string(event.InvolvedObject.UID),
+				"involvedObject.apiVersion":      event.InvolvedObject.APIVersion,
+				"involvedObject.resourceVersion": event.InvolvedObject.ResourceVersion,
+				"involvedObject.fieldPath":       event.InvolvedObject.FieldPath,
+				"reason":                         event.Reason,
+				"reportingComponent":             event.ReportingController,
+				"source":                         source,
+				"type":                           event.Type,
+			}
+		},
 	},
 	{
 		groupVersion: appsv1.SchemeGroupVersion, resource: "deployments", singular: "deployment", name: "Deployment",

@@ -19,6 +19,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
 // ready is the line that is printed when the server answers requests.
@@ -36,7 +38,12 @@ func main() {
 	folder := flag.String("data-dir", "", "an empty folder for etcd's data, certificates and the kubeconfig (required)")
 	cache := flag.Bool("watch-cache", true, "serve reads from the watch cache")
 	sync := flag.Bool("fsync", true, "let etcd sync its log before it acknowledges a write")
+	gates := flag.String("feature-gates", "", "NAME=true|false pairs, comma separated")
 	flag.Parse()
+	if err := utilfeature.DefaultMutableFeatureGate.Set(*gates); err != nil {
+		fmt.Fprintln(os.Stderr, "apiserver:", err)
+		os.Exit(2)
+	}
 	// The field manager of the server's own writes is the name of the program.
 	os.Args[0] = "kube-apiserver"
 	if err := run(*etcd, *folder, options{watchCache: *cache}, *sync); err != nil {

@@ -67,6 +67,31 @@ func (s strategy) PrepareForUpdate(_ context.Context, updated, old runtime.Objec
 	}
 }
 
+// independentStrategy is the strategy of a kind whose objects have no dependents.
+type independentStrategy struct{ strategy }
+
+func (independentStrategy) DefaultGarbageCollectionPolicy(context.Context) rest.GarbageCollectionPolicy {
+	return rest.Unsupported
+}
+
+// gracefulStrategy is the strategy of a kind whose objects may take time to end.
+type gracefulStrategy struct{ strategy }
+
+func (s gracefulStrategy) CheckGracefulDelete(_ context.Context, object runtime.Object, options *metav1.DeleteOptions) bool {
+	if options == nil {
+		return false
+	}
+	period := s.kind.gracePeriod(object)
+	if options.GracePeriodSeconds != nil && period != 0 {
+		period = *options.GracePeriodSeconds
+	}
+	if period < 0 {
+		period = 1
+	}
+	options.GracePeriodSeconds = &period
+	return true
+}
+
 // Validate checks the metadata, as the strategy of every kind does.
 func (s strategy) Validate(_ context.Context, object runtime.Object) field.ErrorList {
 	metadata, err := meta.Accessor(object)
@@ -149,7 +174,14 @@ func (k kind) newStore(getter generic.RESTOptionsGetter) (*genericregistry.Store
 		UpdateStrategy:      strategy,
 		DeleteStrategy:      strategy,
 		ResetFieldsStrategy: strategy,
+		ReturnDeletedObject: k.returnsDeleted,
 		TableConvertor:      rest.NewDefaultTableConvertor(resource),
+	}
+	if k.gracePeriod != nil {
+		store.DeleteStrategy = gracefulStrategy{strategy}
+	}
+	if k.keepsDependents {
+		store.DeleteStrategy = independentStrategy{strategy}
 	}
 	return store, store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: withoutGroup{getter}, AttrFunc: k.attributes})
 }

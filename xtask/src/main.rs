@@ -36,7 +36,7 @@ const COMMANDS: &[Command] = &[
     ),
     (
         "compare",
-        "[--seed N] [--minutes M] [--only AREA,AREA] [--keep-going]",
+        "[--seed N] [--minutes M] [--only AREA,AREA] [--keep-going] [--cbor]",
         "send the same requests to Pintle and to a Go API server and print what they answer differently (see compare/README.md)",
         compare::run,
     ),

@@ -3,6 +3,7 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 
+use crate::normal::GENERATED;
 use crate::random::resources::Resource;
 use crate::random::{one_in, pick};
 
@@ -35,7 +36,7 @@ pub(crate) fn metadata(rng: &mut Rng, resource: &Resource, name: Option<&str>) -
             2 => ("annotations", json!({"-": "x"})),
             3 => ("ownerReferences", json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "o"}])),
             4 => ("labels", json!({"app": 1})),
-            5 => ("generateName", json!("gen-")),
+            5 => ("generateName", json!(GENERATED)),
             _ => ("unknown", json!(true)),
         };
         metadata[key] = value;
@@ -43,16 +44,17 @@ pub(crate) fn metadata(rng: &mut Rng, resource: &Resource, name: Option<&str>) -
     metadata
 }
 
+/// A value of any type. The Go API server writes an object with a negative zero again at its next chance, because it
+/// reads it without its sign.
 fn scalar(rng: &mut Rng) -> Value {
-    match rng.usize(..12) {
+    match rng.usize(..11) {
         0 => Value::Null,
         1 => json!(1),
         2 => json!(1.5),
         3 => json!(true),
         4 => json!([1, 2, 3]),
         5 => json!({"a": "<x>", "b": 1, "c": null}),
-        6 => json!(-0.0),
-        7 => json!(9_007_199_254_740_993_i64),
+        6 => json!(9_007_199_254_740_993_i64),
         _ => json!(pick(rng, &["x", "y", "", "2001-02-03T04:05:06Z", "10"])),
     }
 }
@@ -158,6 +160,50 @@ pub(crate) fn lease(rng: &mut Rng) -> Value {
     json!({"spec": spec})
 }
 
+/// The members of a Secret, all valid, with its type.
+pub(crate) fn secret(rng: &mut Rng) -> Value {
+    let mut object = json!({"type": "Opaque", "data": {"k1": pick(rng, &["", "eA==", "AAECAw=="])}});
+    if rng.bool() {
+        object["data"]["k2"] = pick(rng, &["eA==", "eQ=="]).into();
+    }
+    if one_in(rng, 20) {
+        object["data"]["k3"] = pick(rng, &["no base64", "e", "=="]).into();
+    }
+    object
+}
+
+/// An Event in which every default is written.
+pub(crate) fn event(rng: &mut Rng) -> Value {
+    let mut object = json!({
+        "involvedObject": {"kind": "Pod", "namespace": "{ns}", "name": pick(rng, &["a", "b"])},
+        "reason": pick(rng, &["Started", "Killed"]), "message": pick(rng, &["", "text"]),
+        "source": {"component": "kubelet"}, "type": pick(rng, &["Normal", "Warning"]),
+        "firstTimestamp": "2001-02-03T04:05:06Z", "lastTimestamp": "2001-02-03T04:05:07Z", "count": rng.u8(1..4),
+        "eventTime": null, "reportingComponent": "", "reportingInstance": ""
+    });
+    if one_in(rng, 8) {
+        object["related"] = json!({"kind": "Node", "name": "n"});
+    }
+    object
+}
+
+/// A Pod in which every default is written. It may change only its image.
+pub(crate) fn pod(rng: &mut Rng) -> Value {
+    let mut object = json!({"spec": {
+        "containers": [{
+            "name": "main", "image": pick(rng, &["nginx:1", "nginx:2"]), "resources": {},
+            "imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File"
+        }],
+        "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
+        "securityContext": {}, "schedulerName": "default-scheduler", "enableServiceLinks": true
+    }});
+    if one_in(rng, 4) {
+        object["status"] = json!({"phase": pick(rng, &["Pending", "Running"]), "message": "m"});
+    }
+    object
+}
+
 /// A Deployment in which every default is written, because the Go API server has no defaults for it.
 pub(crate) fn deployment(rng: &mut Rng) -> Value {
     let container = |rng: &mut Rng, name: &str| {
@@ -215,6 +261,9 @@ pub(crate) fn change(rng: &mut Rng, resource: &Resource) -> Value {
                 }
             }
             "Lease" => patch["spec"] = json!({"holderIdentity": if rng.bool() { json!("p") } else { json!("q") }}),
+            "Secret" => patch["data"] = json!({"k1": if rng.bool() { json!("cA==") } else { Value::Null }}),
+            "Event" => patch["message"] = text(rng),
+            "Pod" => patch["status"] = json!({"message": pick(rng, &["m", "n"])}),
             _ => {
                 let content = resource.content(rng);
                 if let Some(content) = content.as_object() {
@@ -243,6 +292,9 @@ pub(crate) fn json_patch(rng: &mut Rng, resource: &Resource) -> Value {
         "ConfigMap" => paths.extend(["/data/k1", "/data/k2", "/data"]),
         "Deployment" => paths.extend(["/spec/replicas"]),
         "Lease" => paths.extend(["/spec/holderIdentity"]),
+        "Secret" => paths.extend(["/data/none"]),
+        "Event" => paths.extend(["/message", "/reason"]),
+        "Pod" => paths.extend(["/spec/containers/0/image", "/status/message"]),
         _ => paths.extend([
             "/spec/text",
             "/spec/list/0",
@@ -267,8 +319,10 @@ pub(crate) fn json_patch(rng: &mut Rng, resource: &Resource) -> Value {
             match rng.usize(..9) {
                 0..=2 => json!({"op": "add", "path": path, "value": value(rng, path)}),
                 3 | 4 => json!({"op": "replace", "path": path, "value": value(rng, path)}),
-                // The Go API server has no default for what is removed from a Deployment.
-                5 if !path.starts_with("/spec/replicas") => json!({"op": "remove", "path": path}),
+                // The Go API server has no default for what is removed from a Deployment, and no rules for Pods.
+                5 if !matches!(path, "/spec/replicas" | "/spec/containers/0/image") => {
+                    json!({"op": "remove", "path": path})
+                }
                 6 => json!({"op": "test", "path": path, "value": value(rng, path)}),
                 7 if resource.is_custom => {
                     json!({"op": pick(rng, &["copy", "move"]), "from": "/spec/text", "path": path})

@@ -1,13 +1,19 @@
 //! Sequences made from a seed: requests of every verb to the objects of one resource, with all parameters.
 
+mod at_once;
 mod bodies;
+mod definitions;
+mod malformed;
 mod resources;
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
+use crate::normal::GENERATED;
 use crate::sequence::{Request, Sequence};
+use at_once::at_once;
 use bodies::{change, json_patch, metadata};
+use malformed::damage;
 use resources::{Resource, choose_resource};
 
 /// How many requests a sequence has, at most.
@@ -29,26 +35,97 @@ const SELECTORS: &[&str] = &[
     "a/b/c=d",
 ];
 
-/// The sequence of a seed.
+/// What a sequence has beside the requests of every sequence. Each of these would make the answers to the others depend
+/// on chance.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Emphasis {
+    /// Watches.
+    Watches,
+    /// Deletes of whole collections, whose objects Pintle deletes at the same time.
+    DeleteCollections,
+    /// Requests of several clients at the same moment.
+    AtOnce,
+    /// Changes of the definition of the resource.
+    Definition,
+    /// Requests that cannot be read.
+    Malformed,
+}
+
+impl Emphasis {
+    fn choose(rng: &mut Rng, resource: &Resource) -> Self {
+        match rng.usize(..10) {
+            0..=3 => Self::Watches,
+            4 | 5 => Self::DeleteCollections,
+            6 => Self::AtOnce,
+            7 | 8 if resource.is_custom => Self::Definition,
+            7 => Self::Watches,
+            _ => Self::Malformed,
+        }
+    }
+}
+
+/// The sequence of a seed. With `has_cbor`, it has requests and responses in CBOR.
 #[must_use]
-pub(crate) fn random_sequence(seed: u64) -> Sequence {
+pub(crate) fn random_sequence(seed: u64, has_cbor: bool) -> Sequence {
     let mut rng = Rng::with_seed(seed);
     let resource = choose_resource(&mut rng);
+    let emphasis = Emphasis::choose(&mut rng, &resource);
     let mut requests = resource.prepare.clone();
-    let steps = rng.usize(5..=MAX_STEPS);
-    // Pintle deletes the objects of a collection at the same time, so the order of the events is open.
-    let has_watches = rng.bool();
-    while requests.len() < steps + resource.prepare.len() {
-        let request = request(&mut rng, &resource, requests.len());
+    let steps = rng.usize(5..=MAX_STEPS) + resource.prepare.len();
+    while requests.len() < steps {
+        let step = requests.len();
+        let name = pick(&mut rng, NAMES);
+        match emphasis {
+            Emphasis::AtOnce if one_in(&mut rng, 4) => {
+                requests.extend(at_once(&mut rng, &resource, name, step));
+                continue;
+            }
+            Emphasis::Definition if one_in(&mut rng, 4) => {
+                requests.push(definitions::change(&mut rng, resource.is_namespaced));
+                requests.push(definitions::look(&mut rng, &resource.collection));
+                continue;
+            }
+            _ => {}
+        }
+        let mut request = request(&mut rng, &resource, step);
         let is_delete_collection = request.method == "DELETE"
             && request.path.starts_with(&resource.collection)
             && !request.path[resource.collection.len()..].starts_with('/');
-        if if has_watches { is_delete_collection } else { request.is_watch() } {
+        if (is_delete_collection && emphasis != Emphasis::DeleteCollections)
+            || (request.is_watch() && emphasis != Emphasis::Watches)
+        {
             continue;
+        }
+        if has_cbor && one_in(&mut rng, 3) {
+            request = in_cbor(&mut rng, request);
+        }
+        if emphasis == Emphasis::Malformed && rng.bool() {
+            request = damage(&mut rng, &resource, request);
         }
         requests.push(request);
     }
     Sequence::new(format!("random/{seed} ({})", resource.name), requests)
+}
+
+/// The request with its body, its answer or both in CBOR.
+fn in_cbor(rng: &mut Rng, mut request: Request) -> Request {
+    for (name, value) in &mut request.headers {
+        let media_type = match value.as_str() {
+            "application/json" => "application/cbor",
+            "application/apply-patch+yaml" => "application/apply-patch+cbor",
+            _ => continue,
+        };
+        if name == "content-type" {
+            *value = media_type.to_owned();
+            request.in_cbor = true;
+        }
+    }
+    if rng.bool() {
+        request.headers.retain(|(name, _)| name != "accept");
+        let accept = if request.is_watch() { "application/cbor-seq" } else { "application/cbor" };
+        request = request.header("accept", accept);
+    }
+    request
 }
 
 /// Chooses one of the values.
@@ -64,7 +141,7 @@ pub(crate) fn one_in(rng: &mut Rng, n: usize) -> bool {
 fn request(rng: &mut Rng, resource: &Resource, step: usize) -> Request {
     let name = pick(rng, NAMES);
     let request = match rng.usize(..100) {
-        0..=24 => create(rng, resource),
+        0..=24 => create(rng, resource, step),
         25..=34 => update(rng, resource, name, step),
         35..=44 => merge_patch(rng, resource, name, step),
         45..=51 => patch_with_operations(rng, resource, name),
@@ -80,7 +157,7 @@ fn request(rng: &mut Rng, resource: &Resource, step: usize) -> Request {
 }
 
 /// Adds a parameter to the query.
-fn with(mut request: Request, parameter: &str) -> Request {
+pub(crate) fn with(mut request: Request, parameter: &str) -> Request {
     request.path.push(if request.path.contains('?') { '&' } else { '?' });
     request.path.push_str(parameter);
     request
@@ -113,11 +190,12 @@ fn encode(rng: &mut Rng, request: Request, object: &Value) -> Request {
     request.json(object.to_string())
 }
 
-fn create(rng: &mut Rng, resource: &Resource) -> Request {
+fn create(rng: &mut Rng, resource: &Resource, step: usize) -> Request {
     let name = (!one_in(rng, 12)).then(|| pick(rng, NAMES));
     let mut object = resource.object(rng, name);
     if name.is_none() && rng.bool() {
-        object["metadata"]["generateName"] = "gen-".into();
+        // The order of lists does not depend on the generated part.
+        object["metadata"]["generateName"] = format!("{GENERATED}{step:02}-").into();
     }
     let request = write_options(rng, Request::new("POST", &resource.collection));
     encode(rng, request, &object)

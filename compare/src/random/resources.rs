@@ -1,9 +1,10 @@
 //! The resources of random sequences: some built-in kinds, and custom resources of random definitions.
 
 use fastrand::Rng;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::random::bodies::{config_map, custom_object, deployment, lease};
+use crate::random::bodies::{config_map, custom_object, deployment, event, lease, pod, secret};
+use crate::random::definitions::{create, definition};
 use crate::random::{one_in, pick, random_metadata};
 use crate::sequence::Request;
 
@@ -82,12 +83,25 @@ impl Resource {
 
 /// Chooses what a sequence is about.
 pub(crate) fn choose_resource(rng: &mut Rng) -> Resource {
-    match rng.usize(..10) {
+    match rng.usize(..14) {
         0 | 1 => built_in("configmaps", "v1", "ConfigMap", "/api/v1", config_map),
         2 => built_in("leases", "coordination.k8s.io/v1", "Lease", "/apis/coordination.k8s.io/v1", lease),
         3 => Resource {
             subresources: &["status"],
             ..built_in("deployments", "apps/v1", "Deployment", "/apis/apps/v1", deployment)
+        },
+        4 => Resource {
+            field_selectors: &["type=Opaque", "type!=Opaque"],
+            ..built_in("secrets", "v1", "Secret", "/api/v1", secret)
+        },
+        5 => Resource {
+            subresources: &["status"],
+            field_selectors: &["spec.nodeName=", "status.phase=Pending", "spec.restartPolicy!=Always"],
+            ..built_in("pods", "v1", "Pod", "/api/v1", pod)
+        },
+        6 => Resource {
+            field_selectors: &["reason=Started", "type!=Normal", "involvedObject.name=a,reason=Killed"],
+            ..built_in("events", "v1", "Event", "/api/v1", event)
         },
         _ => custom(rng),
     }
@@ -121,7 +135,6 @@ fn custom(rng: &mut Rng) -> Resource {
     let has_status = definition["spec"]["versions"][0]["subresources"].get("status").is_some();
     let has_scale = definition["spec"]["versions"][0]["subresources"].get("scale").is_some();
     let is_selectable = definition["spec"]["versions"][0].get("selectableFields").is_some();
-    let create = Request::new("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions");
     let version = if one_in(rng, 4) { "v2" } else { "v1" };
     let root = format!("/apis/{{group}}/{version}");
     Resource {
@@ -138,133 +151,7 @@ fn custom(rng: &mut Rng) -> Resource {
             (false, false) => &[],
         },
         field_selectors: if is_selectable { &["spec.text=x", "spec.text!=x", "spec.number=1"] } else { &[] },
-        prepare: vec![create.json(definition.to_string())],
+        prepare: vec![create(&definition)],
         content: custom_object,
     }
-}
-
-fn definition(rng: &mut Rng, is_namespaced: bool) -> Value {
-    let mut versions = Vec::new();
-    for name in ["v1", "v2"] {
-        let mut version = json!({
-            "name": name, "served": true, "storage": name == "v1",
-            "schema": {"openAPIV3Schema": schema(rng)}
-        });
-        if rng.bool() || (name == "v2" && versions.first().is_some_and(|v: &Value| v.get("subresources").is_some())) {
-            version["subresources"] = json!({"status": {}});
-            if rng.bool() {
-                version["subresources"]["scale"] = json!({
-                    "specReplicasPath": ".spec.number", "statusReplicasPath": ".status.number", "labelSelectorPath": ".status.text"
-                });
-            }
-        }
-        if rng.bool() {
-            version["additionalPrinterColumns"] = json!([
-                {"name": "Text", "type": "string", "jsonPath": ".spec.text"},
-                {"name": "Number", "type": "integer", "jsonPath": ".spec.number", "priority": rng.u8(..2)},
-                {"name": "List", "type": "string", "jsonPath": ".spec.list"},
-                {"name": "Any", "type": pick(rng, &["string", "boolean", "number", "date"]), "jsonPath": ".spec.any", "description": "d"},
-                {"name": "Since", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
-            ]);
-        }
-        if one_in(rng, 3) {
-            version["selectableFields"] = json!([{"jsonPath": ".spec.text"}, {"jsonPath": ".spec.number"}]);
-        }
-        if one_in(rng, 8) {
-            version["deprecated"] = true.into();
-        }
-        versions.push(version);
-    }
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "foos.{group}"},
-        "spec": {
-            "group": "{group}", "scope": if is_namespaced { "Namespaced" } else { "Cluster" },
-            "names": {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooList", "shortNames": ["fo"], "categories": ["all"]},
-            "versions": versions
-        }
-    })
-}
-
-/// A structural schema with random features for the members that objects have.
-fn schema(rng: &mut Rng) -> Value {
-    let mut spec = json!({
-        "type": "object",
-        "properties": {
-            "text": {"type": "string"},
-            "number": {"type": "integer"},
-            "list": {"type": "array", "items": {"type": "integer"}},
-            "items": {"type": "array", "items": {"type": "object", "properties": {
-                "name": {"type": "string"}, "port": {"type": "integer"}, "value": {"type": "string"}
-            }}},
-            "map": {"type": "object", "additionalProperties": {"type": "string"}},
-            "any": {"x-kubernetes-preserve-unknown-fields": true},
-            "intOrString": {"x-kubernetes-int-or-string": true},
-            "when": {"type": "string", "format": "date-time"}
-        }
-    });
-    let properties = &mut spec["properties"];
-    if rng.bool() {
-        properties["text"] = match rng.usize(..5) {
-            0 => json!({"type": "string", "default": "d"}),
-            1 => json!({"type": "string", "enum": ["x", "y", ""]}),
-            2 => json!({"type": "string", "maxLength": 1}),
-            3 => json!({"type": "string", "nullable": true}),
-            _ => json!({"type": "string", "nullable": true, "default": "x"}),
-        };
-    }
-    if rng.bool() {
-        properties["number"] = match rng.usize(..4) {
-            0 => json!({"type": "integer", "format": "int32", "minimum": 0}),
-            1 => json!({"type": "integer", "default": 3}),
-            2 => json!({"type": "number"}),
-            _ => json!({"type": "integer", "nullable": true}),
-        };
-    }
-    if rng.bool() {
-        let items = &mut properties["items"];
-        match rng.usize(..3) {
-            0 => {
-                items["x-kubernetes-list-type"] = "map".into();
-                items["x-kubernetes-list-map-keys"] = json!(["name"]);
-                items["items"]["required"] = json!(["name"]);
-            }
-            1 => {
-                items["x-kubernetes-list-type"] = "map".into();
-                items["x-kubernetes-list-map-keys"] = json!(["name", "port"]);
-                items["items"]["required"] = json!(["name"]);
-                items["items"]["properties"]["port"]["default"] = 80.into();
-            }
-            _ => items["x-kubernetes-list-type"] = "atomic".into(),
-        }
-    }
-    if rng.bool() {
-        properties["list"]["x-kubernetes-list-type"] = pick(rng, &["set", "atomic"]).into();
-    }
-    if one_in(rng, 3) {
-        properties["map"]["x-kubernetes-map-type"] = "atomic".into();
-    }
-    if one_in(rng, 4) {
-        spec["required"] = json!(["text"]);
-    }
-    if one_in(rng, 4) {
-        spec["x-kubernetes-preserve-unknown-fields"] = true.into();
-    }
-    if one_in(rng, 4) {
-        spec["x-kubernetes-validations"] = json!([
-            {"rule": "!has(self.number) || self.number < 5", "message": "number is too large"},
-            {"rule": "!has(self.text) || !has(oldSelf.text) || self.text == oldSelf.text", "messageExpression": "'text was ' + oldSelf.text"}
-        ]);
-    }
-    let status = json!({"type": "object", "properties": {
-        "text": {"type": "string"}, "number": {"type": "integer"},
-        "conditions": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"],
-            "items": {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"}, "status": {"type": "string"}}}}
-    }});
-    let mut schema = json!({"type": "object", "properties": {"spec": spec, "status": status}});
-    if one_in(rng, 6) {
-        schema["properties"]["metadata"] =
-            json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}});
-    }
-    schema
 }
