@@ -204,12 +204,14 @@ impl Cluster {
     /// The watch cache of a resource's collection.
     ///
     /// # Errors
-    /// The resource stores no objects, or its watch cache is not open.
+    /// The resource stores no objects, or its watch cache is not open. That of a custom resource is closed when its
+    /// definition is gone, which requests that began before then see as a path that is not served.
     pub(crate) fn watch_cache(&self, resource: &Resource) -> Result<Arc<WatchCache>, ApiError> {
         let prefix = resource.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
-        self.cache
-            .watch_cache(prefix)
-            .ok_or_else(|| ApiError::Internal(format!("no watch cache for {}", resource.plural)))
+        self.cache.watch_cache(prefix).ok_or_else(|| match self.is_built_in(prefix) {
+            true => ApiError::Internal(format!("no watch cache for {}", resource.plural)),
+            false => ApiError::NoSuchPath,
+        })
     }
 
     /// Returns the storage version (hub) of a resource.

@@ -97,6 +97,37 @@ fn deletion_of_a_definition_waits_for_its_objects() {
     });
 }
 
+/// Upstream's requests keep the storage that they found until they end.
+#[test]
+fn requests_that_began_before_a_definition_was_gone_see_no_error_of_the_server() {
+    pintle_testkit::run(async {
+        let mut cluster = Cluster::start().await;
+        let path = format!("{DEFINITIONS}/widgets.example.com");
+        for _ in 0..10 {
+            cluster = start_with_widgets(cluster).await;
+            let read = async |path: String| loop {
+                let status = cluster.get(&path).await.status;
+                assert!(status == 200 || status == 404, "{path}: {status}");
+                if status == 404 && cluster.get(DEFINITIONS).await.expect(200).json()["items"] == json!([]) {
+                    break;
+                }
+            };
+            let list = || read(WIDGETS.to_owned());
+            let _ = cluster.post(WIDGETS, widget("w", &json!({})).to_string()).await.expect(201);
+            let delete = async { cluster.delete(&path).await.expect(200) };
+            let _ = tokio::join!(
+                delete,
+                list(),
+                list(),
+                list(),
+                read(format!("{WIDGETS}/w")),
+                read(format!("{WIDGETS}/w"))
+            );
+        }
+        cluster.stop().await;
+    });
+}
+
 /// Upstream closes the buffer of a watcher only after its last event, so a slow client misses nothing.
 #[test]
 fn a_slow_watch_gets_every_event_before_it_ends_with_its_kind() {
