@@ -24,8 +24,8 @@ pub trait MultiVersion: Send + Sync {
     /// The other versions whose objects differ from those of a version only in their `apiVersion`.
     fn identical_versions(&self, version: &str) -> Vec<&str>;
 
-    /// The revision of the definition. Objects that were stored later are pruned and defaulted by its schemas; older
-    /// ones may not be.
+    /// The revision of the definition. Objects that were stored later at the version of the request are pruned and
+    /// defaulted by its schemas; others may not be.
     fn definition_revision(&self) -> u64;
 
     /// Prunes and defaults a stored object by the schema of the version that it is stored at.

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
 use pintle_codec::json::JsonCursor;
 
 /// The offsets that a scan finds.
@@ -47,22 +48,27 @@ pub(crate) fn scan_object(json: &[u8]) -> Option<ObjectOffsets> {
     }
 }
 
-/// Moves the kind, and what is between, before the apiVersion, which comes first in an object whose members are sorted.
-/// Returns `None` if the JSON is not that of an object with a kind.
-pub(crate) fn with_kind_first(json: &[u8]) -> Option<Vec<u8>> {
+/// Moves the kind of an object to its start. Such an object is at no version as it is stored: it does not begin with
+/// the prefix of one, so it is pruned and defaulted at each read.
+pub(crate) fn with_kind_first(json: &Bytes) -> Bytes {
     let mut cursor = JsonCursor::new(json);
-    cursor.byte(b'{')?;
-    let start = cursor.offset();
-    loop {
-        let member = cursor.offset();
-        let is_kind = cursor.name()? == b"kind";
-        cursor.value()?;
-        let end = cursor.offset();
-        if is_kind {
-            let before = json.get(start..member)?;
-            return Some([b"{", json.get(member..end)?, b",", before.strip_suffix(b",")?, json.get(end..)?].concat());
+    let mut find_kind = || -> Option<Range<usize>> {
+        cursor.byte(b'{')?;
+        loop {
+            let start = cursor.offset();
+            let name = cursor.name()?;
+            cursor.value()?;
+            if name == b"kind" {
+                return Some(start..cursor.offset());
+            }
+            cursor.byte(b',')?;
         }
-        cursor.byte(b',')?;
+    };
+    match find_kind() {
+        Some(kind) if kind.start > 1 => {
+            [b"{", &json[kind.clone()], b",", &json[1..kind.start - 1], &json[kind.end..]].concat().into()
+        }
+        _ => json.clone(),
     }
 }
 
@@ -133,11 +139,19 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_is_moved_before_the_api_version() {
-        let json = br#"{"apiVersion":"v1","data":{"kind":1},"kind":"A","metadata":{"uid":"u"}}"#;
-        let expect = r#"{"kind":"A","apiVersion":"v1","data":{"kind":1},"metadata":{"uid":"u"}}"#;
-        assert_eq!(with_kind_first(json).as_deref(), Some(expect.as_bytes()));
-        assert_eq!(with_kind_first(b"{}"), None);
+    fn the_kind_moves_to_the_start() {
+        let cases = [
+            (r#"{"apiVersion":"a/v1","kind":"A","metadata":{}}"#, r#"{"kind":"A","apiVersion":"a/v1","metadata":{}}"#),
+            (
+                r#"{"apiVersion":"a/v1","b":{"kind":1},"kind":"A"}"#,
+                r#"{"kind":"A","apiVersion":"a/v1","b":{"kind":1}}"#,
+            ),
+            (r#"{"kind":"A","apiVersion":"a/v1"}"#, r#"{"kind":"A","apiVersion":"a/v1"}"#),
+            (r#"{"apiVersion":"a/v1"}"#, r#"{"apiVersion":"a/v1"}"#),
+        ];
+        for (json, expect) in cases {
+            assert_eq!(with_kind_first(&Bytes::from_static(json.as_bytes())), expect.as_bytes());
+        }
     }
 
     #[test]

@@ -200,7 +200,7 @@ impl VersionView {
     }
 
     /// Encodes an object of this version for storage, at the storage version. The object must not have a
-    /// resourceVersion.
+    /// resourceVersion. If a read changes what is stored, the kind comes first: see [`with_kind_first`].
     ///
     /// # Errors
     /// Returns an error if the object cannot be converted.
@@ -214,14 +214,13 @@ impl VersionView {
                 let mut stored = converted.into_iter().next().unwrap_or_default();
                 versions.prune_converted(&mut stored).map_err(ApiError::Unclassified)?;
                 let json = self.encode(&stored);
-                versions.prune_and_default_stored(&mut stored);
-                // As upstream, defaults of the storage version are not stored; they are set when the object is read.
-                if self.encode(&stored) == json {
-                    return Ok(json);
-                }
-                // Objects in this form are never taken for complete ones of their version: each read sets the defaults.
-                Ok(with_kind_first(&json).map_or(json, Bytes::from))
+                // As upstream, the defaults of the storage version are set when the object is read, and not stored.
+                let mut read = stored.clone();
+                versions.prune_and_default_stored(&mut read);
+                Ok(if read == stored { json } else { with_kind_first(&json) })
             }
+            // What is written as it was stored may need pruning and defaulting.
+            None if self.hub.versions.is_some() => Ok(with_kind_first(&self.encode(object))),
             _ => Ok(self.encode(object)),
         }
     }

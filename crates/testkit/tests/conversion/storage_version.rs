@@ -223,3 +223,48 @@ fn a_definition_can_be_deleted_while_its_webhook_fails() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn defaults_of_the_storage_version_are_not_stored_by_writes_at_another() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::durable().await;
+        let mut definition = definition("v1", &json!({"strategy": "None"}));
+        let spec = "/schema/openAPIV3Schema/properties/spec/properties";
+        for (version, field) in [(0, "one"), (1, "two")] {
+            let properties = definition["spec"]["versions"][version].pointer_mut(spec).expect("properties");
+            *properties = json!({"one": {"type": "string"}, "two": {"type": "string"}});
+            properties[field]["default"] = json!(field);
+            let version = definition["spec"]["versions"][version].as_object_mut().expect("a version");
+            version.retain(|key, _| matches!(key.as_str(), "name" | "served" | "storage" | "schema"));
+        }
+        define(&cluster, &definition).await;
+        let widget = |name: &str| {
+            json!({"apiVersion": "example.com/v2", "kind": "Widget", "metadata": {"name": name}, "spec": {}})
+                .to_string()
+        };
+        for name in ["read", "written"] {
+            let created = cluster.post(&widgets_path("v2"), widget(name)).await.expect(201).json();
+            assert_eq!(created["spec"], json!({"one": "one", "two": "two"}));
+        }
+        // The first update stores the default that it was given.
+        let patch = async || cluster.patch(&widget_path("v2", "written"), "merge", "{}").await.expect(200).json();
+        let before = cluster.get(&widget_path("v2", "written")).await.expect(200).json();
+        let first = patch().await;
+        assert_ne!(before["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
+        assert_eq!(patch().await, first);
+
+        let default = format!("/spec/versions/0{spec}/one/default");
+        let change = json!([{"op": "replace", "path": default, "value": "changed"}]);
+        let _ = cluster.patch(DEFINITION, "json", change.to_string()).await.expect(200);
+        let expect = json!({"one": "changed", "two": "two"});
+        while cluster.get(&widget_path("v1", "read")).await.expect(200).json()["spec"] != expect {}
+        let cluster = cluster.restart().await;
+        for version in ["v1", "v2"] {
+            let list = cluster.get(&widgets_path(version)).await.expect(200).json();
+            assert_eq!(list["items"][0]["spec"], expect, "{version}");
+            assert_eq!(list["items"][1]["spec"], json!({"one": "one", "two": "two"}), "{version}");
+            assert_eq!(list["items"][0]["apiVersion"], format!("example.com/{version}"));
+        }
+        cluster.stop().await;
+    });
+}
