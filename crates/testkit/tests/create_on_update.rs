@@ -35,6 +35,31 @@ fn update_creates_a_missing_object() {
 }
 
 #[test]
+fn an_unreadable_resource_version_of_a_missing_object_is_an_error() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        for (version, why) in [("abc", "invalid syntax"), ("99999999999999999999", "value out of range")] {
+            let message = format!("strconv.ParseUint: parsing \"{version}\": {why}");
+            let failed = put(&cluster, "a", json!({"resourceVersion": version})).await.expect(500).json();
+            assert_eq!((&failed["message"], failed.get("reason")), (&json!(message), None));
+            let configuration = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": version},
+            });
+            let path = "/api/v1/namespaces/default/configmaps/a?fieldManager=m";
+            let failed = cluster
+                .request("PATCH", path)
+                .body("application/apply-patch+yaml", configuration.to_string())
+                .send()
+                .await
+                .expect(500)
+                .json();
+            assert_eq!(failed["message"], json!(message));
+        }
+        let _ = cluster.get(&format!("{LEASES}/a")).await.expect(404);
+    });
+}
+
+#[test]
 fn only_one_of_several_concurrent_updates_creates() {
     pintle_testkit::run(async {
         let cluster = Arc::new(Cluster::start().await);

@@ -202,12 +202,14 @@ impl<'a> GuaranteedUpdate<'a> {
         }
     }
 
-    /// Creates the object that does not exist. A resourceVersion is ignored; a uid is a conflict.
+    /// Creates the object that does not exist. A resourceVersion is ignored if it is a number; a uid is a conflict.
     async fn create_instead(&self, request: &RequestContext, mut object: Value) -> Result<Arc<Object>, ApiError> {
-        request.authorize("create").await?;
         if self.uid_is_precondition {
             self.check_uid(&object, "")?;
         }
+        // Upstream reads it before it knows whether the object exists.
+        metadata::parse_resource_version(&object).map_err(ApiError::Unclassified)?;
+        request.authorize("create").await?;
         object.remove_at(&["metadata", "resourceVersion"]);
         CreateOperation { writer: self.writer.clone(), resource: self.resource }.run(object).await
     }
