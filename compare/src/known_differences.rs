@@ -186,10 +186,6 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
-        reason: "the Go API server stores built-in kinds without the prefix of keys",
-        is_this: |_, pintle, go| go.contains("Key: /") && pintle.replace("Key: /registry/", "Key: /") == go,
-    },
-    Known {
         reason: "upstream accepts custom resources in Protobuf, has no decoder for them and breaks the connection",
         is_this: |request, pintle, go| {
             let is_protobuf = |(name, value): &(String, String)| {

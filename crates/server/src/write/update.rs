@@ -281,7 +281,11 @@ impl<'a> GuaranteedUpdate<'a> {
             return Ok(());
         }
         let prefix = self.resource.collection().map(|c| c.prefix.clone()).unwrap_or_default();
-        let key = self.writer.cluster.cache.store_key(&prefix, &self.key());
+        // Upstream's dry run checks it above the layer that puts the root in front of the keys.
+        let key = match self.writer.context.dry_run {
+            true => format!("/{prefix}/{}", self.key()),
+            false => self.writer.cluster.cache.store_key(&prefix, &self.key()),
+        };
         Err(ApiError::Conflict {
             resource: self.resource.group_resource(),
             name: self.name.as_str().into(),

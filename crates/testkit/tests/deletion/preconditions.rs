@@ -128,13 +128,13 @@ fn two_phase_kinds_have_their_own_messages() {
 fn an_update_with_another_uid_is_a_conflict() {
     const IMMUTABLE: &str = "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"no\": field is immutable";
     let uid = |uid: &str| json!({"metadata": {"name": "a", "uid": uid}});
-    let conflict = |found: &str| {
+    let conflict = |key: &str| {
         failure_status(
             "Conflict",
             &format!(
-                "Operation cannot be fulfilled on configmaps \"a\": StorageError: invalid object, Code: 4, Key: \
-                 /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
-                 precondition: no, UID in object meta: {found}"
+                "Operation cannot be fulfilled on configmaps \"a\": StorageError: invalid object, Code: 4, Key: {key}, \
+                 ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: no, UID in object \
+                 meta: $a.uid"
             ),
         )
     };
@@ -143,7 +143,8 @@ fn an_update_with_another_uid_is_a_conflict() {
         scenario
             .run_steps(&[
                 ("POST configmaps", configmap("a"), 201, any()),
-                ("PUT configmaps/a", uid("no"), 409, conflict("$a.uid")),
+                ("PUT configmaps/a", uid("no"), 409, conflict("/registry/configmaps/default/a")),
+                ("PUT configmaps/a?dryRun=All", uid("no"), 409, conflict("/configmaps/default/a")),
                 // A patch has no uid precondition: the patched object is invalid.
                 ("MERGE configmaps/a", json!({"metadata": {"uid": "no"}}), 422, failure_status("Invalid", IMMUTABLE)),
                 ("PUT configmaps/a", uid("$a.uid"), 200, any()),
