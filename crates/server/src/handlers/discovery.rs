@@ -44,7 +44,7 @@ pub(crate) fn respond(request: &RequestContext) -> Result<Option<Response>, ApiE
         ["apis", group, version] if !group.is_empty() && registry.serves(group, version) => {
             ("APIResourceList", resource_list(&registry, &GroupVersion::new(*group, *version)))
         }
-        [""] => return Ok(Some(represent::json_response(StatusCode::OK, &path_index(&registry)))),
+        ["" | "index.html"] => return Ok(Some(represent::json_response(StatusCode::OK, &path_index(&registry)))),
         _ => return Ok(None),
     };
     // Upstream serves discovery in CBOR only for groups of built-in kinds whose objects are served in CBOR.

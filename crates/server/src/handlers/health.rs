@@ -35,23 +35,25 @@ const READYZ: &[HealthCheck] = &[PING, LOG, STORE, CACHE, SHUTDOWN];
 
 /// True for paths that anonymous users may read (upstream: `system:public-info-viewer`).
 pub(crate) fn is_public(path: &str) -> bool {
-    let path = path.trim_end_matches('/');
-    path == "/version" || health_endpoint(path).is_some()
+    matches!(path, "/version" | "/version/") || health_endpoint(path).is_some()
 }
 
 /// The name and checks of a health path, and the rest of the path: the name of a single check, or empty.
 fn health_endpoint(path: &str) -> Option<(&'static str, &'static [HealthCheck], &str)> {
     [("livez", LIVEZ), ("readyz", READYZ), ("healthz", LIVEZ)].into_iter().find_map(|(name, checks)| {
         let rest = path.strip_prefix('/')?.strip_prefix(name)?;
-        (rest.is_empty() || rest.starts_with('/')).then(|| (name, checks, rest.trim_matches('/')))
+        match rest.strip_prefix('/') {
+            Some(check) => (!check.is_empty()).then_some((name, checks, check)),
+            None => rest.is_empty().then_some((name, checks, rest)),
+        }
     })
 }
 
 /// Responds if the path is one of this file.
 pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
-    let path = request.info.path.trim_end_matches('/');
+    let path = request.info.path.as_str();
     match path {
-        "/version" => return Some(json_response(StatusCode::OK, &version())),
+        "/version" | "/version/" => return Some(json_response(StatusCode::OK, &version())),
         "/metrics" => {
             let mut response = text(StatusCode::OK, request.cluster.metrics.text());
             response.headers_mut().insert(

@@ -30,7 +30,7 @@ pub(crate) async fn route(request: &Arc<RequestContext>) -> Result<Response, Api
     if request.info.is_resource {
         return handle_resource(request).await;
     }
-    if !matches!(request.method, Method::GET | Method::HEAD) && is_get_only_document(request) {
+    if request.method != Method::GET && is_get_only_document(request) {
         return Err(ApiError::MethodNotAllowed);
     }
     if let Some(response) = health::respond(request) {
@@ -42,18 +42,27 @@ pub(crate) async fn route(request: &Arc<RequestContext>) -> Result<Response, Api
     if let Some(response) = discovery::respond(request)? {
         return Ok(response);
     }
-    if request.info.path.starts_with("/api/") {
-        return Err(ApiError::NoSuchPath);
-    }
-    Ok(page_not_found())
+    not_found(request)
 }
 
-/// True for documents that upstream's router serves for GET only. Other documents have handlers that accept any method.
+/// The answer for a path that is not served: a `Status` below paths that upstream's router serves.
+fn not_found(request: &RequestContext) -> Result<Response, ApiError> {
+    let parts: Vec<&str> = request.info.path.trim_matches('/').split('/').collect();
+    let is_routed = match parts.as_slice() {
+        ["api" | "version", ..] => true,
+        ["apis", group, ..] => request.cluster.registry().group(group).is_some_and(|group| group.has_built_in()),
+        _ => false,
+    };
+    if is_routed { Err(ApiError::NoSuchPath) } else { Ok(page_not_found()) }
+}
+
+/// True for documents that upstream's router serves for GET only, not even for HEAD. Other documents, those of groups
+/// and of versions of custom resources too, have handlers that accept any method.
 fn is_get_only_document(request: &RequestContext) -> bool {
     let parts: Vec<&str> = request.info.path.trim_matches('/').split('/').collect();
     match parts.as_slice() {
         ["api" | "version"] | ["api", "v1"] => true,
-        ["apis", group, version] => request.cluster.registry().serves(group, version),
+        ["apis", group, version] => request.cluster.registry().has_routes(group, version),
         _ => false,
     }
 }
@@ -63,7 +72,7 @@ async fn handle_resource(request: &Arc<RequestContext>) -> Result<Response, ApiE
     let info = &request.info;
     let registry = request.cluster.registry();
     if !registry.serves(&info.group, &info.version) {
-        return if info.group.is_empty() { Err(ApiError::NoSuchPath) } else { Ok(page_not_found()) };
+        return not_found(request);
     }
     match registry.resource(&info.group, &info.version, &info.resource) {
         Some(resource) => match model(resource).routing() {
