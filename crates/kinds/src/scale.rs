@@ -1,9 +1,12 @@
 //! The scale subresource: a view (`autoscaling/v1` Scale) of the replica fields of an object. One implementation with
 //! configurable paths serves built-in kinds and custom resources (upstream: the `ScaleREST` of each kind).
 
-use pintle_registry::{ApiError, ScalePaths, ScaleSelector};
+use std::sync::Arc;
+
+use pintle_registry::{ApiError, Column, ScalePaths, ScaleSelector, TableConvertor};
 use pintle_selector::LabelSelector;
 use pintle_value::metadata::validate_object_meta;
+use pintle_value::time::{Time, age};
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
 use crate::validation::reject_negative;
@@ -17,6 +20,46 @@ pub enum ScaleError {
     /// A field has the wrong type. Upstream answers 400.
     #[error("{0}")]
     Malformed(String),
+}
+
+/// The table of scales. Those of custom resources have other descriptions, and no number for what Go omits.
+struct ScaleTable {
+    columns: &'static [Column],
+    omitted_replicas: Value,
+}
+
+const BUILT_IN_COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::integer("Desired", "=autoscaling/v1.ScaleSpec.replicas"),
+    Column::integer("Available", "=autoscaling/v1.ScaleStatus.replicas"),
+    Column::AGE,
+];
+const CUSTOM_COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::integer("Desired", "Number of desired replicas"),
+    Column::integer("Available", "Number of actual replicas"),
+    Column::new("Age", "date", "", "=meta/v1.ObjectMeta.creationTimestamp"),
+];
+
+impl TableConvertor for ScaleTable {
+    fn columns(&self) -> &[Column] {
+        self.columns
+    }
+
+    fn cells(&self, scale: &Value, now: Time) -> Vec<Value> {
+        let desired = scale.at(&["spec", "replicas"]).unwrap_or(&self.omitted_replicas).clone();
+        let available = scale.int_at(&["status", "replicas"]).unwrap_or(0);
+        vec![scale.name().into(), desired, available.into(), age(scale, now)]
+    }
+}
+
+/// Converts the scales that these paths show to table rows.
+#[must_use]
+pub fn scale_table(paths: &ScalePaths) -> Arc<dyn TableConvertor> {
+    Arc::new(match paths.built_in {
+        true => ScaleTable { columns: BUILT_IN_COLUMNS, omitted_replicas: Value::Int(0) },
+        false => ScaleTable { columns: CUSTOM_COLUMNS, omitted_replicas: Value::Null },
+    })
 }
 
 fn path_segments(path: &[Str]) -> Vec<&str> {

@@ -77,6 +77,21 @@ impl ResponseFormat {
             ..request.endpoint()
         });
         let media_type = negotiate::output(&request.headers, &request.query, endpoint)?;
+        Ok(Self::new(request, resource, request.cluster.hub(resource), media_type))
+    }
+
+    /// The format of responses with the object of a subresource that is a view of the resource (`Scale`), given as a
+    /// record with its own types and table.
+    pub(crate) fn of_view(request: &RequestContext, view: Arc<Resource>, media_type: MediaTypeOptions) -> Self {
+        Self::new(request, &view, view.clone(), media_type)
+    }
+
+    fn new(
+        request: &RequestContext,
+        resource: &Arc<Resource>,
+        hub: Arc<Resource>,
+        media_type: MediaTypeOptions,
+    ) -> Self {
         let (include, unknown_include) = match request.query.get("includeObject").unwrap_or_default() {
             "" | "Metadata" => (IncludeObject::Metadata, None),
             "None" => (IncludeObject::None, None),
@@ -86,9 +101,8 @@ impl ResponseFormat {
                 (IncludeObject::Metadata, is_table.then(|| other.to_owned()))
             }
         };
-        let hub = request.cluster.hub(resource);
         let view = VersionView::of(&request.cluster, &hub);
-        Ok(Self {
+        Self {
             cluster: request.cluster.clone(),
             resource: resource.clone(),
             hub,
@@ -96,7 +110,7 @@ impl ResponseFormat {
             media_type,
             include,
             unknown_include,
-        })
+        }
     }
 
     /// Checks the options of a table. As in upstream, that comes after the object was read or written.

@@ -9,6 +9,7 @@ use pintle_apply::path::PathElement;
 use pintle_cache::Object;
 use pintle_kinds::scale::{
     ScaleError, apply_scale, check_replicas_set, check_scale_uid, scale_after_update, scale_for_update, scale_of,
+    scale_table,
 };
 use pintle_registry::{
     ApiError, GroupVersion, GroupVersionKind, Registry, Resource, ScalePaths, SubresourceRole, Verb,
@@ -27,8 +28,8 @@ use crate::http::Response;
 use crate::objects::decode::{ExpectedKind, decode};
 use crate::objects::{Routing, model};
 use crate::read::find;
-use crate::represent::from_hub;
-use crate::request::negotiate::{self, EndpointRestrictions, MediaTypeOptions};
+use crate::represent::{ResponseFormat, from_hub};
+use crate::request::negotiate::{self, EndpointRestrictions, MediaTypeOptions, Transform};
 use crate::request::query::{WriteOptions, WriteVerb};
 
 /// A request for the scale of one object.
@@ -65,7 +66,7 @@ impl ScaleRequest<'_> {
     /// Negotiates the format of the response.
     fn negotiate(&self) -> Result<MediaTypeOptions, ApiError> {
         let has_router = model(self.resource).routing() == Routing::Routes;
-        let endpoint = EndpointRestrictions { has_router, ..self.request.endpoint() };
+        let endpoint = EndpointRestrictions { has_router, allows_transform: true, ..self.request.endpoint() };
         negotiate::output(&self.request.headers, &self.request.query, endpoint)
     }
 
@@ -163,7 +164,30 @@ impl ScaleRequest<'_> {
         let cluster = &self.request.cluster;
         let object = VersionView::of(cluster, &cluster.hub(self.resource)).tree(object).await?;
         let scale = scale_of(&from_hub(self.resource, object), self.paths).map_err(scale_error)?;
-        Ok(respond_encoded(self.negotiate()?, StatusCode::OK, &scale, self.expected.schema))
+        let media_type = self.negotiate()?;
+        match media_type.transform {
+            None => Ok(respond_encoded(media_type, StatusCode::OK, &scale, self.expected.schema)),
+            Some(Transform::PartialList(_)) => {
+                let package = if self.paths.built_in { "autoscaling" } else { "v1" };
+                Err(ApiError::NotAcceptable(format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.Scale)"
+                )))
+            }
+            Some(Transform::Partial(_) | Transform::Table(_)) => {
+                let format = ResponseFormat::of_view(self.request, self.view(), media_type);
+                Ok(format.respond(StatusCode::OK, format.encode_tree(scale)?))
+            }
+        }
+    }
+
+    /// The record of the resource with the types and the table of its scales.
+    fn view(&self) -> Arc<Resource> {
+        Arc::new(Resource {
+            schema: self.expected.schema.clone().into(),
+            table: scale_table(self.paths),
+            built_in: true,
+            ..(**self.resource).clone()
+        })
     }
 }
 
