@@ -8,10 +8,23 @@ use super::encode::{encode_into, write_string};
 use super::fields::encode_fields_v1;
 use super::indent::indent;
 
+/// How a field set is encoded.
+type EncodeFields = fn(&Value, &mut Vec<u8>);
+
 /// Appends the JSON of a value of this type.
 pub fn encode_typed(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
+    encode_value(value, types, type_id, encode_fields_v1, out);
+}
+
+/// Appends the JSON of a value of this type that was made from an unstructured object. The members of its field sets
+/// are sorted by their bytes, like those of all maps.
+pub fn encode_typed_from_unstructured(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
+    encode_value(value, types, type_id, encode_into, out);
+}
+
+fn encode_value(value: &Value, types: &Types, type_id: TypeId, fields: EncodeFields, out: &mut Vec<u8>) {
     match (types.get(type_id), value) {
-        (Type::Struct(ty), Value::Object(object)) => encode_struct(object, types, ty, out),
+        (Type::Struct(ty), Value::Object(object)) => encode_struct(object, types, ty, fields, out),
         (Type::Map(map), Value::Object(object)) => {
             out.push(b'{');
             for (i, (key, value)) in object.iter().enumerate() {
@@ -20,16 +33,16 @@ pub fn encode_typed(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec
                 }
                 write_string(key, out);
                 out.push(b':');
-                encode_typed(value, types, map.value, out);
+                encode_value(value, types, map.value, fields, out);
             }
             out.push(b'}');
         }
-        (Type::List(list), Value::Array(items)) => encode_items(items, types, list.item, out),
-        (Type::Union(union), Value::Object(_)) => encode_typed(value, types, union.schema, out),
+        (Type::List(list), Value::Array(items)) => encode_items(items, types, list.item, fields, out),
+        (Type::Union(union), Value::Object(_)) => encode_value(value, types, union.schema, fields, out),
         (Type::Union(union), Value::Array(items)) if union.kind == UnionKind::SchemaOrArray => {
-            encode_items(items, types, union.schema, out);
+            encode_items(items, types, union.schema, fields, out);
         }
-        (Type::Scalar(ScalarType { kind: Scalar::FieldsV1, .. }), value) => encode_fields_v1(value, out),
+        (Type::Scalar(ScalarType { kind: Scalar::FieldsV1, .. }), value) => fields(value, out),
         _ => encode_into(value, out),
     }
 }
@@ -42,13 +55,13 @@ pub fn encode_typed_pretty(value: &Value, types: &Types, type_id: TypeId) -> Vec
     indent(&out)
 }
 
-fn encode_items(items: &[Value], types: &Types, item: TypeId, out: &mut Vec<u8>) {
+fn encode_items(items: &[Value], types: &Types, item: TypeId, fields: EncodeFields, out: &mut Vec<u8>) {
     out.push(b'[');
     for (i, value) in items.iter().enumerate() {
         if i > 0 {
             out.push(b',');
         }
-        encode_typed(value, types, item, out);
+        encode_value(value, types, item, fields, out);
     }
     out.push(b']');
 }
@@ -56,7 +69,7 @@ fn encode_items(items: &[Value], types: &Types, item: TypeId, out: &mut Vec<u8>)
 /// Maximum number of members that are sorted on the stack. Few objects have more.
 const INLINE: usize = 16;
 
-fn encode_struct(object: &Object, types: &Types, ty: &Struct, out: &mut Vec<u8>) {
+fn encode_struct(object: &Object, types: &Types, ty: &Struct, fields: EncodeFields, out: &mut Vec<u8>) {
     // An object has few of the fields that its struct declares, so look up the field of each member instead of the
     // member of each field. Unknown members come last.
     let mut inline = [(0u32, "", &Value::Null); INLINE];
@@ -83,7 +96,7 @@ fn encode_struct(object: &Object, types: &Types, ty: &Struct, out: &mut Vec<u8>)
                 out.push(b'"');
                 out.extend_from_slice(key.as_bytes());
                 out.extend_from_slice(b"\":");
-                encode_typed(value, types, field.ty, out);
+                encode_value(value, types, field.ty, fields, out);
             }
             None => {
                 write_string(key, out);

@@ -16,6 +16,8 @@ use crate::request::negotiate::Encoding;
 pub(crate) enum Shape<'a> {
     /// The fields of a Go struct.
     Typed(&'a Types, TypeId),
+    /// The fields of a Go struct that is made from unstructured JSON, so the members of its field sets are sorted.
+    TypedFromUntyped(&'a Types, TypeId),
     /// Unstructured JSON with sorted members.
     Untyped,
 }
@@ -24,6 +26,14 @@ impl<'a> Shape<'a> {
     /// The shape of a resource's objects.
     pub(crate) fn of(resource: &'a Resource) -> Self {
         model(resource).shape(&resource.schema)
+    }
+
+    /// The shape of the partial objects of a resource.
+    pub(crate) fn partial(resource: &'a Resource, catalog: &'a Arc<Catalog>) -> Self {
+        match (Self::of(resource), Self::named(catalog, "meta/v1.PartialObjectMetadata")) {
+            (Shape::Untyped, Shape::Typed(types, id)) => Shape::TypedFromUntyped(types, id),
+            (_, partial) => partial,
+        }
     }
 
     /// The shape of a type of the catalog (`meta/v1.Status`).
@@ -48,7 +58,7 @@ pub(crate) fn encode(value: &Value, shape: Shape<'_>, encoding: Encoding, pretty
         }
         Encoding::Yaml => pintle_codec::yaml::encode(value),
         Encoding::Protobuf => match shape {
-            Shape::Typed(types, id) => {
+            Shape::Typed(types, id) | Shape::TypedFromUntyped(types, id) => {
                 let mut out = Vec::with_capacity(1024);
                 pintle_codec::protobuf::encode_object(value, types, id, &mut out);
                 out
@@ -66,7 +76,7 @@ pub(crate) fn encode(value: &Value, shape: Shape<'_>, encoding: Encoding, pretty
 /// Appends a tree as CBOR.
 pub(crate) fn write_cbor(value: &Value, shape: Shape<'_>, out: &mut Vec<u8>) {
     match shape {
-        Shape::Typed(types, id) => cbor::encode_typed(value, types, id, out),
+        Shape::Typed(types, id) | Shape::TypedFromUntyped(types, id) => cbor::encode_typed(value, types, id, out),
         Shape::Untyped => cbor::encode_into(value, out),
     }
 }
@@ -82,6 +92,9 @@ pub(crate) fn json(value: &Value, shape: Shape<'_>) -> Vec<u8> {
 pub(crate) fn write_json(value: &Value, shape: Shape<'_>, out: &mut Vec<u8>) {
     match shape {
         Shape::Typed(types, id) => pintle_codec::json::encode_typed(value, types, id, out),
+        Shape::TypedFromUntyped(types, id) => {
+            pintle_codec::json::encode_typed_from_unstructured(value, types, id, out);
+        }
         Shape::Untyped => pintle_codec::json::encode_into(value, out),
     }
 }

@@ -111,7 +111,7 @@ impl ResponseFormat {
             None => self.encode_frame(tree, self.shape(), event_type),
             Some(Transform::Partial(version) | Transform::PartialList(version)) => {
                 let partial = partial(tree, version);
-                self.encode_frame(&partial, Shape::named(catalog, "meta/v1.PartialObjectMetadata"), event_type)
+                self.encode_frame(&partial, Shape::partial(&self.resource, catalog), event_type)
             }
             Some(Transform::Table(version)) => {
                 let head = ListHead { revision: tree.resource_version().to_owned(), ..ListHead::default() };

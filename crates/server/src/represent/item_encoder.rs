@@ -147,7 +147,9 @@ impl ResponseFormat {
         match (self.media_type.encoding, shape) {
             (Encoding::Yaml, _) => out.extend_from_slice(&yaml::encode(&Value::Array(vec![item]))),
             (Encoding::Cbor, _) => write_cbor(&item, shape, out),
-            (Encoding::Protobuf, Shape::Typed(types, id)) => protobuf::encode(&item, types, id, out),
+            (Encoding::Protobuf, Shape::Typed(types, id) | Shape::TypedFromUntyped(types, id)) => {
+                protobuf::encode(&item, types, id, out)
+            }
             (Encoding::Json, _) if matches!(self.media_type.transform, Some(Transform::Table(_))) => {
                 self.write_json_row(&item, out);
             }

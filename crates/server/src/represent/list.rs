@@ -224,7 +224,7 @@ impl ResponseFormat {
         match self.media_type.transform {
             Some(Transform::Table(_)) => Shape::named(&self.cluster.catalog, "meta/v1.TableRow"),
             Some(Transform::Partial(_) | Transform::PartialList(_)) => {
-                Shape::named(&self.cluster.catalog, "meta/v1.PartialObjectMetadata")
+                Shape::partial(&self.resource, &self.cluster.catalog)
             }
             None => self.shape(),
         }

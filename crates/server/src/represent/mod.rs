@@ -189,7 +189,7 @@ impl ResponseFormat {
             None => Ok(encode(&object, self.shape(), encoding, pretty)),
             Some(Transform::Partial(version)) => {
                 let partial = partial(&object, version);
-                Ok(encode(&partial, Shape::named(types, "meta/v1.PartialObjectMetadata"), encoding, pretty))
+                Ok(encode(&partial, Shape::partial(&self.resource, types), encoding, pretty))
             }
             Some(Transform::PartialList(_)) => Err(model(&self.resource).not_a_list_error(&self.resource)),
             Some(Transform::Table(version)) => {

@@ -87,7 +87,7 @@ impl ResponseFormat {
         let object = &row["object"];
         let object_shape = match self.include {
             IncludeObject::Object => self.shape(),
-            IncludeObject::None | IncludeObject::Metadata => Shape::named(catalog, "meta/v1.PartialObjectMetadata"),
+            IncludeObject::None | IncludeObject::Metadata => Shape::partial(&self.resource, catalog),
         };
         out.extend_from_slice(b"{\"cells\":");
         write_json(&row["cells"], Shape::Untyped, out);

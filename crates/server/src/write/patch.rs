@@ -294,7 +294,7 @@ impl PatchRequest {
         };
         let text_of_result = |opened: &Value| match expected.model.shape(expected.schema) {
             Shape::Typed(types, root) => patched_text(&object, live, opened, types, root),
-            Shape::Untyped => print::json(&object),
+            Shape::TypedFromUntyped(..) | Shape::Untyped => print::json(&object),
         };
         let patch_or_result = || match patch {
             Patch::Strategic(patch) => {
