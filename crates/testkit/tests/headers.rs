@@ -105,3 +105,36 @@ fn vary_lists_the_headers_that_select_the_encoding() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn openapi_documents_are_served_by_range_and_condition() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        // The aggregator makes the index anew for each request.
+        let index = cluster.get("/openapi/v3").await.expect(200);
+        check(&index, &[("content-type", "text/plain; charset=utf-8"), ("accept-ranges", "bytes"), ("etag", "")]);
+        let url = index.json()["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().expect("a URL").to_owned();
+        let document = cluster.get(&url).await.expect(200);
+        check(&document, &[("cache-control", "public, immutable"), ("vary", "Accept"), ("accept-ranges", "bytes")]);
+        let get = async |name: &str, value: &str| cluster.request("GET", &url).header(name, value).send().await;
+        let unchanged = get("If-None-Match", document.header("etag")).await.expect(304);
+        check(&unchanged, &[("content-type", ""), ("etag", document.header("etag"))]);
+        let _ = get("If-Modified-Since", document.header("last-modified")).await.expect(304);
+        let _ = get("If-Match", "\"other\"").await.expect(412);
+        let part = get("Range", "bytes=1-9").await.expect(206);
+        assert_eq!(part.body, document.body[1..10]);
+        let parts = get("Range", "bytes=0-0,5-6").await.expect(206);
+        let boundary =
+            parts.header("content-type").strip_prefix("multipart/byteranges; boundary=").expect("a boundary");
+        let (size, text) = (document.body.len(), document.text());
+        let part = |range: &str, text: &str| {
+            format!(
+                "--{boundary}\r\nContent-Range: bytes {range}/{size}\r\nContent-Type: application/json\r\n\r\n{text}\r\n"
+            )
+        };
+        assert_eq!(parts.text(), format!("{}{}--{boundary}--\r\n", part("0-0", &text[..1]), part("5-6", &text[5..7])));
+        let missing = cluster.get("/openapi/v3/apis/nothing.io/v1").await.expect(404);
+        assert!(missing.body.is_empty() && missing.header("content-type").is_empty());
+        cluster.stop().await;
+    });
+}

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::header::{ETAG, IF_NONE_MATCH};
@@ -25,22 +26,29 @@ pub(crate) struct Document {
     pub(crate) bytes: Bytes,
     /// The hash of the bytes, used as ETag.
     pub(crate) hash: String,
+    /// When the document was made.
+    pub(crate) modified: SystemTime,
 }
 
 impl Document {
     /// A document with the hash of its bytes.
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
-        Self { hash: hash(&bytes), bytes: bytes.into() }
+        Self::with_hash(hash(&bytes), bytes)
     }
 
     /// A document whose hash is computed from something other than its bytes.
     pub(crate) fn with_hash(hash: String, bytes: Vec<u8>) -> Self {
-        Self { bytes: bytes.into(), hash }
+        Self { bytes: bytes.into(), hash, modified: SystemTime::now() }
+    }
+
+    /// The ETag.
+    pub(crate) fn etag(&self) -> String {
+        format!("\"{}\"", self.hash)
     }
 
     /// The document as a response: 304 without a body if the client has the current version.
     pub(crate) fn respond(&self, headers: &HeaderMap, media_type: &'static str) -> Response {
-        let etag = format!("\"{}\"", self.hash);
+        let etag = self.etag();
         let is_current =
             headers.get_all(IF_NONE_MATCH).iter().filter_map(|v| v.to_str().ok()).any(|v| v.contains(&etag));
         let mut response = if is_current {

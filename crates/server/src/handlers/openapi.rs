@@ -2,30 +2,53 @@
 //! document in JSON or Protobuf. The crate `pintle_openapi` builds their contents.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use http::StatusCode;
-use http::header::{ACCEPT, CACHE_CONTROL, EXPIRES, HeaderValue, VARY};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderName, HeaderValue, LOCATION, VARY};
+use http::{HeaderMap, Method, StatusCode};
 use pintle_registry::Registry;
+use pintle_value::time::Time;
 use pintle_value::{Object, Value, object};
 
 use crate::cluster::documents::{self, Document, DocumentDependency};
 use crate::context::RequestContext;
-use crate::http::{Body, Response};
+use crate::http::{Body, Response, serve_content};
+use crate::represent::compress_from;
+use crate::request::negotiate::accepted_types;
 
-/// The media types of the Protobuf encoding of v2: the current name and the old name.
-const V2_PROTOBUF: [&str; 2] = [
-    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
-    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
-];
+/// The subtypes of the Protobuf encoding of v2: the current name and the old name.
+const V2_PROTOBUF: [&str; 2] =
+    ["com.github.proto-openapi.spec.v2@v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf"];
+/// The content type of that encoding.
+const V2_PROTOBUF_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// Smaller responses with v2 are not compressed (upstream: the default of `gziphandler`).
+const V2_GZIP_THRESHOLD: usize = 1400;
 
 /// Responds if the path is one of OpenAPI.
 pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
-    let path = request.info.path.trim_end_matches('/');
-    match path {
+    match request.info.path.as_str() {
         "/openapi/v2" => Some(v2(request)),
         "/openapi/v3" => Some(index(request)),
-        _ => document(request, path.strip_prefix("/openapi/v3/")?),
+        path => path.strip_prefix("/openapi/v3/").map(|path| document(request, path)),
     }
+}
+
+/// A response without a body.
+fn empty(code: StatusCode, headers: HeaderMap) -> Response {
+    let mut response = Response::new(Body::empty());
+    (*response.status_mut(), *response.headers_mut()) = (code, headers);
+    response
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+/// Serves a document with these response headers.
+fn serve(request: &RequestContext, headers: HeaderMap, document: &Document) -> Response {
+    serve_content(&request.method, &request.headers, headers, &document.bytes, document.modified)
 }
 
 /// Responds with the v2 document.
@@ -33,34 +56,36 @@ fn v2(request: &RequestContext) -> Response {
     let registry = request.cluster.published_registry();
     let (documents, catalog, dependency) =
         (&request.cluster.documents, &request.cluster.catalog, DocumentDependency::All(registry.clone()));
-    let accept = request.headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect::<Vec<_>>().join(",");
-    let mut accepted = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
-    let is_served =
-        |t: &str| matches!(t, "" | "*/*" | "application/*" | "application/json") || V2_PROTOBUF.contains(&t);
-    if !accepted.clone().any(is_served) {
-        let mut response = Response::new(Body::from(Vec::new()));
-        *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
-        return response;
-    }
-    let protobuf =
-        accepted.by_ref().take_while(|t| !matches!(*t, "application/json" | "*/*")).any(|t| V2_PROTOBUF.contains(&t));
-    let mut response = if protobuf {
-        let document = documents
-            .get(&dependency, "openapi/v2.pb", || Document::new(pintle_openapi::v2_protobuf(&registry, catalog)));
-        document.respond(&request.headers, V2_PROTOBUF[1])
-    } else {
-        let document =
-            documents.get(&dependency, "openapi/v2", || Document::new(pintle_openapi::v2(&registry, catalog)));
-        document.respond(&request.headers, "application/json")
-    };
+    let mut headers = HeaderMap::new();
     // As in upstream, the response varies by encoding even if it is not compressed.
     for header in ["Accept-Encoding", "Accept"] {
-        response.headers_mut().append(VARY, HeaderValue::from_static(header));
+        headers.append(VARY, HeaderValue::from_static(header));
     }
-    crate::represent::compress(request, response)
+    let is_protobuf = accepted_types(&request.headers).into_iter().find_map(|accepted| match accepted {
+        ("application" | "*", "json" | "*") => Some(false),
+        ("application" | "*", subtype) if V2_PROTOBUF.contains(&subtype) => Some(true),
+        _ => None,
+    });
+    let (document, content_type) = match is_protobuf {
+        None => return empty(StatusCode::NOT_ACCEPTABLE, headers),
+        Some(true) => {
+            let make = || Document::new(pintle_openapi::v2_protobuf(&registry, catalog));
+            (documents.get(&dependency, "openapi/v2.pb", make), V2_PROTOBUF_TYPE)
+        }
+        Some(false) => {
+            let make = || Document::new(pintle_openapi::v2(&registry, catalog));
+            (documents.get(&dependency, "openapi/v2", make), "application/json")
+        }
+    };
+    insert(&mut headers, CONTENT_TYPE, content_type);
+    insert(&mut headers, ETAG, &document.etag());
+    let response = serve(request, headers, &document);
+    // There is nothing to compress for HEAD.
+    if request.method == Method::HEAD { response } else { compress_from(V2_GZIP_THRESHOLD, request, response) }
 }
 
-/// Responds with the index of the v3 documents. The URL of a document changes when its contents change.
+/// Responds with the index of the v3 documents. The URL of a document changes when its contents change. Upstream's
+/// aggregator makes the index for each request, so it has no ETag, and the content type that Go detects.
 fn index(request: &RequestContext) -> Response {
     let registry = request.cluster.published_registry();
     let index = request.cluster.documents.get(&DocumentDependency::All(registry.clone()), "openapi/v3", || {
@@ -73,7 +98,9 @@ fn index(request: &RequestContext) -> Response {
             .collect();
         Document::new(pintle_codec::json::encode(&object! { "paths": Value::Object(paths) }))
     });
-    index.respond(&request.headers, "application/json")
+    let mut headers = HeaderMap::new();
+    insert(&mut headers, CONTENT_TYPE, "text/plain; charset=utf-8");
+    serve_content(&request.method, &request.headers, headers, &index.bytes, SystemTime::now())
 }
 
 /// The hash of the v3 document at a path. For groups of custom resources, it is computed without the document.
@@ -116,30 +143,60 @@ fn cached_document(request: &RequestContext, path: &str) -> Option<Document> {
     Some(request.cluster.documents.get(&dependency(&registry, path), &cache_name(path), build))
 }
 
+/// The same date and time in the next year, as Go's `time.RFC1123` has it.
+fn expiry(now: SystemTime) -> String {
+    let seconds = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let today = Time::from_seconds(i64::try_from(seconds(now)).unwrap_or_default()).rfc3339();
+    let (year, rest) = today.split_at(today.find('-').unwrap_or_default());
+    let in_next_year =
+        |rest: &str| Time::parse_rfc3339(&format!("{:04}{rest}", year.parse::<i64>().unwrap_or_default() + 1)).ok();
+    // The day after a leap day's eve is the first of March.
+    let expiry = in_next_year(rest).or_else(|| in_next_year(&rest.replacen("-02-29", "-03-01", 1)));
+    let expiry = expiry.and_then(|time| u64::try_from(time.seconds).ok()).unwrap_or_default();
+    httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(expiry)).replace("GMT", "UTC")
+}
+
 /// Responds with the v3 document at a path.
-fn document(request: &RequestContext, path: &str) -> Option<Response> {
-    let document = cached_document(request, path)?;
-    // The response for the current hash never changes. An old hash is redirected to the current one.
-    match request.query.get("hash") {
-        Some(hash) if hash == document.hash => {
-            let mut response = document.respond(&request.headers, "application/json");
-            let headers = response.headers_mut();
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
-            headers.insert(EXPIRES, HeaderValue::from_static("Tue, 19 Jan 2038 03:14:07 GMT"));
-            Some(crate::represent::compress(request, response))
+fn document(request: &RequestContext, path: &str) -> Response {
+    let Some(document) = cached_document(request, path) else {
+        return empty(StatusCode::NOT_FOUND, HeaderMap::new());
+    };
+    let mut headers = HeaderMap::new();
+    insert(&mut headers, VARY, "Accept");
+    let is_json = |(main, sub): &(&str, &str)| matches!(*main, "application" | "*") && matches!(*sub, "json" | "*");
+    if !accepted_types(&request.headers).iter().any(is_json) {
+        return empty(StatusCode::NOT_ACCEPTABLE, headers);
+    }
+    insert(&mut headers, CONTENT_TYPE, "application/json");
+    insert(&mut headers, ETAG, &document.etag());
+    match request.query.get("hash").unwrap_or_default() {
+        "" => {}
+        // The response for the current hash never changes.
+        hash if hash == document.hash => {
+            insert(&mut headers, CACHE_CONTROL, "public, immutable");
+            insert(&mut headers, EXPIRES, &expiry(SystemTime::now()));
         }
-        Some(_) => {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = http::StatusCode::MOVED_PERMANENTLY;
-            let location = format!("/openapi/v3/{path}?hash={}", document.hash);
-            if let Ok(location) = HeaderValue::from_str(&location) {
-                response.headers_mut().insert(http::header::LOCATION, location);
-            }
-            Some(response)
+        // An old hash is redirected to the current one.
+        _ => {
+            insert(&mut headers, LOCATION, &format!("/openapi/v3/{path}?hash={}", document.hash));
+            return empty(StatusCode::MOVED_PERMANENTLY, headers);
         }
-        None => {
-            let response = document.respond(&request.headers, "application/json");
-            Some(crate::represent::compress(request, response))
-        }
+    }
+    serve(request, headers, &document)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::expiry;
+
+    #[test]
+    fn documents_expire_after_a_year() {
+        let check = |seconds: u64, expect: &str| {
+            assert_eq!(expiry(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)), expect);
+        };
+        check(1_795_365_194, "Mon, 22 Nov 2027 16:33:14 UTC");
+        check(1_835_395_200, "Thu, 01 Mar 2029 00:00:00 UTC");
     }
 }

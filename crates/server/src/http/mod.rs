@@ -2,6 +2,7 @@
 
 mod body;
 mod chunk;
+mod content;
 pub(crate) mod cors;
 mod listener;
 mod pull_body;
@@ -11,6 +12,7 @@ mod tls;
 
 pub use body::Body;
 pub use chunk::{Chunk, ChunkParts};
+pub(crate) use content::serve_content;
 pub use cors::Cors;
 pub use listener::{Handler, Listener, Peer};
 pub use pull_body::{BodySource, CpuPermits, PullBody};

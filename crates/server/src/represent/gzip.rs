@@ -17,12 +17,17 @@ use crate::http::{Body, BodySource, PullBody, Response};
 const THRESHOLD: usize = 128 * 1024;
 
 /// Compresses a response if it is large and the client accepts gzip.
-pub(crate) fn compress(request: &RequestContext, mut response: Response) -> Response {
+pub(crate) fn compress(request: &RequestContext, response: Response) -> Response {
+    compress_from(THRESHOLD, request, response)
+}
+
+/// Compresses a response of at least `threshold` bytes if the client accepts gzip.
+pub(crate) fn compress_from(threshold: usize, request: &RequestContext, mut response: Response) -> Response {
     if !request.accepts_gzip() {
         return response;
     }
     let inner: Box<dyn BodySource> = match std::mem::replace(response.body_mut(), Body::empty()) {
-        Body::Full(bytes) if bytes.len() >= THRESHOLD => Box::new(Single(Some(bytes))),
+        Body::Full(bytes) if bytes.len() >= threshold => Box::new(Single(Some(bytes))),
         // A body that does not fit into one chunk is large.
         Body::Pull(body) => body.into_source(),
         other => {

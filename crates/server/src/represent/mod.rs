@@ -28,7 +28,7 @@ use crate::objects::encode::{Shape, encode};
 use crate::objects::model;
 use crate::request::negotiate::{self, Encoding, EndpointRestrictions, MediaTypeOptions, MetaVersion, Transform};
 
-pub(crate) use gzip::compress;
+pub(crate) use gzip::{compress, compress_from};
 pub(crate) use list::ListHead;
 pub(crate) use source::{ObjectSource, RangeReader};
 

@@ -224,6 +224,12 @@ fn parse_accept(header: &str) -> Vec<AcceptClause<'_>> {
     clauses
 }
 
+/// The main types and subtypes that the first `Accept` header has, in the order of preference. Without one, all.
+pub(crate) fn accepted_types(headers: &HeaderMap) -> Vec<(&str, &str)> {
+    let accept = headers.get(http::header::ACCEPT).and_then(|value| value.to_str().ok()).filter(|v| !v.is_empty());
+    parse_accept(accept.unwrap_or("*/*")).into_iter().map(|clause| (clause.main_type, clause.subtype)).collect()
+}
+
 /// Negotiates the format of a response.
 ///
 /// # Errors
