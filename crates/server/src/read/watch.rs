@@ -360,12 +360,16 @@ impl WatchStream {
 
     /// Sends an error as the last event.
     async fn fail(&mut self, error: &ApiError) -> Result<(), WatchEnded> {
-        let frame = self.format.error_frame(error);
-        let _ = self.send(frame).await;
+        self.sender.send(self.format.error_frame(error).into()).await;
         Err(WatchEnded)
     }
 
+    /// Sends events. A single object is no list, so a watch for partial lists ends at its first event, as upstream's
+    /// does when an event cannot be transformed.
     async fn send(&self, chunk: impl Into<Chunk>) -> Result<(), WatchEnded> {
+        if matches!(self.format.media_type.transform, Some(Transform::PartialList(_))) {
+            return Err(WatchEnded);
+        }
         self.sender.send(chunk.into()).await;
         Ok(())
     }
