@@ -161,11 +161,6 @@ impl Strategy for CustomResourceStrategy {
         self.validator.rules.validate(&self.schema, object, old, found, budget)
     }
 
-    /// Nulls that are valid but not nullable are dropped when upstream decodes the stored object.
-    fn canonicalize(&self, object: &mut Value) {
-        self.schema.drop_nulls(object);
-    }
-
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let before = old.map_or(&[][..], |old| old.items_at(&["metadata", "finalizers"]));
         let mut added: Vec<&str> = object

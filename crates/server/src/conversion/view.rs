@@ -213,16 +213,23 @@ impl VersionView {
                     convert(&self.cluster, versions, vec![object.clone()], versions.storage_version()).await?;
                 let mut stored = converted.into_iter().next().unwrap_or_default();
                 versions.prune_converted(&mut stored).map_err(ApiError::Unclassified)?;
-                let json = self.encode(&stored);
                 // As upstream, the defaults of the storage version are set when the object is read, and not stored.
-                let mut read = stored.clone();
-                versions.prune_and_default_stored(&mut read);
-                Ok(if read == stored { json } else { with_kind_first(&json) })
+                Ok(self.encode_unlike_read(versions, &stored))
             }
+            // Nulls that are not nullable are stored, and dropped when the object is read.
+            Some(served_version) if has_null(object) => Ok(self.encode_unlike_read(&*served_version.versions, object)),
             // What is written as it was stored may need pruning and defaulting.
             None if self.hub.versions.is_some() => Ok(with_kind_first(&self.encode(object))),
             _ => Ok(self.encode(object)),
         }
+    }
+
+    /// Encodes an object of the storage version that a read may change.
+    fn encode_unlike_read(&self, versions: &dyn MultiVersion, stored: &Value) -> Bytes {
+        let json = self.encode(stored);
+        let mut read = stored.clone();
+        versions.prune_and_default_stored(&mut read);
+        if read == *stored { json } else { with_kind_first(&json) }
     }
 
     /// Encodes an object of any version as it is after it was read from the store. The object must not have a
@@ -266,6 +273,16 @@ impl ServedVersion {
         let (resource_version_offset, item_offset) = (shift(resource_version_offset)?, shift(item_offset)?);
         let index = ObjectIndex { resource_version_offset, item_offset, labels, fields: object.index.fields.clone() };
         Some(Arc::new(Object::new(object.key.clone(), object.revision, json.into(), index)))
+    }
+}
+
+/// True if a value has a null in it.
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(members) => members.iter().any(|(_, value)| has_null(value)),
+        _ => false,
     }
 }
 
