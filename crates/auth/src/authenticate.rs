@@ -36,10 +36,12 @@ pub struct AuthenticationRequest<'a> {
 }
 
 impl<'a> AuthenticationRequest<'a> {
-    /// The bearer token of the `Authorization` header.
+    /// The bearer token of the `Authorization` header. Bytes that are not UTF-8 are a token that nobody has: they must
+    /// not count as a request without a token.
     #[must_use]
     pub fn bearer_token(&self) -> Option<&'a str> {
-        let header = self.headers.get(AUTHORIZATION)?.to_str().ok()?;
+        let header = self.headers.get(AUTHORIZATION)?.as_bytes();
+        let header = std::str::from_utf8(header).unwrap_or("Bearer \u{fffd}");
         let (scheme, token) = header.trim().split_once(' ')?;
         let token = token.trim();
         (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
@@ -144,6 +146,8 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
+    use http::HeaderValue;
+
     use super::*;
 
     /// Returns this result: at once, or at the second poll if the flag is set.
@@ -207,13 +211,20 @@ mod tests {
 
     #[test]
     fn bearer_tokens_are_read_from_the_authorization_header() {
-        for (value, expect) in
-            [("Bearer abc", Some("abc")), ("bearer  abc ", Some("abc")), ("Basic abc", None), ("Bearer", None)]
-        {
+        for (value, expect) in [
+            ("Bearer abc", Some("abc")),
+            ("bearer  abc ", Some("abc")),
+            ("Basic abc", None),
+            ("Bearer", None),
+            ("Bearer \u{e9}", Some("\u{e9}")),
+        ] {
             let mut headers = HeaderMap::new();
-            headers.insert(AUTHORIZATION, value.parse().unwrap());
+            headers.insert(AUTHORIZATION, HeaderValue::from_bytes(value.as_bytes()).unwrap());
             let request = AuthenticationRequest { certificates: &[], headers: &headers, audiences: &[] };
             assert_eq!(request.bearer_token(), expect, "{value}");
         }
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_bytes(b"Bearer \xff").unwrap())]);
+        let request = AuthenticationRequest { certificates: &[], headers: &headers, audiences: &[] };
+        assert_eq!(request.bearer_token(), Some("\u{fffd}"));
     }
 }

@@ -54,8 +54,8 @@ impl AccessControl {
         headers: &HeaderMap,
     ) -> Result<Option<UserInfo>, ApiError> {
         pintle_auth::impersonate(headers, sender, &*self.authorizer).await.map_err(|error| match error {
-            ImpersonationError::WithoutUser => {
-                ApiError::Internal("requested impersonation without impersonating a user".to_owned())
+            ImpersonationError::WithoutUser { requested } => {
+                ApiError::BadRequest(format!("requested {requested} without impersonating a user name"))
             }
             ImpersonationError::Malformed { header } => {
                 ApiError::BadRequest(format!("the value of the header {header} is not valid UTF-8"))

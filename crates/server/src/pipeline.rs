@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, WARNING};
+use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, WARNING, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
@@ -21,6 +21,9 @@ use crate::represent::error_response;
 use crate::request::info::RequestInfo;
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
+
+/// Identifies a request in audit events and logs.
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// Handles a request.
 pub(crate) async fn handle(
@@ -57,7 +60,12 @@ pub(crate) async fn handle(
     });
     let result = match authorized {
         Ok(()) => route(&request).await,
-        Err(error) => Err(error),
+        Err(ApiError::Unauthorized) => Err(ApiError::Unauthorized),
+        Err(error) => {
+            let mut refusal = error_response(&request, &error);
+            refusal.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            Ok(refusal)
+        }
     };
     let mut response = result.unwrap_or_else(|error| error_response(&request, &error));
     finish(&request.headers, origin, &mut response);
@@ -107,19 +115,17 @@ fn finish(request: &HeaderMap, origin: Option<HeaderValue>, response: &mut Respo
     if !headers.contains_key(CACHE_CONTROL) {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     }
-    if let Ok(id) = HeaderValue::from_str(&audit_id(request)) {
-        headers.insert(HeaderName::from_static("audit-id"), id);
-    }
+    headers.insert(AUDIT_ID, audit_id(request));
     if let Some(origin) = origin {
         cors::set_response_headers(origin, headers);
     }
 }
 
-/// The audit id of a request: the client's if it sends one, otherwise a new one.
-fn audit_id(headers: &HeaderMap) -> String {
-    headers
-        .get("audit-id")
-        .and_then(|v| v.to_str().ok())
-        .filter(|id| !id.is_empty() && id.len() <= 64)
-        .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned)
+/// The audit id of a request: the client's as it is if it sends one, otherwise a new one.
+fn audit_id(headers: &HeaderMap) -> HeaderValue {
+    let own = headers.get(AUDIT_ID).filter(|id| !id.is_empty()).cloned();
+    own.unwrap_or_else(|| {
+        let id = uuid::Uuid::new_v4().to_string();
+        HeaderValue::from_maybe_shared(bytes::Bytes::from(id)).unwrap_or_else(|_| HeaderValue::from_static(""))
+    })
 }

@@ -11,7 +11,7 @@ use pintle_value::{Object, Value, object};
 
 use crate::cluster::documents::{Document, DocumentDependency};
 use crate::context::RequestContext;
-use crate::http::Response;
+use crate::http::{Response, joined_headers};
 use crate::objects::model;
 use crate::represent;
 use crate::request::negotiate::EndpointRestrictions;
@@ -175,7 +175,7 @@ fn subresource_entry(resource: &Resource, subresource: &Subresource, name: &str)
 
 /// The version of aggregated discovery that a client prefers over the other documents, if it does.
 fn aggregated_version(headers: &HeaderMap) -> Option<&'static str> {
-    let accept = headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect::<Vec<_>>().join(",");
+    let accept = joined_headers(headers, &ACCEPT);
     for clause in accept.split(',') {
         let mut parameters = clause.split(';').map(str::trim);
         if parameters.next() != Some("application/json") {

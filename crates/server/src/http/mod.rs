@@ -1,5 +1,8 @@
 //! HTTP transport: sockets, TLS, connections, bodies. This module does not interpret requests.
 
+use ::http::HeaderMap;
+use ::http::header::HeaderName;
+
 mod body;
 mod chunk;
 mod content;
@@ -19,6 +22,18 @@ pub use pull_body::{BodySource, CpuPermits, PullBody};
 pub use push_body::{BodySender, PushBody};
 pub(crate) use response::{page_not_found, text};
 pub use tls::{TlsError, server_config, verifier};
+
+/// The value of the first header with this name; empty if there is none. A value that is not UTF-8 becomes U+FFFD: it
+/// must not count as none.
+pub(crate) fn header_text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> &'h str {
+    headers.get(name).map_or("", |value| std::str::from_utf8(value.as_bytes()).unwrap_or("\u{fffd}"))
+}
+
+/// The values of all headers with this name, with commas between them. See [`header_text`].
+pub(crate) fn joined_headers(headers: &HeaderMap, name: &HeaderName) -> String {
+    let values: Vec<_> = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+    values.join(",")
+}
 
 /// A response and its body.
 pub type Response = http::Response<Body>;

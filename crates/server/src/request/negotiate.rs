@@ -5,6 +5,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use pintle_registry::ApiError;
 
+use crate::http::header_text;
 use crate::request::query::Query;
 
 /// The encodings of objects.
@@ -226,7 +227,7 @@ fn parse_accept(header: &str) -> Vec<AcceptClause<'_>> {
 
 /// The main types and subtypes that the first `Accept` header has, in the order of preference. Without one, all.
 pub(crate) fn accepted_types(headers: &HeaderMap) -> Vec<(&str, &str)> {
-    let accept = headers.get(http::header::ACCEPT).and_then(|value| value.to_str().ok()).filter(|v| !v.is_empty());
+    let accept = Some(header_text(headers, &ACCEPT)).filter(|accept| !accept.is_empty());
     parse_accept(accept.unwrap_or("*/*")).into_iter().map(|clause| (clause.main_type, clause.subtype)).collect()
 }
 
@@ -240,16 +241,12 @@ pub(crate) fn output(
     endpoint: EndpointRestrictions,
 ) -> Result<MediaTypeOptions, ApiError> {
     // The router matches complete media types only.
-    let accept = accept(headers);
+    // Like Go's servers, further headers are not used.
+    let accept = header_text(headers, &ACCEPT);
     if endpoint.has_router && !accept.is_empty() && !endpoint.is_routable(accept) {
         return Err(router_not_acceptable(endpoint));
     }
     error_output(headers, query, endpoint)
-}
-
-/// The first `Accept` header. Like Go's servers, the others are not used.
-fn accept(headers: &HeaderMap) -> &str {
-    headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 /// Negotiates the encoding of an error, which the router has no part in.
@@ -261,7 +258,8 @@ pub(crate) fn error_output(
     query: &Query,
     endpoint: EndpointRestrictions,
 ) -> Result<MediaTypeOptions, ApiError> {
-    let accept = accept(headers);
+    // Like Go's servers, further headers are not used.
+    let accept = header_text(headers, &ACCEPT);
     let pretty = wants_pretty(headers, query);
     if accept.is_empty() {
         return Ok(MediaTypeOptions { encoding: Encoding::Json, transform: None, pretty });
@@ -347,7 +345,7 @@ fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(value) = query.get("pretty").filter(|v| !v.is_empty()) {
         return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");
     }
-    let agent = headers.get(USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let agent = header_text(headers, &USER_AGENT);
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool))
 }
 

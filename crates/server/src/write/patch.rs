@@ -19,7 +19,7 @@ use super::metadata;
 use super::patched_text::{fields_opened_by_json_patch, fields_opened_by_merge_patch, patched_text};
 use super::update::GuaranteedUpdate;
 use crate::context::RequestContext;
-use crate::http::Response;
+use crate::http::{Response, header_text};
 use crate::objects::decode::{ExpectedKind, convert_strategic_patch, decode_patched, report_strict_errors};
 use crate::objects::encode::Shape;
 use crate::objects::{Routing, model};
@@ -72,8 +72,8 @@ impl PatchType {
             PatchType::Json | PatchType::Merge => true,
         };
         let supported: Vec<_> = known.into_iter().filter(|(_, patch_type)| is_supported(*patch_type)).collect();
-        let content_type = request.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let content_type = content_type.split_once(';').map_or(content_type, |(media_type, _)| media_type);
+        let content_type = header_text(&request.headers, &CONTENT_TYPE);
+        let content_type = content_type.split(';').next().unwrap_or_default();
         let found = supported.iter().find(|(media_type, _)| *media_type == content_type).map(|(_, t)| *t);
         found.ok_or_else(|| match model(resource).routing() {
             Routing::Routes => ApiError::NoRouteForMediaType,
