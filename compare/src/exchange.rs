@@ -114,10 +114,11 @@ fn receive(mut stream: ResponseStream) -> Arc<Mutex<Received>> {
 }
 
 impl Answer {
-    /// True if the storage of the resource is not ready.
+    /// True if the storage of the resource is not ready. The answer to a HEAD does not tell why.
     fn is_initializing(&self) -> bool {
         let Body::Whole(body) = &self.body else { return false };
-        self.status == 429 && String::from_utf8_lossy(body).contains("storage is (re)initializing")
+        let is_open = body.is_empty() || String::from_utf8_lossy(body).contains("storage is (re)initializing");
+        self.status == 429 && is_open
     }
 
     /// The status code. 0 if the connection failed.

@@ -18,4 +18,5 @@ mod shrink;
 mod suite;
 
 pub use areas::{AREAS, Area};
-pub use suite::{Options, Outcome, RANDOM, compare};
+pub use sequence::RANDOM;
+pub use suite::{Options, Outcome, compare};

@@ -12,6 +12,9 @@ use std::fmt;
 
 use bytes::Bytes;
 
+/// The name of the area of random sequences.
+pub const RANDOM: &str = "random";
+
 /// A request with placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
@@ -137,6 +140,12 @@ impl Sequence {
         let requests = requests.into_iter().enumerate();
         let steps = requests.map(|(number, request)| Step { name: number.to_string(), request }).collect();
         Self { name: name.into(), steps }
+    }
+
+    /// True if the sequence was made from a seed.
+    #[must_use]
+    pub(crate) fn is_random(&self) -> bool {
+        self.name.starts_with(RANDOM)
     }
 }
 

@@ -7,12 +7,9 @@ use std::time::{Duration, Instant};
 use crate::areas::{AREAS, Area};
 use crate::random::random_sequence;
 use crate::run::{Difference, run_to_the_end};
-use crate::sequence::Sequence;
+use crate::sequence::{RANDOM, Sequence};
 use crate::server::Servers;
 use crate::shrink::shrink;
-
-/// The name of the area of random sequences.
-pub const RANDOM: &str = "random";
 
 /// What is compared.
 #[derive(Clone, Debug)]
@@ -98,7 +95,7 @@ impl Run {
     /// Reports the differences of a sequence: all of a table, the first of a random sequence after it was shortened.
     async fn report(&self, sequence: &Sequence, differences: Vec<Difference>) {
         let Some(first) = differences.first() else { return };
-        if self.keep_going && !sequence.name.starts_with(RANDOM) {
+        if self.keep_going && !sequence.is_random() {
             for difference in differences {
                 self.add(format!("DIFFERENCE {}, {difference}\n", sequence.name));
             }

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 
 use crate::normal::GENERATED;
-use crate::sequence::{Request, Sequence};
+use crate::sequence::{RANDOM, Request, Sequence};
 use at_once::at_once;
 use bodies::{change, json_patch, metadata};
 use malformed::damage;
@@ -104,7 +104,7 @@ pub(crate) fn random_sequence(seed: u64, has_cbor: bool) -> Sequence {
         }
         requests.push(request);
     }
-    Sequence::new(format!("random/{seed} ({})", resource.name), requests)
+    Sequence::new(format!("{RANDOM}/{seed} ({})", resource.name), requests)
 }
 
 /// The request with its body, its answer or both in CBOR.
