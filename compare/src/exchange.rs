@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use pintle_testkit::ResponseStream;
 use serde_json::Value;
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 use crate::dump;
 use crate::normal::Symbols;
@@ -30,9 +31,22 @@ pub(crate) struct Answer {
 
 enum Body {
     Whole(Vec<u8>),
-    Stream(Arc<Mutex<Received>>),
+    Stream(Receiver),
     /// The connection failed.
     Failed(String),
+}
+
+/// Receives a watch, until this is dropped.
+struct Receiver {
+    received: Arc<Mutex<Received>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        // A connection has a limit of streams.
+        self.task.abort();
+    }
 }
 
 /// What a watch has received.
@@ -101,16 +115,16 @@ fn shown_headers(headers: &http::HeaderMap) -> (Vec<(String, String)>, String) {
     (shown, headers.get("content-type").map(text).unwrap_or_default())
 }
 
-fn receive(mut stream: ResponseStream) -> Arc<Mutex<Received>> {
+fn receive(mut stream: ResponseStream) -> Receiver {
     let received = Arc::new(Mutex::new(Received::default()));
     let shared = received.clone();
-    tokio::spawn(async move {
+    let task = tokio::spawn(async move {
         while let Ok(Some(chunk)) = stream.next().await {
             shared.lock().await.bytes.extend_from_slice(&chunk);
         }
         shared.lock().await.ended = true;
     });
-    received
+    Receiver { received, task }
 }
 
 impl Answer {
@@ -147,8 +161,8 @@ impl Answer {
         text.push('\n');
         match &self.body {
             Body::Whole(body) => text.push_str(&dump::render(&self.media_type, body)),
-            Body::Stream(received) => {
-                let received = received.lock().await;
+            Body::Stream(receiver) => {
+                let received = receiver.received.lock().await;
                 text.push_str(&without_bookmarks(&dump::render(&self.media_type, &received.bytes)));
                 text.push_str(if received.ended { "<end>" } else { "" });
             }
@@ -169,6 +183,7 @@ fn without_bookmarks(events: &str) -> String {
 pub(crate) async fn wait_for_events(pintle: &Answer, go: &Answer) {
     let media_type = &go.media_type;
     let (Body::Stream(pintle), Body::Stream(go)) = (&pintle.body, &go.body) else { return };
+    let (pintle, go) = (&pintle.received, &go.received);
     let is_json = media_type.starts_with("application/json");
     let deadline = Instant::now() + WATCH_TIMEOUT;
     let (mut last, mut since) = ((0, 0), Instant::now());

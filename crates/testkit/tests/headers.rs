@@ -21,10 +21,11 @@ fn responses_are_private_and_have_an_audit_id() {
             check(&response, &[("cache-control", "no-cache, private"), ("access-control-allow-origin", "")]);
             assert_eq!(response.header("audit-id").len(), 36, "{path}");
         }
-        let with_id = cluster.request("GET", CONFIGMAPS).header("Audit-ID", "mine").send().await;
-        check(&with_id, &[("audit-id", "mine")]);
-        let long = cluster.request("GET", CONFIGMAPS).header("Audit-ID", &"x".repeat(65)).send().await;
-        assert_eq!(long.header("audit-id").len(), 36);
+        // Upstream echoes what the client sends, however long it is.
+        for id in ["mine", &"x".repeat(65)] {
+            let with_id = cluster.request("GET", CONFIGMAPS).header("Audit-ID", id).send().await;
+            check(&with_id, &[("audit-id", id)]);
+        }
         cluster.stop().await;
     });
 }
