@@ -101,6 +101,10 @@ struct Known {
 
 const KNOWN: &[Known] = &[
     Known {
+        reason: "Go strings keep bytes that are not UTF-8, which its JSON encoder escapes; here they are U+FFFD already",
+        is_this: |_, pintle, go| go.contains(r"\ufffd") && pintle.replace('\u{fffd}', r"\ufffd") == go,
+    },
+    Known {
         reason: "the Go API server reads etcd while a watch cache is not ready, whose error has no Retry-After",
         is_this: |_, pintle, go| {
             go.contains("Too large resource version")

@@ -18,7 +18,7 @@ use crate::access::AccessControl;
 use crate::cluster::{Cluster, ClusterParts, Component, Indexers};
 use crate::controllers::{ControllerOptions, RunningControllers, start_definitions};
 use crate::http::cors::Cors;
-use crate::http::{Handler, Peer, Response};
+use crate::http::{Handler, Peer, Response, catch_panic, panic_response, panic_text};
 use crate::pipeline;
 use crate::write::InternalClient;
 
@@ -165,7 +165,13 @@ impl Handler for ApiServer {
     ) -> BoxFuture<'static, Response> {
         Box::pin(async move {
             let access = self.access.read().clone();
-            pipeline::handle(self.cluster.clone(), access, &self.cors, peer, request).await
+            let (method, uri) = (request.method().clone(), request.uri().clone());
+            let handled = pipeline::handle(self.cluster.clone(), access, &self.cors, peer, request);
+            catch_panic(handled).await.unwrap_or_else(|panic| {
+                tracing::error!(%method, %uri, panic = panic_text(&panic), "Request panicked");
+                self.cluster.metrics.panicked_request(&method, &uri);
+                panic_response()
+            })
         })
     }
 

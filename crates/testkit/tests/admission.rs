@@ -68,6 +68,7 @@ impl AdmissionPlugin for RecordingPlugin {
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move {
             self.record("validate", attributes);
+            assert_ne!(object.name(), "defect", "a defect of a plugin");
             if object.name() == "refused" {
                 return Err(ApiError::Forbidden {
                     resource: attributes.resource.group_resource(),
@@ -206,6 +207,29 @@ fn warnings_of_plugins_reach_the_client() {
         let (cluster, _) = start().await;
         let response = cluster.post(CONFIGMAPS, config_map("c")).await.expect(201);
         assert_eq!(response.headers["warning"], format!("299 - \"{WARNING}\""));
+        cluster.stop().await;
+    });
+}
+
+/// Upstream recovers from panics in its outermost handler, so other requests of the connection go on.
+#[test]
+fn a_panic_fails_only_its_own_request() {
+    run(async {
+        let (cluster, _) = start().await;
+        let mut watch = cluster.watch(&format!("{CONFIGMAPS}?watch=true")).await;
+        for _ in 0..3 {
+            let response = cluster.post(CONFIGMAPS, config_map("defect")).await.expect(500);
+            assert_eq!(response.text(), "This request caused apiserver to panic. Look in the logs for details.\n");
+        }
+        let _ = cluster.post(CONFIGMAPS, config_map("c")).await.expect(201);
+        watch.expect("ADDED", "c").await;
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        let counted = |line: &&str| {
+            line.starts_with("apiserver_request_total{")
+                && line.contains(r#"verb="create""#)
+                && line.contains(r#"code="500""#)
+        };
+        assert!(metrics.lines().find(counted).is_some_and(|line| line.ends_with(" 3")), "{metrics}");
         cluster.stop().await;
     });
 }

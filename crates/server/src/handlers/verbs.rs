@@ -59,9 +59,10 @@ async fn run_detached(
 ) -> Result<Response, ApiError> {
     match tokio::spawn(write).await {
         Ok(result) => result,
-        Err(error) => {
-            tracing::error!(%error, "Write request panicked");
-            Err(ApiError::Internal("the request could not be completed".to_owned()))
-        }
+        // The panic goes on in the request's own task, where it is logged and answered.
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => Err(ApiError::Internal(format!("the request could not be completed: {error}"))),
+        },
     }
 }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -13,6 +14,7 @@ use http_body::{Frame, SizeHint};
 use super::Chunk;
 use super::pull_body::{BodySource, CpuPermits, PullBody};
 use super::push_body::{BodySender, PushBody};
+use super::unwind::panic_text;
 
 /// The body of a response.
 pub enum Body {
@@ -68,14 +70,20 @@ impl http_body::Body for Body {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Chunk>, io::Error>>> {
-        match &mut *self {
+        let polled = catch_unwind(AssertUnwindSafe(|| match &mut *self {
             Body::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
             Body::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes).into())))),
             Body::Pull(body) => {
                 body.poll(cx).map(|chunk| chunk.map(|chunk| chunk.map(|bytes| Frame::data(bytes.into()))))
             }
             Body::Push(body) => body.poll(cx).map(|chunk| chunk.map(|data| Ok(Frame::data(data)))),
-        }
+        }));
+        // A panic ends this response only: its stream is reset, and the client sees that the body is not complete.
+        polled.unwrap_or_else(|panic| {
+            tracing::error!(panic = panic_text(&panic), "Response body panicked");
+            *self = Body::empty();
+            Poll::Ready(Some(Err(io::Error::other("the response panicked"))))
+        })
     }
 
     fn is_end_stream(&self) -> bool {
@@ -86,6 +94,32 @@ impl http_body::Body for Body {
         match self {
             Body::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             _ => SizeHint::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body::Body as _;
+
+    use super::*;
+
+    struct PanickingSource;
+
+    impl BodySource for PanickingSource {
+        fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
+            panic!("a defect")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_ends_the_body_with_an_error() {
+        let pulled = Body::Pull(PullBody::new(None, Box::new(PanickingSource), &CpuPermits::default()));
+        let pushed = Body::from_writer(|_| async { panic!("a defect") });
+        for mut body in [pulled, pushed] {
+            let mut next = async || poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+            assert!(next().await.is_some_and(|frame| frame.is_err()));
+            assert!(next().await.is_none());
         }
     }
 }

@@ -12,6 +12,7 @@ mod pull_body;
 mod push_body;
 mod response;
 mod tls;
+mod unwind;
 
 pub use body::Body;
 pub use chunk::{Chunk, ChunkParts};
@@ -22,6 +23,7 @@ pub use pull_body::{BodySource, CpuPermits, PullBody};
 pub use push_body::{BodySender, PushBody};
 pub(crate) use response::{page_not_found, text};
 pub use tls::{TlsError, server_config, verifier};
+pub(crate) use unwind::{catch_panic, panic_response, panic_text};
 
 /// The value of the first header with this name; empty if there is none. A value that is not UTF-8 becomes U+FFFD: it
 /// must not count as none.
