@@ -178,6 +178,11 @@ impl WatchStream {
             tokio::select! {
                 biased;
                 () = &mut unserved => return self.send_remaining_events(&mut watcher).await,
+                // Before the events, which a busy collection may always have.
+                event = lifetime.next() => match event {
+                    LifetimeEvent::Bookmark => self.send_bookmark(&mut watcher, from).await?,
+                    LifetimeEvent::End => return self.send_pending_events(&mut watcher).await,
+                },
                 events = watcher.next() => match events {
                     Ok(events) => {
                         self.send_events(&events).await?;
@@ -188,10 +193,6 @@ impl WatchStream {
                         }
                     }
                     Err(too_old) => return self.fail_as_behind(too_old).await,
-                },
-                event = lifetime.next() => match event {
-                    LifetimeEvent::Bookmark => self.send_bookmark(&mut watcher, from).await?,
-                    LifetimeEvent::End => return self.send_pending_events(&mut watcher).await,
                 },
             }
         }

@@ -1,5 +1,6 @@
 //! Bookmarks and timeouts of watches, with a manual clock.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pintle_testkit::{Options, Watch};
@@ -148,5 +149,48 @@ fn history_is_kept_for_its_duration() {
         let old =
             open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={a}")).await.next().await.expect("an event");
         assert_eq!((&old["type"], &old["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    });
+}
+
+/// The events of a busy collection must not keep a watch from its bookmarks and its end.
+#[test]
+fn a_busy_watch_gets_bookmarks_and_ends() {
+    pintle_testkit::run(async {
+        let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
+        let at = current_revision(&cluster).await;
+        let query = format!("resourceVersion={at}&allowWatchBookmarks=true&timeoutSeconds=100");
+        let mut unselective = open_watch(&cluster, CONFIGMAPS, &query).await;
+        let mut selective = open_watch(&cluster, CONFIGMAPS, &format!("{query}&labelSelector=no")).await;
+        for name in 0..16 {
+            create(&cluster, &format!("c{name}"), "red").await;
+        }
+        let stop = AtomicBool::new(false);
+        let write = async |name: usize| {
+            for number in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let patch = json!({"data": {"number": number.to_string()}}).to_string();
+                let _ = cluster.patch(&format!("{CONFIGMAPS}/c{name}"), "merge", patch).await.expect(200);
+            }
+        };
+        let watch = async {
+            clock.advance(seconds(60));
+            for watch in [&mut selective, &mut unselective] {
+                loop {
+                    let event = watch.next().await.expect("an event");
+                    if event["type"] == "BOOKMARK" {
+                        break;
+                    }
+                }
+            }
+            clock.advance(seconds(40));
+            for watch in [&mut selective, &mut unselective] {
+                while watch.next().await.is_some() {}
+            }
+            // Until here the writes went on.
+            stop.store(true, Ordering::Relaxed);
+        };
+        tokio::join!(watch, futures_util::future::join_all((0..16).map(&write)));
     });
 }
