@@ -176,6 +176,11 @@ impl Answer {
 fn without_bookmarks(events: &str) -> String {
     let is_kept =
         |line: &&str| !line.starts_with(r#"{"type":"BOOKMARK""#) || line.contains("k8s.io/initial-events-end");
+    if events.starts_with("frame\n") {
+        let is_kept =
+            |frame: &&str| !frame.contains("1: \"BOOKMARK\"\n") || frame.contains("k8s.io/initial-events-end");
+        return events.split("frame\n").filter(is_kept).collect();
+    }
     events.split_inclusive('\n').filter(is_kept).collect()
 }
 

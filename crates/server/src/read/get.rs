@@ -21,17 +21,23 @@ pub(crate) async fn get(request: &RequestContext, resource: &Arc<Resource>) -> R
         ));
     }
     check_key(&request.info.name)?;
-    let revision = revision_parameter(request.query.get("resourceVersion").unwrap_or_default());
-    match revision.map_err(ApiError::Unclassified)? {
-        None => {
-            request.cluster.catch_up().await?;
-        }
-        Some(0) => {}
-        Some(revision) => super::wait_for_revision(&request.cluster, revision).await?,
-    }
+    wait_until_fresh(request).await?;
     let object = find(request, resource)?;
     let body = format.encode_object(&format.view.convert_one(&object).await?)?;
     Ok(compress(request, format.respond(StatusCode::OK, body)))
+}
+
+/// Waits until reads see the revision that a get asks for: without a resourceVersion, the newest one.
+///
+/// # Errors
+/// Returns an error if the resourceVersion cannot be parsed or does not come in time.
+pub(crate) async fn wait_until_fresh(request: &RequestContext) -> Result<(), ApiError> {
+    let revision = revision_parameter(request.query.get("resourceVersion").unwrap_or_default());
+    match revision.map_err(ApiError::Unclassified)? {
+        None => request.cluster.catch_up().await.map(drop),
+        Some(0) => Ok(()),
+        Some(revision) => super::wait_for_revision(&request.cluster, revision).await,
+    }
 }
 
 /// Returns the request's object from the watch cache.

@@ -9,7 +9,7 @@ mod list;
 mod watch;
 mod websocket;
 
-pub(crate) use get::{find, get};
+pub(crate) use get::{find, get, wait_until_fresh};
 pub(crate) use list::{collect, list, select};
 
 use std::sync::Arc;

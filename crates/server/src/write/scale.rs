@@ -27,7 +27,7 @@ use crate::conversion::VersionView;
 use crate::http::Response;
 use crate::objects::decode::{ExpectedKind, decode};
 use crate::objects::{Routing, model};
-use crate::read::find;
+use crate::read::{find, wait_until_fresh};
 use crate::represent::{ResponseFormat, from_hub};
 use crate::request::negotiate::{self, EndpointRestrictions, MediaTypeOptions, Transform};
 use crate::request::query::{WriteOptions, WriteVerb};
@@ -54,7 +54,8 @@ impl ScaleRequest<'_> {
         self.negotiate()?;
         match verb {
             Verb::Get => {
-                self.request.cluster.catch_up().await?;
+                wait_until_fresh(self.request).await?;
+                wait_until_fresh(self.request).await?;
                 self.respond_with_scale(&find(self.request, self.resource)?, scale_of).await
             }
             Verb::Update => self.update().await,
