@@ -56,7 +56,10 @@ pub(crate) async fn delete_collection(
             }
         }
     });
-    let errors: Vec<_> = stream::iter(deletions).buffer_unordered(MAX_CONCURRENT_DELETES).collect().await;
+    // With preconditions, all but one object fail. As upstream, none is deleted after the first that fails.
+    let is_conditional = options.preconditions.uid.is_some() || options.preconditions.version.is_some();
+    let concurrent = if is_conditional { 1 } else { MAX_CONCURRENT_DELETES };
+    let errors: Vec<_> = stream::iter(deletions).buffer_unordered(concurrent).collect().await;
     // Upstream deletes one object after the other, so its error is that of the first one that fails.
     if let Some((_, error)) = errors.into_iter().flatten().min_by_key(|(position, _)| *position) {
         return Err(error);
