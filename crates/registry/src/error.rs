@@ -162,6 +162,14 @@ pub enum ApiError {
     /// 503: the server cannot handle the request now.
     #[error("{0}")]
     Unavailable(String),
+    /// 503: the store does not take the change now, for a reason that an operator can remove.
+    #[error("the storage is unavailable: {message}")]
+    StorageUnavailable {
+        /// The reason, for people.
+        message: String,
+        /// When the client may retry.
+        retry_after: RetryAfter,
+    },
     /// 504: the request timed out.
     #[error("Timeout: {message}")]
     Timeout {

@@ -274,13 +274,49 @@ impl Cluster {
     }
 }
 
-/// The error that a client gets when the store fails. The cause goes to the log only.
+/// The error that a client gets when the store fails: the cause in words, without paths of files, which only the log
+/// has.
 pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
+    use pintle_store::Error;
+    if matches!(error, Error::Closed) {
+        return ApiError::Unavailable("the server is shutting down".to_owned());
+    }
+    tracing::error!(%error, "Storage operation failed");
+    let unavailable = |message: &str| ApiError::StorageUnavailable { message: message.to_owned(), retry_after: 1 };
     match error {
-        pintle_store::Error::Closed => ApiError::Unavailable("the server is shutting down".to_owned()),
-        error => {
-            tracing::error!(%error, "Storage operation failed");
-            ApiError::Internal("the storage operation failed".to_owned())
+        Error::DiskFull { .. } => unavailable("no space left on device"),
+        Error::SyncFailed { detail, .. } => unavailable(&format!("an earlier sync failed ({detail})")),
+        Error::ThreadEnded { thread } => unavailable(&format!("its {thread} thread has ended")),
+        Error::Io { detail, .. } => ApiError::Internal(format!("the storage failed: {detail}")),
+        _ => ApiError::Internal("the storage operation failed".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn clients_learn_why_the_store_fails_but_no_path() {
+        let path = PathBuf::from("/secret/store.db");
+        let detail = "Input/output error (os error 5)".to_owned();
+        for (error, expect) in [
+            (
+                pintle_store::Error::DiskFull { path: path.clone() },
+                "the storage is unavailable: no space left on device",
+            ),
+            (
+                pintle_store::Error::SyncFailed { path: path.clone(), detail: detail.clone() },
+                "the storage is unavailable: an earlier sync failed (Input/output error (os error 5))",
+            ),
+            (
+                pintle_store::Error::Io { path, detail },
+                "Internal error occurred: the storage failed: Input/output error (os error 5)",
+            ),
+        ] {
+            assert_eq!(store_error(error).to_string(), expect);
         }
     }
 }

@@ -103,6 +103,10 @@ pub(crate) fn error_status(error: &ApiError) -> ErrorStatus {
         }
         ApiError::Unclassified(_) => (500, ""),
         ApiError::Unavailable(_) => (503, "ServiceUnavailable"),
+        ApiError::StorageUnavailable { retry_after, .. } => {
+            details.retry(*retry_after);
+            (503, "ServiceUnavailable")
+        }
         ApiError::Timeout { retry_after, .. } => {
             details.retry(*retry_after);
             (504, "Timeout")
