@@ -103,16 +103,19 @@ const KNOWN: &[Known] = &[
     Known {
         reason: "the Go API server has no rules for built-in kinds",
         is_this: |request, pintle, go| {
-            let is_rule = ["spec.template.spec.containers", "data["].iter().any(|field| pintle.contains(field));
+            let rules = ["].image: Required value", "a valid config key must consist of"];
+            let is_rule = rules.iter().any(|rule| pintle.contains(rule));
             let is_built_in = ["/api/v1/", "/apis/apps/"].iter().any(|root| request.path.starts_with(root));
             is_built_in && is_rule && pintle.starts_with("422") && go.starts_with("20")
         },
     },
     Known {
         reason: "a list that cannot be converted is 429 in the Go API server only once its watch cache has noticed",
-        is_this: |_, pintle, go| {
+        is_this: |request, pintle, go| {
             let fails = |text: &str| text.contains("conversion webhook for");
-            fails(pintle) && fails(go) && pintle.starts_with("429") && go.starts_with("500")
+            let is_list =
+                request.method == "GET" && request.path.split('?').next().is_some_and(|p| p.ends_with("/foos"));
+            is_list && fails(pintle) && fails(go) && pintle.starts_with("429") && go.starts_with("500")
         },
     },
     Known {
@@ -159,21 +162,23 @@ const KNOWN: &[Known] = &[
     },
     Known {
         reason: "managers are sorted by time, and a second may pass between two writes on one server only",
-        is_this: |_, pintle, go| {
+        is_this: |request, pintle, go| {
             let sorted = |text: &str| {
                 let (head, body) = text.split_once("\n\n")?;
                 let mut value: Value = serde_json::from_str(body).ok()?;
                 sort_managers(&mut value);
                 Some(format!("{head}\n{value}"))
             };
-            // In YAML and in Protobuf.
+            let has_lines = ["content-type: application/yaml", "content-type: application/vnd.kubernetes.protobuf"]
+                .iter()
+                .any(|media_type| go.contains(media_type));
             let lines = |text: &str| {
                 let mut lines: Vec<String> = text.lines().map(|line| line.replace("- ", "  ")).collect();
                 lines.sort_unstable();
                 lines
             };
             (go.contains("managedFields") && sorted(pintle).is_some_and(|ours| Some(ours) == sorted(go)))
-                || (go.contains("FieldsV1") && lines(pintle) == lines(go))
+                || (has_lines && !request.is_watch() && go.contains("FieldsV1") && lines(pintle) == lines(go))
         },
     },
     Known {

@@ -166,8 +166,12 @@ async fn send_all(servers: &Servers, sequence: &Sequence, stop_at_first: bool) -
         let found = compare(step, (&from_pintle, &mut pintle), (&from_go, &mut go)).await;
         let is_known = found.is_none() && from_pintle.status() != from_go.status() && sequence.is_random();
         differences.extend(found);
-        // After a known difference only one of the servers may have done what was asked.
-        if is_known || (stop_at_first && !differences.is_empty()) {
+        // After a known difference only one of the servers may have done what was asked, which watches show too.
+        if is_known {
+            watches.clear();
+            break;
+        }
+        if stop_at_first && !differences.is_empty() {
             break;
         }
         if step.request.changes_definition()

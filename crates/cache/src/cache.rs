@@ -3,15 +3,17 @@
 
 mod event_stream;
 mod load;
+mod recover;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use pintle_store::{ChangeBatch, ChangeFeed, Clock, KeyInterval, Revision, Store, StoredChange, Timestamp};
+use pintle_store::{ChangeBatch, Clock, KeyInterval, Revision, Store, StoredChange, Timestamp};
 use pintle_value::Str;
 use tokio::task::JoinHandle;
 
@@ -113,6 +115,8 @@ struct CacheState {
     start_revision: u64,
     history: Mutex<EventHistory>,
     pins: Arc<Mutex<BTreeMap<u64, usize>>>,
+    /// False while the change feed cannot be read or changes are missing.
+    is_following: AtomicBool,
 }
 
 /// The watch caches by key prefix.
@@ -178,6 +182,14 @@ impl EventHistory {
             self.evicted += 1;
             watch_cache.drop_oldest();
         }
+    }
+
+    /// Drops all events, and counts one more: there have been others that nobody knows.
+    fn expire(&mut self) {
+        while !self.events.is_empty() {
+            self.pop();
+        }
+        self.evicted += 1;
     }
 
     /// The number of events so far, including dropped ones.
@@ -283,10 +295,10 @@ impl Cache {
         self.shared.progress.get()
     }
 
-    /// True while the cache follows the store's change feed. After the feed has ended, reads become stale.
+    /// True while the cache follows the store's change feed. Otherwise reads become stale until it has recovered.
     #[must_use]
     pub fn is_following(&self) -> bool {
-        !self.feeder.is_finished()
+        self.shared.is_following.load(Ordering::Relaxed) && !self.feeder.is_finished()
     }
 
     /// Waits until every watch cache is complete up to a revision (upstream: `waitUntilFreshAndBlock`).
@@ -317,26 +329,6 @@ impl Cache {
 impl Drop for Cache {
     fn drop(&mut self) {
         self.feeder.abort();
-    }
-}
-
-async fn follow(shared: Arc<CacheState>, encoding_cache: Arc<EncodingCache>, mut feed: Box<dyn ChangeFeed>) {
-    let mut tick = tokio::time::interval(Duration::from_secs(5));
-    loop {
-        tokio::select! {
-            batch = feed.next_batch() => match batch {
-                Ok(batch) => shared.apply(&batch),
-                Err(pintle_store::Error::Closed) => return,
-                Err(error) => {
-                    tracing::error!(%error, "The change feed of the store ended");
-                    return;
-                }
-            },
-            _ = tick.tick() => {
-                shared.trim();
-                encoding_cache.tick();
-            }
-        }
     }
 }
 

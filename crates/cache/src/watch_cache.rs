@@ -1,7 +1,7 @@
 //! The watch cache of one collection: a map of object versions and a log of events.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -477,6 +477,29 @@ impl WatchCache {
             self.watchers.interrupt();
         }
         events
+    }
+
+    /// The revision of the last change of a key; 0 if none is known.
+    pub(crate) fn last_change(&self, key: &str) -> u64 {
+        self.state.read().versions.get(key).map_or(0, |versions| versions.newest.0)
+    }
+
+    /// The keys of the current objects, decodable or not, that are not among these.
+    pub(crate) fn keys_missing_in(&self, stored: &HashSet<Key>) -> Vec<Key> {
+        let state = self.state.read();
+        let corrupt = state.corrupt.at(&KeyRange::All, u64::MAX - 1).into_iter().map(|corrupt| corrupt.key);
+        let present = state.versions.iter().filter(|(_, versions)| versions.newest.1.is_some());
+        present.map(|(key, _)| key.clone()).chain(corrupt).filter(|key| !stored.contains(key)).collect()
+    }
+
+    /// Ends the history at a revision, before which changes are missing. Every watcher has to start again.
+    pub(crate) fn expire(&self, at: u64) {
+        let mut state = self.state.write();
+        state.valid_from = state.valid_from.max(at);
+        state.readable_from = state.valid_from;
+        state.corrupt.trim(at);
+        drop(state);
+        self.watchers.expire();
     }
 
     /// Wakes the watchers that have received these events.

@@ -58,6 +58,14 @@ struct WatchBuffer {
     notify: Notify,
 }
 
+impl WatchBuffer {
+    /// Drops the events and lets the watcher read from the log.
+    fn reset(&self) {
+        *self.queue.lock() = EventQueue::default();
+        self.notify.notify_one();
+    }
+}
+
 #[derive(Debug, Default)]
 struct EventQueue {
     /// True while the watcher receives events; false while it reads from the log.
@@ -156,10 +164,12 @@ impl WatcherSet {
 
     /// Makes the watchers that stop at corrupt objects check the log.
     pub(crate) fn interrupt(&self) {
-        self.watchers.lock().buffers().filter(|buffer| buffer.stops_at_corrupt).for_each(|buffer| {
-            *buffer.queue.lock() = EventQueue::default();
-            buffer.notify.notify_one();
-        });
+        self.watchers.lock().buffers().filter(|buffer| buffer.stops_at_corrupt).for_each(|buffer| buffer.reset());
+    }
+
+    /// Makes all watchers check the log.
+    pub(crate) fn expire(&self) {
+        self.watchers.lock().buffers().for_each(|buffer| buffer.reset());
     }
 
     /// Wakes the watchers that have received these events.

@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::handlers::{health, route};
 use crate::http::cors::{self, Cors};
-use crate::http::{Body, Peer, Response};
+use crate::http::{Body, Peer, Response, catch_panic, panic_response, panic_text};
 use crate::represent::error_response;
 use crate::request::info::RequestInfo;
 use crate::request::query::Query;
@@ -59,7 +59,11 @@ pub(crate) async fn handle(
         conversions: Arc::default(),
     });
     let result = match authorized {
-        Ok(()) => route(&request).await,
+        Ok(()) => catch_panic(route(&request)).await.unwrap_or_else(|panic| {
+            let (verb, path) = (request.info.verb, &request.info.path);
+            tracing::error!(verb, path, panic = panic_text(&panic), "Request panicked");
+            Ok(panic_response())
+        }),
         Err(ApiError::Unauthorized) => Err(ApiError::Unauthorized),
         Err(error) => {
             let mut refusal = error_response(&request, &error);

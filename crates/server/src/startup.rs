@@ -168,8 +168,8 @@ impl Handler for ApiServer {
             let (method, uri) = (request.method().clone(), request.uri().clone());
             let handled = pipeline::handle(self.cluster.clone(), access, &self.cors, peer, request);
             catch_panic(handled).await.unwrap_or_else(|panic| {
+                // Not in a handler, whose panics the handler chain answers.
                 tracing::error!(%method, %uri, panic = panic_text(&panic), "Request panicked");
-                self.cluster.metrics.panicked_request(&method, &uri);
                 panic_response()
             })
         })

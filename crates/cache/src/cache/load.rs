@@ -3,6 +3,7 @@
 use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use pintle_value::Str;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::{Cache, CacheError, CacheState, HistoryLimits, Indexer, follow};
+use super::recover::supervise;
+use super::{Cache, CacheError, CacheState, HistoryLimits, Indexer};
 use crate::progress::Progress;
 use crate::{EncodingCache, WatchCache};
 
@@ -70,6 +72,7 @@ impl Cache {
                 start_revision: oldest.get(),
                 history: Mutex::default(),
                 pins: Arc::default(),
+                is_following: AtomicBool::new(true),
             });
             shared.add_watch_caches(prefixes.iter().cloned());
             match shared.catch_up(oldest).await {
@@ -107,7 +110,7 @@ impl LoadedCache {
         shared.history.lock().events.make_contiguous().sort_by_key(|entry| entry.event.revision);
         shared.trim();
         let encoding_cache = Arc::new(encoding_cache);
-        let feeder = tokio::spawn(follow(shared.clone(), encoding_cache.clone(), feed));
+        let feeder = tokio::spawn(supervise(shared.clone(), encoding_cache.clone(), feed));
         Cache { shared, encoding_cache, feeder }
     }
 }
@@ -169,7 +172,7 @@ impl CacheState {
 }
 
 /// Reads all records with a key prefix at a revision, part by part.
-async fn read_ranges(
+pub(super) async fn read_ranges(
     store: Arc<dyn Store>,
     key_prefix: String,
     at: Revision,
@@ -204,7 +207,7 @@ async fn read_history(
 }
 
 /// Returns the result of a task and propagates its panic.
-async fn join<T>(task: JoinHandle<Result<T, pintle_store::Error>>) -> Result<T, pintle_store::Error> {
+pub(super) async fn join<T>(task: JoinHandle<Result<T, pintle_store::Error>>) -> Result<T, pintle_store::Error> {
     task.await.unwrap_or_else(|error| match error.try_into_panic() {
         Ok(panic) => resume_unwind(panic),
         Err(_) => Err(pintle_store::Error::Closed),

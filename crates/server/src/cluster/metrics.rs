@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use http::{Method, StatusCode, Uri};
+use http::StatusCode;
 use pintle_extensions::conversion::ConversionErrorType;
 use pintle_gates::Gates;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -14,7 +14,6 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::request::info::RequestInfo;
-use crate::request::query::Query;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RequestLabels {
@@ -133,12 +132,6 @@ impl Metrics {
         };
         self.requests.get_or_create(&labels).inc();
         self.durations.get_or_create(&DurationLabels { verb: info.verb.to_owned() }).observe(took.as_secs_f64());
-    }
-
-    /// Records a request whose handler panicked.
-    pub(crate) fn panicked_request(&self, method: &Method, uri: &Uri) {
-        let info = RequestInfo::of(method, uri.path(), &Query::parse(uri.query().unwrap_or_default()));
-        self.request(&info, StatusCode::INTERNAL_SERVER_ERROR, Duration::ZERO);
     }
 
     /// Records a call to a conversion webhook: the definition, and the versions converted from and to.

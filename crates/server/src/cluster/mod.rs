@@ -208,9 +208,12 @@ impl Cluster {
     /// definition is gone, which requests that began before then see as a path that is not served.
     pub(crate) fn watch_cache(&self, resource: &Resource) -> Result<Arc<WatchCache>, ApiError> {
         let prefix = resource.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
-        self.cache.watch_cache(prefix).ok_or_else(|| match self.is_built_in(prefix) {
-            true => ApiError::Internal(format!("no watch cache for {}", resource.plural)),
-            false => ApiError::NoSuchPath,
+        self.cache.watch_cache(prefix).ok_or_else(|| {
+            let registry = self.registry();
+            match registry.resource(&resource.group, &resource.version, &resource.plural) {
+                Some(_) => ApiError::Internal(format!("no watch cache for {}", resource.plural)),
+                None => ApiError::NoSuchPath,
+            }
         })
     }
 

@@ -72,6 +72,13 @@ pub(crate) fn with_kind_first(json: &Bytes) -> Bytes {
     }
 }
 
+/// True if two encodings are equal but for the place of the kind, see [`with_kind_first`].
+pub(crate) fn is_same_object(a: &Bytes, b: &Bytes) -> bool {
+    let begins_with_kind = |json: &Bytes| json.starts_with(b"{\"kind\"");
+    let may_be_same = a.len() == b.len() && begins_with_kind(a) != begins_with_kind(b);
+    a == b || (may_be_same && with_kind_first(a) == with_kind_first(b))
+}
+
 /// Returns the offset of the resourceVersion in `metadata`, and the labels. In declaration order the resourceVersion
 /// follows the uid; in sorted order it precedes it.
 fn scan_metadata(cursor: &mut JsonCursor<'_>) -> Option<(u32, Range<u32>)> {
@@ -152,6 +159,18 @@ mod tests {
         for (json, expect) in cases {
             assert_eq!(with_kind_first(&Bytes::from_static(json.as_bytes())), expect.as_bytes());
         }
+    }
+
+    #[test]
+    fn the_place_of_the_kind_makes_no_other_object() {
+        let [plain, moved, other] = [
+            r#"{"apiVersion":"a/v1","kind":"A","metadata":{}}"#,
+            r#"{"kind":"A","apiVersion":"a/v1","metadata":{}}"#,
+            r#"{"kind":"B","apiVersion":"a/v1","metadata":{}}"#,
+        ]
+        .map(|json| Bytes::from_static(json.as_bytes()));
+        assert!(is_same_object(&plain, &plain) && is_same_object(&plain, &moved) && is_same_object(&moved, &plain));
+        assert!(!is_same_object(&plain, &other) && !is_same_object(&moved, &other));
     }
 
     #[test]

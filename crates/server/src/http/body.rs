@@ -78,7 +78,8 @@ impl http_body::Body for Body {
             }
             Body::Push(body) => body.poll(cx).map(|chunk| chunk.map(|data| Ok(Frame::data(data)))),
         }));
-        // A panic ends this response only: its stream is reset, and the client sees that the body is not complete.
+        // A panic ends this response only: over HTTP/2 its stream is reset, over HTTP/1.1 its connection closed, so the
+        // client sees that the body is not complete.
         polled.unwrap_or_else(|panic| {
             tracing::error!(panic = panic_text(&panic), "Response body panicked");
             *self = Body::empty();

@@ -18,6 +18,7 @@ use super::managed_fields::{ManagedFieldsUpdater, differs_only_in_times};
 use super::metadata;
 use super::validate::{ApplicableRules, validate_and_admit};
 use super::writer::Writer;
+use crate::cluster::object_index::is_same_object;
 use crate::cluster::{check_key, object_key};
 use crate::context::RequestContext;
 use crate::conversion::VersionView;
@@ -355,12 +356,12 @@ impl<'a> GuaranteedUpdate<'a> {
         if is_fresh && differs_only_in_times(&object, old) {
             let mut with_old_times = object.clone();
             with_old_times.set_at(&MANAGED_FIELDS, old.at(&MANAGED_FIELDS).cloned().unwrap_or_default());
-            if view.encode_for_storage(&with_old_times).await? == current.json {
+            if is_same_object(&view.encode_for_storage(&with_old_times).await?, &current.json) {
                 return Ok(Some(current.clone()));
             }
         }
         let json = view.encode_for_storage(&object).await?;
-        if is_fresh && json == current.json {
+        if is_fresh && is_same_object(&json, &current.json) {
             return Ok(Some(current.clone()));
         }
         if context.dry_run {

@@ -97,6 +97,31 @@ fn deletion_of_a_definition_waits_for_its_objects() {
     });
 }
 
+/// What the server stores as it was stored must not look changed to the next write.
+#[test]
+fn a_write_that_changes_nothing_after_the_clean_up_is_not_stored() {
+    pintle_testkit::run(async {
+        let cluster = start_with_widgets(Cluster::start().await).await;
+        let mut object = widget("w", &json!({}));
+        object["metadata"]["finalizers"] = json!(["example.com/wait"]);
+        let _ = cluster.post(WIDGETS, object.to_string()).await.expect(201);
+        let _ = cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
+        let path = format!("{WIDGETS}/w");
+        let terminating = loop {
+            let found = cluster.get(&path).await.expect(200).json();
+            if found["metadata"].get("deletionTimestamp").is_some() {
+                break found;
+            }
+        };
+        for _ in 0..3 {
+            let patched = cluster.patch(&path, "merge", "{}").await.expect(200).json();
+            assert_eq!(patched["metadata"]["resourceVersion"], terminating["metadata"]["resourceVersion"]);
+        }
+        let _ = cluster.patch(&path, "merge", r#"{"metadata": {"finalizers": null}}"#).await.expect(200);
+        cluster.stop().await;
+    });
+}
+
 /// Upstream's requests keep the storage that they found until they end.
 #[test]
 fn requests_that_began_before_a_definition_was_gone_see_no_error_of_the_server() {

@@ -25,6 +25,7 @@ use super::commit::{CommitOutcome, cached_object, commit, compare_revision};
 use super::internal_client::InternalClient;
 use super::update::GuaranteedUpdate;
 use super::writer::Writer;
+use crate::cluster::object_index::is_same_object;
 use crate::cluster::{check_key, tree};
 use crate::context::RequestContext;
 use crate::http::Response;
@@ -198,7 +199,7 @@ async fn store_terminating(
     current: &Arc<Object>,
     json: Bytes,
 ) -> Result<Option<Arc<Object>>, ApiError> {
-    if json == current.json {
+    if is_same_object(&json, &current.json) {
         return Ok(Some(current.clone()));
     }
     if update.writer.context.dry_run {

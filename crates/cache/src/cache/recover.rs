@@ -1,0 +1,148 @@
+//! Follows the store, and recovers when that fails: a feed that cannot be read is read again, and watch caches that
+//! have missed changes are brought up to date from the store.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pintle_store::{ChangeFeed, Error, StoredChange};
+use pintle_value::Str;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::load::{join, read_ranges};
+use super::{CacheState, map_sequential};
+use crate::{EncodingCache, Key, WatchCache};
+
+/// How long to wait after the first failure; each further one doubles it.
+const MIN_BACKOFF: Duration = Duration::from_millis(50);
+/// The longest wait.
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
+
+fn next_backoff(backoff: Duration) -> Duration {
+    (backoff * 2).min(MAX_BACKOFF)
+}
+
+/// Follows the store until it is closed, whatever fails.
+pub(super) async fn supervise(shared: Arc<CacheState>, encoding_cache: Arc<EncodingCache>, feed: Box<dyn ChangeFeed>) {
+    let mut feed = Some(feed);
+    let mut backoff = MIN_BACKOFF;
+    loop {
+        // A task of its own, so that a panic ends only this attempt. It is aborted when the set is dropped.
+        let mut tasks = JoinSet::new();
+        tasks.spawn(run(shared.clone(), encoding_cache.clone(), feed.take()));
+        let error = match tasks.join_next().await {
+            Some(Ok(Err(error))) => error.to_string(),
+            Some(Err(error)) if error.is_panic() => error.to_string(),
+            Some(Ok(Ok(())) | Err(_)) | None => return,
+        };
+        shared.is_following.store(false, Ordering::Relaxed);
+        tracing::error!(error, "The watch caches no longer follow the store, will rebuild them");
+        tokio::time::sleep(backoff).await;
+        backoff = next_backoff(backoff);
+    }
+}
+
+/// Follows a feed, or first brings the watch caches up to date.
+async fn run(
+    shared: Arc<CacheState>,
+    encoding_cache: Arc<EncodingCache>,
+    feed: Option<Box<dyn ChangeFeed>>,
+) -> Result<(), Error> {
+    let feed = match feed {
+        Some(feed) => Ok(feed),
+        None => shared.rebuild().await,
+    };
+    match feed {
+        Ok(feed) => follow(&shared, &encoding_cache, feed).await,
+        Err(Error::Closed) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Applies the changes of a feed until the store is closed.
+///
+/// # Errors
+/// The feed has lost changes.
+async fn follow(
+    shared: &CacheState,
+    encoding_cache: &EncodingCache,
+    mut feed: Box<dyn ChangeFeed>,
+) -> Result<(), Error> {
+    let mut tick = tokio::time::interval(Duration::from_secs(5));
+    let mut backoff = MIN_BACKOFF;
+    loop {
+        tokio::select! {
+            batch = feed.next_batch() => match batch {
+                Ok(batch) => {
+                    shared.apply(&batch);
+                    shared.is_following.store(true, Ordering::Relaxed);
+                    backoff = MIN_BACKOFF;
+                }
+                Err(Error::Closed) => return Ok(()),
+                Err(error @ Error::Compacted { .. }) => return Err(error),
+                Err(error) => {
+                    shared.is_following.store(false, Ordering::Relaxed);
+                    tracing::error!(%error, "Failed to read the change feed of the store, will retry");
+                    tokio::time::sleep(backoff).await;
+                    backoff = next_backoff(backoff);
+                }
+            },
+            _ = tick.tick() => {
+                shared.trim();
+                encoding_cache.tick();
+            }
+        }
+    }
+}
+
+impl CacheState {
+    /// Brings the watch caches up to the store's current revision, and returns the feed of the changes after it. Which
+    /// changes led there is not known, so the history begins anew, and every watch has to list again.
+    async fn rebuild(&self) -> Result<Box<dyn ChangeFeed>, Error> {
+        let now = self.store.current_revision().await?;
+        let feed = self.store.changes(now).await?;
+        let (sender, mut ranges) = mpsc::channel(1);
+        let reader = tokio::spawn(read_ranges(self.store.clone(), format!("{}/", self.root), now, sender));
+        let mut changes = Vec::new();
+        let mut stored: HashMap<Str, HashSet<Key>> = HashMap::new();
+        while let Some(range) = ranges.recv().await {
+            for record in range.records {
+                let Some((watch_cache, prefix, rest)) = self.locate(&record.key) else { continue };
+                stored.entry(prefix.into()).or_default().insert(rest.into());
+                if watch_cache.last_change(rest) < record.mod_revision.get() {
+                    changes.push(StoredChange {
+                        revision: record.mod_revision,
+                        key: record.key,
+                        value: Some(record.value),
+                        create_revision: record.create_revision,
+                        stale: record.stale,
+                    });
+                }
+            }
+        }
+        join(reader).await?;
+        let watch_caches: Vec<Arc<WatchCache>> = self.watch_caches.read().by_prefix.values().cloned().collect();
+        for watch_cache in &watch_caches {
+            let stored = stored.remove(watch_cache.prefix()).unwrap_or_default();
+            changes.extend(watch_cache.keys_missing_in(&stored).into_iter().map(|key| StoredChange {
+                revision: now,
+                key: format!("{}/{}/{key}", self.root, watch_cache.prefix()).into(),
+                value: None,
+                create_revision: now,
+                stale: false,
+            }));
+        }
+        changes.sort_by_key(|change| change.revision);
+        self.apply_changes(&changes, map_sequential);
+        self.history.lock().expire();
+        for watch_cache in &watch_caches {
+            watch_cache.expire(now.get());
+        }
+        self.progress.advance(now.get());
+        self.is_following.store(true, Ordering::Relaxed);
+        tracing::info!(revision = now.get(), changes = changes.len(), "Rebuilt the watch caches");
+        Ok(feed)
+    }
+}

@@ -1,0 +1,239 @@
+//! What happens when the change feed of the store fails: the cache reads it again, or is brought up to date without it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, KeyRange, ObjectIndex, TooOld, WatchScope};
+use pintle_store::{
+    Change, ChangeBatch, ChangeFeed, CommitResponse, Compare, Error, Key, KeyInterval, MemoryStore, RangeResponse,
+    Record, Revision, Store, StoreFuture, SystemClock,
+};
+use tokio::sync::watch;
+
+/// Indexes nothing. Panics at a value, once.
+#[derive(Default)]
+struct PanickingIndexer(AtomicBool);
+
+impl Indexer for PanickingIndexer {
+    fn index(&self, _: &str, value: &[u8]) -> Result<ObjectIndex, String> {
+        assert!(value != b"panic" || self.0.swap(true, Ordering::Relaxed), "a defect of the indexer");
+        Ok(ObjectIndex::default())
+    }
+}
+
+/// How the feeds of a store fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    None,
+    /// They cannot be read for now.
+    Io,
+    /// They have lost changes. New feeds have not.
+    Compacted,
+}
+
+/// A store whose change feeds can fail.
+#[derive(Debug)]
+struct FailingStore {
+    store: MemoryStore,
+    failure: watch::Sender<Failure>,
+}
+
+#[derive(Debug)]
+struct FailingFeed {
+    feed: Box<dyn ChangeFeed>,
+    failure: watch::Receiver<Failure>,
+    is_new: bool,
+}
+
+impl ChangeFeed for FailingFeed {
+    fn next_batch(&mut self) -> StoreFuture<'_, ChangeBatch> {
+        Box::pin(async {
+            loop {
+                match *self.failure.borrow_and_update() {
+                    Failure::Io => {
+                        self.is_new = false;
+                        return Err(Error::Io { path: "store".into(), detail: "no answer".to_owned() });
+                    }
+                    Failure::Compacted if !self.is_new => {
+                        return Err(Error::Compacted { oldest: Revision(u64::MAX) });
+                    }
+                    Failure::Compacted | Failure::None => {}
+                }
+                tokio::select! {
+                    biased;
+                    Ok(()) = self.failure.changed() => self.is_new = false,
+                    batch = self.feed.next_batch() => return batch,
+                }
+            }
+        })
+    }
+
+    fn complete_to(&self) -> Revision {
+        self.feed.complete_to()
+    }
+}
+
+impl Store for FailingStore {
+    fn current_revision(&self) -> StoreFuture<'_, Revision> {
+        self.store.current_revision()
+    }
+
+    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
+        self.store.get(key, at)
+    }
+
+    fn range(
+        &self,
+        interval: KeyInterval,
+        at: Option<Revision>,
+        limit: Option<usize>,
+    ) -> StoreFuture<'_, RangeResponse> {
+        self.store.range(interval, at, limit)
+    }
+
+    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
+        self.store.commit(change)
+    }
+
+    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
+        Box::pin(async move {
+            let feed = self.store.changes(from).await?;
+            let feed = FailingFeed { feed, failure: self.failure.subscribe(), is_new: true };
+            Ok(Box::new(feed) as Box<dyn ChangeFeed>)
+        })
+    }
+
+    fn compact(&self, before: Revision) -> StoreFuture<'_, ()> {
+        self.store.compact(before)
+    }
+
+    fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
+        self.store.oldest_revision()
+    }
+
+    fn health(&self) -> Result<(), Error> {
+        self.store.health()
+    }
+
+    fn close(&self) -> StoreFuture<'_, ()> {
+        self.store.close()
+    }
+}
+
+async fn start() -> (Arc<FailingStore>, Cache) {
+    let clock = Arc::new(SystemClock);
+    let store = MemoryStore::new();
+    let store = Arc::new(FailingStore { store, failure: watch::Sender::new(Failure::None) });
+    for key in ["a", "b"] {
+        put(&store, key, "1").await;
+    }
+    let loaded = Cache::load(
+        store.clone(),
+        "/registry",
+        ["pods".into(), "nodes".into()],
+        Arc::<PanickingIndexer>::default(),
+        clock,
+        HistoryLimits::default(),
+    );
+    let cache = loaded.await.expect("a loaded cache").follow([], EncodingCache::new(1 << 20));
+    (store, cache)
+}
+
+async fn write(store: &FailingStore, key: &str, value: Option<&str>) -> u64 {
+    let key: Key = format!("/registry/pods/{key}").into();
+    let found = store.get(key.clone(), None).await.expect("a read");
+    let compare = found.map_or(Compare::Absent, |record| Compare::ModRevision(record.mod_revision));
+    let change = match value {
+        Some(value) => Change { compare, ..Change::put(key, value.to_owned()) },
+        None => Change::delete(key, compare),
+    };
+    store.commit(change).await.expect("a commit").revision.get()
+}
+
+async fn put(store: &FailingStore, key: &str, value: &str) -> u64 {
+    write(store, key, Some(value)).await
+}
+
+/// The objects of the cache as `key=value`.
+fn objects(cache: &Cache) -> Vec<String> {
+    let pods = cache.watch_cache("pods").expect("a watch cache");
+    let show = |object: Arc<pintle_cache::Object>| format!("{}={}", object.key, String::from_utf8_lossy(&object.json));
+    pods.objects(KeyRange::All).map(show).collect()
+}
+
+async fn wait(cache: &Cache, revision: u64) {
+    let fresh = tokio::time::timeout(Duration::from_secs(10), cache.wait_until_fresh(revision));
+    fresh.await.expect("the cache recovers");
+    assert!(cache.is_following());
+}
+
+#[tokio::test]
+async fn a_feed_that_cannot_be_read_for_a_while_loses_nothing() {
+    let (store, cache) = start().await;
+    let pods = cache.watch_cache("pods").expect("a watch cache");
+    let mut watcher = pods.watch(WatchScope::All, cache.applied_revision());
+    store.failure.send_replace(Failure::Io);
+    while cache.is_following() {
+        tokio::task::yield_now().await;
+    }
+    put(&store, "a", "2").await;
+    let last = put(&store, "a", "3").await;
+    store.failure.send_replace(Failure::None);
+    wait(&cache, last).await;
+    assert_eq!(objects(&cache), ["a=3", "b=1"]);
+    let mut values = Vec::new();
+    while values.len() < 2 {
+        let events = watcher.next().await.expect("no event is lost");
+        values.extend(events.iter().filter_map(|event| Some(event.object.as_ref()?.json.clone())));
+    }
+    assert_eq!(values, ["2", "3"]);
+}
+
+#[tokio::test]
+async fn a_feed_that_has_lost_changes_is_replaced_and_watches_list_again() {
+    let (store, cache) = start().await;
+    let pods = cache.watch_cache("pods").expect("a watch cache");
+    let nodes = cache.watch_cache("nodes").expect("a watch cache");
+    let from = cache.applied_revision();
+    let mut watchers: Vec<_> = [
+        pods.watch(WatchScope::All, from),
+        pods.watch(WatchScope::Key("a".into()), from),
+        pods.watch_until_corrupt(WatchScope::Namespace("x".into()), from),
+        nodes.watch(WatchScope::All, from),
+    ]
+    .into();
+    let mut stream = cache.event_stream();
+    store.failure.send_replace(Failure::Io);
+    while cache.is_following() {
+        tokio::task::yield_now().await;
+    }
+    put(&store, "a", "2").await;
+    write(&store, "b", None).await;
+    let last = put(&store, "c", "1").await;
+    store.failure.send_replace(Failure::Compacted);
+    wait(&cache, last).await;
+    assert_eq!(objects(&cache), ["a=2", "c=1"]);
+    for watcher in &mut watchers {
+        assert_eq!(watcher.next().await.map(|events| events.len()), Err(TooOld { oldest: last }));
+    }
+    assert!(stream.next().await.is_err());
+    assert_eq!(pods.get("a", Some(from)).map(drop), Err(TooOld { oldest: last }));
+    // What follows is complete again.
+    let mut watcher = pods.watch(WatchScope::All, last);
+    let next = put(&store, "a", "3").await;
+    wait(&cache, next).await;
+    assert_eq!(watcher.next().await.expect("an event").len(), 1);
+    assert_eq!(stream.next().await.expect("an event").len(), 1);
+    assert_eq!(objects(&cache), ["a=3", "c=1"]);
+}
+
+#[tokio::test]
+async fn a_panic_of_the_indexer_does_not_end_the_cache() {
+    let (store, cache) = start().await;
+    let panics = put(&store, "a", "panic").await;
+    wait(&cache, panics).await;
+    let last = put(&store, "b", "2").await;
+    wait(&cache, last).await;
+    assert_eq!(objects(&cache), ["a=panic", "b=2"]);
+}
