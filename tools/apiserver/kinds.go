@@ -28,6 +28,8 @@ type kind struct {
 	name         string
 	object, list runtime.Object
 	namespaced   bool
+	// shortNames and categories are other names of the resource, for clients.
+	shortNames, categories []string
 	// createOnUpdate says that a PUT of an object that does not exist creates it.
 	createOnUpdate bool
 	// conditional says that a PUT has to name the resourceVersion that it replaces.
@@ -53,7 +55,7 @@ type kind struct {
 
 var kinds = []kind{
 	{
-		groupVersion: corev1.SchemeGroupVersion, resource: "configmaps", singular: "configmap", name: "ConfigMap",
+		groupVersion: corev1.SchemeGroupVersion, resource: "configmaps", singular: "configmap", name: "ConfigMap", shortNames: []string{"cm"},
 		object: &corev1.ConfigMap{}, list: &corev1.ConfigMapList{}, namespaced: true,
 	},
 	{
@@ -65,7 +67,7 @@ var kinds = []kind{
 		},
 	},
 	{
-		groupVersion: corev1.SchemeGroupVersion, resource: "pods", singular: "pod", name: "Pod",
+		groupVersion: corev1.SchemeGroupVersion, resource: "pods", singular: "pod", name: "Pod", shortNames: []string{"po"}, categories: []string{"all"},
 		object: &corev1.Pod{}, list: &corev1.PodList{}, namespaced: true,
 		labels: []string{"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase"},
 		selectable: func(object runtime.Object) fields.Set {
@@ -106,7 +108,7 @@ var kinds = []kind{
 		resets: []string{"status"}, statusResets: []string{"spec", "metadata.deletionTimestamp", "metadata.ownerReferences"},
 	},
 	{
-		groupVersion: corev1.SchemeGroupVersion, resource: "namespaces", singular: "namespace", name: "Namespace",
+		groupVersion: corev1.SchemeGroupVersion, resource: "namespaces", singular: "namespace", name: "Namespace", shortNames: []string{"ns"},
 		object: &corev1.Namespace{}, list: &corev1.NamespaceList{},
 		labels: []string{"status.phase"},
 		selectable: func(object runtime.Object) fields.Set {
@@ -124,7 +126,7 @@ var kinds = []kind{
 		resets: []string{"status"},
 	},
 	{
-		groupVersion: corev1.SchemeGroupVersion, resource: "events", singular: "event", name: "Event",
+		groupVersion: corev1.SchemeGroupVersion, resource: "events", singular: "event", name: "Event", shortNames: []string{"ev"},
 		object: &corev1.Event{}, list: &corev1.EventList{}, namespaced: true, createOnUpdate: true, keepsDependents: true,
 		labels: []string{
 			"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
@@ -153,7 +155,7 @@ var kinds = []kind{
 		},
 	},
 	{
-		groupVersion: appsv1.SchemeGroupVersion, resource: "deployments", singular: "deployment", name: "Deployment",
+		groupVersion: appsv1.SchemeGroupVersion, resource: "deployments", singular: "deployment", name: "Deployment", shortNames: []string{"deploy"}, categories: []string{"all"},
 		object: &appsv1.Deployment{}, list: &appsv1.DeploymentList{}, namespaced: true,
 		prepareCreate: func(object runtime.Object) {
 			deployment := object.(*appsv1.Deployment)

@@ -197,6 +197,16 @@ func (w withoutGroup) GetRESTOptions(resource schema.GroupResource, example runt
 	return options, err
 }
 
+// namedStorage is the storage of a kind with its other names.
+type namedStorage struct {
+	*genericregistry.Store
+	kind kind
+}
+
+func (s namedStorage) ShortNames() []string { return s.kind.shortNames }
+
+func (s namedStorage) Categories() []string { return s.kind.categories }
+
 // statusStorage is the subresource for the status of a kind.
 type statusStorage struct {
 	store *genericregistry.Store
@@ -235,7 +245,7 @@ func installBuiltIn(server *genericapiserver.GenericAPIServer, config *genericap
 		if storages[kind.groupVersion] == nil {
 			storages[kind.groupVersion] = map[string]rest.Storage{}
 		}
-		storages[kind.groupVersion][kind.resource] = store
+		storages[kind.groupVersion][kind.resource] = namedStorage{store, kind}
 		if kind.prepareStatus != nil {
 			statusStore := *store
 			statusStore.UpdateStrategy, statusStore.ResetFieldsStrategy = newStrategy(kind, true), newStrategy(kind, true)
