@@ -125,7 +125,8 @@ struct WatchCaches {
     by_prefix: HashMap<Str, Arc<WatchCache>>,
     /// Incremented when a watch cache is added or removed.
     generation: u64,
-    /// A revision after which a collection without a watch cache has no changes, for those that had some.
+    /// A revision after which a collection without a watch cache has no changes, for those that have had some since the
+    /// oldest revision of the history.
     unchanged_since: HashMap<Str, u64>,
 }
 
@@ -155,6 +156,8 @@ struct EventHistory {
     events: VecDeque<HistoryEntry>,
     /// The number of events that have been dropped.
     evicted: u64,
+    /// The revision of the newest dropped event.
+    evicted_to: u64,
     retained_bytes: usize,
     frame_budget: FrameBudget,
 }
@@ -177,9 +180,10 @@ impl EventHistory {
 
     /// Drops the oldest event.
     fn pop(&mut self) {
-        if let Some(HistoryEntry { retained_bytes, watch_cache, .. }) = self.events.pop_front() {
+        if let Some(HistoryEntry { retained_bytes, watch_cache, event, .. }) = self.events.pop_front() {
             self.retained_bytes -= retained_bytes;
             self.evicted += 1;
+            self.evicted_to = event.revision;
             watch_cache.drop_oldest();
         }
     }
@@ -238,15 +242,14 @@ impl Cache {
         if self.watch_cache(prefix).is_some() {
             return Ok(());
         }
-        let CacheState { store, root, indexer, progress, watch_caches, start_revision, .. } = &*self.shared;
+        let CacheState { store, root, indexer, progress, watch_caches, .. } = &*self.shared;
         let now = store.current_revision().await?;
         progress.wait_until_fresh(now.get()).await;
         let watch_cache = WatchCache::new(prefix.into(), now.get());
         let key_prefix = format!("{root}/{prefix}/");
         let records = store.range(KeyInterval::prefix(&key_prefix), Some(now), None).await?.records;
         if records.is_empty() {
-            let unchanged_since = watch_caches.read().unchanged_since.get(prefix).copied();
-            watch_cache.set_empty_since(unchanged_since.unwrap_or(*start_revision));
+            watch_cache.set_empty_since(self.shared.unchanged_since(prefix));
         }
         for record in records {
             let Some(key) = record.key.strip_prefix(key_prefix.as_str()) else { continue };
@@ -414,6 +417,21 @@ impl CacheState {
         (watch_cache, events)
     }
 
+    /// A revision after which a collection without a watch cache has no changes.
+    fn unchanged_since(&self, prefix: &str) -> u64 {
+        let known = self.watch_caches.read().unchanged_since.get(prefix).copied();
+        known.unwrap_or_else(|| self.start_revision.max(self.history.lock().evicted_to))
+    }
+
+    /// Forgets the closed collections that have no changes in the history.
+    fn trim_closed(&self) {
+        let evicted_to = self.history.lock().evicted_to;
+        let is_old = |revision: u64| revision <= evicted_to;
+        if self.watch_caches.read().unchanged_since.values().any(|revision| is_old(*revision)) {
+            self.watch_caches.write().unchanged_since.retain(|_, revision| !is_old(*revision));
+        }
+    }
+
     fn trim(&self) {
         let now = self.clock.now();
         let pinned = self.pins.lock().first_key_value().map_or(u64::MAX, |(revision, _)| *revision);
@@ -439,4 +457,61 @@ type MapFn<T, R> = fn(&[T], &(dyn Fn(&T) -> R + Sync)) -> Vec<R>;
 /// Maps sequentially: for live changes, while requests use the other processors.
 fn map_sequential<T, R>(items: &[T], each: &(dyn Fn(&T) -> R + Sync)) -> Vec<R> {
     items.iter().map(each).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_store::{Change, Compare, MemoryStore, SystemClock};
+
+    use super::*;
+    use crate::KeyRange;
+
+    struct NullIndexer;
+
+    impl Indexer for NullIndexer {
+        fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
+            Ok(ObjectIndex::default())
+        }
+    }
+
+    #[tokio::test]
+    async fn closed_collections_are_forgotten_with_the_history() {
+        let store = Arc::new(MemoryStore::new());
+        let history_limits = HistoryLimits { bytes: 2000, ..HistoryLimits::default() };
+        let load = Cache::load(
+            store.clone(),
+            "/registry",
+            ["things".into()],
+            Arc::new(NullIndexer),
+            Arc::new(SystemClock),
+            history_limits,
+        );
+        let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
+        let commit = async |change: Change| {
+            let revision = store.commit(change).await.expect("a commit").revision.get();
+            cache.wait_until_fresh(revision).await;
+            revision
+        };
+        let put = |key: &str| Change::put(format!("/registry/{key}"), "{}");
+        let mut last_change = 0;
+        for i in 0..50 {
+            let prefix = format!("things{i}");
+            cache.open(&prefix).await.expect("a watch cache");
+            commit(put(&format!("{prefix}/a"))).await;
+            last_change = commit(Change::delete(format!("/registry/{prefix}/a"), Compare::Any)).await;
+            cache.close(&prefix);
+        }
+        let shared = &cache.shared;
+        shared.trim();
+        shared.trim_closed();
+        let remembered = shared.watch_caches.read().unchanged_since.len();
+        assert!((1..20).contains(&remembered), "{remembered}");
+        let evicted_to = shared.history.lock().evicted_to;
+        assert_eq!((shared.unchanged_since("things0"), shared.unchanged_since("things49")), (evicted_to, last_change));
+        // What is forgotten is no longer known to have been empty.
+        cache.open("things0").await.expect("a watch cache");
+        let watch_cache = cache.watch_cache("things0").expect("a watch cache");
+        let is_readable = |at: u64| watch_cache.page(&KeyRange::All, None, at, 1).is_ok();
+        assert!(is_readable(evicted_to) && !is_readable(evicted_to - 1));
+    }
 }

@@ -91,6 +91,7 @@ async fn follow(
             },
             _ = tick.tick() => {
                 shared.trim();
+                shared.trim_closed();
                 encoding_cache.tick();
             }
         }
