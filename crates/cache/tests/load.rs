@@ -1,89 +1,29 @@
 //! Loading a cache while the store changes.
 
+mod common;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, KeyRange, ObjectIndex, WatchCache};
-use pintle_store::{
-    Change, ChangeFeed, CommitResponse, Compare, Key, KeyInterval, MemoryStore, RangeResponse, Record, Revision, Store,
-    StoreFuture, SystemClock,
-};
+use pintle_cache::{Cache, EncodingCache, HistoryLimits, KeyRange, WatchCache};
+use pintle_store::{Change, Compare, MemoryStore, Revision, Store, StoreFuture, SystemClock};
 
-/// Indexes nothing.
-struct NullIndexer;
+use self::common::{LayeredStore, NullIndexer, StoreLayer, load_things};
 
-impl Indexer for NullIndexer {
-    fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
-        Ok(ObjectIndex::default())
-    }
-}
+/// Compacts one more revision just before a read, a limited number of times.
+#[derive(Clone, Debug)]
+struct Compactions(Arc<AtomicUsize>);
 
-/// A store that compacts one more revision just before a read, a limited number of times.
-#[derive(Debug)]
-struct CompactingStore {
-    store: MemoryStore,
-    compactions: AtomicUsize,
-}
-
-impl CompactingStore {
-    async fn compact_once(&self) -> Result<(), pintle_store::Error> {
-        let left = self
-            .compactions
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |compactions| compactions.checked_sub(1));
-        if left.is_err() {
-            return Ok(());
-        }
-        let oldest = self.store.oldest_revision().await?;
-        self.store.compact(Revision(oldest.get() + 1)).await
-    }
-}
-
-impl Store for CompactingStore {
-    fn current_revision(&self) -> StoreFuture<'_, Revision> {
-        self.store.current_revision()
-    }
-
-    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
-        self.store.get(key, at)
-    }
-
-    fn range(
-        &self,
-        interval: KeyInterval,
-        at: Option<Revision>,
-        limit: Option<usize>,
-    ) -> StoreFuture<'_, RangeResponse> {
-        Box::pin(async move {
-            self.compact_once().await?;
-            self.store.range(interval, at, limit).await
+impl StoreLayer for Compactions {
+    fn before_read<'s>(&'s self, store: &'s MemoryStore) -> StoreFuture<'s, ()> {
+        Box::pin(async {
+            let subtract = |compactions: usize| compactions.checked_sub(1);
+            if self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract).is_err() {
+                return Ok(());
+            }
+            let oldest = store.oldest_revision().await?;
+            store.compact(Revision(oldest.get() + 1)).await
         })
-    }
-
-    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
-        self.store.commit(change)
-    }
-
-    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
-        Box::pin(async move {
-            self.compact_once().await?;
-            self.store.changes(from).await
-        })
-    }
-
-    fn compact(&self, before: Revision) -> StoreFuture<'_, ()> {
-        self.store.compact(before)
-    }
-
-    fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
-        self.store.oldest_revision()
-    }
-
-    fn health(&self) -> Result<(), pintle_store::Error> {
-        self.store.health()
-    }
-
-    fn close(&self) -> StoreFuture<'_, ()> {
-        self.store.close()
     }
 }
 
@@ -93,19 +33,7 @@ async fn check(compactions: usize) {
         store.commit(Change::put(format!("/registry/things/{}", i % 3), format!("{i}"))).await.expect("a commit");
     }
     let newest = store.current_revision().await.expect("a revision").get();
-    let store = Arc::new(CompactingStore { store, compactions: AtomicUsize::new(compactions) });
-    let load = Cache::load(
-        store,
-        "/registry",
-        ["things".into()],
-        Arc::new(NullIndexer),
-        Arc::new(SystemClock),
-        HistoryLimits::default(),
-    );
-    let cache = load
-        .await
-        .unwrap_or_else(|error| panic!("{compactions} compactions: {error}"))
-        .follow([], EncodingCache::new(0));
+    let cache = load_things(Arc::new(LayeredStore { store, layer: Compactions(Arc::new(compactions.into())) })).await;
     let watch_cache = cache.watch_cache("things").expect("a watch cache");
     let page = watch_cache.page(&KeyRange::All, None, newest, 10).expect("the newest state");
     let found: Vec<_> = page.objects.iter().map(|object| String::from_utf8_lossy(&object.json)).collect();
@@ -168,15 +96,7 @@ async fn a_collection_that_is_opened_empty_was_so_since_its_last_change() {
     let put = |key: &str| Change::put(format!("/registry/{key}"), "{}".to_owned());
     commit(put("before/a")).await;
     let deleted = commit(Change::delete("/registry/before/a", Compare::Any)).await;
-    let load = Cache::load(
-        store.clone(),
-        "/registry",
-        ["things".into()],
-        Arc::new(NullIndexer),
-        Arc::new(SystemClock),
-        HistoryLimits::default(),
-    );
-    let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
+    let cache = load_things(store.clone()).await;
     let start = cache.start_revision();
     let open = async |prefix: &str| {
         cache.open(prefix).await.expect("a watch cache");

@@ -1,101 +1,20 @@
 //! Objects whose stored form is stale, and a change feed that is not the store's own.
 
+mod common;
+
 use std::sync::Arc;
 
-use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, ObjectIndex};
-use pintle_store::{
-    Change, ChangeBatch, ChangeFeed, CommitResponse, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record,
-    Revision, Store, StoreFuture, SystemClock,
-};
+use pintle_store::{Change, MemoryStore, Revision, Store};
 
-/// Indexes nothing.
-struct NullIndexer;
+use self::common::{LayeredStore, StoreLayer, load_things};
 
-impl Indexer for NullIndexer {
-    fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
-        Ok(ObjectIndex::default())
-    }
-}
+/// The encryption key was rotated after a revision: values from before it are stale.
+#[derive(Clone, Debug)]
+struct RotatedAfter(Revision);
 
-/// A store whose encryption key was rotated after a revision: values from before it are stale.
-#[derive(Debug)]
-struct RotatedStore {
-    store: MemoryStore,
-    rotated_after: Revision,
-}
-
-/// The change feed of a [`RotatedStore`].
-#[derive(Debug)]
-struct RotatedFeed {
-    feed: Box<dyn ChangeFeed>,
-    rotated_after: Revision,
-}
-
-impl ChangeFeed for RotatedFeed {
-    fn next_batch(&mut self) -> StoreFuture<'_, ChangeBatch> {
-        Box::pin(async {
-            let mut batch = self.feed.next_batch().await?;
-            for change in &mut batch.changes {
-                change.stale = change.revision <= self.rotated_after;
-            }
-            Ok(batch)
-        })
-    }
-
-    fn complete_to(&self) -> Revision {
-        self.feed.complete_to()
-    }
-}
-
-impl Store for RotatedStore {
-    fn current_revision(&self) -> StoreFuture<'_, Revision> {
-        self.store.current_revision()
-    }
-
-    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
-        self.store.get(key, at)
-    }
-
-    fn range(
-        &self,
-        interval: KeyInterval,
-        at: Option<Revision>,
-        limit: Option<usize>,
-    ) -> StoreFuture<'_, RangeResponse> {
-        Box::pin(async move {
-            let mut range = self.store.range(interval, at, limit).await?;
-            for record in &mut range.records {
-                record.stale = record.mod_revision <= self.rotated_after;
-            }
-            Ok(range)
-        })
-    }
-
-    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
-        self.store.commit(change)
-    }
-
-    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
-        Box::pin(async move {
-            let feed = self.store.changes(from).await?;
-            Ok(Box::new(RotatedFeed { feed, rotated_after: self.rotated_after }) as Box<dyn ChangeFeed>)
-        })
-    }
-
-    fn compact(&self, before: Revision) -> StoreFuture<'_, ()> {
-        self.store.compact(before)
-    }
-
-    fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
-        self.store.oldest_revision()
-    }
-
-    fn health(&self) -> Result<(), Error> {
-        self.store.health()
-    }
-
-    fn close(&self) -> StoreFuture<'_, ()> {
-        self.store.close()
+impl StoreLayer for RotatedAfter {
+    fn is_stale(&self, written_at: Revision) -> bool {
+        written_at <= self.0
     }
 }
 
@@ -107,16 +26,8 @@ async fn stale_objects_are_marked_until_they_are_written_again() {
     }
     // Of the first one only the state at the start of the history is left.
     store.compact(Revision(2)).await.expect("a compaction");
-    let store = Arc::new(RotatedStore { store, rotated_after: Revision(3) });
-    let load = Cache::load(
-        store.clone(),
-        "/registry",
-        ["things".into()],
-        Arc::new(NullIndexer),
-        Arc::new(SystemClock),
-        HistoryLimits::default(),
-    );
-    let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
+    let store = Arc::new(LayeredStore { store, layer: RotatedAfter(Revision(3)) });
+    let cache = load_things(store.clone()).await;
     let watch_cache = cache.watch_cache("things").expect("a watch cache");
     let is_stale = |name: &str, at: Option<u64>| {
         watch_cache.get(name, at).expect("the revision is retained").expect("an object").is_stale()
