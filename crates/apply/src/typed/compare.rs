@@ -4,6 +4,7 @@ use pintle_value::{Object, Value};
 
 use super::atom::{Atom, ListSchema, MapSchema, TypeRef};
 use super::errors::{ErrorCollector, ValidationErrors};
+use super::validate::{Duplicates, validate};
 use crate::path::{PathElement, values_equal};
 use crate::set::{FieldSet, Filter};
 
@@ -56,22 +57,50 @@ struct CompareWalker {
 type IsLeaf = bool;
 
 impl CompareWalker {
-    /// Compares the values at the current path, at least one of which exists. Equal subtrees are skipped.
+    /// Compares the values at the current path, at least one of which exists. Equal subtrees are skipped. Upstream
+    /// validates both values as a whole before; here what differs is validated.
     fn walk(&mut self, type_ref: TypeRef<'_>, old: Option<&Value>, new: Option<&Value>) {
         let leaf = match (old, new) {
-            (Some(_), Some(_)) => {
+            (Some(before), Some(after)) => {
                 let (was, is) = (type_ref.atom(old), type_ref.atom(new));
+                self.check(&was, type_ref, before);
+                self.check(&is, type_ref, after);
                 if !was.is_same_kind(&is) {
                     self.walk_atom(was, old, new);
                 }
                 self.walk_atom(is, old, new)
             }
-            _ => self.walk_atom(type_ref.atom(old.or(new)), old, new),
+            _ => {
+                let only = old.or(new);
+                let atom = type_ref.atom(only);
+                if let Some(value) = only {
+                    self.check(&atom, type_ref, value);
+                }
+                self.walk_atom(atom, old, new)
+            }
         };
         if !leaf && old.is_none() {
             self.comparison.added.insert(&self.path);
         } else if !leaf && new.is_none() {
             self.comparison.removed.insert(&self.path);
+        }
+    }
+
+    /// Checks whether a value fits its type. The content of granular lists and maps is checked when the walk gets there.
+    fn check(&mut self, atom: &Atom<'_>, type_ref: TypeRef<'_>, value: &Value) {
+        match (atom, value) {
+            (Atom::Scalar(leaf), value) => {
+                if let Err(problem) = leaf.check(Some(value)) {
+                    self.errors.add(problem);
+                }
+            }
+            (Atom::List(items), Value::Array(_)) if !items.is_atomic() => {}
+            (Atom::Map(entries), Value::Object(_)) if !entries.atomic => {}
+            _ => {
+                if let Err(errors) = validate(type_ref, value, Duplicates::Allowed) {
+                    self.errors.extend(errors.into());
+                }
+            }
         }
     }
 

@@ -42,6 +42,12 @@ impl std::error::Error for ValidationErrors {}
 #[derive(Default)]
 pub(super) struct ErrorCollector(Vec<ValidationError>);
 
+impl From<ValidationErrors> for ErrorCollector {
+    fn from(errors: ValidationErrors) -> Self {
+        Self(errors.0)
+    }
+}
+
 impl ErrorCollector {
     /// Adds an error at the current path.
     pub(super) fn add(&mut self, message: impl Into<String>) {

@@ -251,3 +251,32 @@ fn floats_outside_of_int64_do_not_fit_into_integers() {
         cluster.stop().await;
     });
 }
+
+/// Upstream gives both objects their types before it compares them.
+#[test]
+fn an_update_to_a_value_of_another_type_loses_the_managed_fields() {
+    pintle_testkit::run(async {
+        let cluster = start_with_widgets(Cluster::start().await).await;
+        let part = json!({"name": "n"});
+        let spec = json!({"colour": "red", "parts": [part]});
+        // The spec is reset before it is validated, but after the managed fields are updated.
+        for (path, change, are_kept) in [
+            ("a", json!({"colour": "green"}), true),
+            ("b", json!({"colour": 1.5}), false),
+            ("c", json!({"colour": {"x": 1}}), false),
+            ("d", json!({"parts": [part, {"name": "m", "size": "x"}]}), false),
+            ("e", json!({"parts": {"name": "n"}}), false),
+            ("f", json!("x"), false),
+            ("g", json!({"colour": null}), true),
+        ] {
+            let created = cluster.post(WIDGETS, widget(path, &spec).to_string()).await.expect(201).json();
+            let patch = json!({"spec": change}).to_string();
+            let patched = cluster.patch(&format!("{WIDGETS}/{path}/status"), "merge", patch).await.expect(200).json();
+            let has_managers = patched["metadata"]["managedFields"].is_array();
+            assert_eq!((has_managers, &patched["spec"]), (are_kept, &created["spec"]), "{change}");
+            let is_written = patched["metadata"]["resourceVersion"] != created["metadata"]["resourceVersion"];
+            assert_eq!(is_written, !are_kept, "{change}");
+        }
+        cluster.stop().await;
+    });
+}
