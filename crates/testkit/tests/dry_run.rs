@@ -171,3 +171,21 @@ fn watches_do_not_report_dry_runs() {
         cluster.stop().await;
     });
 }
+
+/// Upstream's dry run answers with what it would give to the storage layer, which alone looks at the resourceVersion.
+#[test]
+fn a_create_shows_the_resource_version_of_its_body() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+        let body = json!({"metadata": {"name": "a", "resourceVersion": "5"}}).to_string();
+        let put = cluster.put(&format!("{LEASES}/a?dryRun=All"), body.clone()).await.expect(201).json();
+        let post = cluster.post(&format!("{LEASES}?dryRun=All"), body.clone()).await.expect(201).json();
+        for shown in [put, post] {
+            assert_eq!(shown["metadata"]["resourceVersion"], "5");
+        }
+        let created = cluster.put(&format!("{LEASES}/a"), body).await.expect(201).json();
+        assert_ne!(created["metadata"]["resourceVersion"], "5");
+        cluster.stop().await;
+    });
+}

@@ -70,13 +70,13 @@ pub(crate) struct CreateOperation<'a> {
 
 impl CreateOperation<'_> {
     /// Creates an object, given at the request's version with its defaults and managed fields. In a dry run, the result
-    /// has revision 0.
+    /// has the resourceVersion of the object, or revision 0.
     ///
     /// # Errors
     /// Returns an error if the object is rejected or exists already.
     pub(crate) async fn run(&self, mut object: Value) -> Result<Arc<Object>, ApiError> {
         let Self { writer, resource } = self;
-        let has_revision = matches!(metadata::parse_resource_version(&object), Ok(Some(_)));
+        let revision = metadata::parse_resource_version(&object).ok().flatten();
         let client = InternalClient(writer.cluster.clone());
         {
             // Mutating plugins run before a name is generated.
@@ -93,9 +93,9 @@ impl CreateOperation<'_> {
         loop {
             attempts_left -= 1;
             if attempts_left == 0 {
-                return self.attempt(&hub, &client, object, has_revision).await;
+                return self.attempt(&hub, &client, object, revision).await;
             }
-            match self.attempt(&hub, &client, object.clone(), has_revision).await {
+            match self.attempt(&hub, &client, object.clone(), revision).await {
                 Err(ApiError::AlreadyExists { .. }) => {}
                 result => return result,
             }
@@ -108,7 +108,7 @@ impl CreateOperation<'_> {
         hub: &Arc<Resource>,
         client: &InternalClient,
         mut object: Value,
-        has_revision: bool,
+        revision: Option<u64>,
     ) -> Result<Arc<Object>, ApiError> {
         let context = &self.writer.context;
         metadata::fill_system_fields(context, &mut object);
@@ -120,7 +120,7 @@ impl CreateOperation<'_> {
         hub.strategy.prepare_for_create(context, &mut object);
         let write = WriteOperation::Create(&mut object);
         let allocated = Allocated::begin(hub.strategy.allocation(), context, client, write).await?;
-        let result = self.validate_and_store(hub, client, object, has_revision).await;
+        let result = self.validate_and_store(hub, client, object, revision).await;
         allocated.finish(client, result.is_ok() && !context.dry_run).await;
         result
     }
@@ -130,7 +130,7 @@ impl CreateOperation<'_> {
         hub: &Arc<Resource>,
         client: &InternalClient,
         mut object: Value,
-        has_revision: bool,
+        revision: Option<u64>,
     ) -> Result<Arc<Object>, ApiError> {
         let Self { writer, resource } = self;
         let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
@@ -139,7 +139,7 @@ impl CreateOperation<'_> {
         validate_and_admit(writer, &rules, &attributes, &mut object, None).await?;
         // Upstream's storage layer rejects it, and a dry run does not reach that layer. A malformed resourceVersion is
         // ignored.
-        if has_revision && !writer.context.dry_run {
+        if revision.is_some() && !writer.context.dry_run {
             return Err(ApiError::Unclassified(
                 "resourceVersion should not be set on objects to be created".to_owned(),
             ));
@@ -153,7 +153,8 @@ impl CreateOperation<'_> {
             if matches!(cluster.watch_cache(hub)?.read(&key), Ok(Some(_))) {
                 return Err(already_exists());
             }
-            return cached_object(&key, 0, json);
+            // A dry run answers with what would be given to the storage layer.
+            return cached_object(&key, revision.unwrap_or_default(), json);
         }
         // The namespace controller waits for creates that passed this check before the namespace became terminating.
         let _pending = cluster.pending_creates.read().await;

@@ -203,7 +203,8 @@ impl<'a> GuaranteedUpdate<'a> {
         }
     }
 
-    /// Creates the object that does not exist. A resourceVersion is ignored if it is a number; a uid is a conflict.
+    /// Creates the object that does not exist. A resourceVersion is ignored if it is a number, but shown
+    /// by a dry run; a uid is a conflict.
     async fn create_instead(&self, request: &RequestContext, mut object: Value) -> Result<Arc<Object>, ApiError> {
         if self.uid_is_precondition {
             self.check_uid(&object, "")?;
@@ -211,7 +212,9 @@ impl<'a> GuaranteedUpdate<'a> {
         // Upstream reads it before it knows whether the object exists.
         metadata::parse_resource_version(&object).map_err(ApiError::Unclassified)?;
         request.authorize("create").await?;
-        object.remove_at(&["metadata", "resourceVersion"]);
+        if !self.writer.context.dry_run {
+            object.remove_at(&["metadata", "resourceVersion"]);
+        }
         CreateOperation { writer: self.writer.clone(), resource: self.resource }.run(object).await
     }
 
