@@ -141,7 +141,8 @@ fn nesting_is_limited_to_ten_thousand_levels() {
 #[test]
 fn duplicate_keys_are_listed_by_full_path() {
     let list = |text: &str| {
-        let decoded = json::decode(text.as_bytes(), DecodeOptions { duplicates: true }).unwrap();
+        let decoded =
+            json::decode(text.as_bytes(), DecodeOptions { duplicates: true, ..DecodeOptions::default() }).unwrap();
         assert_eq!(decoded.has_duplicates, !decoded.duplicates.is_empty());
         decoded.duplicates
     };
@@ -242,7 +243,7 @@ fn mutated_texts_never_panic_and_are_decoded_consistently() {
                 break;
             }
         }
-        let ours = json::decode(&text, DecodeOptions { duplicates: true });
+        let ours = json::decode(&text, DecodeOptions { duplicates: true, ..DecodeOptions::default() });
         let _ = json::decode_strict_untyped(&text);
         if let Ok(valid) = std::str::from_utf8(&text) {
             let theirs = serde_json::from_str::<serde_json::Value>(valid);
@@ -271,7 +272,7 @@ fn mutated_texts_never_panic_and_are_decoded_consistently() {
 #[test]
 fn decoding_matches_the_recorded_upstream_results() {
     recorded::check_all(include_str!("json/rows.json"), |text| {
-        match json::decode(text, DecodeOptions { duplicates: true }) {
+        match json::decode(text, DecodeOptions { duplicates: true, ..DecodeOptions::default() }) {
             Err(error) => CodecResult { error: error.to_string(), ..CodecResult::default() },
             Ok(read) => CodecResult {
                 json: json::encode(&read.value),

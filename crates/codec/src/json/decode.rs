@@ -27,6 +27,8 @@ pub enum DecodeError {
 pub struct DecodeOptions {
     /// Whether to list the paths of duplicate keys.
     pub duplicates: bool,
+    /// Whether a number outside the range of `float64` becomes an infinity instead of an error.
+    pub infinities: bool,
 }
 
 /// The result of [`decode`].
@@ -44,7 +46,8 @@ pub struct Decoded {
 /// Decodes one JSON value that spans the whole text.
 ///
 /// # Errors
-/// [`DecodeError::Syntax`] for malformed JSON, [`DecodeError::Type`] for a number outside the range of `float64`.
+/// [`DecodeError::Syntax`] for malformed JSON, [`DecodeError::Type`] for a number outside the range of `float64`, unless
+/// these are allowed.
 pub fn decode(text: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeError> {
     let valid = to_utf8(text)?;
     let mut parser = Parser {
@@ -60,7 +63,7 @@ pub fn decode(text: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeErro
         Ok(value) => value,
         Err(Malformed) => return Err(syntax_error(text)),
     };
-    if let Some(number) = parser.overflow {
+    if let Some(number) = parser.overflow.filter(|_| !options.infinities) {
         let message = format!("json: cannot unmarshal number {number} into Go value of type float64");
         return Err(DecodeError::Type(message));
     }
@@ -288,13 +291,11 @@ impl<'a> Parser<'a> {
         if let Some(i) = integer(text) {
             return Ok(Value::Int(i));
         }
-        match text.parse::<f64>() {
-            Ok(f) if f.is_finite() => Ok(Value::Float(f)),
-            _ => {
-                self.overflow.get_or_insert(text);
-                Ok(Value::Null)
-            }
+        let f = text.parse::<f64>().map_err(|_| Malformed)?;
+        if f.is_infinite() {
+            self.overflow.get_or_insert(text);
         }
+        Ok(Value::Float(f))
     }
 }
 

@@ -13,7 +13,9 @@ const LIMIT: MemoryLimit = MemoryLimit { per_byte: 200, base: 64 << 10 };
 
 pub(super) fn untyped(input: &[u8]) {
     let _ = with_memory_limit(input.len(), LIMIT, || json::decode_strict_untyped(input));
-    let read = with_memory_limit(input.len(), LIMIT, || json::decode(input, DecodeOptions { duplicates: true }));
+    let read = with_memory_limit(input.len(), LIMIT, || {
+        json::decode(input, DecodeOptions { duplicates: true, ..DecodeOptions::default() })
+    });
     let Ok(read) = read else { return };
     assert_eq!(read.has_duplicates, !read.duplicates.is_empty(), "has_duplicates agrees with the list");
     let _ = json::type_meta(&read.value);

@@ -2,11 +2,11 @@
 //! apiextensions' `customresource_handler.go`).
 
 use pintle_cache::Object;
-use pintle_codec::go::quote;
 use pintle_codec::json;
 use pintle_registry::{ApiError, GroupVersion, Resource, Subresource, Verb};
 use pintle_schema::{Problems, Schema};
 use pintle_value::Value;
+use pintle_value::print::quote;
 
 use super::decode::{DecodeError, ExpectedKind, KindScheme, TypeCheck};
 use super::encode::Shape;
@@ -113,8 +113,9 @@ impl ObjectModel for Custom {
         if let Some(error) = found.errors.into_iter().next() {
             return Err(expected.undecodable_value(&value, error));
         }
-        let duplicates =
-            json::decode(body, json::DecodeOptions { duplicates: true }).map(|d| d.duplicates).unwrap_or_default();
+        let duplicates = json::decode(body, json::DecodeOptions { duplicates: true, ..json::DecodeOptions::default() })
+            .map(|d| d.duplicates)
+            .unwrap_or_default();
         let duplicates = duplicates.iter().map(|path| format!("duplicate field {}", quote(path)));
         let unknown = found.unknown.iter().map(|path| format!("unknown field \"{path}\""));
         Ok((value, duplicates.chain(unknown).collect()))

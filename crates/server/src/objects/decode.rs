@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use pintle_catalog::Catalog;
-use pintle_codec::go::quote;
 use pintle_codec::{json, protobuf, yaml};
 use pintle_registry::{ApiError, GroupVersion, Resource};
 use pintle_schema::{Problems, Schema};
 use pintle_value::metadata::MANAGED_FIELDS;
+use pintle_value::print::quote;
 use pintle_value::{Str, Value};
 
 use super::{BuiltIn, ObjectModel, decode_cbor, model};
@@ -273,10 +273,19 @@ fn json(body: &[u8], expected: &ExpectedKind<'_>, check: TypeCheck<'_>) -> Resul
         Ok(decoded) => (decoded.value, decoded.has_duplicates),
         Err(json::DecodeError::Syntax(why)) => return Err(json_error(why)),
         Err(json::DecodeError::Type(why)) => {
-            // The number does not fit into a `float64`. Go's message names the field of a type.
+            // The number does not fit into a `float64`. Upstream reads the type first, which has no numbers.
+            let options = json::DecodeOptions { infinities: true, ..json::DecodeOptions::default() };
+            let tree = json::decode(body, options).map(|decoded| decoded.value).unwrap_or_default();
             let is_typed = !expected.model.requires_type();
+            match is_typed {
+                true => check_type_meta(&tree, expected, check)?,
+                // An unstructured object is decoded before its type is checked.
+                false => drop(json::type_meta(&tree).map_err(|error| json_error(error.to_string()))?),
+            }
+            // Go's message names the field of a type.
             let strict = is_typed.then(|| json::decode_strict(body, types, *root)).and_then(Result::ok);
-            return Err(expected.undecodable(strict.and_then(|strict| strict.error).unwrap_or(why)));
+            let why = strict.and_then(|strict| strict.error).unwrap_or(why);
+            return Err(expected.undecodable_value(&tree, why));
         }
     };
     check_type_meta(&value, expected, check)?;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use pintle_codec::go::quote;
 use pintle_codec::{cbor, json, yaml};
 use pintle_patch::{
     JsonPatch, PatchError, PatchErrorKind, check_merge_patch, merge_patch, remaining_patch, strategic_merge_patch,
@@ -95,16 +94,17 @@ impl Patch {
             PatchType::Apply(_) => return decode_yaml_configuration(body),
             PatchType::Json | PatchType::Merge | PatchType::Strategic => {}
         }
-        let decoded = json::decode(body, json::DecodeOptions { duplicates: true }).map_err(|error| {
-            ApiError::BadRequest(match (patch_type, strict) {
-                (PatchType::Merge, false) => "Invalid JSON Patch".to_owned(),
-                (PatchType::Json | PatchType::Merge, true) => format!("error decoding patch: {error}"),
-                _ => error.to_string(),
-            })
-        })?;
+        let decoded = json::decode(body, json::DecodeOptions { duplicates: true, ..json::DecodeOptions::default() })
+            .map_err(|error| {
+                ApiError::BadRequest(match (patch_type, strict) {
+                    (PatchType::Merge, false) => "Invalid JSON Patch".to_owned(),
+                    (PatchType::Json | PatchType::Merge, true) => format!("error decoding patch: {error}"),
+                    _ => error.to_string(),
+                })
+            })?;
         let prefix = if patch_type == PatchType::Json { "json patch " } else { "" };
         let mut strict_errors: Vec<String> =
-            decoded.duplicates.iter().map(|path| format!("{prefix}duplicate field {}", quote(path))).collect();
+            decoded.duplicates.iter().map(|path| format!("{prefix}duplicate field {}", print::quote(path))).collect();
         let patch = match patch_type {
             PatchType::Json => {
                 let patch = JsonPatch::decode(&decoded.value, strict).map_err(patch_error)?;

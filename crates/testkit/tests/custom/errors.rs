@@ -29,6 +29,18 @@ fn invalid_requests_fail_with_upstreams_messages() {
         let bodies = "the body of the request was in an unknown format - accepted media types include: \
                       application/json, application/yaml, application/vnd.kubernetes.protobuf";
         for (method, path, media_type, body, expect) in [
+            (
+                "POST",
+                "",
+                "application/json",
+                r#"{"kind": 1e400, "spec": {}}"#,
+                (
+                    400,
+                    "the object provided is unrecognized (must be of type Widget): couldn't get version/kind; json \
+                     parse error: json: cannot unmarshal number into Go struct field .kind of type string \
+                     ({\"kind\": 1e400, \"spec\": {}})",
+                ),
+            ),
             // A create ignores the name in the path.
             ("POST", "/a", "application/json", &*body, (409, "widgets.example.com \"a\" already exists")),
             ("PUT", "", "application/json", &body, (400, "name must be provided")),
