@@ -4,7 +4,7 @@
 use pintle_schema::{Scalar, ScalarType, Struct, Type, TypeId, Types, UnionKind};
 use pintle_value::{Object, Value};
 
-use super::encode::{encode_into, write_string};
+use super::encode::{encode_decoded_again, encode_into, write_string};
 use super::fields::encode_fields_v1;
 use super::indent::indent;
 
@@ -43,6 +43,8 @@ fn encode_value(value: &Value, types: &Types, type_id: TypeId, fields: EncodeFie
             encode_items(items, types, union.schema, fields, out);
         }
         (Type::Scalar(ScalarType { kind: Scalar::FieldsV1, .. }), value) => fields(value, out),
+        // Upstream decodes and encodes the text in a Go field of this type again with each conversion.
+        (Type::Scalar(ScalarType { kind: Scalar::Json, .. }), value) => encode_decoded_again(value, out),
         _ => encode_into(value, out),
     }
 }

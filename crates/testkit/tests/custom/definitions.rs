@@ -500,3 +500,19 @@ fn the_default_deprecation_warning_names_the_replacement() {
         cluster.stop().await;
     });
 }
+
+/// Upstream decodes and encodes defaults with each conversion: `-0.0` becomes `-0`, and that the integer 0.
+#[test]
+fn a_default_of_negative_zero_becomes_zero() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let mut definition = widget_definition().to_string();
+        definition = definition.replace(r#""default":1"#, r#""default":-0.0,"example":{"a":-0e1}"#);
+        let created = cluster.post(DEFINITIONS, definition).await.expect(201).text();
+        assert!(created.contains(r#""default":0"#) && created.contains(r#""example":{"a":0}"#), "{created}");
+        wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
+        let created = cluster.post(WIDGETS, widget("a", &json!({})).to_string()).await.expect(201).text();
+        assert!(created.contains(r#""replicas":0}"#), "{created}");
+        cluster.stop().await;
+    });
+}
