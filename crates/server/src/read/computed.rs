@@ -35,7 +35,7 @@ pub(crate) async fn list(
 ) -> Result<Response, ApiError> {
     let format = ResponseFormat::negotiate(request, resource, false)?;
     let options = ListOptions::read(&request.query)?;
-    let selection = select(request, &format, &options)?;
+    let selection = select(request, resource, &options)?;
     let mut objects = match source {
         Computed::ComponentStatuses => component_statuses::list(&request.cluster).await,
     };

@@ -22,7 +22,7 @@ const PAGE_SIZE: usize = 512;
 pub(crate) async fn list(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let format = ResponseFormat::negotiate(request, resource, false)?;
     let options = ListOptions::read(&request.query)?;
-    let selection = select(request, &format, &options)?;
+    let selection = select(request, resource, &options)?;
     let read = ListRead::start(&format, selection, &options).await?;
     if read.from_cache {
         format.view.check_all_readable(&read.watch_cache)?;
@@ -86,11 +86,11 @@ pub(crate) async fn collect(
 /// Returns an error for a field that the kind does not support.
 pub(crate) fn select(
     request: &RequestContext,
-    format: &ResponseFormat,
+    resource: &Arc<Resource>,
     options: &ListOptions,
 ) -> Result<Selection, ApiError> {
-    let namespace = request.namespace_of(&format.resource);
-    let compile = |fields| Selection::compile(&format.resource, namespace, &options.labels, fields);
+    let namespace = request.namespace_of(resource);
+    let compile = |fields| Selection::compile(resource, namespace, &options.labels, fields);
     let selection = compile(&options.fields)?;
     let name = &request.info.name;
     if !request.info.is_watch_path || name.is_empty() {

@@ -33,10 +33,10 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
             retry_after: 1,
         });
     }
-    // A watch is negotiated like a list, and as a stream only after its options are checked.
-    let format = ResponseFormat::negotiate(request, resource, false)?;
+    // The client has to accept a list, too. The stream is negotiated only after the options are checked.
+    ResponseFormat::negotiate_media_type(request, resource, false)?;
     let options = ListOptions::read(&request.query)?;
-    let selection = select(request, &format, &options)?;
+    let selection = select(request, resource, &options)?;
     let revision = revision_parameter(&options.resource_version).map_err(ApiError::Unclassified)?;
     let format = ResponseFormat::negotiate(request, resource, true)?;
     format.check_table_options()?;

@@ -69,6 +69,19 @@ impl ResponseFormat {
         resource: &Arc<Resource>,
         is_stream: bool,
     ) -> Result<Self, ApiError> {
+        let media_type = Self::negotiate_media_type(request, resource, is_stream)?;
+        Ok(Self::new(request, resource, request.cluster.hub(resource), media_type))
+    }
+
+    /// Negotiates the media type of a response.
+    ///
+    /// # Errors
+    /// The client accepts none that is served.
+    pub(crate) fn negotiate_media_type(
+        request: &RequestContext,
+        resource: &Resource,
+        is_stream: bool,
+    ) -> Result<MediaTypeOptions, ApiError> {
         let is_collection = matches!(request.info.verb, "list" | "watch" | "deletecollection");
         let endpoint = model(resource).endpoint(EndpointRestrictions {
             allows_transform: true,
@@ -76,8 +89,7 @@ impl ResponseFormat {
             is_collection,
             ..request.endpoint()
         });
-        let media_type = negotiate::output(&request.headers, &request.query, endpoint)?;
-        Ok(Self::new(request, resource, request.cluster.hub(resource), media_type))
+        negotiate::output(&request.headers, &request.query, endpoint)
     }
 
     /// The format of responses with the object of a subresource that is a view of the resource (`Scale`), given as a

@@ -30,7 +30,7 @@ pub(crate) async fn delete_collection(
 ) -> Result<Response, ApiError> {
     let format = ResponseFormat::negotiate(request, resource, false)?;
     let list = ListOptions::read(&request.query)?;
-    let selection = select(request, &format, &list)?;
+    let selection = select(request, resource, &list)?;
     let options = Arc::new(delete_options(request).await?);
     if options.ignores_read_error {
         return Err(corrupt::collection_not_supported_error());
