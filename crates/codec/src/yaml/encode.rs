@@ -4,42 +4,60 @@
 //! Upstream encodes JSON first and decodes it as YAML. That fails on DEL and the C1 control characters, and turns NEL
 //! into a space. This encoder writes them as escapes, so that every stored object can be encoded.
 
-use pintle_value::{Object, Value};
+use pintle_value::{Object, Value, print};
 
 use super::emit::{EmitContext, Emitter, Indent, Layout, ScalarStyle};
 use super::number::format_g;
 use super::resolve::{Scalar, is_base60, resolve};
 
+/// What differs between the encoders of trees.
+#[derive(Clone, Copy)]
+pub(super) struct Dialect {
+    pub(super) layout: Layout,
+    /// The text of null, a boolean or a number.
+    pub(super) plain: fn(&Value) -> String,
+    pub(super) scalar_style: fn(&str) -> ScalarStyle,
+    /// The entries of a mapping in their order.
+    pub(super) entries: fn(&Object) -> Vec<(&str, &Value)>,
+}
+
+/// goyaml v2.
+const V2: Dialect = Dialect { layout: Layout::V2, plain: plain_text, scalar_style, entries: sorted_entries };
+
 /// Encodes a value as YAML with a final line feed.
 #[must_use]
 pub fn encode(value: &Value) -> Vec<u8> {
-    let mut emitter = Emitter::new(Layout::V2);
-    write_node(&mut emitter, value, None, EmitContext::Root);
-    emitter.finish().into_bytes()
+    V2.encode(value)
 }
 
-fn write_node(emitter: &mut Emitter, value: &Value, outer: Indent, context: EmitContext) {
-    match value {
-        Value::Null => emitter.write_scalar("null", ScalarStyle::Plain, outer, context),
-        Value::Bool(true) => emitter.write_scalar("true", ScalarStyle::Plain, outer, context),
-        Value::Bool(false) => emitter.write_scalar("false", ScalarStyle::Plain, outer, context),
-        Value::Int(i) => emitter.write_scalar(&i.to_string(), ScalarStyle::Plain, outer, context),
-        Value::Float(f) => emitter.write_scalar(&format_float(*f), ScalarStyle::Plain, outer, context),
-        Value::String(text) => emitter.write_scalar(text, scalar_style(text), outer, context),
-        Value::Array(items) if items.is_empty() => emitter.write_empty_collection("[", "]"),
-        Value::Object(object) if object.is_empty() => emitter.write_empty_collection("{", "}"),
-        Value::Array(items) => {
-            let indent = emitter.list_indent(outer, context);
-            for item in items {
-                emitter.write_dash(indent);
-                write_node(emitter, item, Some(indent), EmitContext::SequenceItem);
+impl Dialect {
+    pub(super) fn encode(self, value: &Value) -> Vec<u8> {
+        let mut emitter = Emitter::new(self.layout);
+        self.write_node(&mut emitter, value, None, EmitContext::Root);
+        emitter.finish().into_bytes()
+    }
+
+    fn write_node(self, emitter: &mut Emitter, value: &Value, outer: Indent, context: EmitContext) {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
+                emitter.write_scalar(&(self.plain)(value), ScalarStyle::Plain, outer, context);
             }
-        }
-        Value::Object(object) => {
-            let indent = emitter.map_indent(outer, context);
-            for (key, value) in sorted_entries(object) {
-                emitter.write_key(key, scalar_style(key), indent);
-                write_node(emitter, value, Some(indent), EmitContext::MappingValue);
+            Value::String(text) => emitter.write_scalar(text, (self.scalar_style)(text), outer, context),
+            Value::Array(items) if items.is_empty() => emitter.write_empty_collection("[", "]"),
+            Value::Object(object) if object.is_empty() => emitter.write_empty_collection("{", "}"),
+            Value::Array(items) => {
+                let indent = emitter.list_indent(outer, context);
+                for item in items {
+                    emitter.write_dash(indent);
+                    self.write_node(emitter, item, Some(indent), EmitContext::SequenceItem);
+                }
+            }
+            Value::Object(object) => {
+                let indent = emitter.map_indent(outer, context);
+                for (key, value) in (self.entries)(object) {
+                    emitter.write_key(key, (self.scalar_style)(key), indent);
+                    self.write_node(emitter, value, Some(indent), EmitContext::MappingValue);
+                }
             }
         }
     }
@@ -53,6 +71,14 @@ fn scalar_style(text: &str) -> ScalarStyle {
         ScalarStyle::Plain
     } else {
         ScalarStyle::Quoted
+    }
+}
+
+/// Formats null, a boolean or a number.
+fn plain_text(value: &Value) -> String {
+    match value {
+        Value::Float(f) => format_float(*f),
+        other => print::json(other),
     }
 }
 

@@ -3,40 +3,18 @@
 
 use pintle_value::{Value, print};
 
-use super::emit::{EmitContext, Emitter, Indent, Layout, ScalarStyle};
+use super::emit::{Layout, ScalarStyle};
+use super::encode::Dialect;
 use super::resolve::{Scalar, resolve};
+
+/// goyaml v3.
+const V3: Dialect =
+    Dialect { layout: Layout::V3, plain: print::json, scalar_style, entries: |object| object.iter().collect() };
 
 /// Encodes a value as YAML with a final line feed.
 #[must_use]
 pub fn encode_json(value: &Value) -> Vec<u8> {
-    let mut emitter = Emitter::new(Layout::V3);
-    write_node(&mut emitter, value, None, EmitContext::Root);
-    emitter.finish().into_bytes()
-}
-
-fn write_node(emitter: &mut Emitter, value: &Value, outer: Indent, context: EmitContext) {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
-            emitter.write_scalar(&print::json(value), ScalarStyle::Plain, outer, context);
-        }
-        Value::String(text) => emitter.write_scalar(text, scalar_style(text), outer, context),
-        Value::Array(items) if items.is_empty() => emitter.write_empty_collection("[", "]"),
-        Value::Object(object) if object.is_empty() => emitter.write_empty_collection("{", "}"),
-        Value::Array(items) => {
-            let indent = emitter.list_indent(outer, context);
-            for item in items {
-                emitter.write_dash(indent);
-                write_node(emitter, item, Some(indent), EmitContext::SequenceItem);
-            }
-        }
-        Value::Object(object) => {
-            let indent = emitter.map_indent(outer, context);
-            for (key, value) in object.iter() {
-                emitter.write_key(key, scalar_style(key), indent);
-                write_node(emitter, value, Some(indent), EmitContext::MappingValue);
-            }
-        }
-    }
+    V3.encode(value)
 }
 
 /// Quotes a string that would otherwise resolve to another type.
