@@ -9,7 +9,7 @@ use pintle_schema::scalar::{Mismatch, float_value};
 use pintle_schema::{
     Field, Map, Omit, PatchMeta, Scalar, ScalarType, Struct, Type, TypeId, Types, Union, UnionKind, base64,
 };
-use pintle_value::{Object, Str, Value};
+use pintle_value::{Object, Str, Value, print};
 
 use super::check::{Limits, check_well_formed};
 use super::error::DecodeError;
@@ -204,7 +204,7 @@ impl<'a> TypedDecoder<'_, 'a> {
             };
             if std::mem::replace(&mut found[field_index], true) {
                 self.skip_rest(head, done);
-                return Err(DecodeError::DuplicateKey { key: crate::go::quote(&field.name), index });
+                return Err(DecodeError::DuplicateKey { key: print::quote(&field.name), index });
             }
             let mut inner = None;
             match self.value(field.ty, field.pointer, &mut inner) {
@@ -464,7 +464,7 @@ impl FieldKey<'_> {
     /// The key as Go's `%#v` prints it.
     fn text(&self) -> String {
         match self {
-            FieldKey::Text(text) => crate::go::quote(&crate::go::utf8(text)),
+            FieldKey::Text(text) => print::quote(&crate::go::utf8(text)),
             FieldKey::Int(i) => i.to_string(),
             FieldKey::Bool(b) => b.to_string(),
             FieldKey::Float(bits) => f64::from_bits(*bits).to_string(),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use pintle_schema::base64;
 use pintle_value::time::Time;
-use pintle_value::{Object, Str, Value};
+use pintle_value::{Object, Str, Value, print};
 
 use super::check::{Limits, check_well_formed};
 use super::error::DecodeError;
@@ -344,7 +344,7 @@ impl<'t> MapDecoder<'t> {
                     untyped.reader.skip();
                     untyped.reader.skip();
                 }
-                Err(DecodeError::DuplicateKey { key: crate::go::quote(&self.last), index })
+                Err(DecodeError::DuplicateKey { key: print::quote(&self.last), index })
             }
             Ok(value) => Ok(Some(value)),
         }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use pintle_schema::scalar::Mismatch;
 use pintle_schema::{List, Map, Scalar, Struct, Type, TypeId, Types, Union, UnionKind, bare_name};
-use pintle_value::{Str, Value};
+use pintle_value::{Str, Value, print};
 
 use super::decode::{DecodeError, Token, Tokenizer, to_utf8};
 use super::merge;
@@ -162,7 +162,7 @@ impl<'a> StrictDecoder<'a> {
         }
         let separator = if self.path.is_empty() { "" } else { "." };
         let path = format!("{}{separator}{name}", self.path);
-        let text = format!("{what} field {}", crate::go::quote(&path));
+        let text = format!("{what} field {}", print::quote(&path));
         if !self.strict_errors.contains(&text) {
             self.strict_errors.push(text);
             if what == "duplicate" {

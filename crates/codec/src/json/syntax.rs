@@ -1,6 +1,8 @@
 //! Finds Go's message for malformed JSON: the state machine of `encoding/json`'s scanner. It runs only for texts that
 //! the parser has rejected.
 
+use pintle_value::print;
+
 use super::decode::MAX_DEPTH;
 
 /// What the innermost open array or object expects (`parseState` of Go's scanner).
@@ -28,7 +30,7 @@ fn quote(byte: u8) -> String {
         b'\'' => r"'\''".to_owned(),
         b'"' => r#"'"'"#.to_owned(),
         _ => {
-            let quoted = crate::go::quote(char::from(byte).encode_utf8(&mut [0; 4]));
+            let quoted = print::quote(char::from(byte).encode_utf8(&mut [0; 4]));
             format!("'{}'", &quoted[1..quoted.len() - 1])
         }
     }

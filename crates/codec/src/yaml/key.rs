@@ -1,6 +1,6 @@
 //! Mapping keys: any scalar in Go's maps, strings in JSON, and Go's `%#v` form in messages.
 
-use pintle_value::{Str, Value};
+use pintle_value::{Str, Value, print};
 
 use super::number::{format_g, format_g32};
 use super::resolve::Scalar;
@@ -49,7 +49,7 @@ impl MappingKey {
     /// The key as Go prints it inside a map.
     pub(super) fn go_syntax(&self) -> String {
         match self {
-            Self::Text(text) => crate::go::quote(text),
+            Self::Text(text) => print::quote(text),
             Self::Int(i) => i.to_string(),
             Self::Bool(b) => b.to_string(),
             Self::Float(f) => format_g(*f),
@@ -88,12 +88,12 @@ pub(super) fn go_syntax_of_value(value: &Value) -> String {
         Value::Bool(b) => b.to_string(),
         Value::Int(i) => i.to_string(),
         Value::Float(f) => format_g(*f),
-        Value::String(text) => crate::go::quote(text),
+        Value::String(text) => print::quote(text),
         Value::Array(items) => {
             format!("[]interface {{}}{{{}}}", items.iter().map(inner).collect::<Vec<_>>().join(", "))
         }
         Value::Object(object) => {
-            let go_syntax = |key: &str| key.strip_prefix('"').map_or_else(|| key.to_owned(), crate::go::quote);
+            let go_syntax = |key: &str| key.strip_prefix('"').map_or_else(|| key.to_owned(), print::quote);
             let entries = object.iter().map(|(key, value)| format!("{}:{}", go_syntax(key), inner(value)));
             format!("map[interface {{}}]interface {{}}{{{}}}", entries.collect::<Vec<_>>().join(", "))
         }
