@@ -11,8 +11,14 @@ use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 pub struct TerminatingDefinition;
 
 impl TerminatingDefinition {
-    fn check(attributes: &AdmissionAttributes<'_>) -> Result<(), ApiError> {
-        if !attributes.resource.terminating || attributes.operation != AdmissionOperation::Create {
+    /// Checks a write.
+    ///
+    /// # Errors
+    /// The write is the create of a custom resource whose definition is terminating or gone.
+    pub fn check(attributes: &AdmissionAttributes<'_>) -> Result<(), ApiError> {
+        if attributes.operation != AdmissionOperation::Create
+            || !attributes.client.is_definition_terminating(attributes.resource)?
+        {
             return Ok(());
         }
         Err(ApiError::Forbidden {

@@ -20,7 +20,7 @@ mod work_queue;
 use std::sync::Weak;
 
 pub use client::{ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
-pub use definitions::{DefinitionController, DefinitionHost};
+pub use definitions::{DEFINITIONS_PREFIX, DefinitionController, DefinitionHost};
 pub use every_namespace::every_namespace_objects;
 pub use object_reconciler::{DesiredObject, ObjectReconciler};
 pub use server_registration::{SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration};

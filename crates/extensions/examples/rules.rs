@@ -48,6 +48,10 @@ impl DefinitionSource for Source {
     fn schema(&self, _: &str) -> Option<Value> {
         Some(self.0.clone())
     }
+
+    fn is_terminating(&self, _: u64, _: &[u8]) -> bool {
+        false
+    }
 }
 
 fn kind(schema: &Value) -> Option<Arc<Resource>> {

@@ -10,4 +10,7 @@ pub trait DefinitionSource: Send + Sync {
 
     /// The schema of a version as the definition has it (`openAPIV3Schema`), `None` if there is none.
     fn schema(&self, version: &str) -> Option<Value>;
+
+    /// True if the definition is terminating, given its stored JSON at a revision.
+    fn is_terminating(&self, revision: u64, json: &[u8]) -> bool;
 }

@@ -10,7 +10,7 @@ use pintle_gates::Gates;
 use pintle_value::time::Time;
 use pintle_value::{Errors, Str, Value};
 
-use crate::{ApiError, GroupResource, ResetFields};
+use crate::{ApiError, GroupResource, ResetFields, Resource};
 
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -376,6 +376,12 @@ pub trait ObjectClient: Send + Sync {
     /// # Errors
     /// Returns an error if an object cannot be read.
     fn list(&self, resource: &GroupResource, namespace: &str) -> Result<Vec<Value>, ApiError>;
+
+    /// True if the stored definition of a resource is terminating. [`Resource::terminating`] follows it a little later.
+    ///
+    /// # Errors
+    /// The definition is gone.
+    fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError>;
 
     /// Creates an object as the server itself. Defaults, admission and validation apply.
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>>;

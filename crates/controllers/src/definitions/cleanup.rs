@@ -91,6 +91,9 @@ async fn delete_objects(
         // They were never served.
         return Ok(None);
     }
+    // New creates are refused because the definition is terminating. Those that passed that check before have to end
+    // before the objects are deleted.
+    host.clone().wait_for_pending_creates().await;
     let Some(watch_cache) = host.watch_cache(&resource) else {
         return Err(ApiError::Internal(format!("no watch cache of {}", resource.plural)));
     };

@@ -18,6 +18,7 @@ use pintle_value::{Str, Value};
 
 use self::cleanup::{awaits_cleanup, clean_up};
 pub use self::host::DefinitionHost;
+pub use self::state::DEFINITIONS_PREFIX;
 use self::state::Definitions;
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, watch_cache_of};

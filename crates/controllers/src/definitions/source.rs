@@ -2,8 +2,9 @@
 //! the watch cache retains anyway.
 
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use pintle_codec::json::Projection;
+use pintle_extensions::is_condition_true;
 use pintle_registry::DefinitionSource;
 use pintle_value::Value;
 
@@ -12,12 +13,14 @@ pub(super) struct StoredDefinition {
     fingerprint: String,
     /// The newest JSON: status and metadata change without a new generation.
     json: RwLock<Bytes>,
+    /// Whether the definition was terminating at the revision for which that was asked last.
+    terminating: Mutex<(u64, bool)>,
 }
 
 impl StoredDefinition {
     /// A definition and its JSON.
     pub(super) fn new(definition: &Value, json: Bytes) -> Self {
-        Self { fingerprint: fingerprint(definition), json: RwLock::new(json) }
+        Self { fingerprint: fingerprint(definition), json: RwLock::new(json), terminating: Mutex::default() }
     }
 
     /// True if a definition is of this generation.
@@ -76,6 +79,15 @@ impl DefinitionSource for StoredDefinition {
         let versions = definition.at_mut(&["spec", "versions"])?.as_array_mut()?;
         let version = versions.iter_mut().find(|found| found.str_at(&["name"]) == version)?;
         Some(version.at_mut(&["schema", "openAPIV3Schema"])?.take())
+    }
+
+    fn is_terminating(&self, revision: u64, json: &[u8]) -> bool {
+        let mut known = self.terminating.lock();
+        if known.0 != revision {
+            let status = Projection::of(["status.conditions"]).read(json);
+            *known = (revision, status.is_some_and(|status| is_condition_true(&status, "Terminating")));
+        }
+        known.1
     }
 }
 

@@ -12,7 +12,7 @@ use super::source::{StoredDefinition, without_schemas};
 use crate::objects::versioned_tree;
 
 /// The prefix of stored definitions.
-const PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions";
+pub const DEFINITIONS_PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// A definition at one revision.
 pub(super) struct Definition {
@@ -81,7 +81,7 @@ impl Definitions {
     /// Reads all stored definitions. There may be many megabytes of them and the start of the server waits, so all
     /// processors share the work.
     pub(super) fn load(loaded: &LoadedCache) -> Self {
-        let Some(watch_cache) = loaded.watch_cache(PREFIX) else { return Self::default() };
+        let Some(watch_cache) = loaded.watch_cache(DEFINITIONS_PREFIX) else { return Self::default() };
         let objects: Vec<Arc<Object>> = watch_cache.objects(KeyRange::All).collect();
         let read = |object: &Arc<Object>| {
             let mut definition = without_schemas(&object.json)?;

@@ -50,4 +50,8 @@ impl DefinitionSource for Source {
     fn schema(&self, _: &str) -> Option<Value> {
         self.0.clone()
     }
+
+    fn is_terminating(&self, _: u64, _: &[u8]) -> bool {
+        false
+    }
 }

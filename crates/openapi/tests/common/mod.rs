@@ -83,6 +83,10 @@ impl DefinitionSource for StaticDefinition {
     fn schema(&self, _: &str) -> Option<Value> {
         Some(self.0.clone())
     }
+
+    fn is_terminating(&self, _: u64, _: &[u8]) -> bool {
+        false
+    }
 }
 
 /// Returns a registry with a custom resource beside the built-in ones.

@@ -78,8 +78,8 @@ pub struct Cluster {
     pub(crate) documents: Documents,
     /// Limits how many large responses are encoded at the same time.
     pub(crate) cpu_permits: CpuPermits,
-    /// A create holds a read lock from its last check of the namespace until the object is stored. The namespace
-    /// controller takes the write lock to wait for pending creates.
+    /// A create holds a read lock from its last check of the namespace and the definition until the object is stored.
+    /// The controllers of namespaces and definitions take the write lock to wait for pending creates.
     pub(crate) pending_creates: tokio::sync::RwLock<()>,
     /// Turns true when the server shuts down. Watches and background tasks end then.
     pub(crate) shutting_down: tokio::sync::watch::Sender<bool>,

@@ -1,7 +1,8 @@
 //! The server's own reads of stored objects, at the storage version.
 
 use pintle_cache::KeyRange;
-use pintle_registry::{ApiError, GroupResource};
+use pintle_controllers::DEFINITIONS_PREFIX;
+use pintle_registry::{ApiError, GroupResource, Resource};
 use pintle_value::{Str, Value};
 
 use super::Cluster;
@@ -55,6 +56,20 @@ impl Cluster {
         let object = self.watch_cache(&hub)?.read(&object_key(namespace, name));
         let object = object.map_err(|corrupt| self.corrupt_read_error(&hub, &corrupt))?;
         object.map(|object| tree(&object)).transpose()
+    }
+
+    /// True if the stored definition of a resource is terminating; false for built-in kinds.
+    ///
+    /// # Errors
+    /// The definition is gone.
+    pub(crate) fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {
+        let Some(source) = &resource.definition else { return Ok(false) };
+        let definitions = self.cache.watch_cache(DEFINITIONS_PREFIX).ok_or(ApiError::NoSuchPath)?;
+        let key = object_key("", &format!("{}.{}", resource.plural, resource.group));
+        // A definition that cannot be read is still served as it was before.
+        let Ok(definition) = definitions.read(&key) else { return Ok(resource.terminating) };
+        let definition = definition.ok_or(ApiError::NoSuchPath)?;
+        Ok(source.is_terminating(definition.revision, &definition.json))
     }
 
     /// Returns all objects of a namespace or, if `namespace` is empty, of the cluster.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use pintle_admission::{AdmissionOperation, NamespaceLifecycle};
+use pintle_admission::{AdmissionOperation, NamespaceLifecycle, TerminatingDefinition};
 use pintle_cache::Object;
 use pintle_registry::{ApiError, Backing, Resource, WriteOperation};
 use pintle_store::Compare;
@@ -156,9 +156,11 @@ impl CreateOperation<'_> {
             // A dry run answers with what would be given to the storage layer.
             return cached_object(&key, revision.unwrap_or_default(), json);
         }
-        // The namespace controller waits for creates that passed this check before the namespace became terminating.
+        // The controllers of namespaces and definitions wait for creates that passed these checks before the namespace or
+        // the definition became terminating.
         let _pending = cluster.pending_creates.read().await;
         NamespaceLifecycle::check(&attributes)?;
+        TerminatingDefinition::check(&attributes)?;
         match commit(cluster, hub, &key, Compare::Absent, Some(json.clone())).await? {
             CommitOutcome::Committed(revision) => cached_object(&key, revision, json),
             CommitOutcome::Conflict => Err(already_exists()),

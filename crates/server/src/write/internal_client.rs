@@ -90,6 +90,10 @@ impl ObjectClient for InternalClient {
         self.0.list_objects(resource, namespace)
     }
 
+    fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {
+        self.0.is_definition_terminating(resource)
+    }
+
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
             let hub = self.0.hub_of(resource)?;

@@ -126,3 +126,59 @@ fn creates_fail_while_the_definition_is_terminating() {
         cluster.stop().await;
     });
 }
+
+/// Upstream's handler and its clients see a definition through informers; here both see the same stored definition.
+#[test]
+fn no_create_is_accepted_after_a_client_has_seen_the_definition_terminate() {
+    pintle_testkit::run(async {
+        let mut cluster = Cluster::start().await;
+        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let mut held = widget("held", &json!({}));
+        held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        let new = widget("new", &json!({})).to_string();
+        for _ in 0..20 {
+            cluster = start_with_widgets(cluster).await;
+            let _ = cluster.post(WIDGETS, held.to_string()).await.expect(201);
+            let _ = cluster.delete(&path).await.expect(200);
+            let apply = format!("{WIDGETS}/new?fieldManager=m&dryRun=All");
+            let apply = cluster.request("PATCH", &apply).body("application/apply-patch+yaml", new.clone());
+            let (created, applied) = tokio::join!(cluster.post(WIDGETS, new.clone()), apply.send());
+            assert!(created.status == 403 && applied.status == 403, "{} {}", created.status, applied.status);
+            let _ = cluster.patch(&format!("{WIDGETS}/held"), "merge", r#"{"metadata": {"finalizers": null}}"#).await;
+            while cluster.get(&path).await.status != 404 {}
+        }
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn no_create_outlives_the_definition_that_is_deleted_at_the_same_time() {
+    pintle_testkit::run(async {
+        let mut cluster = Cluster::start().await;
+        let path = format!("{DEFINITIONS}/widgets.example.com");
+        for round in 0..20 {
+            cluster = start_with_widgets(cluster).await;
+            let create_until_refused = async |client: usize| {
+                for i in 0.. {
+                    let new = widget(&format!("w{client}-{i}"), &json!({}));
+                    let status = cluster.post(WIDGETS, new.to_string()).await.status;
+                    if status != 201 {
+                        assert!(status == 403 || status == 404, "{status}");
+                        return;
+                    }
+                }
+            };
+            let delete = async {
+                tokio::time::sleep(std::time::Duration::from_millis(round)).await;
+                let _ = cluster.delete(&path).await.expect(200);
+            };
+            tokio::join!(delete, create_until_refused(0), create_until_refused(1), create_until_refused(2));
+            while cluster.get(&path).await.status != 404 {}
+            cluster = start_with_widgets(cluster).await;
+            assert_eq!(cluster.get(WIDGETS).await.expect(200).json()["items"], json!([]), "round {round}");
+            let _ = cluster.delete(&path).await.expect(200);
+            while cluster.get(&path).await.status != 404 {}
+        }
+        cluster.stop().await;
+    });
+}

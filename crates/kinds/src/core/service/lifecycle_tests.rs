@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use pintle_registry::{
-    ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Strategy, StrategyContext, WriteOperation,
+    ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Resource, Strategy, StrategyContext,
+    WriteOperation,
 };
 use pintle_value::{Errors, Value};
 
@@ -60,6 +61,10 @@ impl ObjectClient for Store {
     fn list(&self, resource: &GroupResource, _: &str) -> Result<Vec<Value>, ApiError> {
         let resource = resource.to_string();
         Ok(self.objects.lock().unwrap().iter().filter(|((r, ..), _)| *r == resource).map(|(_, o)| o.clone()).collect())
+    }
+
+    fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
+        Ok(false)
     }
 
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
