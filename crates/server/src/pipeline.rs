@@ -12,7 +12,7 @@ use pintle_auth::UserInfo;
 use pintle_registry::ApiError;
 
 use crate::access::AccessControl;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, RecordedRequest};
 use crate::context::RequestContext;
 use crate::handlers::{health, route};
 use crate::http::cors::{self, Cors};
@@ -79,7 +79,14 @@ pub(crate) async fn handle(
     if request.method == Method::HEAD {
         *response.body_mut() = Body::empty();
     }
-    request.cluster.metrics.request(&request.info, response.status(), started.elapsed());
+    let recorded = RecordedRequest {
+        info: &request.info,
+        method: &request.method,
+        query: &request.query,
+        headers: &request.headers,
+    };
+    let metrics = &request.cluster.metrics;
+    metrics.request(&recorded, &request.cluster.registry(), response.status(), started.elapsed());
     response
 }
 

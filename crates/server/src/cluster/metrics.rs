@@ -3,9 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method, StatusCode};
 use pintle_extensions::conversion::ConversionErrorType;
 use pintle_gates::Gates;
+use pintle_registry::{Registry as Kinds, Resource};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -14,20 +16,24 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::request::info::RequestInfo;
+use crate::request::query::Query;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RequestLabels {
-    verb: String,
+    verb: &'static str,
+    dry_run: &'static str,
     group: String,
     version: String,
     resource: String,
     subresource: String,
+    scope: &'static str,
+    component: &'static str,
     code: u16,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct DurationLabels {
-    verb: String,
+    verb: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -50,9 +56,61 @@ struct FeatureLabels {
     stage: &'static str,
 }
 
+/// The subresources whose requests count as `CONNECT` (upstream: `validConnectRequests`).
+const CONNECT_SUBRESOURCES: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
+
 /// The histogram buckets of conversion webhook calls, in seconds.
 const CONVERSION_SECONDS: [f64; 15] =
     [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
+
+/// What the metrics of a request are made of.
+pub(crate) struct RecordedRequest<'a> {
+    pub(crate) info: &'a RequestInfo,
+    pub(crate) method: &'a Method,
+    pub(crate) query: &'a Query,
+    pub(crate) headers: &'a HeaderMap,
+}
+
+/// How much a request is about (upstream: `metrics.CleanScope`).
+fn scope(info: &RequestInfo) -> &'static str {
+    if !info.name.is_empty() || info.verb == "create" {
+        "resource"
+    } else if !info.namespace.is_empty() {
+        "namespace"
+    } else {
+        "cluster"
+    }
+}
+
+/// The verb of a request, one of a fixed set (upstream: `metrics.cleanVerb`).
+fn verb(request: &RecordedRequest<'_>, scope: &str, subresource: Option<&str>) -> &'static str {
+    if subresource.is_some_and(|name| CONNECT_SUBRESOURCES.contains(&name)) {
+        return "CONNECT";
+    }
+    let is_apply = || request.headers.get(CONTENT_TYPE).is_some_and(|value| value == "application/apply-patch+yaml");
+    match *request.method {
+        Method::GET | Method::HEAD if request.info.is_watch_path => "WATCH",
+        Method::GET if request.query.flag("watch") => "WATCH",
+        Method::GET | Method::HEAD if matches!(scope, "namespace" | "cluster") => "LIST",
+        Method::GET | Method::HEAD => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH if is_apply() => "APPLY",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::CONNECT => "CONNECT",
+        _ => "other",
+    }
+}
+
+/// The value of `dryRun`, one of a fixed set (upstream: `cleanDryRun`).
+fn dry_run(query: &Query) -> &'static str {
+    match query.get("dryRun") {
+        None => "",
+        Some(_) if query.all("dryRun").all(|value| value == "All") => "All",
+        Some(_) => "invalid",
+    }
+}
 
 /// The metrics of a cluster.
 pub(crate) struct Metrics {
@@ -118,20 +176,28 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Records a request. Labels name only resources that are served, so that clients cannot create arbitrary labels.
-    pub(crate) fn request(&self, info: &RequestInfo, code: StatusCode, took: Duration) {
-        let is_served = info.is_resource && code != StatusCode::NOT_FOUND;
-        let text = |text: &str| if is_served { text.to_owned() } else { String::new() };
+    /// Records a request. Labels name only what `registry` serves, so that clients cannot create series. A 401 or 404 for
+    /// anything else counts as a request without a resource.
+    pub(crate) fn request(&self, request: &RecordedRequest<'_>, registry: &Kinds, code: StatusCode, took: Duration) {
+        let info = request.info;
+        let served = registry.resource(&info.group, &info.version, &info.resource).filter(|_| info.is_resource);
+        let text = |text: fn(&Resource) -> &str| served.map(|resource| text(resource).to_owned()).unwrap_or_default();
+        let subresource = served.and_then(|resource| resource.subresource(&info.subresource));
+        let scope = if served.is_some() { scope(info) } else { "" };
+        let verb = verb(request, scope, subresource.map(|subresource| subresource.name.as_str()));
         let labels = RequestLabels {
-            verb: info.verb.to_owned(),
-            group: text(&info.group),
-            version: text(&info.version),
-            resource: text(&info.resource),
-            subresource: text(&info.subresource),
+            verb,
+            dry_run: dry_run(request.query),
+            group: text(|resource| &resource.group),
+            version: text(|resource| &resource.version),
+            resource: text(|resource| &resource.plural),
+            subresource: subresource.map(|subresource| subresource.name.to_string()).unwrap_or_default(),
+            scope,
+            component: "apiserver",
             code: code.as_u16(),
         };
         self.requests.get_or_create(&labels).inc();
-        self.durations.get_or_create(&DurationLabels { verb: info.verb.to_owned() }).observe(took.as_secs_f64());
+        self.durations.get_or_create(&DurationLabels { verb }).observe(took.as_secs_f64());
     }
 
     /// Records a call to a conversion webhook: the definition, and the versions converted from and to.
