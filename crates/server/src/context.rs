@@ -36,6 +36,7 @@ pub(crate) struct RequestContext {
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) user: UserInfo,
+    /// The body, as far as it was not read.
     pub(crate) body: Mutex<Option<Incoming>>,
     pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
     pub(crate) recorder: Recorder,
@@ -80,7 +81,8 @@ impl RequestContext {
         self.recorder.warn(text);
     }
 
-    /// Reads the body. A second call returns an empty body.
+    /// Reads the body. A second call returns an empty body. What was not read of a body that is too large stays in
+    /// [`RequestContext::body`].
     ///
     /// # Errors
     /// Returns an error if the body is too large or is not received in time.
@@ -88,6 +90,7 @@ impl RequestContext {
         let Some(mut body) = self.body.lock().take() else { return Ok(Bytes::new()) };
         let too_large = || ApiError::TooLarge(format!("Request entity too large: limit is {MAX_BODY_BYTES}"));
         if hyper::body::Body::size_hint(&body).lower() > MAX_BODY_BYTES as u64 {
+            *self.body.lock() = Some(body);
             return Err(too_large());
         }
         let read = async {
@@ -97,6 +100,7 @@ impl RequestContext {
                     frame.map_err(|error| ApiError::BadRequest(format!("failed to read the request body: {error}")))?;
                 if let Ok(data) = frame.into_data() {
                     if bytes.len() + data.len() > MAX_BODY_BYTES {
+                        *self.body.lock() = Some(body);
                         return Err(too_large());
                     }
                     bytes.extend_from_slice(&data);

@@ -16,6 +16,7 @@ use crate::cluster::{Cluster, RecordedRequest};
 use crate::context::RequestContext;
 use crate::handlers::{health, route};
 use crate::http::cors::{self, Cors};
+use crate::http::unread_body::{self, BodyProtocol};
 use crate::http::{Body, Peer, Response, catch_panic, panic_response, panic_text};
 use crate::represent::error_response;
 use crate::request::info::RequestInfo;
@@ -35,10 +36,13 @@ pub(crate) async fn handle(
 ) -> Response {
     let started = Instant::now();
     let (mut parts, body) = request.into_parts();
+    let protocol = BodyProtocol::of(parts.version, &parts.headers);
     let origin = cors.allowed_origin(&parts.headers).cloned();
     if origin.is_some() && parts.method == Method::OPTIONS {
         // Browsers send preflight requests without credentials.
-        return preflight(&parts.headers, origin);
+        let mut response = preflight(&parts.headers, origin);
+        unread_body::discard(body, protocol, &mut response).await;
+        return response;
     }
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
@@ -87,6 +91,10 @@ pub(crate) async fn handle(
     };
     let metrics = &request.cluster.metrics;
     metrics.request(&recorded, &request.cluster.registry(), response.status(), started.elapsed());
+    let unread = request.body.lock().take();
+    if let Some(unread) = unread {
+        unread_body::discard(unread, protocol, &mut response).await;
+    }
     response
 }
 

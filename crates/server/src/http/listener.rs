@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use super::Response;
+use super::lingering_close::LingeringClose;
 
 /// Time limit for the TLS handshake.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -137,7 +138,7 @@ async fn serve_connection(
     handler: Arc<dyn Handler>,
 ) {
     let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+    let stream = match tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, acceptor.accept(LingeringClose::new(stream))).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
             tracing::debug!(%address, %error, "TLS handshake error");

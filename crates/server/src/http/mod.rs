@@ -7,11 +7,13 @@ mod body;
 mod chunk;
 mod content;
 pub(crate) mod cors;
+mod lingering_close;
 mod listener;
 mod pull_body;
 mod push_body;
 mod response;
 mod tls;
+pub(crate) mod unread_body;
 mod unwind;
 
 pub use body::Body;
