@@ -84,8 +84,11 @@ impl DefinitionSource for StoredDefinition {
     fn is_terminating(&self, revision: u64, json: &[u8]) -> bool {
         let mut known = self.terminating.lock();
         if known.0 != revision {
-            let status = Projection::of(["status.conditions"]).read(json);
-            *known = (revision, status.is_some_and(|status| is_condition_true(&status, "Terminating")));
+            let fields = Projection::of(["metadata.deletionTimestamp", "status.conditions"]).read(json);
+            // After the clean-up the condition is false, but a client may have seen it true just before. Nothing would
+            // delete an object that is created then.
+            let is_terminating = |fields: Value| fields.is_terminating() || is_condition_true(&fields, "Terminating");
+            *known = (revision, fields.is_some_and(is_terminating));
         }
         known.1
     }

@@ -365,6 +365,8 @@ fn the_clean_up_removes_its_finalizer_together_with_its_last_condition() {
             let finalizers = event["metadata"]["finalizers"].as_array().map_or(0, Vec::len);
             assert_eq!(finalizers, if reason == "InstanceDeletionCompleted" { 1 } else { 2 });
         }
+        // An object that is created now would be left when the definition goes.
+        let _ = cluster.post(WIDGETS, widget("a", &json!({})).to_string()).await.expect(403);
         let _ = cluster.patch(&path, "merge", r#"{"metadata": {"finalizers": null}}"#).await.expect(200);
         watch.expect("DELETED", "widgets.example.com").await;
         cluster.stop().await;
