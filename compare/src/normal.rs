@@ -43,7 +43,7 @@ static TOO_OLD: LazyLock<Regex> = LazyLock::new(|| regex(r"(old resource version
 /// Numbers in messages: revisions that the request did not choose, and how long something took.
 static MESSAGE_REVISION: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(ResourceVersion in object meta: |current: |ResourceVersion in precondition: |in record\s+\(|in the precondition\s+\()(\d+)",
+        r"(ResourceVersion in object meta: |current: |ResourceVersion in precondition: |in\s+record\s+\(|in\s+the\s+precondition\s+\()(\d+)",
     )
 });
 

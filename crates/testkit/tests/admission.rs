@@ -226,7 +226,7 @@ fn a_panic_fails_only_its_own_request() {
         let metrics = cluster.get("/metrics").await.expect(200).text();
         let counted = |line: &&str| {
             line.starts_with("apiserver_request_total{")
-                && line.contains(r#"verb="create""#)
+                && line.contains(r#"verb="POST""#)
                 && line.contains(r#"code="500""#)
         };
         assert!(metrics.lines().find(counted).is_some_and(|line| line.ends_with(" 3")), "{metrics}");

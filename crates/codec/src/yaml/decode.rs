@@ -84,20 +84,59 @@ fn json_round_trip(f: f64) -> Value {
     read.map_or(Value::Float(f), |read| read.value)
 }
 
-/// True if a text that is valid JSON is YAML with the same value, but for numbers: it has no characters that YAML does
-/// not allow, no escape that YAML does not have or reads otherwise, and nothing in front.
+/// True if a text that is valid JSON is YAML with the same value, but for numbers. It is not if it has characters that
+/// YAML does not allow or takes for line breaks, escapes that YAML does not have or reads otherwise, names that are too
+/// long or have a line break before their colon, or anything in front.
 #[must_use]
 pub fn may_be_json(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| matches!(byte, b'\n' | b'\r' | b'\t' | b' '..=b'~');
-    let is_allowed = || std::str::from_utf8(text).is_ok_and(|text| text.chars().all(is_allowed_char));
-    // A slash, and the first digits of a surrogate. A backslash that is escaped itself is a rare false alarm.
-    let is_other_escape = |escape: &[u8]| {
-        escape.starts_with(b"\\/") || escape.starts_with(b"\\u") && escape[2] | 0x20 == b'd' && escape[3] >= b'8'
-    };
-    text.first() == Some(&b'{')
-        && (text.iter().all(is_plain) || is_allowed())
-        && !(text.contains(&b'\\') && text.windows(4).any(is_other_escape))
+    let is_other_break = |c: char| matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}');
+    let is_allowed =
+        || std::str::from_utf8(text).is_ok_and(|text| text.chars().all(|c| is_allowed_char(c) && !is_other_break(c)));
+    text.first() == Some(&b'{') && (text.iter().all(is_plain) || is_allowed()) && strings_are_alike(text)
 }
+
+/// Checks the strings of a JSON text for what YAML reads otherwise.
+fn strings_are_alike(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some(start) = memchr::memchr(b'"', rest) {
+        rest = &rest[start + 1..];
+        let mut length = 0;
+        loop {
+            // Malformed JSON is left to the decoder.
+            let Some(at) = memchr::memchr2(b'"', b'\\', &rest[length..]) else { return true };
+            length += at;
+            if rest[length] == b'"' {
+                break;
+            }
+            let is_other_escape = match rest.get(length + 1) {
+                Some(b'/') => true,
+                Some(b'u') => matches!(
+                    rest.get(length + 2..length + 4),
+                    Some([b'd' | b'D', b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F'])
+                ),
+                _ => false,
+            };
+            if is_other_escape {
+                return false;
+            }
+            length += 2;
+            if length >= rest.len() {
+                return true;
+            }
+        }
+        rest = &rest[length + 1..];
+        let white = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        let is_name = rest.get(white) == Some(&b':');
+        if is_name && (length > MAX_NAME || rest[..white].contains(&b'\n') || rest[..white].contains(&b'\r')) {
+            return false;
+        }
+    }
+    true
+}
+
+/// The longest name of a member that YAML finds, in bytes.
+const MAX_NAME: usize = 1000;
 
 /// Gives the numbers of a tree that was decoded from JSON the form that they have when the text is decoded as YAML.
 pub fn convert_json_numbers(value: &mut Value) {
@@ -399,5 +438,34 @@ impl ValueBuilder<'_> {
         };
         self.depth -= 1;
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_yaml_unless_yaml_reads_it_otherwise() {
+        let long = format!("{{\"{}\": 1}}", "x".repeat(1100));
+        for (text, expect) in [
+            (r#"{"a": "b\n\u00e9\\/", "c": ["d"]}"#, true),
+            ("{\n\t\"a\" : 1}", true),
+            (" {}", false),
+            ("[]", false),
+            (r#"{"a": "\/"}"#, false),
+            (r#"{"a": "\ud83d\ude00"}"#, false),
+            ("{\"a\": \"\u{7f}\"}", false),
+            ("{\"a\": \"\u{2028}\"}", false),
+            ("{\"a\": \"\u{85}\"}", false),
+            ("{\"a\"\n: 1}", false),
+            (&*long, false),
+        ] {
+            assert_eq!(may_be_json(text.as_bytes()), expect, "{text}");
+            let json = json::decode(text.as_bytes(), json::DecodeOptions::default()).expect("JSON").value;
+            if expect {
+                assert_eq!(decode(text.as_bytes()).expect("YAML").value, json, "{text}");
+            }
+        }
     }
 }

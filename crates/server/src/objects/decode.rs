@@ -126,6 +126,14 @@ impl<'a> ExpectedKind<'a> {
         DecodeError::Undecodable { kind: self.kind.to_owned(), version: self.group_version.version.clone(), why }
     }
 
+    /// The error of strict decoding for a field. Upstream's decoder of custom resources does not escape its name.
+    fn unknown_field(&self, path: &str) -> String {
+        match self.model.requires_type() {
+            true => format!("unknown field \"{path}\""),
+            false => format!("unknown field {}", quote(path)),
+        }
+    }
+
     /// The error for a tree that names its own type.
     pub(crate) fn undecodable_value(&self, value: &Value, why: String) -> DecodeError {
         if !self.model.requires_type() || value.kind().is_empty() {
@@ -257,7 +265,7 @@ pub(crate) fn decode_strict(
             if let Some(error) = found.errors.into_iter().next() {
                 return Err(expected.undecodable_value(&value, error));
             }
-            let unknown = found.unknown.iter().map(|field| format!("unknown field {}", quote(field)));
+            let unknown = found.unknown.iter().map(|field| expected.unknown_field(field));
             (value, decoded.strict_error.into_iter().chain(unknown).collect())
         }
     };
@@ -359,7 +367,7 @@ pub(crate) fn decode_patched(
         if !expected.model.requires_type() {
             expected.set_type(&mut object);
         }
-        let unknown = found.unknown.iter().map(|field| format!("unknown field {}", quote(field))).collect();
+        let unknown = found.unknown.iter().map(|field| expected.unknown_field(field)).collect();
         return Ok((object, unknown));
     }
     // Only decoding the text yields upstream's exact messages.
@@ -411,7 +419,8 @@ fn check_kind(
     let scheme = expected.scheme;
     if !scheme.knows(catalog, found, kind) {
         return Err(undecodable(format!(
-            "no kind \"{kind}\" is registered for version \"{found}\" in scheme \"{}\"",
+            "no kind {} is registered for version \"{found}\" in scheme \"{}\"",
+            quote(kind),
             scheme.name
         )));
     }

@@ -64,7 +64,8 @@ fn custom_resources_can_be_written_and_read_in_cbor() {
         let text = r#"{"kind": "Widget", "apiVersion": "example.com/v1", "metadata": {"name": "w"},
             "spec": {"size": 7, "weight": 1.5, "name": "x", "nope": true}}"#;
         let created = cbor_request(&cluster, "POST", WIDGETS, text).send().await.expect(201);
-        assert_eq!(created.header("warning"), r#"299 - "unknown field \"spec.nope\"""#);
+        // Upstream's decoder of custom resources looks for unknown fields only in JSON and YAML.
+        assert_eq!(created.header("warning"), "");
         let created = cbor_body(&created);
         assert_eq!(created["spec"], decode_json(r#"{"size": 7, "weight": 1.5, "name": "x"}"#));
         let path = format!("{WIDGETS}/w");

@@ -125,7 +125,7 @@ fn options_in_the_body_are_validated() {
             (json, " ", 400, "couldn't get version/kind; json parse error: unexpected end of JSON input".into()),
             (json, r#"{"kind":"DeleteOptions","apiVersion":"a/b/c"}"#, 400, "unexpected GroupVersion string: a/b/c".into()),
             (json, r#"{"kind":"deleteoptions","apiVersion":"v1"}"#, 400, unknown("deleteoptions")),
-            (json, r#"{"kind":"Pod"}"#, 400, unknown("Pod")),
+            (json, r#"{"kind":"Pod"}"#, 400, unknown("Pod").replace("\"v1\"", "\"meta.k8s.io/v1\"")),
             (yaml, "kind: Pod\napiVersion: v1", 400, unknown("Pod")),
             (json, r#"{"kind":"ListOptions","apiVersion":"v1"}"#, 400, unknown("ListOptions")),
             (json, r#"{"kind":"PatchOptions","apiVersion":"v1"}"#, 400, unknown("PatchOptions")),
