@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use pintle_registry::{Group, Registry};
 use sha2::{Digest, Sha512};
 
-use crate::http::{Body, Response};
+use crate::http::{Body, Response, header_text, set_header};
 
 /// Returns the SHA-512 in upper-case hexadecimal digits.
 pub(crate) fn hash(bytes: &[u8]) -> String {
@@ -49,8 +49,8 @@ impl Document {
     /// The document as a response: 304 without a body if the client has the current version.
     pub(crate) fn respond(&self, headers: &HeaderMap, media_type: &'static str) -> Response {
         let etag = self.etag();
-        let is_current =
-            headers.get_all(IF_NONE_MATCH).iter().filter_map(|v| v.to_str().ok()).any(|v| v.contains(&etag));
+        // Upstream compares the whole header.
+        let is_current = header_text(headers, &IF_NONE_MATCH) == etag;
         let mut response = if is_current {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -62,9 +62,7 @@ impl Document {
         if !is_current {
             headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(media_type));
         }
-        if let Ok(etag) = HeaderValue::from_str(&etag) {
-            headers.insert(ETAG, etag);
-        }
+        set_header(headers, ETAG, &etag);
         response
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderName, HeaderValue, LOCATION, VARY};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_MODIFIED_SINCE, LOCATION, VARY};
 use http::{HeaderMap, Method, StatusCode};
 use pintle_registry::Registry;
 use pintle_value::time::Time;
@@ -12,7 +12,7 @@ use pintle_value::{Object, Value, object};
 
 use crate::cluster::documents::{self, Document, DocumentDependency};
 use crate::context::RequestContext;
-use crate::http::{Body, Response, serve_content};
+use crate::http::{Body, Response, serve_content, set_header};
 use crate::represent::compress_from;
 use crate::request::negotiate::accepted_types;
 
@@ -38,12 +38,6 @@ fn empty(code: StatusCode, headers: HeaderMap) -> Response {
     let mut response = Response::new(Body::empty());
     (*response.status_mut(), *response.headers_mut()) = (code, headers);
     response
-}
-
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
-    }
 }
 
 /// Serves a document with these response headers.
@@ -77,15 +71,17 @@ fn v2(request: &RequestContext) -> Response {
             (documents.get(&dependency, "openapi/v2", make), "application/json")
         }
     };
-    insert(&mut headers, CONTENT_TYPE, content_type);
-    insert(&mut headers, ETAG, &document.etag());
+    set_header(&mut headers, CONTENT_TYPE, content_type);
+    set_header(&mut headers, ETAG, &document.etag());
     let response = serve(request, headers, &document);
     // There is nothing to compress for HEAD.
     if request.method == Method::HEAD { response } else { compress_from(V2_GZIP_THRESHOLD, request, response) }
 }
 
 /// Responds with the index of the v3 documents. The URL of a document changes when its contents change. Upstream's
-/// aggregator makes the index for each request, so it has no ETag, and the content type that Go detects.
+/// aggregator makes the index for each request, so it has no ETag, the content type that Go detects, and was always
+/// modified just now. The index of the current second may be another than the one that a client got in the same second,
+/// so it is never "not modified".
 fn index(request: &RequestContext) -> Response {
     let registry = request.cluster.published_registry();
     let index = request.cluster.documents.get(&DocumentDependency::All(registry.clone()), "openapi/v3", || {
@@ -99,8 +95,13 @@ fn index(request: &RequestContext) -> Response {
         Document::new(pintle_codec::json::encode(&object! { "paths": Value::Object(paths) }))
     });
     let mut headers = HeaderMap::new();
-    insert(&mut headers, CONTENT_TYPE, "text/plain; charset=utf-8");
-    serve_content(&request.method, &request.headers, headers, &index.bytes, SystemTime::now())
+    set_header(&mut headers, CONTENT_TYPE, "text/plain; charset=utf-8");
+    let now = SystemTime::now();
+    let mut request_headers = request.headers.clone();
+    if whole_seconds(index.modified) >= whole_seconds(now) {
+        request_headers.remove(IF_MODIFIED_SINCE);
+    }
+    serve_content(&request.method, &request_headers, headers, &index.bytes, now)
 }
 
 /// The hash of the v3 document at a path. For groups of custom resources, it is computed without the document.
@@ -143,14 +144,18 @@ fn cached_document(request: &RequestContext, path: &str) -> Option<Document> {
     Some(request.cluster.documents.get(&dependency(&registry, path), &cache_name(path), build))
 }
 
+/// Whole seconds since 1970.
+fn whole_seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
 /// The same date and time in the next year, as Go's `time.RFC1123` has it.
 fn expiry(now: SystemTime) -> String {
-    let seconds = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let today = Time::from_seconds(i64::try_from(seconds(now)).unwrap_or_default()).rfc3339();
+    let today = Time::from_seconds(i64::try_from(whole_seconds(now)).unwrap_or_default()).rfc3339();
     let (year, rest) = today.split_at(today.find('-').unwrap_or_default());
     let in_next_year =
         |rest: &str| Time::parse_rfc3339(&format!("{:04}{rest}", year.parse::<i64>().unwrap_or_default() + 1)).ok();
-    // The day after a leap day's eve is the first of March.
+    // A year after February 29 is March 1.
     let expiry = in_next_year(rest).or_else(|| in_next_year(&rest.replacen("-02-29", "-03-01", 1)));
     let expiry = expiry.and_then(|time| u64::try_from(time.seconds).ok()).unwrap_or_default();
     httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(expiry)).replace("GMT", "UTC")
@@ -162,23 +167,23 @@ fn document(request: &RequestContext, path: &str) -> Response {
         return empty(StatusCode::NOT_FOUND, HeaderMap::new());
     };
     let mut headers = HeaderMap::new();
-    insert(&mut headers, VARY, "Accept");
+    set_header(&mut headers, VARY, "Accept");
     let is_json = |(main, sub): &(&str, &str)| matches!(*main, "application" | "*") && matches!(*sub, "json" | "*");
     if !accepted_types(&request.headers).iter().any(is_json) {
         return empty(StatusCode::NOT_ACCEPTABLE, headers);
     }
-    insert(&mut headers, CONTENT_TYPE, "application/json");
-    insert(&mut headers, ETAG, &document.etag());
+    set_header(&mut headers, CONTENT_TYPE, "application/json");
+    set_header(&mut headers, ETAG, &document.etag());
     match request.query.get("hash").unwrap_or_default() {
         "" => {}
         // The response for the current hash never changes.
         hash if hash == document.hash => {
-            insert(&mut headers, CACHE_CONTROL, "public, immutable");
-            insert(&mut headers, EXPIRES, &expiry(SystemTime::now()));
+            set_header(&mut headers, CACHE_CONTROL, "public, immutable");
+            set_header(&mut headers, EXPIRES, &expiry(SystemTime::now()));
         }
         // An old hash is redirected to the current one.
         _ => {
-            insert(&mut headers, LOCATION, &format!("/openapi/v3/{path}?hash={}", document.hash));
+            set_header(&mut headers, LOCATION, &format!("/openapi/v3/{path}?hash={}", document.hash));
             return empty(StatusCode::MOVED_PERMANENTLY, headers);
         }
     }

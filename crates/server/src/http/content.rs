@@ -8,9 +8,9 @@ use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_MATCH, IF_MODIFIED_SINCE,
     IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
 
-use super::{Body, Response, text};
+use super::{Body, Response, header_text, set_header, text};
 
 /// The outcome of a condition. `None` if the request does not have it.
 type Condition = Option<bool>;
@@ -29,7 +29,7 @@ pub(crate) fn serve_content(
     let conditions = Conditions::new(method, request, response.headers(), modified);
     let outcome = conditions.check();
     let is_range_current = conditions.if_range() != Some(false);
-    insert(response.headers_mut(), LAST_MODIFIED, &httpdate::fmt_http_date(modified));
+    set_header(response.headers_mut(), LAST_MODIFIED, &httpdate::fmt_http_date(modified));
     match outcome {
         StatusCode::OK => {}
         StatusCode::NOT_MODIFIED => {
@@ -61,7 +61,7 @@ fn send(mut response: Response, content: &Bytes, ranges: &[ByteRange]) -> Respon
         _ if ranges.iter().map(|range| range.length).sum::<usize>() > size => (StatusCode::OK, content.clone()),
         [] => (StatusCode::OK, content.clone()),
         [range] => {
-            insert(response.headers_mut(), CONTENT_RANGE, &range.content_range(size));
+            set_header(response.headers_mut(), CONTENT_RANGE, &range.content_range(size));
             (StatusCode::PARTIAL_CONTENT, range.of(content))
         }
         ranges => {
@@ -70,12 +70,12 @@ fn send(mut response: Response, content: &Bytes, ranges: &[ByteRange]) -> Respon
                 .take(60)
                 .collect();
             let part_type = header(response.headers(), &CONTENT_TYPE).unwrap_or_default().to_owned();
-            insert(response.headers_mut(), CONTENT_TYPE, &format!("multipart/byteranges; boundary={boundary}"));
+            set_header(response.headers_mut(), CONTENT_TYPE, &format!("multipart/byteranges; boundary={boundary}"));
             (StatusCode::PARTIAL_CONTENT, multipart(content, ranges, &boundary, &part_type))
         }
     };
     *response.status_mut() = code;
-    insert(response.headers_mut(), ACCEPT_RANGES, "bytes");
+    set_header(response.headers_mut(), ACCEPT_RANGES, "bytes");
     *response.body_mut() = Body::Full(body);
     response
 }
@@ -106,24 +106,18 @@ fn refuse(response: Response, size: usize, why: RangeError) -> Response {
         headers.remove(name);
     }
     if matches!(why, RangeError::NoOverlap) {
-        insert(&mut headers, CONTENT_RANGE, &format!("bytes */{size}"));
+        set_header(&mut headers, CONTENT_RANGE, &format!("bytes */{size}"));
     }
     let mut refused = text(StatusCode::RANGE_NOT_SATISFIABLE, message);
     headers.extend(std::mem::take(refused.headers_mut()));
-    insert(&mut headers, HeaderName::from_static("x-content-type-options"), "nosniff");
+    set_header(&mut headers, HeaderName::from_static("x-content-type-options"), "nosniff");
     *refused.headers_mut() = headers;
     refused
 }
 
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
-    }
-}
-
-/// The first value of a header, if it is a text that is not empty.
+/// The first value of a header, if it is not empty.
 fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
-    headers.get(name).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty())
+    Some(header_text(headers, name)).filter(|value| !value.is_empty())
 }
 
 /// A range of bytes within the content.
@@ -169,6 +163,9 @@ fn parse_ranges(header: &str, size: usize) -> Result<Vec<ByteRange>, RangeError>
         let (start, end) = (start.trim_matches([' ', '\t']), end.trim_matches([' ', '\t']));
         if start.is_empty() {
             // The last bytes.
+            if end.starts_with('-') {
+                return Err(RangeError::Malformed);
+            }
             let length = clamp(number(end)?, size);
             ranges.push(ByteRange { start: size - length, length });
             continue;
@@ -297,7 +294,7 @@ mod tests {
         check("bytes=5-200", Ok(&[(5, 5)]));
         check("bytes=0-1,20-30", Ok(&[(0, 2)]));
         check("bytes=20-", Err(RangeError::NoOverlap));
-        for malformed in ["7", "bytes=x-", "bytes=4-3", "bytes=-", "bytes=--1", "lines=1-2", "bytes=5"] {
+        for malformed in ["7", "bytes=x-", "bytes=4-3", "bytes=-", "bytes=--1", "bytes=--0", "lines=1-2", "bytes=5"] {
             check(malformed, Err(RangeError::Malformed));
         }
         assert_eq!(parse_ranges("bytes=0-", 0), Ok(Vec::new()));

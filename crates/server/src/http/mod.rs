@@ -1,7 +1,7 @@
 //! HTTP transport: sockets, TLS, connections, bodies. This module does not interpret requests.
 
 use ::http::HeaderMap;
-use ::http::header::HeaderName;
+use ::http::header::{HeaderName, HeaderValue};
 
 mod body;
 mod chunk;
@@ -37,6 +37,13 @@ pub(crate) fn header_text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> &'h 
 pub(crate) fn joined_headers(headers: &HeaderMap, name: &HeaderName) -> String {
     let values: Vec<_> = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
     values.join(",")
+}
+
+/// Sets a response header. A value that cannot be sent is left out.
+pub(crate) fn set_header(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
 }
 
 /// A response and its body.

@@ -95,6 +95,20 @@ fn resources_are_listed_with_all_their_names() {
 }
 
 #[test]
+fn the_openapi_index_is_never_outdated_within_a_second() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        // kubectl has the index from before it created the definition, and asks for changes since then.
+        let before = cluster.get("/openapi/v3").await.expect(200);
+        define(&cluster, definition("a.example.com", "as", &[("v1", true)])).await;
+        let since = before.header("last-modified");
+        let after = cluster.request("GET", "/openapi/v3").header("If-Modified-Since", since).send().await.expect(200);
+        assert!(after.json()["paths"].get("apis/a.example.com/v1").is_some());
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn openapi_documents_change_only_with_their_group() {
     pintle_testkit::run(async {
         let cluster = start_with_widgets(Cluster::start().await).await;
