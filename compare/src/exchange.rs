@@ -131,8 +131,9 @@ impl Answer {
     /// True if the storage of the resource is not ready. The answer to a HEAD does not tell why.
     fn is_initializing(&self) -> bool {
         let Body::Whole(body) = &self.body else { return false };
-        let is_open = body.is_empty() || String::from_utf8_lossy(body).contains("storage is (re)initializing");
-        self.status == 429 && is_open
+        let may_be_initializing =
+            body.is_empty() || String::from_utf8_lossy(body).contains("storage is (re)initializing");
+        self.status == 429 && may_be_initializing
     }
 
     /// The status code. 0 if the connection failed.

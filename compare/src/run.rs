@@ -270,7 +270,7 @@ async fn settle(servers: &Servers, side: Side, name: &str) {
         let is_ending = found["metadata"].get("deletionTimestamp").is_some();
         let is_refused = condition("NamesAccepted") == "False";
         if !is_ending && (condition("Established") == "True" || is_refused) {
-            return warm_up(servers, side, &found).await;
+            return wait_for_watch_caches(servers, side, &found).await;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -278,7 +278,7 @@ async fn settle(servers: &Servers, side: Side, name: &str) {
 
 /// Waits until the watch caches of a definition's versions are ready. Upstream makes them at the first request, and
 /// answers some requests otherwise before.
-async fn warm_up(servers: &Servers, side: Side, definition: &Value) {
+async fn wait_for_watch_caches(servers: &Servers, side: Side, definition: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (group, plural) = (text(&definition["spec"]["group"]), text(&definition["spec"]["names"]["plural"]));
     for version in definition["spec"]["versions"].as_array().into_iter().flatten() {

@@ -132,7 +132,7 @@ pub(crate) fn change(rng: &mut Rng, is_namespaced: bool) -> Request {
 }
 
 /// A request whose answer depends on the definition.
-pub(crate) fn look(rng: &mut Rng, collection: &str) -> Request {
+pub(crate) fn read_after_change(rng: &mut Rng, collection: &str) -> Request {
     match rng.usize(..6) {
         0 => Request::new("GET", OBJECT),
         1 => Request::new("GET", pick(rng, &["/apis/{group}/v1", "/apis/{group}/v2", "/apis/{group}"])),

@@ -113,7 +113,8 @@ pub(crate) fn damage(rng: &mut Rng, resource: &Resource, mut request: Request) -
 
 /// Changes some bytes: text may become other text, or no text at all.
 fn damage_body(rng: &mut Rng, body: &mut Vec<u8>) {
-    // Messages quote a body, and what varies is found in it by its name or form.
+    // Error messages quote the body. Revisions, identifiers and generated names are replaced there by their names, which
+    // must not be damaged.
     if body.is_empty()
         || [b"{rv:".as_slice(), b"{uid:", GENERATED.as_bytes()]
             .iter()

@@ -38,7 +38,7 @@ const SELECTORS: &[&str] = &[
 /// What a sequence has beside the requests of every sequence. Each of these would make the answers to the others depend
 /// on chance.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Emphasis {
+enum SequenceKind {
     /// Watches.
     Watches,
     /// Deletes of whole collections, whose objects Pintle deletes at the same time.
@@ -51,7 +51,7 @@ enum Emphasis {
     Malformed,
 }
 
-impl Emphasis {
+impl SequenceKind {
     fn choose(rng: &mut Rng, resource: &Resource) -> Self {
         match rng.usize(..10) {
             0..=3 => Self::Watches,
@@ -69,20 +69,20 @@ impl Emphasis {
 pub(crate) fn random_sequence(seed: u64, has_cbor: bool) -> Sequence {
     let mut rng = Rng::with_seed(seed);
     let resource = choose_resource(&mut rng);
-    let emphasis = Emphasis::choose(&mut rng, &resource);
+    let kind = SequenceKind::choose(&mut rng, &resource);
     let mut requests = resource.prepare.clone();
     let steps = rng.usize(5..=MAX_STEPS) + resource.prepare.len();
     while requests.len() < steps {
         let step = requests.len();
         let name = pick(&mut rng, NAMES);
-        match emphasis {
-            Emphasis::AtOnce if one_in(&mut rng, 4) => {
+        match kind {
+            SequenceKind::AtOnce if one_in(&mut rng, 4) => {
                 requests.extend(at_once(&mut rng, &resource, name, step));
                 continue;
             }
-            Emphasis::Definition if one_in(&mut rng, 4) => {
+            SequenceKind::Definition if one_in(&mut rng, 4) => {
                 requests.push(definitions::change(&mut rng, resource.is_namespaced));
-                requests.push(definitions::look(&mut rng, &resource.collection));
+                requests.push(definitions::read_after_change(&mut rng, &resource.collection));
                 continue;
             }
             _ => {}
@@ -91,15 +91,15 @@ pub(crate) fn random_sequence(seed: u64, has_cbor: bool) -> Sequence {
         let is_delete_collection = request.method == "DELETE"
             && request.path.starts_with(&resource.collection)
             && !request.path[resource.collection.len()..].starts_with('/');
-        if (is_delete_collection && emphasis != Emphasis::DeleteCollections)
-            || (request.is_watch() && emphasis != Emphasis::Watches)
+        if (is_delete_collection && kind != SequenceKind::DeleteCollections)
+            || (request.is_watch() && kind != SequenceKind::Watches)
         {
             continue;
         }
         if has_cbor && one_in(&mut rng, 3) {
             request = in_cbor(&mut rng, request);
         }
-        if emphasis == Emphasis::Malformed && rng.bool() {
+        if kind == SequenceKind::Malformed && rng.bool() {
             request = damage(&mut rng, &resource, request);
         }
         requests.push(request);

@@ -112,7 +112,7 @@ fn service_account(user: &str) -> Option<(&str, &str)> {
 /// counts.
 fn requested_user(headers: &HeaderMap) -> Result<Option<UserInfo>, ImpersonationError> {
     let mut wanted = UserInfo::default();
-    let mut is_first = (true, true);
+    let (mut has_name, mut has_uid) = (false, false);
     for (name, value) in headers {
         let name = name.as_str();
         let extra = name.strip_prefix(EXTRA);
@@ -123,8 +123,8 @@ fn requested_user(headers: &HeaderMap) -> Result<Option<UserInfo>, Impersonation
             return Err(ImpersonationError::Malformed { header: name.to_owned() });
         };
         match (name, extra) {
-            (USER, _) if std::mem::take(&mut is_first.0) => wanted.name = value.into(),
-            (UID, _) if std::mem::take(&mut is_first.1) => wanted.uid = value.into(),
+            (USER, _) if !std::mem::replace(&mut has_name, true) => wanted.name = value.into(),
+            (UID, _) if !std::mem::replace(&mut has_uid, true) => wanted.uid = value.into(),
             (USER | UID, _) => {}
             (_, None) => wanted.groups.push(value.into()),
             (_, Some(key)) => {

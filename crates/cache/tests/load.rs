@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pintle_cache::{Cache, EncodingCache, HistoryLimits, KeyRange, WatchCache};
 use pintle_store::{Change, Compare, MemoryStore, Revision, Store, StoreFuture, SystemClock};
 
-use self::common::{LayeredStore, NullIndexer, StoreLayer, load_things};
+use self::common::{LayeredStore, NullIndexer, StoreLayer, load};
 
 /// Compacts one more revision just before a read, a limited number of times.
 #[derive(Clone, Debug)]
@@ -33,7 +33,12 @@ async fn check(compactions: usize) {
         store.commit(Change::put(format!("/registry/things/{}", i % 3), format!("{i}"))).await.expect("a commit");
     }
     let newest = store.current_revision().await.expect("a revision").get();
-    let cache = load_things(Arc::new(LayeredStore { store, layer: Compactions(Arc::new(compactions.into())) })).await;
+    let cache = load(
+        Arc::new(LayeredStore { store, layer: Compactions(Arc::new(compactions.into())) }),
+        &["things"],
+        NullIndexer,
+    )
+    .await;
     let watch_cache = cache.watch_cache("things").expect("a watch cache");
     let page = watch_cache.page(&KeyRange::All, None, newest, 10).expect("the newest state");
     let found: Vec<_> = page.objects.iter().map(|object| String::from_utf8_lossy(&object.json)).collect();
@@ -96,7 +101,7 @@ async fn a_collection_that_is_opened_empty_was_so_since_its_last_change() {
     let put = |key: &str| Change::put(format!("/registry/{key}"), "{}".to_owned());
     commit(put("before/a")).await;
     let deleted = commit(Change::delete("/registry/before/a", Compare::Any)).await;
-    let cache = load_things(store.clone()).await;
+    let cache = load(store.clone(), &["things"], NullIndexer).await;
     let start = cache.start_revision();
     let open = async |prefix: &str| {
         cache.open(prefix).await.expect("a watch cache");

@@ -1,24 +1,25 @@
 //! What happens when the change feed of the store fails: the cache reads it again, or is brought up to date without it.
 
+mod common;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, KeyRange, ObjectIndex, TooOld, WatchScope};
-use pintle_store::{
-    Change, ChangeBatch, ChangeFeed, CommitResponse, Compare, Error, Key, KeyInterval, MemoryStore, RangeResponse,
-    Record, Revision, Store, StoreFuture, SystemClock,
-};
+use pintle_cache::{Cache, Indexer, KeyRange, ObjectIndex, TooOld, WatchScope};
+use pintle_store::{Change, ChangeBatch, ChangeFeed, Compare, Error, Key, MemoryStore, Revision, Store, StoreFuture};
 use tokio::sync::watch;
+
+use self::common::{LayeredStore, NullIndexer, StoreLayer, load};
 
 /// Indexes nothing. Panics at a value, once.
 #[derive(Default)]
 struct PanickingIndexer(AtomicBool);
 
 impl Indexer for PanickingIndexer {
-    fn index(&self, _: &str, value: &[u8]) -> Result<ObjectIndex, String> {
+    fn index(&self, prefix: &str, value: &[u8]) -> Result<ObjectIndex, String> {
         assert!(value != b"panic" || self.0.swap(true, Ordering::Relaxed), "a defect of the indexer");
-        Ok(ObjectIndex::default())
+        NullIndexer.index(prefix, value)
     }
 }
 
@@ -32,12 +33,17 @@ enum Failure {
     Compacted,
 }
 
-/// A store whose change feeds can fail.
-#[derive(Debug)]
-struct FailingStore {
-    store: MemoryStore,
-    failure: watch::Sender<Failure>,
+/// Lets the change feeds of a store fail.
+#[derive(Clone, Debug)]
+struct FailingFeeds(watch::Sender<Failure>);
+
+impl StoreLayer for FailingFeeds {
+    fn feed(&self, feed: Box<dyn ChangeFeed>) -> Box<dyn ChangeFeed> {
+        Box::new(FailingFeed { feed, failure: self.0.subscribe(), is_new: true })
+    }
 }
+
+type FailingStore = LayeredStore<FailingFeeds>;
 
 #[derive(Debug)]
 struct FailingFeed {
@@ -74,69 +80,13 @@ impl ChangeFeed for FailingFeed {
     }
 }
 
-impl Store for FailingStore {
-    fn current_revision(&self) -> StoreFuture<'_, Revision> {
-        self.store.current_revision()
-    }
-
-    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
-        self.store.get(key, at)
-    }
-
-    fn range(
-        &self,
-        interval: KeyInterval,
-        at: Option<Revision>,
-        limit: Option<usize>,
-    ) -> StoreFuture<'_, RangeResponse> {
-        self.store.range(interval, at, limit)
-    }
-
-    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
-        self.store.commit(change)
-    }
-
-    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
-        Box::pin(async move {
-            let feed = self.store.changes(from).await?;
-            let feed = FailingFeed { feed, failure: self.failure.subscribe(), is_new: true };
-            Ok(Box::new(feed) as Box<dyn ChangeFeed>)
-        })
-    }
-
-    fn compact(&self, before: Revision) -> StoreFuture<'_, ()> {
-        self.store.compact(before)
-    }
-
-    fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
-        self.store.oldest_revision()
-    }
-
-    fn health(&self) -> Result<(), Error> {
-        self.store.health()
-    }
-
-    fn close(&self) -> StoreFuture<'_, ()> {
-        self.store.close()
-    }
-}
-
 async fn start() -> (Arc<FailingStore>, Cache) {
-    let clock = Arc::new(SystemClock);
-    let store = MemoryStore::new();
-    let store = Arc::new(FailingStore { store, failure: watch::Sender::new(Failure::None) });
+    let layer = FailingFeeds(watch::Sender::new(Failure::None));
+    let store = Arc::new(LayeredStore { store: MemoryStore::new(), layer });
     for key in ["a", "b"] {
         put(&store, key, "1").await;
     }
-    let loaded = Cache::load(
-        store.clone(),
-        "/registry",
-        ["pods".into(), "nodes".into()],
-        Arc::<PanickingIndexer>::default(),
-        clock,
-        HistoryLimits::default(),
-    );
-    let cache = loaded.await.expect("a loaded cache").follow([], EncodingCache::new(1 << 20));
+    let cache = load(store.clone(), &["pods", "nodes"], PanickingIndexer::default()).await;
     (store, cache)
 }
 
@@ -173,13 +123,13 @@ async fn a_feed_that_cannot_be_read_for_a_while_loses_nothing() {
     let (store, cache) = start().await;
     let pods = cache.watch_cache("pods").expect("a watch cache");
     let mut watcher = pods.watch(WatchScope::All, cache.applied_revision());
-    store.failure.send_replace(Failure::Io);
+    store.layer.0.send_replace(Failure::Io);
     while cache.is_following() {
         tokio::task::yield_now().await;
     }
     put(&store, "a", "2").await;
     let last = put(&store, "a", "3").await;
-    store.failure.send_replace(Failure::None);
+    store.layer.0.send_replace(Failure::None);
     wait(&cache, last).await;
     assert_eq!(objects(&cache), ["a=3", "b=1"]);
     let mut values = Vec::new();
@@ -204,14 +154,14 @@ async fn a_feed_that_has_lost_changes_is_replaced_and_watches_list_again() {
     ]
     .into();
     let mut stream = cache.event_stream();
-    store.failure.send_replace(Failure::Io);
+    store.layer.0.send_replace(Failure::Io);
     while cache.is_following() {
         tokio::task::yield_now().await;
     }
     put(&store, "a", "2").await;
     write(&store, "b", None).await;
     let last = put(&store, "c", "1").await;
-    store.failure.send_replace(Failure::Compacted);
+    store.layer.0.send_replace(Failure::Compacted);
     wait(&cache, last).await;
     assert_eq!(objects(&cache), ["a=2", "c=1"]);
     for watcher in &mut watchers {

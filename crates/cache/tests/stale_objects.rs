@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pintle_store::{Change, MemoryStore, Revision, Store};
 
-use self::common::{LayeredStore, StoreLayer, load_things};
+use self::common::{LayeredStore, NullIndexer, StoreLayer, load};
 
 /// The encryption key was rotated after a revision: values from before it are stale.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ async fn stale_objects_are_marked_until_they_are_written_again() {
     // Of the first one only the state at the start of the history is left.
     store.compact(Revision(2)).await.expect("a compaction");
     let store = Arc::new(LayeredStore { store, layer: RotatedAfter(Revision(3)) });
-    let cache = load_things(store.clone()).await;
+    let cache = load(store.clone(), &["things"], NullIndexer).await;
     let watch_cache = cache.watch_cache("things").expect("a watch cache");
     let is_stale = |name: &str, at: Option<u64>| {
         watch_cache.get(name, at).expect("the revision is retained").expect("an object").is_stale()

@@ -8,6 +8,7 @@ use pintle_store::{
     Change, ChangeBatch, ChangeFeed, CommitResponse, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record,
     Revision, Store, StoreFuture, SystemClock,
 };
+use pintle_value::Str;
 
 /// Indexes nothing.
 pub(crate) struct NullIndexer;
@@ -18,16 +19,11 @@ impl Indexer for NullIndexer {
     }
 }
 
-/// A cache of `things` without a limit of its history that matters.
-pub(crate) async fn load_things(store: Arc<dyn Store>) -> Cache {
-    let load = Cache::load(
-        store,
-        "/registry",
-        ["things".into()],
-        Arc::new(NullIndexer),
-        Arc::new(SystemClock),
-        HistoryLimits::default(),
-    );
+/// A cache of these collections without a limit of its history that matters.
+pub(crate) async fn load(store: Arc<dyn Store>, prefixes: &[&str], indexer: impl Indexer) -> Cache {
+    let prefixes: Vec<Str> = prefixes.iter().copied().map(Str::from).collect();
+    let clock = Arc::new(SystemClock);
+    let load = Cache::load(store, "/registry", prefixes, Arc::new(indexer), clock, HistoryLimits::default());
     load.await.expect("a cache").follow([], EncodingCache::new(0))
 }
 
@@ -41,6 +37,11 @@ pub(crate) trait StoreLayer: Clone + Debug + Send + Sync + 'static {
     /// True if a value that was written at a revision is stale.
     fn is_stale(&self, _written_at: Revision) -> bool {
         false
+    }
+
+    /// Called with each feed that is opened; returns the one that the cache reads.
+    fn feed(&self, feed: Box<dyn ChangeFeed>) -> Box<dyn ChangeFeed> {
+        feed
     }
 }
 
@@ -107,7 +108,7 @@ impl<L: StoreLayer> Store for LayeredStore<L> {
         Box::pin(async move {
             self.layer.before_read(&self.store).await?;
             let feed = self.store.changes(from).await?;
-            Ok(Box::new(LayeredFeed { feed, layer: self.layer.clone() }) as Box<dyn ChangeFeed>)
+            Ok(self.layer.feed(Box::new(LayeredFeed { feed, layer: self.layer.clone() })))
         })
     }
 
