@@ -17,10 +17,6 @@ use tracing_subscriber::EnvFilter;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The stack of a worker thread, in bytes. Nested objects are processed recursively, and the maximum nesting depth
-/// (10,000) fits this stack.
-const WORKER_STACK: usize = 64 << 20;
-
 /// A Kubernetes API server in one binary.
 #[derive(Parser)]
 #[command(version, about, after_help = "Without a command, pintle runs 'pintle serve' with its defaults.")]
@@ -136,22 +132,15 @@ fn main() -> ExitCode {
         Some(Command::Serve(serve)) => serve,
         None => Serve::parse_from_defaults(),
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .thread_stack_size(WORKER_STACK)
-        .thread_name("pintle")
-        .enable_all()
-        .build()
-    {
+    // The server has threads of its own; this one waits for signals.
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    runtime.block_on(async {
-        match runtime.spawn(run(serve)).await {
-            Ok(Ok(())) => ExitCode::SUCCESS,
-            Ok(Err(error)) => fail(&*error),
-            Err(error) => fail(&error),
-        }
-    })
+    match runtime.block_on(run(serve)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&*error),
+    }
 }
 
 /// Raises the soft limit of open files to the hard limit, because clients may open thousands of connections. Go's runtime

@@ -1,8 +1,10 @@
 //! Starts a server with its options, and stops it.
 
+use std::future::Future;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use pintle_admission::AdmissionConfiguration;
@@ -17,7 +19,9 @@ use pintle_server::{
     AccessControl, ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, service_address,
 };
 use pintle_store::{Clock, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock};
+use pintle_value::threads::{TREE_STACK, thread_builder};
 use rustls::pki_types::UnixTime;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -138,6 +142,9 @@ pub enum StartError {
     /// The token file is malformed.
     #[error("--token-auth-file: {0}")]
     Tokens(#[from] TokenFileError),
+    /// The threads of the server cannot be started.
+    #[error("failed to start the server's threads: {0}")]
+    Runtime(io::Error),
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] pintle_store::Error),
@@ -154,7 +161,8 @@ pub enum StartError {
     },
 }
 
-/// A running server.
+/// A running server. It runs on threads of its own, because those of the caller may have stacks that are too small for
+/// nested objects. Dropping it ends it abruptly.
 #[derive(Debug)]
 pub struct Server {
     /// The base URL.
@@ -167,10 +175,60 @@ pub struct Server {
     pub kubeconfig_path: Option<PathBuf>,
     /// The duration of the start.
     pub start_time: Duration,
+    store: Arc<dyn Store>,
+    /// `None` once it was stopped.
+    running: Option<RunningServer>,
+    runtime: OwnRuntime,
+}
+
+/// The parts of a server that run until it stops.
+#[derive(Debug)]
+struct RunningServer {
     api_server: Arc<ApiServer>,
     store: Arc<dyn Store>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
+}
+
+/// The runtime on which a server runs. Its workers walk trees (`pintle_value::threads`), and so does the thread that
+/// owns it, which drops what its tasks hold.
+#[derive(Debug)]
+struct OwnRuntime {
+    handle: Handle,
+    /// Ends the runtime when it is dropped, or with what it sends, which is dropped afterwards.
+    end: mpsc::Sender<Option<RunningServer>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl OwnRuntime {
+    fn start() -> io::Result<Self> {
+        let (end, ended) = mpsc::channel();
+        let (sender, built) = mpsc::channel();
+        let own = move || {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            match builder.thread_name("pintle").thread_stack_size(TREE_STACK).enable_all().build() {
+                Ok(runtime) => {
+                    // If the receiver is gone, so is the sender of the end.
+                    let _ = sender.send(Ok(runtime.handle().clone()));
+                    let rest = ended.recv();
+                    runtime.shutdown_timeout(SHUTDOWN_GRACE_PERIOD);
+                    drop(rest);
+                }
+                Err(error) => drop(sender.send(Err(error))),
+            }
+        };
+        let thread = thread_builder("pintle-runtime").spawn(own)?;
+        let handle = built.recv().map_err(io::Error::other)??;
+        Ok(Self { handle, end, thread: Some(thread) })
+    }
+
+    /// Runs a future on the workers of this runtime. Propagates its panic; `None` if the runtime ends before it.
+    async fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        match self.handle.spawn(future).await {
+            Ok(result) => Some(result),
+            Err(error) => error.try_into_panic().map_or(None, |panic| std::panic::resume_unwind(panic)),
+        }
+    }
 }
 
 impl Server {
@@ -179,6 +237,14 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(options: Options) -> Result<Self, StartError> {
+        let runtime = OwnRuntime::start().map_err(StartError::Runtime)?;
+        match runtime.run(Self::start_parts(options)).await {
+            Some(parts) => Ok(parts?.into_server(runtime)),
+            None => Err(StartError::Runtime(io::Error::other("the runtime ended while the server started"))),
+        }
+    }
+
+    async fn start_parts(options: Options) -> Result<StartedServer, StartError> {
         let started = Instant::now();
         let hostname = gethostname::gethostname().to_string_lossy().into_owned();
         let advertised = advertise::advertised_address(options.advertise_address, options.bind_address);
@@ -240,16 +306,13 @@ impl Server {
         }
         let stop = watch::Sender::new(false);
         let task = tokio::spawn(listener.serve(api_server.clone(), stop.subscribe(), SHUTDOWN_GRACE_PERIOD));
-        Ok(Self {
+        Ok(StartedServer {
             url,
             certificates,
             kubeconfig: text,
             kubeconfig_path: path,
             start_time: started.elapsed(),
-            api_server,
-            store,
-            stop,
-            task,
+            running: RunningServer { api_server, store, stop, task },
         })
     }
 
@@ -264,7 +327,55 @@ impl Server {
     ///
     /// # Errors
     /// The store cannot be closed cleanly. No acknowledged write is lost.
-    pub async fn stop(self) -> Result<(), pintle_store::Error> {
+    pub async fn stop(mut self) -> Result<(), pintle_store::Error> {
+        let Some(running) = self.running.take() else { return Ok(()) };
+        self.runtime.run(running.stop()).await.unwrap_or(Err(pintle_store::Error::Closed))
+    }
+
+    /// Ends the server abruptly: its tasks end at their next await, connections break, and requests remain unfinished.
+    /// Blocks until its tasks have ended and its store is released.
+    pub fn kill(mut self) {
+        let thread = self.runtime.thread.take();
+        drop(self);
+        // The panic hook has reported a panic of the thread.
+        let _ = thread.map(std::thread::JoinHandle::join);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The thread has ended only if it panicked.
+        let _ = self.runtime.end.send(self.running.take());
+    }
+}
+
+/// What a start results in.
+struct StartedServer {
+    url: String,
+    certificates: Certificates,
+    kubeconfig: String,
+    kubeconfig_path: Option<PathBuf>,
+    start_time: Duration,
+    running: RunningServer,
+}
+
+impl StartedServer {
+    fn into_server(self, runtime: OwnRuntime) -> Server {
+        Server {
+            url: self.url,
+            certificates: self.certificates,
+            kubeconfig: self.kubeconfig,
+            kubeconfig_path: self.kubeconfig_path,
+            start_time: self.start_time,
+            store: self.running.store.clone(),
+            running: Some(self.running),
+            runtime,
+        }
+    }
+}
+
+impl RunningServer {
+    async fn stop(self) -> Result<(), pintle_store::Error> {
         if tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, self.api_server.deregister()).await.is_err() {
             tracing::warn!("Failed to remove the server's registration from the cluster: timed out");
         }

@@ -16,6 +16,7 @@ use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
+use tokio::task::JoinSet;
 
 /// The timeout for a response, for its body, and for the next event of a watch.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -183,7 +184,11 @@ impl RequestBuilder<'_> {
         *request.uri_mut() = format!("{}{}", self.client.url, self.path).parse().expect("a valid path");
         *request.headers_mut() = self.headers;
         let pool = if self.anonymous { &self.client.anonymous_pool } else { &self.client.admin_pool };
-        match tokio::time::timeout(TIMEOUT, pool.request(request)).await {
+        // A task of its own, which ends with this future: the client takes much stack without optimizations.
+        let mut task = JoinSet::new();
+        task.spawn(pool.request(request));
+        let response = async { task.join_next().await.expect("a task").expect("the client does not panic") };
+        match tokio::time::timeout(TIMEOUT, response).await {
             Ok(Ok(response)) => Ok((description, response)),
             Ok(Err(error)) => Err(ConnectionError(format!("{description}: {error:?}"))),
             Err(_) => Err(ConnectionError(format!("{description}: no response within {TIMEOUT:?}"))),

@@ -63,7 +63,7 @@ impl Cluster {
             port: port.number,
             ..options
         };
-        let instance = ServerInstance::start_on_own_runtime(options.clone()).await;
+        let instance = ServerInstance::start(options.clone()).await;
         Self { port: Some(port), temp_dir: Some(temp_dir), ..Self::from_instance(instance, options) }
     }
 
@@ -84,7 +84,7 @@ impl Cluster {
     }
 
     fn from_instance(instance: ServerInstance, options: Options) -> Self {
-        let server = instance.server.as_ref().expect("a running server");
+        let server = &instance.server;
         let (url, kubeconfig) = (server.url.clone(), server.kubeconfig.clone());
         let certificates = server.certificates.clone();
         Self {
@@ -134,7 +134,7 @@ impl Cluster {
         assert!(self.port.is_some(), "only a durable cluster can be restarted");
         let mut instance = self.instance.lock().await;
         assert!(instance.is_none(), "the server is already running");
-        *instance = Some(ServerInstance::start_on_own_runtime(self.options.clone()).await);
+        *instance = Some(ServerInstance::start(self.options.clone()).await);
     }
 
     /// Starts a server with the same data on another port while this cluster's server is stopped. The clients of this
@@ -210,7 +210,7 @@ impl Cluster {
     /// Panics if the server is not running or the write fails.
     pub async fn write_to_store(&self, key: &str, value: impl Into<Bytes>) -> u64 {
         let instance = self.instance.lock().await;
-        let server = instance.as_ref().and_then(|instance| instance.server.as_ref()).expect("a running server");
+        let server = &instance.as_ref().expect("a running server").server;
         let change = pintle_store::Change::put(key, value);
         server.store().commit(change).await.expect("the store commits the write").revision.get()
     }

@@ -14,6 +14,7 @@ pub mod names;
 pub mod print;
 pub mod quantity;
 mod same;
+pub mod threads;
 pub mod time;
 mod tree;
 

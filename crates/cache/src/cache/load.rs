@@ -4,7 +4,6 @@ use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -12,6 +11,7 @@ use pintle_store::{
     ChangeBatch, ChangeFeed, Clock, KeyInterval, RangeResponse, Record, Revision, Store, StoredChange, Timestamp,
 };
 use pintle_value::Str;
+use pintle_value::threads::map_parallel;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -211,17 +211,6 @@ pub(super) async fn join<T>(task: JoinHandle<Result<T, pintle_store::Error>>) ->
     task.await.unwrap_or_else(|error| match error.try_into_panic() {
         Ok(panic) => resume_unwind(panic),
         Err(_) => Err(pintle_store::Error::Closed),
-    })
-}
-
-/// Maps on all processors: nothing else runs during the load, and the indexer takes most of the time.
-fn map_parallel<T: Sync, R: Send>(items: &[T], each: &(dyn Fn(&T) -> R + Sync)) -> Vec<R> {
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        let parts = items.chunks(items.len().div_ceil(workers).max(1));
-        let parts: Vec<_> = parts.map(|part| scope.spawn(|| part.iter().map(each).collect::<Vec<_>>())).collect();
-        let join_worker = |part: ScopedJoinHandle<'_, Vec<R>>| part.join().unwrap_or_else(|panic| resume_unwind(panic));
-        parts.into_iter().flat_map(join_worker).collect()
     })
 }
 

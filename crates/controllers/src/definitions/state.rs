@@ -1,11 +1,13 @@
 //! What the definition controller knows of the stored definitions.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pintle_cache::{KeyRange, LoadedCache, Object};
 use pintle_extensions::{build_resources, discovery_order, is_approval_current, is_condition_true};
 use pintle_registry::{DefinitionSource, Resource};
+use pintle_value::threads::map_parallel;
 use pintle_value::{Str, Value, object};
 
 use super::source::{StoredDefinition, without_schemas};
@@ -89,14 +91,15 @@ impl Definitions {
             let source = Arc::new(StoredDefinition::new(&definition, object.json.clone()));
             Some((Str::from(object.name()), Definition::new(&definition, source, object.revision)))
         };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let chunks = objects.chunks(objects.len().div_ceil(threads).max(1));
-        let definitions = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                chunks.map(|chunk| scope.spawn(|| chunk.iter().filter_map(read).collect::<Vec<_>>())).collect();
-            threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
-        });
-        Self(definitions)
+        let read = |object: &Arc<Object>| {
+            // One definition must not keep the others from being served.
+            let read = catch_unwind(AssertUnwindSafe(|| read(object))).unwrap_or_default();
+            if read.is_none() {
+                tracing::error!(key = %format_args!("{PREFIX}/{}", object.name()), "Failed to read a stored definition");
+            }
+            read
+        };
+        Self(map_parallel(&objects, &read).into_iter().flatten().collect())
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Str, &Definition)> {

@@ -13,9 +13,6 @@ use pintle_testkit::{Cluster, bootstrapped, tool_path};
 /// The timeout of a command. It allows for a machine that is busy with other tests.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The stack size of a worker in bytes, as in the binary.
-const WORKER_STACK: usize = 64 << 20;
-
 /// A cluster and a kubectl for it.
 pub(crate) struct Kubectl {
     home: tempfile::TempDir,
@@ -51,12 +48,8 @@ impl Kubectl {
     }
 
     fn with(start: impl Future<Output = Cluster>) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_stack_size(WORKER_STACK)
-            .enable_all()
-            .build()
-            .expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
         let mut cluster = runtime.block_on(start);
         let home = tempfile::tempdir().expect("a temporary folder");
         let kubeconfig = cluster.kubeconfig_file();
