@@ -10,12 +10,17 @@ use clap::{Parser, Subcommand, ValueEnum};
 use pintle::{Engine, Options, Server};
 use pintle_cache::HistoryLimits;
 use pintle_gates::FeatureGatesFlag;
-use rustix::process::{Resource, getrlimit, setrlimit};
+use pintle_server::RequestLimits;
+use pintle_server::http::ListenerOptions;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The number of open files that are not for connections.
+const RESERVED_FILES: usize = 128;
 
 /// A Kubernetes API server in one binary.
 #[derive(Parser)]
@@ -77,6 +82,28 @@ struct Serve {
     /// this and twice this, to spread out load.
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     min_request_timeout: u32,
+    /// Time limit of requests that are not long-running, as a duration such as 1m0s. A request may ask for less with the
+    /// parameter "timeout".
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = parse_positive_duration)]
+    request_timeout: Duration,
+    /// Maximum number of requests in flight that only read, such as gets and lists; further ones are rejected. 0 for no
+    /// limit.
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    max_requests_inflight: usize,
+    /// Maximum number of requests in flight that write; further ones are rejected. 0 for no limit.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    max_mutating_requests_inflight: usize,
+    /// Maximum number of streams that a client may have on one HTTP/2 connection. 0 selects the default of 100.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    http2_max_streams_per_connection: u32,
+    /// The share of HTTP/2 requests, from 0 to 0.02, at which the client is told to open a new connection (GOAWAY), so
+    /// that clients spread over several servers.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_goaway_chance)]
+    goaway_chance: f64,
+    /// How long the server goes on serving after it was told to stop, as a duration such as 10s. Meanwhile /readyz
+    /// fails, so that load balancers notice.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
+    shutdown_delay_duration: Duration,
     /// A set of NAME=true|false pairs, comma separated, that enable or disable features. May be given more than once.
     #[arg(long, value_name = "[kube:]NAME=BOOL,...", long_help = feature_gates_help())]
     feature_gates: Vec<String>,
@@ -93,12 +120,30 @@ struct Serve {
     event_ttl: Duration,
 }
 
-/// Parses a duration in Go's syntax, and drops the fraction of a second.
-fn parse_event_ttl(text: &str) -> Result<Duration, String> {
+/// Parses a duration in Go's syntax.
+fn parse_duration(text: &str) -> Result<Duration, String> {
     let pintle_value::time::Duration(nanoseconds) =
         pintle_value::time::Duration::parse(text).map_err(|error| error.to_string())?;
-    let seconds = u64::try_from(nanoseconds / 1_000_000_000).map_err(|_| "the duration is negative".to_owned())?;
-    Ok(Duration::from_secs(seconds))
+    u64::try_from(nanoseconds).map(Duration::from_nanos).map_err(|_| "the duration is negative".to_owned())
+}
+
+/// Parses a duration that is not zero.
+fn parse_positive_duration(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err("the duration is zero".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// Parses a duration, and drops the fraction of a second.
+fn parse_event_ttl(text: &str) -> Result<Duration, String> {
+    Ok(Duration::from_secs(parse_duration(text)?.as_secs()))
+}
+
+/// Parses a share of requests, with upstream's maximum.
+fn parse_goaway_chance(text: &str) -> Result<f64, String> {
+    let chance: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
+    if (0.0..=0.02).contains(&chance) { Ok(chance) } else { Err("must be from 0 to 0.02".to_owned()) }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -127,7 +172,7 @@ fn feature_gates_help() -> String {
 fn main() -> ExitCode {
     let filter = EnvFilter::try_from_env("PINTLE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,pintle::start=info"));
     tracing_subscriber::fmt().json().with_writer(std::io::stderr).with_env_filter(filter).init();
-    raise_open_file_limit();
+    let max_connections = max_connections(raise_open_file_limit());
     let serve = match CommandLine::parse().command {
         Some(Command::Serve(serve)) => serve,
         None => Serve::parse_from_defaults(),
@@ -137,22 +182,30 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    match runtime.block_on(run(serve)) {
+    match runtime.block_on(run(serve, max_connections)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&*error),
     }
 }
 
 /// Raises the soft limit of open files to the hard limit, because clients may open thousands of connections. Go's runtime
-/// does the same for kube-apiserver.
-fn raise_open_file_limit() {
+/// does the same for kube-apiserver. Returns the limit.
+fn raise_open_file_limit() -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        limit.current = limit.maximum;
-        if let Err(error) = setrlimit(Resource::Nofile, limit) {
-            tracing::warn!(%error, "Failed to raise the limit of open files");
+        let raised = Rlimit { current: limit.maximum, ..limit.clone() };
+        match setrlimit(Resource::Nofile, raised.clone()) {
+            Ok(()) => limit = raised,
+            Err(error) => tracing::warn!(%error, "Failed to raise the limit of open files"),
         }
     }
+    limit.current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}
+
+/// How many connections fit a limit of open files. The rest is for the store, for calls to webhooks and for reading
+/// configuration.
+fn max_connections(open_files: usize) -> usize {
+    open_files.saturating_sub(RESERVED_FILES).max(RESERVED_FILES)
 }
 
 impl Serve {
@@ -173,7 +226,7 @@ fn fail(error: &(impl std::fmt::Display + ?Sized)) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let tokens = match &serve.token_auth_file {
         Some(path) => Some(std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?),
         None => None,
@@ -206,6 +259,20 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         history: HistoryLimits { bytes: serve.watch_window_mib << 20, ..HistoryLimits::default() },
         encoding_cache: serve.encoding_cache_mib << 20,
         min_request_timeout: Duration::from_secs(serve.min_request_timeout.into()),
+        limits: RequestLimits {
+            request_timeout: serve.request_timeout,
+            max_requests_in_flight: serve.max_requests_inflight,
+            max_mutating_requests_in_flight: serve.max_mutating_requests_inflight,
+        },
+        listener: ListenerOptions {
+            max_streams: match serve.http2_max_streams_per_connection {
+                0 => ListenerOptions::default().max_streams,
+                streams => streams,
+            },
+            goaway_chance: serve.goaway_chance,
+            max_connections,
+        },
+        shutdown_delay: serve.shutdown_delay_duration,
         gates,
         cors_allowed_origins: serve.cors_allowed_origins,
         controllers: serve.controllers == Controllers::Auto,
@@ -219,7 +286,12 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    server.stop().await?;
+    tokio::select! {
+        stopped = server.stop() => stopped?,
+        // As upstream's programs, this one ends at once at the second signal.
+        _ = terminate.recv() => return Err("stopped by a second signal".into()),
+        _ = interrupt.recv() => return Err("stopped by a second signal".into()),
+    }
     Ok(())
 }
 

@@ -14,9 +14,10 @@ use pintle_auth::{
 };
 use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
-use pintle_server::http::{Listener, TlsError, server_config, verifier};
+use pintle_server::http::{Listener, ListenerOptions, TlsError, server_config, verifier};
 use pintle_server::{
-    AccessControl, ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, service_address,
+    AccessControl, ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, RequestLimits,
+    service_address,
 };
 use pintle_store::{Clock, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock};
 use pintle_value::threads::{TREE_STACK, thread_builder};
@@ -81,6 +82,13 @@ pub struct Options {
     /// Minimum lifetime of a watch without `timeoutSeconds`. The actual lifetime is chosen at random between this and
     /// twice this.
     pub min_request_timeout: Duration,
+    /// How long and how many requests are handled.
+    pub limits: RequestLimits,
+    /// How connections are served.
+    pub listener: ListenerOptions,
+    /// How long the server goes on serving after it was told to stop, while it is not ready, so that load balancers
+    /// notice (`--shutdown-delay-duration`).
+    pub shutdown_delay: Duration,
     /// Which admission plugins run.
     pub admission: AdmissionConfiguration,
     /// The feature gates.
@@ -116,6 +124,9 @@ impl Default for Options {
             encoding_cache: DEFAULT_ENCODING_CACHE_MIB << 20,
             components: Component::defaults(),
             min_request_timeout: DEFAULT_MIN_REQUEST_TIMEOUT,
+            limits: RequestLimits::default(),
+            listener: ListenerOptions::default(),
+            shutdown_delay: Duration::ZERO,
             admission: AdmissionConfiguration::default(),
             gates: Gates::default(),
             cors_allowed_origins: Vec::new(),
@@ -188,6 +199,9 @@ struct RunningServer {
     store: Arc<dyn Store>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
+    /// The TLS configuration of new connections.
+    tls: watch::Sender<Arc<rustls::ServerConfig>>,
+    shutdown_delay: Duration,
 }
 
 /// The runtime on which a server runs. Its workers walk trees (`pintle_value::threads`), and so does the thread that
@@ -269,7 +283,8 @@ impl Server {
         }
         let address = SocketAddr::new(options.bind_address, options.port);
         let bind = |error| StartError::Bind { address, error };
-        let listener = Listener::bind(address, tls).await.map_err(bind)?;
+        let tls = watch::Sender::new(tls);
+        let listener = Listener::bind(address, tls.subscribe(), options.listener).await.map_err(bind)?;
         let address = listener.address().map_err(bind)?;
         let api_server = ApiServer::start(ClusterConfig {
             store: store.clone(),
@@ -277,6 +292,7 @@ impl Server {
             encoding_cache: options.encoding_cache,
             clock: options.clock.clone(),
             min_request_timeout: options.min_request_timeout,
+            limits: options.limits,
             access: Box::new(|_| AccessControl {
                 authenticator: Box::new(UnionAuthenticator(authenticators)),
                 authorizer: Box::new(AlwaysAllow),
@@ -312,7 +328,7 @@ impl Server {
             kubeconfig: text,
             kubeconfig_path: path,
             start_time: started.elapsed(),
-            running: RunningServer { api_server, store, stop, task },
+            running: RunningServer { api_server, store, stop, task, tls, shutdown_delay: options.shutdown_delay },
         })
     }
 
@@ -322,8 +338,8 @@ impl Server {
         self.store.clone()
     }
 
-    /// Stops the server: removes its registration from the cluster, stops listening, ends watches, waits for open
-    /// requests, and closes the store.
+    /// Stops the server: lets it be not ready for [`Options::shutdown_delay`], removes its registration from the
+    /// cluster, stops listening, ends watches, waits for open requests and writes, and closes the store.
     ///
     /// # Errors
     /// The store cannot be closed cleanly. No acknowledged write is lost.
@@ -376,11 +392,16 @@ impl StartedServer {
 
 impl RunningServer {
     async fn stop(self) -> Result<(), pintle_store::Error> {
+        self.api_server.terminate();
+        tokio::time::sleep(self.shutdown_delay).await;
         if tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, self.api_server.deregister()).await.is_err() {
             tracing::warn!("Failed to remove the server's registration from the cluster: timed out");
         }
         self.stop.send_replace(true);
         let _ = self.task.await;
+        if tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, self.api_server.wait_for_writes()).await.is_err() {
+            tracing::warn!("Closing the store although some writes have not ended: timed out");
+        }
         self.store.close().await
     }
 }

@@ -12,10 +12,13 @@ use parking_lot::Mutex;
 use pintle_auth::UserInfo;
 use pintle_catalog::Catalog;
 use pintle_registry::{ApiError, Resource, Scope, StrategyContext};
+use tokio::sync::SetOnce;
+use tokio::time::{Instant, sleep_until};
 
 use crate::access::AccessControl;
 use crate::cluster::Cluster;
 use crate::conversion::MemoizedConversions;
+use crate::request::deadline::RequestDeadline;
 use crate::request::info::RequestInfo;
 use crate::request::negotiate::EndpointRestrictions;
 use crate::request::query::Query;
@@ -23,8 +26,14 @@ use crate::request::recorder::Recorder;
 
 /// Maximum size of a request body, in bytes (kube-apiserver's limit).
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
-/// Time limit for receiving a body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time limit of a write after its body was received (upstream: `handlers.requestTimeoutUpperBound`).
+const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
+
+/// The error of a write that takes too long (upstream: `finisher.FinishRequest`). The reason is that of Go's context.
+fn write_timeout() -> ApiError {
+    let message = "request did not complete within requested timeout - context deadline exceeded".to_owned();
+    ApiError::Timeout { message, retry_after: 0 }
+}
 
 /// A request after authentication.
 pub(crate) struct RequestContext {
@@ -38,6 +47,9 @@ pub(crate) struct RequestContext {
     pub(crate) user: UserInfo,
     /// The body, as far as it was not read.
     pub(crate) body: Mutex<Option<Incoming>>,
+    /// When the body was received completely.
+    pub(crate) body_received: SetOnce<Instant>,
+    pub(crate) deadline: RequestDeadline,
     pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
     pub(crate) recorder: Recorder,
     /// The request's objects that were already converted to other versions.
@@ -108,9 +120,30 @@ impl RequestContext {
             }
             Ok(bytes.freeze())
         };
-        match tokio::time::timeout(BODY_TIMEOUT, read).await {
-            Ok(result) => result,
-            Err(_) => Err(ApiError::Timeout { message: "timeout reading the request body".to_owned(), retry_after: 1 }),
+        let Ok(received) = self.deadline.run(read).await else {
+            // The pipeline answers at the deadline. This only ends a write that goes on without its request.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            return Err(write_timeout());
+        };
+        let received = received?;
+        // Already set only if this is not the first call.
+        let _ = self.body_received.set(Instant::now());
+        Ok(received)
+    }
+
+    /// Waits for a write, which goes on if it takes too long.
+    ///
+    /// # Errors
+    /// Returns an error if the write does not end in time. The time of receiving the body does not count.
+    pub(crate) async fn wait_for_write<T>(&self, write: impl Future<Output = T>) -> Result<T, ApiError> {
+        let limit = async {
+            let received = *self.body_received.wait().await;
+            sleep_until(self.deadline.min(received + WRITE_TIMEOUT)).await;
+        };
+        tokio::select! {
+            biased;
+            result = write => Ok(result),
+            () = limit => Err(write_timeout()),
         }
     }
 

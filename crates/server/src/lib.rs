@@ -30,4 +30,5 @@ pub use cluster::{Cluster, Component};
 pub use controllers::{ControllerOptions, service_address};
 pub use handlers::version;
 pub use http::Cors;
+pub use pipeline::RequestLimits;
 pub use startup::{AccessBuilder, ApiServer, ClusterConfig, ClusterError};

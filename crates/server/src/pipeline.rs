@@ -1,15 +1,18 @@
-//! The handler chain of every request: CORS -> request info -> authentication -> impersonation -> (audit and flow
-//! control will be added here) -> authorization -> handler -> response. Errors become a `Status` in one place.
+//! The handler chain of every request: CORS -> request info -> deadline -> authentication -> impersonation -> (audit and
+//! flow control will be added here) -> requests in flight -> authorization -> handler -> response. Errors become a
+//! `Status` in one place.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, WARNING, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use pintle_auth::UserInfo;
 use pintle_registry::ApiError;
+use tokio::sync::SetOnce;
+use tokio::time::Instant;
 
 use crate::access::AccessControl;
 use crate::cluster::{Cluster, RecordedRequest};
@@ -17,8 +20,10 @@ use crate::context::RequestContext;
 use crate::handlers::{health, route};
 use crate::http::cors::{self, Cors};
 use crate::http::unread_body::{self, BodyProtocol};
-use crate::http::{Body, Peer, Response, catch_panic, panic_response, panic_text};
+use crate::http::{Body, Peer, Response, catch_panic, panic_response, panic_text, plain_error, text};
 use crate::represent::error_response;
+use crate::request::deadline::{DeadlineExceeded, RequestDeadline};
+use crate::request::in_flight::{InFlightLimits, InFlightRequest, TooManyInFlight};
 use crate::request::info::RequestInfo;
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
@@ -26,18 +31,70 @@ use crate::request::recorder::Recorder;
 /// Identifies a request in audit events and logs.
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
+/// How long and how many requests are handled.
+#[derive(Clone, Debug)]
+pub struct RequestLimits {
+    /// Time limit of requests that are not long-running (`--request-timeout`).
+    pub request_timeout: Duration,
+    /// Maximum number of requests in flight that only read; 0 is no limit (`--max-requests-inflight`).
+    pub max_requests_in_flight: usize,
+    /// Maximum number of requests in flight that write; 0 is no limit (`--max-mutating-requests-inflight`).
+    pub max_mutating_requests_in_flight: usize,
+}
+
+impl Default for RequestLimits {
+    /// kube-apiserver's defaults.
+    fn default() -> Self {
+        Self {
+            request_timeout: Duration::from_secs(60),
+            max_requests_in_flight: 400,
+            max_mutating_requests_in_flight: 200,
+        }
+    }
+}
+
+/// What the handler chain is configured with.
+#[derive(Debug)]
+pub(crate) struct HandlerChain {
+    cors: Cors,
+    request_timeout: Duration,
+    in_flight: InFlightLimits,
+}
+
+impl HandlerChain {
+    pub(crate) fn new(cors: Cors, limits: &RequestLimits) -> Self {
+        let in_flight = InFlightLimits::new(limits.max_requests_in_flight, limits.max_mutating_requests_in_flight);
+        Self { cors, request_timeout: limits.request_timeout, in_flight }
+    }
+}
+
+/// Why a request does not reach its handler.
+enum Refusal {
+    Error(ApiError),
+    /// An error that upstream writes without content negotiation, with the header `X-Content-Type-Options`.
+    Forbidden(ApiError),
+    TooManyInFlight,
+    DeadlineExceeded,
+}
+
+impl From<DeadlineExceeded> for Refusal {
+    fn from(_: DeadlineExceeded) -> Self {
+        Self::DeadlineExceeded
+    }
+}
+
 /// Handles a request.
 pub(crate) async fn handle(
     cluster: Arc<Cluster>,
     access: Arc<AccessControl>,
-    cors: &Cors,
+    chain: &HandlerChain,
     peer: Peer,
     request: http::Request<Incoming>,
 ) -> Response {
     let started = Instant::now();
     let (mut parts, body) = request.into_parts();
     let protocol = BodyProtocol::of(parts.version, &parts.headers);
-    let origin = cors.allowed_origin(&parts.headers).cloned();
+    let origin = chain.cors.allowed_origin(&parts.headers).cloned();
     if origin.is_some() && parts.method == Method::OPTIONS {
         // Browsers send preflight requests without credentials.
         let mut response = preflight(&parts.headers, origin);
@@ -47,8 +104,17 @@ pub(crate) async fn handle(
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
     let recorder = Recorder::default();
-    let (user, authorized) =
-        authenticate_and_authorize(&access, &peer, &parts.headers, (&info, &query), &recorder).await;
+    let deadline = RequestDeadline::of(&info, &query, started, chain.request_timeout);
+    let mut user = UserInfo::default();
+    let admitted = match &deadline {
+        Ok(deadline) => {
+            let admitted =
+                admit(&access, &chain.in_flight, &peer, &parts.headers, (&info, &query), &recorder, &mut user);
+            deadline.run(admitted).await.unwrap_or_else(|exceeded| Err(exceeded.into()))
+        }
+        Err(error) => Err(Refusal::Error(error.clone())),
+    };
+    let deadline = deadline.unwrap_or(RequestDeadline::NEVER);
     let request = Arc::new(RequestContext {
         cluster,
         access,
@@ -58,24 +124,30 @@ pub(crate) async fn handle(
         headers: parts.headers,
         user,
         body: Mutex::new(Some(body)),
+        body_received: SetOnce::new(),
+        deadline,
         upgrade: Mutex::new(parts.extensions.remove()),
         recorder,
         conversions: Arc::default(),
     });
-    let result = match authorized {
-        Ok(()) => catch_panic(route(&request)).await.unwrap_or_else(|panic| {
-            let (verb, path) = (request.info.verb, &request.info.path);
-            tracing::error!(verb, path, panic = panic_text(&panic), "Request panicked");
-            Ok(panic_response())
-        }),
-        Err(ApiError::Unauthorized) => Err(ApiError::Unauthorized),
-        Err(error) => {
-            let mut refusal = error_response(&request, &error);
-            refusal.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            Ok(refusal)
-        }
+    let mut response = match admitted {
+        Ok(in_flight) => match deadline.run(catch_panic(route(&request))).await {
+            Ok(handled) => {
+                let handled = handled.unwrap_or_else(|panic| {
+                    let (verb, path) = (request.info.verb, &request.info.path);
+                    tracing::error!(verb, path, panic = panic_text(&panic), "Request panicked");
+                    Ok(panic_response())
+                });
+                let mut response = handled.unwrap_or_else(|error| error_response(&request, &error));
+                if let Some(deadline) = deadline.instant() {
+                    response.body_mut().limit(deadline, in_flight);
+                }
+                response
+            }
+            Err(exceeded) => refuse(&request, exceeded.into()),
+        },
+        Err(refusal) => refuse(&request, refusal),
     };
-    let mut response = result.unwrap_or_else(|error| error_response(&request, &error));
     finish(&request.headers, origin, &mut response);
     for warning in request.recorder.headers() {
         response.headers_mut().append(WARNING, warning);
@@ -98,26 +170,55 @@ pub(crate) async fn handle(
     response
 }
 
-/// Authenticates, impersonates and authorizes. Returns the user that the request acts as, and whether it is allowed.
-async fn authenticate_and_authorize(
+/// Authenticates, impersonates, counts and authorizes a request. Sets the user that it acts as.
+async fn admit(
     access: &AccessControl,
+    in_flight: &InFlightLimits,
     peer: &Peer,
     headers: &HeaderMap,
     (info, query): (&RequestInfo, &Query),
     recorder: &Recorder,
-) -> (UserInfo, Result<(), ApiError>) {
+    user: &mut UserInfo,
+) -> Result<InFlightRequest, Refusal> {
     let sender = match access.authenticate(peer, headers, recorder).await {
         Ok(sender) => sender,
         // Anonymous users may read public paths (upstream: `system:public-info-viewer`).
-        Err(_) if health::is_public(&info.path) => return (UserInfo::default(), Ok(())),
-        Err(error) => return (UserInfo::default(), Err(error)),
+        Err(_) if health::is_public(&info.path) => {
+            return in_flight.begin(info, user).map_err(|TooManyInFlight| Refusal::TooManyInFlight);
+        }
+        Err(error) => return Err(Refusal::Error(error)),
     };
-    let user = match access.impersonate(&sender, headers).await {
-        Ok(user) => user.unwrap_or(sender),
-        Err(error) => return (sender, Err(error)),
-    };
-    let authorized = access.authorize(&user, info, query, info.verb).await;
-    (user, authorized)
+    *user = sender;
+    if let Some(impersonated) = access.impersonate(user, headers).await.map_err(Refusal::Forbidden)? {
+        *user = impersonated;
+    }
+    let in_flight = in_flight.begin(info, user).map_err(|TooManyInFlight| Refusal::TooManyInFlight)?;
+    access.authorize(user, info, query, info.verb).await.map_err(Refusal::Forbidden)?;
+    Ok(in_flight)
+}
+
+/// The response to a request that does not reach its handler, or whose handler takes too long.
+fn refuse(request: &RequestContext, refusal: Refusal) -> Response {
+    match refusal {
+        Refusal::Error(error) => error_response(request, &error),
+        Refusal::Forbidden(error) => {
+            let mut response = error_response(request, &error);
+            response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            response
+        }
+        Refusal::TooManyInFlight => {
+            let message = "Too many requests, please try again later.";
+            let mut response = plain_error(StatusCode::TOO_MANY_REQUESTS, message);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            response
+        }
+        // As in upstream, a `Status` without its kind, and with the content type that Go detects.
+        Refusal::DeadlineExceeded => text(
+            StatusCode::GATEWAY_TIMEOUT,
+            "{\"metadata\":{},\"status\":\"Failure\",\"message\":\"Timeout: request did not complete within the allotted \
+             timeout\",\"reason\":\"Timeout\",\"details\":{},\"code\":504}\n",
+        ),
+    }
 }
 
 /// The response to a CORS preflight request.

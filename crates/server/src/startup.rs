@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -19,7 +20,7 @@ use crate::cluster::{Cluster, ClusterParts, Component, Indexers};
 use crate::controllers::{ControllerOptions, RunningControllers, start_definitions};
 use crate::http::cors::Cors;
 use crate::http::{Handler, Peer, Response, catch_panic, panic_response, panic_text};
-use crate::pipeline;
+use crate::pipeline::{self, HandlerChain, RequestLimits};
 use crate::write::InternalClient;
 
 /// The prefix of all keys in the store (kube-apiserver's `--etcd-prefix`).
@@ -52,6 +53,8 @@ pub struct ClusterConfig {
     pub gates: Gates,
     /// The origins that CORS allows.
     pub cors: Cors,
+    /// How long and how many requests are handled.
+    pub limits: RequestLimits,
     /// What the cluster's controllers do.
     pub controllers: ControllerOptions,
     /// How long events are kept after their last write; zero keeps them forever.
@@ -86,7 +89,7 @@ impl std::error::Error for ClusterError {}
 pub struct ApiServer {
     cluster: Arc<Cluster>,
     access: RwLock<Arc<AccessControl>>,
-    cors: Cors,
+    chain: HandlerChain,
     controllers: RunningControllers,
 }
 
@@ -142,7 +145,8 @@ impl ApiServer {
         start_definitions(definitions, &cluster).await.map_err(ClusterError::Bootstrap)?;
         running.start(&cluster, &config.controllers).await;
         let access = RwLock::new(Arc::new((config.access)(&cluster)));
-        Ok(Arc::new(Self { cluster, access, cors: config.cors, controllers: running }))
+        let chain = HandlerChain::new(config.cors, &config.limits);
+        Ok(Arc::new(Self { cluster, access, chain, controllers: running }))
     }
 
     /// Replaces authentication and authorization. Requests in progress keep the old ones.
@@ -150,10 +154,21 @@ impl ApiServer {
         *self.access.write() = Arc::new(access);
     }
 
+    /// Begins to shut down: from now on the server is not ready, but it goes on serving.
+    pub fn terminate(&self) {
+        self.cluster.terminating.store(true, Ordering::Relaxed);
+    }
+
     /// Removes the server's lease and its endpoints of the service `kubernetes` before it stops. The store must still
     /// be open.
     pub async fn deregister(&self) {
         self.controllers.stop(&self.cluster).await;
+    }
+
+    /// Waits until all writes have ended, also those whose clients have gone. The listener must have stopped, and the
+    /// store must still be open.
+    pub async fn wait_for_writes(&self) {
+        self.cluster.wait_for_writes().await;
     }
 }
 
@@ -166,7 +181,7 @@ impl Handler for ApiServer {
         Box::pin(async move {
             let access = self.access.read().clone();
             let (method, uri) = (request.method().clone(), request.uri().clone());
-            let handled = pipeline::handle(self.cluster.clone(), access, &self.cors, peer, request);
+            let handled = pipeline::handle(self.cluster.clone(), access, &self.chain, peer, request);
             catch_panic(handled).await.unwrap_or_else(|panic| {
                 // Not in a handler, whose panics the handler chain answers.
                 tracing::error!(%method, %uri, panic = panic_text(&panic), "Request panicked");
@@ -176,6 +191,7 @@ impl Handler for ApiServer {
     }
 
     fn drain(&self) {
+        self.terminate();
         self.cluster.shutting_down.send_replace(true);
     }
 }

@@ -95,7 +95,8 @@ impl Definitions {
             // One definition must not keep the others from being served.
             let read = catch_unwind(AssertUnwindSafe(|| read(object))).unwrap_or_default();
             if read.is_none() {
-                tracing::error!(key = %format_args!("{PREFIX}/{}", object.name()), "Failed to read a stored definition");
+                let key = format!("{DEFINITIONS_PREFIX}/{}", object.name());
+                tracing::error!(key, "Failed to read a stored definition");
             }
             read
         };

@@ -12,6 +12,7 @@ mod webhook_clients;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -23,6 +24,7 @@ use pintle_registry::{ApiError, GroupResource, Registry, Resource, StrategyConte
 use pintle_store::{Clock, Sleep, Store};
 use pintle_value::Str;
 use pintle_value::time::Time;
+use tokio_util::task::TaskTracker;
 
 use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
@@ -82,8 +84,12 @@ pub struct Cluster {
     /// A create holds a read lock from its last check of the namespace and the definition until the object is stored.
     /// The controllers of namespaces and definitions take the write lock to wait for pending creates.
     pub(crate) pending_creates: tokio::sync::RwLock<()>,
+    /// Turns true when the server begins to shut down: it still serves, but is no longer ready.
+    pub(crate) terminating: AtomicBool,
     /// Turns true when the server shuts down. Watches and background tasks end then.
     pub(crate) shutting_down: tokio::sync::watch::Sender<bool>,
+    /// The writes in progress.
+    writes: TaskTracker,
 }
 
 impl fmt::Debug for Cluster {
@@ -131,7 +137,9 @@ impl Cluster {
             documents: Documents::default(),
             cpu_permits: CpuPermits::default(),
             pending_creates: tokio::sync::RwLock::default(),
+            terminating: AtomicBool::new(false),
             shutting_down: tokio::sync::watch::Sender::new(false),
+            writes: TaskTracker::new(),
         }
     }
 
@@ -270,6 +278,25 @@ impl Cluster {
                 () = shutdown => {}
             }
         });
+    }
+
+    /// Spawns a write that runs to its end, whatever happens to its request.
+    pub(crate) fn spawn_write<T: Send + 'static>(
+        &self,
+        write: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        self.writes.spawn(write)
+    }
+
+    /// Waits until all writes have ended. New ones must not begin.
+    pub(crate) async fn wait_for_writes(&self) {
+        self.writes.close();
+        self.writes.wait().await;
+    }
+
+    /// True once the server begins to shut down.
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.terminating.load(Ordering::Relaxed)
     }
 
     /// True once the server shuts down.

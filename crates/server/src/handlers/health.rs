@@ -26,7 +26,7 @@ const SHUTDOWN: HealthCheck =
     (
         "shutdown",
         |request| {
-            if request.cluster.is_shutting_down() { Err("process is shutting down".to_owned()) } else { Ok(()) }
+            if request.cluster.is_terminating() { Err("process is shutting down".to_owned()) } else { Ok(()) }
         },
     );
 

@@ -23,8 +23,9 @@ pub(super) async fn subresource(
     if verb == Verb::Get {
         return write::subresource(request, resource, subresource, verb).await;
     }
-    let (request, resource, subresource) = (request.clone(), resource.clone(), subresource.clone());
-    run_detached(async move { write::subresource(&request, &resource, &subresource, verb).await }).await
+    let (resource, subresource) = (resource.clone(), subresource.clone());
+    run_detached(request, |request| async move { write::subresource(&request, &resource, &subresource, verb).await })
+        .await
 }
 
 /// Handles a verb that writes objects.
@@ -36,12 +37,12 @@ pub(super) async fn write(
     resource: &Arc<Resource>,
     verb: Verb,
 ) -> Result<Response, ApiError> {
-    let (request, resource) = (request.clone(), resource.clone());
     if verb == Verb::DeleteCollection {
-        // A deletecollection stops between two objects when its client disconnects.
-        return write::delete_collection(&request, &resource).await;
+        // A deletecollection stops between two objects when its client disconnects or its time is over.
+        return request.wait_for_write(write::delete_collection(request, resource)).await?;
     }
-    run_detached(async move {
+    let resource = resource.clone();
+    run_detached(request, |request| async move {
         match verb {
             Verb::Create => write::create(&request, &resource).await,
             Verb::Update => write::update(&request, &resource).await,
@@ -53,11 +54,17 @@ pub(super) async fn write(
     .await
 }
 
-/// Runs a write to its end even if the client disconnects, so that its allocations are committed or reverted.
-async fn run_detached(
-    write: impl Future<Output = Result<Response, ApiError>> + Send + 'static,
-) -> Result<Response, ApiError> {
-    match tokio::spawn(write).await {
+/// Runs a write to its end even if the client disconnects or its time is over, so that its allocations are committed or
+/// reverted. The store is not closed before.
+async fn run_detached<W>(
+    request: &Arc<RequestContext>,
+    write: impl FnOnce(Arc<RequestContext>) -> W,
+) -> Result<Response, ApiError>
+where
+    W: Future<Output = Result<Response, ApiError>> + Send + 'static,
+{
+    let task = request.cluster.spawn_write(write(request.clone()));
+    match request.wait_for_write(task).await? {
         Ok(result) => result,
         // The panic goes on in the request's own task, where it is logged and answered.
         Err(error) => match error.try_into_panic() {

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use tokio::time::Instant;
 
 use super::Chunk;
 use super::pull_body::{BodySource, CpuPermits, PullBody};
@@ -40,6 +41,14 @@ impl Body {
     #[must_use]
     pub fn from_writer<W: Future<Output = ()> + Send + 'static>(writer: impl FnOnce(BodySender) -> W) -> Self {
         Body::Push(PushBody::new(writer))
+    }
+
+    /// Ends a body that is made while it is sent with an error at a deadline, so that a client which does not read it
+    /// cannot keep what it is made from. `held` is kept until the body ends.
+    pub(crate) fn limit(&mut self, deadline: Instant, held: impl Send + 'static) {
+        if let Body::Pull(body) = self {
+            body.limit(deadline, held);
+        }
     }
 
     /// An empty body.

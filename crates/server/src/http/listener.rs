@@ -1,32 +1,44 @@
-//! The listener: accepts connections, does the TLS handshake, serves HTTP/1.1 or HTTP/2, and drains on shutdown.
+//! The listener: accepts connections and serves them, and drains on shutdown.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use pintle_registry::BoxFuture;
 use rustls::pki_types::CertificateDer;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::task::TaskTracker;
 
 use super::Response;
-use super::lingering_close::LingeringClose;
+use super::connection::{ConnectionContext, IDLE_TIMEOUT, serve_connection};
 
-/// Time limit for the TLS handshake.
-const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for the next request's head on an idle HTTP/1.1 connection. It is the idle timeout of kube-apiserver and
-/// of Go's clients; a shorter one would close connections on which a client has just sent a request.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// Maximum number of concurrent streams on one HTTP/2 connection (kube-apiserver: 100, Go's default: 250).
-const MAX_CONCURRENT_STREAMS: u32 = 250;
+/// Maximum number of headers of an HTTP/1.1 request: enough for some hundred groups to impersonate, each with a header
+/// of its own.
+const MAX_HEADERS: usize = 1024;
+
+/// How connections are served.
+#[derive(Clone, Debug)]
+pub struct ListenerOptions {
+    /// Maximum number of concurrent streams on one HTTP/2 connection (`--http2-max-streams-per-connection`).
+    pub max_streams: u32,
+    /// The share of HTTP/2 requests with which the client is told to open another connection, so that clients spread
+    /// over the servers behind a load balancer (`--goaway-chance`).
+    pub goaway_chance: f64,
+    /// Maximum number of open connections. Further ones wait until one is closed.
+    pub max_connections: usize,
+}
+
+impl Default for ListenerOptions {
+    /// kube-apiserver's defaults, for which the number of connections is not limited.
+    fn default() -> Self {
+        Self { max_streams: 100, goaway_chance: 0.0, max_connections: Semaphore::MAX_PERMITS }
+    }
+}
 
 /// The client's end of a connection.
 #[derive(Clone, Debug, Default)]
@@ -47,11 +59,12 @@ pub trait Handler: Send + Sync + 'static {
     fn drain(&self);
 }
 
-/// A bound socket with its TLS configuration.
+/// A bound socket, and the TLS configuration of new connections.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
-    tls: Arc<rustls::ServerConfig>,
+    tls: watch::Receiver<Arc<rustls::ServerConfig>>,
+    options: ListenerOptions,
 }
 
 impl Listener {
@@ -59,8 +72,12 @@ impl Listener {
     ///
     /// # Errors
     /// Returns an error if the address cannot be bound.
-    pub async fn bind(address: SocketAddr, tls: Arc<rustls::ServerConfig>) -> io::Result<Self> {
-        Ok(Self { socket: TcpListener::bind(address).await?, tls })
+    pub async fn bind(
+        address: SocketAddr,
+        tls: watch::Receiver<Arc<rustls::ServerConfig>>,
+        options: ListenerOptions,
+    ) -> io::Result<Self> {
+        Ok(Self { socket: TcpListener::bind(address).await?, tls, options })
     }
 
     /// The bound address.
@@ -71,18 +88,15 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// Serves until `stop` becomes true. Then refuses new connections, asks open ones to finish (GOAWAY), calls
-    /// [`Handler::drain`], and waits up to `grace`.
-    pub async fn serve(self, handler: Arc<dyn Handler>, mut stop: watch::Receiver<bool>, grace: Duration) {
-        let acceptor = TlsAcceptor::from(self.tls.clone());
-        let graceful = Arc::new(GracefulShutdown::new());
+    /// The protocol settings of all connections.
+    fn protocol(&self) -> auto::Builder<TokioExecutor> {
         let mut server = auto::Builder::new(TokioExecutor::new());
         // No `pipeline_flush`: it would withhold the 400 or 431 response to a request that cannot be parsed.
-        server.http1().timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT);
+        server.http1().timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT).max_headers(MAX_HEADERS);
         server
             .http2()
             .timer(TokioTimer::new())
-            .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
+            .max_concurrent_streams(self.options.max_streams)
             .adaptive_window(false)
             .initial_stream_window_size(256 * 1024)
             .initial_connection_window_size(256 * 1024 * 4)
@@ -90,22 +104,44 @@ impl Listener {
             .max_send_buf_size(512 * 1024)
             .keep_alive_interval(Some(Duration::from_secs(30)))
             .keep_alive_timeout(Duration::from_secs(20));
-        let server = Arc::new(server);
+        server
+    }
+
+    /// Serves until `stop` becomes true. Then refuses new connections, asks open ones to finish (GOAWAY), calls
+    /// [`Handler::drain`], and waits up to `grace`.
+    pub async fn serve(self, handler: Arc<dyn Handler>, mut stop: watch::Receiver<bool>, grace: Duration) {
+        let draining = watch::Sender::new(false);
+        let connections = TaskTracker::new();
+        let permits = Arc::new(Semaphore::new(self.options.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
+        let context = ConnectionContext {
+            protocol: Arc::new(self.protocol()),
+            handler: handler.clone(),
+            goaway_chance: self.options.goaway_chance,
+            draining: draining.subscribe(),
+        };
         loop {
-            let accepted = tokio::select! {
-                accepted = self.socket.accept() => accepted,
+            if permits.available_permits() == 0 {
+                tracing::warn!(
+                    limit = self.options.max_connections,
+                    "Too many open connections, new ones have to wait"
+                );
+            }
+            let accept = async {
+                let permit = permits.clone().acquire_owned().await;
+                (self.socket.accept().await, permit)
+            };
+            let (accepted, permit) = tokio::select! {
+                accepted = accept => accepted,
                 _ = stop.wait_for(|stop| *stop) => break,
             };
             match accepted {
                 Ok((stream, address)) => {
-                    tokio::spawn(serve_connection(
-                        stream,
-                        address,
-                        acceptor.clone(),
-                        server.clone(),
-                        graceful.watcher(),
-                        handler.clone(),
-                    ));
+                    let tls = self.tls.borrow().clone();
+                    let connection = serve_connection(stream, address, tls, context.clone());
+                    connections.spawn(async move {
+                        connection.await;
+                        drop(permit);
+                    });
                 }
                 Err(error) => {
                     // Usually the process is out of file descriptors; open connections will release theirs.
@@ -115,50 +151,12 @@ impl Listener {
             }
         }
         drop(self.socket);
-        if let Some(graceful) = Arc::into_inner(graceful) {
-            // Connections are told to finish before watches end, so that clients do not reconnect on the same
-            // connection or to the same server.
-            let mut shutdown = std::pin::pin!(graceful.shutdown());
-            tokio::select! {
-                biased;
-                () = &mut shutdown => return,
-                () = std::future::ready(()) => handler.drain(),
-            }
-            let _ = tokio::time::timeout(grace, shutdown).await;
-        }
-    }
-}
-
-async fn serve_connection(
-    stream: TcpStream,
-    address: SocketAddr,
-    acceptor: TlsAcceptor,
-    server: Arc<auto::Builder<TokioExecutor>>,
-    watcher: hyper_util::server::graceful::Watcher,
-    handler: Arc<dyn Handler>,
-) {
-    let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, acceptor.accept(LingeringClose::new(stream))).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => {
-            tracing::debug!(%address, %error, "TLS handshake error");
-            return;
-        }
-        Err(_) => return,
-    };
-    let certificates: Arc<[CertificateDer<'static>]> = stream
-        .get_ref()
-        .1
-        .peer_certificates()
-        .map(|c| c.iter().map(|c| c.clone().into_owned()).collect())
-        .unwrap_or_default();
-    let peer = Peer { address: Some(address), certificates };
-    let service = service_fn(move |request| {
-        let response = handler.clone().handle(peer.clone(), request);
-        async move { Ok::<_, Infallible>(response.await) }
-    });
-    let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%address, %error, "Connection ended with an error");
+        // Connections are told to finish before watches end, so that clients do not reconnect on the same connection or
+        // to the same server.
+        draining.send_replace(true);
+        tokio::task::yield_now().await;
+        handler.drain();
+        connections.close();
+        let _ = tokio::time::timeout(grace, connections.wait()).await;
     }
 }

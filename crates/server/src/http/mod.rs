@@ -5,8 +5,10 @@ use ::http::header::{HeaderName, HeaderValue};
 
 mod body;
 mod chunk;
+mod connection;
 mod content;
 pub(crate) mod cors;
+mod expiring_source;
 mod lingering_close;
 mod listener;
 mod pull_body;
@@ -20,10 +22,10 @@ pub use body::Body;
 pub use chunk::{Chunk, ChunkParts};
 pub(crate) use content::serve_content;
 pub use cors::Cors;
-pub use listener::{Handler, Listener, Peer};
+pub use listener::{Handler, Listener, ListenerOptions, Peer};
 pub use pull_body::{BodySource, CpuPermits, PullBody};
 pub use push_body::{BodySender, PushBody};
-pub(crate) use response::{page_not_found, text};
+pub(crate) use response::{page_not_found, plain_error, text};
 pub use tls::{TlsError, server_config, verifier};
 pub(crate) use unwind::{catch_panic, panic_response, panic_text};
 

@@ -9,6 +9,9 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::expiring_source::ExpiringSource;
 
 /// Produces a body chunk by chunk. Each call does a bounded amount of work.
 pub trait BodySource: Send {
@@ -70,7 +73,14 @@ impl PullBody {
     #[must_use]
     pub fn into_source(self) -> Box<dyn BodySource> {
         let Self { first, source, .. } = self;
-        Box::new(ChainedSource { first, rest: source })
+        Box::new(ChainedSource { first, rest: Some(source) })
+    }
+
+    /// Ends the body with an error at a deadline, and keeps `held` until the body ends.
+    pub(super) fn limit(&mut self, deadline: Instant, held: impl Send + 'static) {
+        let ended: Box<dyn BodySource> = Box::new(ChainedSource { first: None, rest: None });
+        let source = std::mem::replace(&mut self.source, ended);
+        self.source = Box::new(ExpiringSource::new(source, deadline, held));
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
@@ -101,14 +111,14 @@ impl fmt::Debug for PullBody {
 /// A first chunk and the source of the others.
 struct ChainedSource {
     first: Option<Result<Bytes, io::Error>>,
-    rest: Box<dyn BodySource>,
+    rest: Option<Box<dyn BodySource>>,
 }
 
 impl BodySource for ChainedSource {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
         match self.first.take() {
             Some(first) => Poll::Ready(Some(first)),
-            None => self.rest.poll_next(cx),
+            None => self.rest.as_mut().map_or(Poll::Ready(None), |rest| rest.poll_next(cx)),
         }
     }
 }

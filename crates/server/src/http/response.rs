@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 
 use super::{Body, Response};
 
@@ -14,9 +14,14 @@ pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response {
     response
 }
 
+/// The response of Go's `http.Error`.
+pub(crate) fn plain_error(code: StatusCode, message: &str) -> Response {
+    let mut response = text(code, format!("{message}\n"));
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
 /// The response of Go's `http.NotFound`, for a path that is not served.
 pub(crate) fn page_not_found() -> Response {
-    let mut response = text(StatusCode::NOT_FOUND, "404 page not found\n");
-    response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-    response
+    plain_error(StatusCode::NOT_FOUND, "404 page not found")
 }

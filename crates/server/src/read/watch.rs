@@ -21,6 +21,8 @@ use crate::request::query::{ListOptions, revision_parameter};
 
 /// Maximum size of frames that are sent in one write, in bytes.
 const MAX_WRITE_BYTES: usize = 64 * 1024;
+/// How long a watch goes on after the server shuts down, to send its last events.
+const SHUTDOWN_TIME: Duration = Duration::from_secs(1);
 /// Maximum number of objects per read of the initial state.
 const PAGE_SIZE: usize = 256;
 
@@ -51,6 +53,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
         scope: selection.scope(namespaced, &format.hub),
         range: selection.range(namespaced),
         needs_columns: matches!(format.media_type.transform, Some(Transform::Table(_))),
+        bookmarks,
         watch_cache,
         format,
         selection,
@@ -81,20 +84,39 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     // The watcher starts before the response and before the initial state is read, so no event is missed.
     let watcher = stream.watch_cache.watch_until_corrupt(stream.scope.clone(), from);
     let pin = sends_initial_state.then(|| request.cluster.cache.pin(from));
+    let ending = wait_for_ending(request.cluster.clone(), resource.clone());
     let shutdown = request.cluster.shutdown();
-    let unserved = wait_until_unserved(request.cluster.clone(), resource.clone());
     let format = stream.format.clone();
     let body = Body::from_writer(|sender| {
         stream.sender = sender;
         async move {
             let ends_initial_events = send_initial_events == Some(true) && bookmarks;
             tokio::select! {
-                _ = stream.run(watcher, lifetime, from, pin, ends_initial_events, unserved) => {}
-                () = shutdown => {}
+                _ = stream.run(watcher, lifetime, from, pin, ends_initial_events, ending) => {}
+                // The client does not read the last events.
+                () = async { shutdown.await; tokio::time::sleep(SHUTDOWN_TIME).await } => {}
             }
         }
     });
     Ok(respond(&format, body))
+}
+
+/// What ends a watch before its timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WatchEnding {
+    /// The resource is no longer served as it was.
+    Unserved,
+    /// The server shuts down.
+    Shutdown,
+}
+
+/// Completes when a watch has to end.
+async fn wait_for_ending(cluster: Arc<Cluster>, resource: Arc<Resource>) -> WatchEnding {
+    let shutdown = cluster.shutdown();
+    tokio::select! {
+        () = wait_until_unserved(cluster, resource) => WatchEnding::Unserved,
+        () = shutdown => WatchEnding::Shutdown,
+    }
 }
 
 /// Completes when a custom resource is no longer served or its definition has changed. Never completes for built-in
@@ -149,11 +171,13 @@ struct WatchStream {
     watch_cache: Arc<WatchCache>,
     sender: BodySender,
     needs_columns: bool,
+    /// The client has asked for bookmarks.
+    bookmarks: bool,
     delivered: u64,
 }
 
 impl WatchStream {
-    /// Sends the initial state at a pinned revision, if there is one, and the events after it. After `unserved` has
+    /// Sends the initial state at a pinned revision, if there is one, and the events after it. After `ending` has
     /// completed, sends what is left and ends.
     async fn run(
         &mut self,
@@ -162,9 +186,9 @@ impl WatchStream {
         from: u64,
         pin: Option<RevisionPin>,
         sends_initial_events_end: bool,
-        unserved: impl Future<Output = ()>,
+        ending: impl Future<Output = WatchEnding>,
     ) -> Result<(), WatchEnded> {
-        tokio::pin!(unserved);
+        tokio::pin!(ending);
         self.delivered = from;
         if let Some(pin) = pin {
             self.send_initial_state(from).await?;
@@ -177,7 +201,12 @@ impl WatchStream {
         loop {
             tokio::select! {
                 biased;
-                () = &mut unserved => return self.send_remaining_events(&mut watcher).await,
+                ending = &mut ending => return match ending {
+                    WatchEnding::Unserved => self.send_remaining_events(&mut watcher).await,
+                    // The client goes on at another server, or later at this one.
+                    WatchEnding::Shutdown if self.bookmarks => self.send_bookmark(&mut watcher, from).await,
+                    WatchEnding::Shutdown => self.send_pending_events(&mut watcher).await,
+                },
                 // Before the events, which a busy collection may always have.
                 event = lifetime.next() => match event {
                     LifetimeEvent::Bookmark => self.send_bookmark(&mut watcher, from).await?,

@@ -64,6 +64,15 @@ impl RequestInfo {
         info
     }
 
+    /// True for requests without a time limit (upstream: `filters.BasicLongRunningRequestCheck` with the verbs and
+    /// subresources of kube-apiserver).
+    pub(crate) fn is_long_running(&self) -> bool {
+        matches!(self.verb, "watch" | "proxy")
+            || (self.is_resource
+                && matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward"))
+            || (!self.is_resource && self.path.starts_with("/debug/pprof/"))
+    }
+
     fn parse_resource_path(&mut self, method: &Method, mut parts: &[&str], query: &Query) {
         self.is_resource = true;
         self.verb = match *method {

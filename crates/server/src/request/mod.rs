@@ -1,6 +1,8 @@
-//! Parsing of requests: request info, query parameters and options, content negotiation, and the recorder of warnings
-//! and audit annotations. This layer does not depend on the cluster.
+//! Parsing of requests: request info, query parameters and options, content negotiation, deadline and number of
+//! requests in flight, and the recorder of warnings and audit annotations. This layer does not depend on the cluster.
 
+pub(crate) mod deadline;
+pub(crate) mod in_flight;
 pub(crate) mod info;
 pub(crate) mod negotiate;
 pub(crate) mod query;

@@ -74,7 +74,8 @@ async fn delete_one(
     options: Arc<DeleteOptions>,
     object: Arc<Object>,
 ) -> Result<(), ApiError> {
-    let deletion = tokio::spawn(async move {
+    let cluster = request.cluster.clone();
+    let deletion = cluster.spawn_write(async move {
         let writer = Writer::for_request(&request, &*options, options.dry_run);
         let update = GuaranteedUpdate::new(writer, &resource, (object.namespace(), object.name()));
         delete_object(&update, &options).await.map(drop)

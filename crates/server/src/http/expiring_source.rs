@@ -1,0 +1,85 @@
+//! A source of a body that ends at a deadline, even if its client does not read.
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
+
+use super::BodySource;
+
+/// A source, and what is held until it ends. Both are dropped at the deadline: a connection whose client does not read
+/// asks for no chunk, so nobody else would.
+pub(super) struct ExpiringSource<H> {
+    source: Arc<Mutex<Option<(Box<dyn BodySource>, H)>>>,
+    timer: AbortHandle,
+}
+
+impl<H: Send + 'static> ExpiringSource<H> {
+    pub(super) fn new(source: Box<dyn BodySource>, deadline: Instant, held: H) -> Self {
+        let source = Arc::new(Mutex::new(Some((source, held))));
+        let expiring = source.clone();
+        let timer = tokio::spawn(async move {
+            sleep_until(deadline).await;
+            let expired = expiring.lock().take();
+            drop(expired);
+        });
+        Self { source, timer: timer.abort_handle() }
+    }
+}
+
+impl<H: Send> BodySource for ExpiringSource<H> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
+        match &mut *self.source.lock() {
+            Some((source, _)) => source.poll_next(cx),
+            None => {
+                let expired = io::Error::new(io::ErrorKind::TimedOut, "the response was not sent in time");
+                Poll::Ready(Some(Err(expired)))
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.source.lock().as_ref().is_some_and(|(source, _)| source.is_done())
+    }
+}
+
+impl<H> Drop for ExpiringSource<H> {
+    fn drop(&mut self) {
+        self.timer.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Sends one chunk after the other.
+    struct Endless;
+
+    impl BodySource for Endless {
+        fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
+            Poll::Ready(Some(Ok(Bytes::from_static(b"chunk"))))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_source_holds_is_released_at_the_deadline() {
+        let held = Arc::new(());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut source = ExpiringSource::new(Box::new(Endless), deadline, held.clone());
+        assert!(matches!(poll_fn(|cx| source.poll_next(cx)).await, Some(Ok(_))));
+        assert_eq!(Arc::strong_count(&held), 2);
+        // Nobody reads.
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        assert_eq!(Arc::strong_count(&held), 1);
+        let Some(Err(error)) = poll_fn(|cx| source.poll_next(cx)).await else { panic!("no error") };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}
