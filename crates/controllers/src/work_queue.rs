@@ -23,7 +23,8 @@ pub(crate) enum ReconcileResult<B = Infallible> {
     Retry,
     /// The item is reconciled again when the future completes, or when it is added before that.
     WaitFor(BoxFuture<'static, ()>),
-    /// The item is handed back to the owner of the queue with the reason why it cannot be reconciled now.
+    /// The item is handed back to the owner of the queue with the reason why it cannot be reconciled now. The owner
+    /// retries or forgets it.
     Blocked(B),
 }
 
@@ -44,6 +45,8 @@ pub(crate) struct WorkQueue<T, B = Infallible> {
     waiting: HashMap<T, AbortHandle>,
     /// Failed items by the time of their retry. The number tells items with the same time apart.
     delayed: BTreeMap<(Instant, u64), T>,
+    /// The key of each item in `delayed`, which has each item at most once.
+    retry_at: HashMap<T, (Instant, u64)>,
     retries: u64,
     /// How often each item has failed since its last success.
     failures: HashMap<T, u32>,
@@ -63,6 +66,7 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
             waiter_items: HashMap::new(),
             waiting: HashMap::new(),
             delayed: BTreeMap::new(),
+            retry_at: HashMap::new(),
             retries: 0,
             failures: HashMap::new(),
         }
@@ -81,7 +85,7 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
     }
 
     /// Starts to process the items that are ready, as far as the limit permits. Items for which `reconcile` returns
-    /// `None` are dropped.
+    /// `None` are dropped, and their backoff is reset.
     pub(crate) fn start<F>(&mut self, mut reconcile: impl FnMut(&T) -> Option<F>)
     where
         F: Future<Output = ReconcileResult<B>> + Send + 'static,
@@ -89,10 +93,13 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
         while self.workers.len() < self.max_concurrent
             && let Some(item) = self.get()
         {
-            if let Some(reconcile) = reconcile(&item) {
-                let worker = self.workers.spawn(reconcile);
-                self.worker_items.insert(worker.id(), item.clone());
-                self.processing.insert(item);
+            match reconcile(&item) {
+                Some(reconcile) => {
+                    let worker = self.workers.spawn(reconcile);
+                    self.worker_items.insert(worker.id(), item.clone());
+                    self.processing.insert(item);
+                }
+                None => self.forget(&item),
             }
         }
     }
@@ -131,7 +138,16 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
         let delay = BASE_DELAY.saturating_mul(1 << (*failures).min(16)).min(MAX_DELAY);
         *failures += 1;
         self.retries += 1;
-        self.delayed.insert((Instant::now() + delay, self.retries), item);
+        self.cancel_retry(&item);
+        let retry_at = (Instant::now() + delay, self.retries);
+        self.retry_at.insert(item.clone(), retry_at);
+        self.delayed.insert(retry_at, item);
+    }
+
+    fn cancel_retry(&mut self, item: &T) {
+        if let Some(retry_at) = self.retry_at.remove(item) {
+            self.delayed.remove(&retry_at);
+        }
     }
 
     /// Waits for the items that are being processed, and processes no others.
@@ -139,18 +155,19 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
         while self.workers.join_next().await.is_some() {}
     }
 
-    /// Takes the next item. What it waited for does not matter any more.
+    /// Takes the next item. What it waited for, and when it would be retried, does not matter any more.
     fn get(&mut self) -> Option<T> {
         let item = self.ready.pop_front()?;
         self.dirty.remove(&item);
         self.stop_waiting(&item);
+        self.cancel_retry(&item);
         Some(item)
     }
 
     fn done(&mut self, id: Id, result: ReconcileResult<B>) -> Option<(T, B)> {
         let item = self.worker_items.remove(&id)?;
         self.processing.remove(&item);
-        if !matches!(result, ReconcileResult::Retry) {
+        if matches!(result, ReconcileResult::Done | ReconcileResult::WaitFor(_)) {
             self.forget(&item);
         }
         if self.dirty.contains(&item) {
@@ -190,6 +207,7 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
         let now = Instant::now();
         while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
             let item = entry.remove();
+            self.retry_at.remove(&item);
             self.add(item);
         }
     }
@@ -288,6 +306,37 @@ mod tests {
             fixture.queue.wait().await;
             assert!(failed.elapsed() <= MAX_DELAY);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_item_has_one_retry_however_often_it_is_added() {
+        let mut fixture = Fixture::new();
+        for _ in 0..10 {
+            fixture.add(&["a"]);
+            assert_eq!(fixture.reconcile(|| ReconcileResult::Retry).await, 1);
+        }
+        assert_eq!((fixture.queue.delayed.len(), fixture.queue.retry_at.len()), (1, 1));
+        fixture.queue.wait().await;
+        assert_eq!(fixture.reconcile(|| ReconcileResult::Done).await, 1);
+        let idle = tokio::time::timeout(MAX_DELAY * 2, fixture.queue.wait()).await;
+        assert!(idle.is_err(), "no earlier retry is left");
+        assert!(fixture.queue.retry_at.is_empty() && fixture.queue.failures.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_blocked_item_that_its_owner_retries_keeps_its_backoff() {
+        let mut fixture = Fixture::new();
+        fixture.add(&["a"]);
+        for delay in [BASE_DELAY, BASE_DELAY * 2, BASE_DELAY * 4] {
+            fixture.start(|| ReconcileResult::Blocked("reason"));
+            let (item, _) = fixture.queue.wait().await.expect("a blocked item");
+            fixture.queue.retry(item);
+            let failed = Instant::now();
+            fixture.queue.wait().await;
+            assert_eq!(failed.elapsed(), delay);
+        }
+        fixture.queue.start(|_| None::<std::future::Ready<ReconcileResult<&'static str>>>);
+        assert!(fixture.queue.failures.is_empty(), "a dropped item is forgotten");
     }
 
     #[tokio::test(start_paused = true)]
