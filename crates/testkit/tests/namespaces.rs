@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use futures_util::future::join_all;
+use pintle::Options;
 use pintle_testkit::Cluster;
 use serde_json::{Value, json};
 
@@ -180,6 +183,29 @@ fn custom_resources_of_later_definitions_are_deleted_too() {
 }
 
 /// Clients create objects as fast as they can while the namespace is being deleted. None of the objects remains.
+#[test]
+fn a_burst_of_deletions_beyond_the_history_removes_all_namespaces() {
+    pintle_testkit::run(async {
+        // No event fits into the history, and a few namespaces fill the buffer of the controller's watch.
+        let mut options = Options::default();
+        options.history.bytes = 1;
+        let cluster = Cluster::with_options(options).await;
+        let paths: Vec<String> = (0..40).map(|index| format!("{NAMESPACES}/n{index}")).collect();
+        let creates = (0..40).map(|index| {
+            let metadata = json!({"name": format!("n{index}"), "annotations": {"long": "x".repeat(30_000)}});
+            let (cluster, body) = (&cluster, json!({"metadata": metadata}).to_string());
+            async move { cluster.post(NAMESPACES, body).await.expect(201) }
+        });
+        drop(join_all(creates).await);
+        drop(join_all(paths.iter().map(|path| async { cluster.delete(path).await.expect(200) })).await);
+        for path in &paths {
+            let wait = async { while cluster.get(path).await.status != 404 {} };
+            tokio::time::timeout(Duration::from_secs(60), wait).await.expect("the namespace is removed");
+        }
+        cluster.stop().await;
+    });
+}
+
 #[test]
 fn concurrent_creates_leave_nothing_behind() {
     pintle_testkit::run(async {

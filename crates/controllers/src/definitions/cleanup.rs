@@ -8,7 +8,7 @@ use pintle_extensions::{CLEANUP_FINALIZER, Condition, is_condition_true, set_con
 use pintle_registry::{ApiError, BoxFuture, DefinitionSource, Resource};
 use pintle_value::{Str, Value};
 
-use super::{DefinitionHost, definition_ref, find_definition};
+use super::{DefinitionHost, TaskResult, definition_ref, find_definition, is_gone};
 use crate::work_queue::ReconcileResult;
 
 /// True if a definition is terminating and waits for the deletion of its objects.
@@ -17,17 +17,16 @@ pub(super) fn awaits_cleanup(definition: &Value) -> bool {
     definition.is_terminating() && finalizers.iter().any(|finalizer| finalizer.as_str() == Some(CLEANUP_FINALIZER))
 }
 
-/// Cleans up after a terminating definition.
+/// Cleans up after a terminating definition, given by name and uid.
 pub(super) async fn clean_up(
     host: Weak<dyn DefinitionHost>,
-    name: Str,
+    (name, uid): (Str, Str),
     source: Arc<dyn DefinitionSource>,
-) -> ReconcileResult {
+) -> TaskResult {
     let Some(host) = host.upgrade() else { return ReconcileResult::Done };
     match try_clean_up(&host, &name, &source).await {
         Ok(result) => result,
-        // The definition was deleted meanwhile.
-        Err(ApiError::NotFound { .. } | ApiError::NoSuchPath) => ReconcileResult::Done,
+        Err(_) if is_gone(&host, &name, &uid).await => ReconcileResult::Done,
         Err(error) => {
             tracing::warn!(%error, %name, "Failed to delete the objects of a CustomResourceDefinition, will retry");
             ReconcileResult::Retry
@@ -39,7 +38,7 @@ async fn try_clean_up(
     host: &Arc<dyn DefinitionHost>,
     name: &str,
     source: &Arc<dyn DefinitionSource>,
-) -> Result<ReconcileResult, ApiError> {
+) -> Result<TaskResult, ApiError> {
     let definition = find_definition(host, name).filter(awaits_cleanup);
     let Some(definition) = definition else { return Ok(ReconcileResult::Done) };
     let terminating = |status, reason, message: &str| Condition::new("Terminating", status, reason, message);

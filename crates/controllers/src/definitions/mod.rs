@@ -9,6 +9,7 @@ mod host;
 mod source;
 mod state;
 
+use std::future::ready;
 use std::sync::{Arc, Weak};
 
 use pintle_cache::{KeyRange, LoadedCache, Object, WatchScope};
@@ -58,7 +59,7 @@ fn definition_informer(host: &Arc<dyn DefinitionHost>) -> Informer<()> {
 /// What is done beside the decision about names, for a definition of this name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum DefinitionTask {
-    /// Serves its objects, after an attempt has failed.
+    /// Serves its objects, after an attempt has failed. The queue hands it back to the controller.
     Serve(Str),
     /// Makes the next update of its status.
     UpdateStatus(Str),
@@ -66,17 +67,18 @@ enum DefinitionTask {
     CleanUp(Str),
 }
 
+/// The result of a task. `Blocked` tasks are the controller's own.
+type TaskResult = ReconcileResult<()>;
+
 /// Serves the objects of CustomResourceDefinitions.
 pub struct DefinitionController {
     definitions: Definitions,
-    queue: WorkQueue<DefinitionTask>,
-    /// The definitions whose objects have to be served once more.
-    to_serve: Vec<Str>,
+    queue: WorkQueue<DefinitionTask, ()>,
 }
 
 impl DefinitionController {
     fn new(definitions: Definitions) -> Self {
-        Self { definitions, queue: WorkQueue::new(MAX_CONCURRENT), to_serve: Vec::new() }
+        Self { definitions, queue: WorkQueue::new(MAX_CONCURRENT) }
     }
 
     /// A controller of the stored definitions. They are read before the cache loads the objects that they define.
@@ -233,33 +235,29 @@ impl DefinitionController {
     }
 
     fn start_tasks(&mut self, host: &Arc<dyn DefinitionHost>) {
-        let Self { definitions, queue, to_serve } = self;
-        queue.start(|task| -> Option<BoxFuture<'static, ReconcileResult>> {
+        let Self { definitions, queue } = self;
+        queue.start(|task| -> Option<BoxFuture<'static, TaskResult>> {
             let weak = Arc::downgrade(host);
             match task {
-                DefinitionTask::Serve(name) => {
-                    to_serve.push(name.clone());
-                    None
-                }
+                DefinitionTask::Serve(_) => Some(Box::pin(ready(ReconcileResult::Blocked(())))),
                 DefinitionTask::UpdateStatus(name) => {
-                    let compute = status_update(definitions, host, name)?;
-                    Some(Box::pin(update_status(weak, name.clone(), compute)))
+                    let update = status_update(definitions, host, name)?;
+                    Some(Box::pin(update_status(weak, name.clone(), update)))
                 }
                 DefinitionTask::CleanUp(name) => {
-                    let source: Arc<dyn DefinitionSource> = definitions.get(name)?.source.clone();
-                    Some(Box::pin(clean_up(weak, name.clone(), source)))
+                    let definition = definitions.get(name)?;
+                    let source: Arc<dyn DefinitionSource> = definition.source.clone();
+                    Some(Box::pin(clean_up(weak, (name.clone(), definition.uid.clone()), source)))
                 }
             }
         });
     }
 
-    /// Serves the objects of definitions for which that has failed, and settles these definitions.
-    async fn retry_serving(&mut self, host: &Arc<dyn DefinitionHost>) {
-        for name in std::mem::take(&mut self.to_serve) {
-            if self.serve(host, &name).await {
-                self.queue.forget(&DefinitionTask::Serve(name.clone()));
-                self.settle(host, &name).await;
-            }
+    /// Serves the objects of a definition for which that has failed, and settles the definition.
+    async fn retry_serving(&mut self, host: &Arc<dyn DefinitionHost>, name: &Str) {
+        if self.serve(host, name).await {
+            self.queue.forget(&DefinitionTask::Serve(name.clone()));
+            self.settle(host, name).await;
         }
     }
 }
@@ -272,37 +270,53 @@ async fn run(started: Option<(DefinitionController, Informer<()>)>, host: Weak<d
     controller.resync(&strong).await;
     drop(strong);
     loop {
+        let mut blocked = None;
         tokio::select! {
             event = informer.next() => match event.zip(host.upgrade()) {
                 Some((event, host)) => controller.handle_event(&host, event).await,
                 None => return,
             },
-            _ = controller.queue.wait() => {}
+            task = controller.queue.wait() => blocked = task,
         }
         let Some(host) = host.upgrade() else { return };
+        if let Some((DefinitionTask::Serve(name), ())) = blocked {
+            controller.retry_serving(&host, &name).await;
+        }
         controller.start_tasks(&host);
-        controller.retry_serving(&host).await;
     }
 }
 
-/// The next update of the status of a definition; `None` if the definition is gone. The event that it causes leads to
-/// the update after it.
-fn status_update(definitions: &Definitions, host: &Arc<dyn DefinitionHost>, name: &str) -> Option<UpdateFn> {
+/// The next update of the status of a definition, and the uid of the definition; `None` if it is gone. The event that
+/// the update causes leads to the update after it.
+fn status_update(definitions: &Definitions, host: &Arc<dyn DefinitionHost>, name: &str) -> Option<(Str, UpdateFn)> {
     let now = host.now();
-    let others = definitions.names_of_others(definitions.get(name)?.group(), name);
-    Some(Arc::new(move |definition: &Value| {
-        next_status(definition, &others, now).unwrap_or_else(|| definition.clone())
-    }))
+    let definition = definitions.get(name)?;
+    let others = definitions.names_of_others(definition.group(), name);
+    let uid = definition.uid.clone();
+    let expected = uid.clone();
+    let compute = move |definition: &Value| {
+        // Another definition of the name decides for itself.
+        let next = (definition.uid() == expected).then(|| next_status(definition, &others, now)).flatten();
+        next.unwrap_or_else(|| definition.clone())
+    };
+    Some((uid, Arc::new(compute)))
 }
 
-async fn update_status(host: Weak<dyn DefinitionHost>, name: Str, compute: UpdateFn) -> ReconcileResult {
+async fn update_status(host: Weak<dyn DefinitionHost>, name: Str, (uid, compute): (Str, UpdateFn)) -> TaskResult {
     let Some(host) = host.upgrade() else { return ReconcileResult::Done };
-    match host.update(definition_ref(&name), "status", compute).await {
-        // The definition was deleted meanwhile.
-        Ok(_) | Err(ApiError::NotFound { .. }) => ReconcileResult::Done,
+    match host.clone().update(definition_ref(&name), "status", compute).await {
+        Ok(_) => ReconcileResult::Done,
+        Err(_) if is_gone(&host, &name, &uid).await => ReconcileResult::Done,
         Err(error) => {
             tracing::warn!(%error, %name, "Failed to update the status of a CustomResourceDefinition, will retry");
             ReconcileResult::Retry
         }
     }
+}
+
+/// True if a definition was deleted: nothing has its name, or another definition has. While that cannot be read, the
+/// definition is taken to exist.
+async fn is_gone(host: &Arc<dyn DefinitionHost>, name: &str, uid: &str) -> bool {
+    let is_current = host.clone().catch_up().await.is_ok();
+    is_current && find_definition(host, name).is_none_or(|definition| definition.uid() != uid)
 }

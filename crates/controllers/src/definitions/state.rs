@@ -20,6 +20,7 @@ pub const DEFINITIONS_PREFIX: &str = "apiextensions.k8s.io/customresourcedefinit
 pub(super) struct Definition {
     /// Its group and its accepted names, in the form that `next_status` reads.
     pub(super) names: Arc<Value>,
+    pub(super) uid: Str,
     pub(super) source: Arc<StoredDefinition>,
     pub(super) revision: u64,
     /// The prefix of its objects.
@@ -56,6 +57,7 @@ impl Definition {
         Self {
             record_inputs,
             names: Arc::new(names),
+            uid: definition.uid().into(),
             revision,
             prefix: pintle_extensions::key_prefix(definition),
             records: build_resources(definition, &(source.clone() as Arc<dyn DefinitionSource>)),
@@ -160,7 +162,8 @@ impl Definitions {
         if !changed {
             new.records = old.records;
         }
-        new.is_cleaning_up = old.is_cleaning_up;
+        // Another definition may have the name by now, whose predecessor's deletion was missed.
+        new.is_cleaning_up = old.is_cleaning_up && new.uid == old.uid;
         self.0.insert(name, new);
         changed
     }

@@ -1,8 +1,11 @@
 //! The life cycle of CustomResourceDefinitions, and of the kinds that they define.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
-use pintle_testkit::Cluster;
+use futures_util::future::join_all;
+use pintle::Options;
+use pintle_testkit::{Cluster, Response};
 use serde_json::{Value, json};
 
 use super::{DEFINITIONS, WIDGETS, start_with_widgets, wait_for_condition, widget, widget_definition};
@@ -36,6 +39,49 @@ fn names_are_accepted_and_served() {
         assert_eq!(names, ["widgets", "widgets/status", "widgets/scale"]);
         let paths = cluster.get("/openapi/v3").await.expect(200).json();
         assert!(paths["paths"].get("apis/example.com/v1").is_some(), "{paths}");
+        cluster.stop().await;
+    });
+}
+
+/// Waits until a request for a path gets a response.
+async fn wait_for(cluster: &Cluster, path: &str, is_expected: impl Fn(&Response) -> bool) {
+    let wait = async { while !is_expected(&cluster.get(path).await) {} };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("no such response: {path}"));
+}
+
+#[test]
+fn a_burst_of_definitions_beyond_the_history_is_established_and_cleaned_up() {
+    pintle_testkit::run(async {
+        // No event fits into the history, and a few definitions fill the buffer of the controller's watch.
+        let mut options = Options::default();
+        options.history.bytes = 1;
+        let cluster = Cluster::with_options(options).await;
+        let names: Vec<String> = (0..40).map(|index| format!("things{index}")).collect();
+        let bodies = names.iter().map(|plural| {
+            let schema = json!({"openAPIV3Schema": {"type": "object", "description": "x".repeat(30_000)}});
+            let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+            let names = json!({"plural": plural, "kind": plural.to_uppercase()});
+            let spec = json!({"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]});
+            json!({"metadata": {"name": format!("{plural}.example.com")}, "spec": spec}).to_string()
+        });
+        // The second time the names belong to other definitions.
+        for _ in 0..2 {
+            let creates = bodies.clone().map(|body| async { cluster.post(DEFINITIONS, body).await.expect(201) });
+            drop(join_all(creates).await);
+            for plural in &names {
+                let is_established = |found: &Response| found.text().contains("InitialNamesAccepted");
+                wait_for(&cluster, &format!("{DEFINITIONS}/{plural}.example.com"), is_established).await;
+                wait_for(&cluster, &format!("/apis/example.com/v1/{plural}"), |found| found.status == 200).await;
+            }
+            let deletes = names.iter().map(|plural| {
+                let cluster = &cluster;
+                async move { cluster.delete(&format!("{DEFINITIONS}/{plural}.example.com")).await.expect(200) }
+            });
+            drop(join_all(deletes).await);
+            for plural in &names {
+                wait_for(&cluster, &format!("{DEFINITIONS}/{plural}.example.com"), |found| found.status == 404).await;
+            }
+        }
         cluster.stop().await;
     });
 }
