@@ -7,6 +7,8 @@ mod client;
 mod controller_manager;
 mod definitions;
 mod every_namespace;
+#[cfg(test)]
+mod fake_cluster;
 mod garbage_collector;
 mod informer;
 mod namespaces;

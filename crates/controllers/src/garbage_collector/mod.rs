@@ -14,6 +14,7 @@ use std::time::Duration;
 use pintle_cache::{Event, Object, WatchCache};
 use pintle_registry::GroupVersionKind;
 use pintle_value::Str;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use self::graph::{Graph, ObjectIdentity};
@@ -32,30 +33,12 @@ const STANDBY_PERIOD: Duration = Duration::from_secs(1);
 /// Runs the garbage collector until the cluster is gone.
 pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     let Some(strong) = client.upgrade() else { return };
-    let mut registry_changes = strong.registry_changes();
-    let mut informer = OrderedInformer::new(&strong);
-    let mut collector = GarbageCollector::new();
+    let mut collector = GarbageCollector::new(&strong);
     drop(strong);
-    loop {
-        let wakeup = tokio::select! {
-            event = informer.next() => Some(Wakeup::Informer(event)),
-            changed = registry_changes.changed() => changed.ok().map(|()| Wakeup::RegistryChanged),
-            blocked = collector.queue.wait() => Some(Wakeup::Queue(blocked)),
-            () = sleep_until_some(collector.standby_until) => Some(Wakeup::StandbyOver),
-        };
-        let (Some(wakeup), Some(strong)) = (wakeup, client.upgrade()) else { return };
-        match wakeup {
-            Wakeup::Informer(event) => collector.handle_event(&strong, event),
-            Wakeup::RegistryChanged => collector.requeue_blocked(&strong),
-            Wakeup::Queue(blocked) => {
-                blocked.into_iter().for_each(|(object, kind)| collector.block(&strong, object, kind))
-            }
-            Wakeup::StandbyOver => collector.standby_until = None,
-        }
-        // Nothing may be deleted before the dependents of all owners are known.
-        if informer.has_synced() {
-            collector.start(&strong, &informer);
-        }
+    while let Some(wakeup) = collector.next_wakeup().await
+        && let Some(client) = client.upgrade()
+    {
+        collector.handle(&client, wakeup);
     }
 }
 
@@ -68,6 +51,8 @@ enum Wakeup {
 }
 
 struct GarbageCollector {
+    informer: OrderedInformer,
+    registry_changes: watch::Receiver<()>,
     graph: Graph,
     /// The highest revision that the informer has reported.
     reported_revision: u64,
@@ -84,8 +69,10 @@ struct GarbageCollector {
 }
 
 impl GarbageCollector {
-    fn new() -> Self {
+    fn new(client: &Arc<dyn ClusterClient>) -> Self {
         Self {
+            informer: OrderedInformer::new(client),
+            registry_changes: client.registry_changes(),
             graph: Graph::default(),
             reported_revision: 0,
             resources: ResourceCache::default(),
@@ -93,6 +80,29 @@ impl GarbageCollector {
             deleting_dependents: HashMap::new(),
             blocked: HashMap::new(),
             standby_until: None,
+        }
+    }
+
+    /// What to handle next; `None` once the cluster is gone. Cancel-safe.
+    async fn next_wakeup(&mut self) -> Option<Wakeup> {
+        tokio::select! {
+            event = self.informer.next() => Some(Wakeup::Informer(event)),
+            changed = self.registry_changes.changed() => changed.ok().map(|()| Wakeup::RegistryChanged),
+            blocked = self.queue.wait() => Some(Wakeup::Queue(blocked)),
+            () = sleep_until_some(self.standby_until) => Some(Wakeup::StandbyOver),
+        }
+    }
+
+    fn handle(&mut self, client: &Arc<dyn ClusterClient>, wakeup: Wakeup) {
+        match wakeup {
+            Wakeup::Informer(event) => self.handle_event(client, event),
+            Wakeup::RegistryChanged => self.requeue_blocked(client),
+            Wakeup::Queue(blocked) => blocked.into_iter().for_each(|(object, kind)| self.block(client, object, kind)),
+            Wakeup::StandbyOver => self.standby_until = None,
+        }
+        // Nothing may be deleted before the dependents of all owners are known.
+        if self.informer.has_synced() {
+            self.start(client);
         }
     }
 
@@ -143,6 +153,9 @@ impl GarbageCollector {
         };
         let object = ObjectIdentity { prefix: prefix.clone(), key, uid };
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+        if after.is_none() || new.owners != old.owners {
+            self.blocked.remove(&object);
+        }
         self.graph.update(&object, &old.owners, &new.owners);
         if new.deletes_dependents {
             self.deleting_dependents.insert(object.uid.clone(), object.clone());
@@ -211,7 +224,7 @@ impl GarbageCollector {
     }
 
     /// Starts to reconcile enqueued objects, unless a controller manager is active.
-    fn start(&mut self, client: &Arc<dyn ClusterClient>, informer: &OrderedInformer) {
+    fn start(&mut self, client: &Arc<dyn ClusterClient>) {
         if self.standby_until.is_some() || self.queue.is_empty() {
             return;
         }
@@ -219,7 +232,7 @@ impl GarbageCollector {
             self.standby_until = Some(Instant::now() + STANDBY_PERIOD);
             return;
         }
-        let Self { graph, reported_revision, resources, queue, blocked, .. } = self;
+        let Self { informer, graph, reported_revision, resources, queue, blocked, .. } = self;
         queue.start(|object| {
             let Some(target) = reconcile_target((graph, *reported_revision), resources, client, object) else {
                 if informer.follows(&object.prefix) {
@@ -241,10 +254,15 @@ impl GarbageCollector {
 
     /// Stores an object that cannot be reconciled until a kind is served.
     fn block(&mut self, client: &Arc<dyn ClusterClient>, object: ObjectIdentity, kind: GroupVersionKind) {
-        match is_served(client, &kind) {
+        if is_served(client, &kind) {
             // It is served by now, or the owner is corrupt.
-            true => self.queue.retry(object),
-            false => drop(self.blocked.insert(object, Some(kind))),
+            return self.queue.retry(object);
+        }
+        self.queue.forget(&object);
+        // The event of its deletion may have been reported while it was reconciled.
+        let resource = self.resources.get(client, &object.prefix);
+        if resource.is_none_or(|resource| current_object(client, &object, &resource).is_some()) {
+            self.blocked.insert(object, Some(kind));
         }
     }
 }
@@ -283,5 +301,50 @@ async fn sleep_until_some(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_cache::HistoryLimits;
+    use pintle_store::{Change, Compare};
+
+    use super::*;
+    use crate::fake_cluster::FakeCluster;
+
+    /// Runs a collector until it has as many blocked objects.
+    async fn run_until_blocked(collector: &mut GarbageCollector, cluster: &Arc<FakeCluster>, count: usize) {
+        while collector.blocked.len() != count {
+            let wakeup = tokio::time::timeout(Duration::from_secs(20), collector.next_wakeup()).await;
+            collector.handle(&cluster.client(), wakeup.expect("an event in time").expect("the cluster exists"));
+        }
+    }
+
+    #[tokio::test]
+    async fn deleted_objects_whose_owner_has_an_unknown_kind_are_forgotten() {
+        let cluster = FakeCluster::new(HistoryLimits::default()).await;
+        let mut collector = GarbageCollector::new(&cluster.client());
+        let key = |index: usize| format!("/registry/pods/n/p{index}");
+        let pod = |index: usize, owner: &str| {
+            let owner = format!(r#"{{"apiVersion":"example.com/v1","kind":"{owner}","name":"o","uid":"o"}}"#);
+            let json = format!(r#"{{"metadata":{{"name":"p{index}","uid":"u{index}","ownerReferences":[{owner}]}}}}"#);
+            Change::put(key(index), json)
+        };
+        for index in 0..10 {
+            cluster.commit(pod(index, "Unknown")).await;
+        }
+        run_until_blocked(&mut collector, &cluster, 10).await;
+        // Another owner of an unknown kind replaces the entry.
+        cluster.commit(pod(0, "Other")).await;
+        let is_other = |kind: &Option<GroupVersionKind>| kind.as_ref().is_some_and(|kind| kind.kind == "Other");
+        while !collector.blocked.values().any(is_other) {
+            let wakeup = collector.next_wakeup().await.expect("the cluster exists");
+            collector.handle(&cluster.client(), wakeup);
+        }
+        for index in 0..10 {
+            cluster.commit(Change::delete(key(index), Compare::Any)).await;
+        }
+        run_until_blocked(&mut collector, &cluster, 0).await;
+        assert!(collector.queue.is_empty());
     }
 }

@@ -2,137 +2,18 @@
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use pintle_cache::{Cache, EncodingCache, EventStream, HistoryLimits, Indexer, ObjectIndex};
-use pintle_registry::{ApiError, BoxFuture, Registry, Resource};
-use pintle_store::{Change, MemoryStore, Store, SystemClock};
-use pintle_value::Value;
-use pintle_value::time::Time;
+use pintle_cache::HistoryLimits;
 
 use super::*;
-use crate::{DeleteRequest, ObjectRef, UpdateFn};
+use crate::fake_cluster::FakeCluster;
 
 /// More events than a watcher buffers.
 const MANY: usize = 2000;
 
-/// Indexes nothing.
-struct NoIndexer;
-
-impl Indexer for NoIndexer {
-    fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
-        Ok(ObjectIndex::default())
-    }
-}
-
-/// A cluster that serves the core group without strategies.
-struct FakeCluster {
-    store: Arc<MemoryStore>,
-    cache: Cache,
-    registry: Mutex<Arc<Registry>>,
-    registry_changes: watch::Sender<()>,
-}
-
-impl FakeCluster {
-    async fn new(limits: HistoryLimits) -> Arc<Self> {
-        let store = Arc::new(MemoryStore::new());
-        let prefixes = ["pods".into(), "configmaps".into()];
-        let loaded =
-            Cache::load(store.clone(), "/registry", prefixes, Arc::new(NoIndexer), Arc::new(SystemClock), limits);
-        let cache = loaded.await.expect("a cache").follow([], EncodingCache::new(0));
-        Arc::new(Self {
-            store,
-            cache,
-            registry: Mutex::new(Arc::new(registry(&["pods", "configmaps"]))),
-            registry_changes: watch::Sender::new(()),
-        })
-    }
-
-    /// Writes objects and waits until the watch caches have them.
-    async fn put(&self, keys: impl IntoIterator<Item = impl std::fmt::Display>) {
-        let mut revision = 0;
-        for key in keys {
-            let change = Change::put(format!("/registry/{key}"), "{}".to_owned());
-            revision = self.store.commit(change).await.expect("a commit").revision.get();
-        }
-        self.cache.wait_until_fresh(revision).await;
-    }
-
-    fn serve(&self, plurals: &[&str]) {
-        *self.registry.lock() = Arc::new(registry(plurals));
-        self.registry_changes.send_replace(());
-    }
-}
-
-/// A registry of built-in core resources.
-fn registry(plurals: &[&str]) -> Registry {
-    let resources = pintle_kinds::resources(pintle_catalog::shared());
-    let is_served = |r: &Arc<Resource>| r.group.is_empty() && plurals.contains(&r.plural.as_str());
-    Registry::new(resources.into_iter().filter(is_served).collect())
-}
-
-impl ClusterClient for FakeCluster {
-    fn registry(&self) -> Arc<Registry> {
-        self.registry.lock().clone()
-    }
-
-    fn registry_changes(&self) -> watch::Receiver<()> {
-        self.registry_changes.subscribe()
-    }
-
-    fn watch_cache(&self, resource: &Resource) -> Option<Arc<WatchCache>> {
-        self.cache.watch_cache(&resource.collection()?.prefix)
-    }
-
-    fn event_stream(&self) -> EventStream {
-        self.cache.event_stream()
-    }
-
-    fn now(&self) -> Time {
-        Time::from_seconds(0)
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
-    }
-
-    fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>> {
-        Box::pin(async move { Ok(self.cache.applied_revision()) })
-    }
-
-    fn wait_for_pending_creates(self: Arc<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async {})
-    }
-
-    fn create(self: Arc<Self>, _: GroupResource, _: Value) -> BoxFuture<'static, Result<(), ApiError>> {
-        Box::pin(async { Err(ApiError::MethodNotAllowed) })
-    }
-
-    fn delete_collection(self: Arc<Self>, _: Arc<Resource>, _: String) -> BoxFuture<'static, Result<(), ApiError>> {
-        Box::pin(async { Err(ApiError::MethodNotAllowed) })
-    }
-
-    fn delete(self: Arc<Self>, _: ObjectRef, _: DeleteRequest) -> BoxFuture<'static, Result<(), ApiError>> {
-        Box::pin(async { Err(ApiError::MethodNotAllowed) })
-    }
-
-    fn update(
-        self: Arc<Self>,
-        _: ObjectRef,
-        _: &'static str,
-        _: UpdateFn,
-    ) -> BoxFuture<'static, Result<Value, ApiError>> {
-        Box::pin(async { Err(ApiError::MethodNotAllowed) })
-    }
-}
-
-fn as_client(cluster: &Arc<FakeCluster>) -> Arc<dyn ClusterClient> {
-    cluster.clone()
-}
-
 /// An informer of some core resources, each identified by its plural.
 fn informer(cluster: &Arc<FakeCluster>, plurals: &[&'static str]) -> Informer<&'static str> {
     let source = |plural: &&'static str| InformerSource::new(*plural, GroupResource::new("", *plural), WatchScope::All);
-    Informer::new(&as_client(cluster), plurals.iter().map(source).collect())
+    Informer::new(&cluster.client(), plurals.iter().map(source).collect())
 }
 
 /// Describes an event: `added pods n/a n/b`, `changed pods n/a`, `reset pods`.
@@ -181,7 +62,7 @@ async fn sources_without_list_report_only_changes_in_their_scope() {
     let cluster = FakeCluster::new(HistoryLimits::default()).await;
     cluster.put(["pods/n/a"]).await;
     let source = InformerSource::new("pods", GroupResource::new("", "pods"), WatchScope::Key("n/b".into()));
-    let mut informer = Informer::new(&as_client(&cluster), vec![source.without_list()]);
+    let mut informer = Informer::new(&cluster.client(), vec![source.without_list()]);
     cluster.put(["pods/n/a", "pods/n/b"]).await;
     expect(&mut informer, &["changed pods/n/b"]).await;
 }
@@ -219,7 +100,7 @@ async fn watch_caches_that_open_and_close_are_noticed() {
 async fn ordered_informer_reports_all_collections_in_the_order_of_revisions() {
     let cluster = FakeCluster::new(HistoryLimits::default()).await;
     cluster.put(["pods/n/a"]).await;
-    let mut informer = OrderedInformer::new(&as_client(&cluster));
+    let mut informer = OrderedInformer::new(&cluster.client());
     assert!(!informer.has_synced());
     let mut listed = Vec::new();
     while !informer.has_synced() {

@@ -1,0 +1,132 @@
+//! A cluster for unit tests: a cache of pods and config maps over a store in memory. It refuses writes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pintle_cache::{Cache, EncodingCache, EventStream, HistoryLimits, Indexer, ObjectIndex, WatchCache};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry, Resource};
+use pintle_store::{Change, MemoryStore, Store, SystemClock};
+use pintle_value::Value;
+use pintle_value::time::Time;
+use tokio::sync::watch;
+
+use crate::{ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
+
+/// Indexes nothing.
+struct NoIndexer;
+
+impl Indexer for NoIndexer {
+    fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
+        Ok(ObjectIndex::default())
+    }
+}
+
+/// A cluster that serves the core group without strategies.
+pub(crate) struct FakeCluster {
+    store: Arc<MemoryStore>,
+    pub(crate) cache: Cache,
+    registry: Mutex<Arc<Registry>>,
+    registry_changes: watch::Sender<()>,
+}
+
+impl FakeCluster {
+    pub(crate) async fn new(limits: HistoryLimits) -> Arc<Self> {
+        let store = Arc::new(MemoryStore::new());
+        let prefixes = ["pods".into(), "configmaps".into()];
+        let loaded =
+            Cache::load(store.clone(), "/registry", prefixes, Arc::new(NoIndexer), Arc::new(SystemClock), limits);
+        let cache = loaded.await.expect("a cache").follow([], EncodingCache::new(0));
+        Arc::new(Self {
+            store,
+            cache,
+            registry: Mutex::new(Arc::new(registry(&["pods", "configmaps"]))),
+            registry_changes: watch::Sender::new(()),
+        })
+    }
+
+    pub(crate) fn client(self: &Arc<Self>) -> Arc<dyn ClusterClient> {
+        self.clone()
+    }
+
+    /// Writes empty objects and waits until the watch caches have them.
+    pub(crate) async fn put(&self, keys: impl IntoIterator<Item = impl std::fmt::Display>) {
+        let mut revision = 0;
+        for key in keys {
+            revision = self.commit(Change::put(format!("/registry/{key}"), "{}".to_owned())).await;
+        }
+        self.cache.wait_until_fresh(revision).await;
+    }
+
+    /// Commits a change and returns its revision.
+    pub(crate) async fn commit(&self, change: Change) -> u64 {
+        self.store.commit(change).await.expect("a commit").revision.get()
+    }
+
+    pub(crate) fn serve(&self, plurals: &[&str]) {
+        *self.registry.lock() = Arc::new(registry(plurals));
+        self.registry_changes.send_replace(());
+    }
+}
+
+/// A registry of built-in core resources.
+fn registry(plurals: &[&str]) -> Registry {
+    let resources = pintle_kinds::resources(pintle_catalog::shared());
+    let is_served = |r: &Arc<Resource>| r.group.is_empty() && plurals.contains(&r.plural.as_str());
+    Registry::new(resources.into_iter().filter(is_served).collect())
+}
+
+impl ClusterClient for FakeCluster {
+    fn registry(&self) -> Arc<Registry> {
+        self.registry.lock().clone()
+    }
+
+    fn registry_changes(&self) -> watch::Receiver<()> {
+        self.registry_changes.subscribe()
+    }
+
+    fn watch_cache(&self, resource: &Resource) -> Option<Arc<WatchCache>> {
+        self.cache.watch_cache(&resource.collection()?.prefix)
+    }
+
+    fn event_stream(&self) -> EventStream {
+        self.cache.event_stream()
+    }
+
+    fn now(&self) -> Time {
+        Time::from_seconds(0)
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+
+    fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>> {
+        Box::pin(async move { Ok(self.cache.applied_revision()) })
+    }
+
+    fn wait_for_pending_creates(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
+
+    fn create(self: Arc<Self>, _: GroupResource, _: Value) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async { Err(ApiError::MethodNotAllowed) })
+    }
+
+    fn delete_collection(self: Arc<Self>, _: Arc<Resource>, _: String) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async { Err(ApiError::MethodNotAllowed) })
+    }
+
+    fn delete(self: Arc<Self>, _: ObjectRef, _: DeleteRequest) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async { Err(ApiError::MethodNotAllowed) })
+    }
+
+    fn update(
+        self: Arc<Self>,
+        _: ObjectRef,
+        _: &'static str,
+        _: UpdateFn,
+    ) -> BoxFuture<'static, Result<Value, ApiError>> {
+        Box::pin(async { Err(ApiError::MethodNotAllowed) })
+    }
+}
