@@ -464,7 +464,7 @@ mod tests {
     use pintle_store::{Change, Compare, MemoryStore, SystemClock};
 
     use super::*;
-    use crate::KeyRange;
+    use crate::{FrameKey, KeyRange, WatchScope};
 
     struct NullIndexer;
 
@@ -472,6 +472,27 @@ mod tests {
         fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
             Ok(ObjectIndex::default())
         }
+    }
+
+    #[tokio::test]
+    async fn events_that_are_indexed_again_keep_no_frames() {
+        let store = Arc::new(MemoryStore::new());
+        let (indexer, clock) = (Arc::new(NullIndexer), Arc::new(SystemClock));
+        let load = Cache::load(store.clone(), "/registry", ["things".into()], indexer, clock, HistoryLimits::default());
+        let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
+        let watch_cache = cache.watch_cache("things").expect("a watch cache");
+        let start = cache.applied_revision();
+        let revision = store.commit(Change::put("/registry/things/a", "{}")).await.expect("a commit").revision.get();
+        cache.wait_until_fresh(revision).await;
+        let keeps_frames = || {
+            let mut watcher = watch_cache.watch(WatchScope::All, start);
+            let event = watcher.pending().expect("a history").pop().expect("an event");
+            let render = |text: &'static [u8]| event.frame(FrameKey::default(), || Bytes::from_static(text));
+            render(b"first") == render(b"second")
+        };
+        assert!(keeps_frames());
+        cache.reindex("things").await.expect("the store is readable");
+        assert!(!keeps_frames(), "no budget counts them");
     }
 
     #[tokio::test]

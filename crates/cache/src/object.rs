@@ -177,6 +177,16 @@ impl Event {
         Self { key, revision, object, previous, frames: Mutex::new(Some(Vec::new())) }
     }
 
+    /// Creates an event that keeps no frames.
+    pub(crate) fn without_frames(
+        key: Key,
+        revision: u64,
+        object: Option<Arc<Object>>,
+        previous: Option<Arc<Object>>,
+    ) -> Self {
+        Self { key, revision, object, previous, frames: Mutex::new(None) }
+    }
+
     /// The frame of this key. The first caller makes it with `render`; if the event is too old to keep frames, every
     /// caller does.
     pub fn frame(&self, key: FrameKey, render: impl FnOnce() -> Frame) -> Frame {

@@ -202,8 +202,9 @@ impl WatchCacheState {
             }
         }
         for event in &mut self.events {
+            // The frame budget does not know these events, so they keep no frames.
             let (object, previous) = (replaced(&event.object), replaced(&event.previous));
-            *event = Arc::new(Event::new(event.key.clone(), event.revision, object, previous));
+            *event = Arc::new(Event::without_frames(event.key.clone(), event.revision, object, previous));
         }
     }
 
