@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::view::VersionView;
 use crate::cluster::conversion_cache::{ConversionKey, ConversionResult, Lookup};
+use crate::http::{catch_panic, panic_text};
 
 /// Converts objects to the version of a view.
 ///
@@ -47,9 +48,41 @@ async fn convert_and_store(
 ) {
     let (keys, objects): (Vec<ConversionKey>, Vec<Arc<Object>>) = unknown.into_iter().unzip();
     let result = tokio::select! {
-        result = view.convert(&objects) => result,
+        result = without_panic(view.convert(&objects)) => result,
         () = view.cluster.shutdown() => Err(ApiError::Unavailable("the server is shutting down".to_owned())),
     };
     view.cluster.conversion_cache.store(keys, &result);
     sender.send_replace(Some(result));
+}
+
+/// The result of a conversion, which is an error if it panics. Otherwise the cache would keep the objects as pending.
+async fn without_panic(conversion: impl Future<Output = ConversionResult>) -> ConversionResult {
+    catch_panic(conversion).await.unwrap_or_else(|panic| {
+        tracing::error!(panic = panic_text(&panic), "Conversion panicked");
+        Err(ApiError::Internal("the conversion failed".to_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_cache::ObjectIndex;
+
+    use super::*;
+    use crate::cluster::conversion_cache::ConversionCache;
+
+    #[tokio::test]
+    async fn a_conversion_that_panics_fails_and_leaves_nothing_pending() {
+        let cache = ConversionCache::default();
+        let key = ConversionKey { definition: 1, object: 2, version: "example.com/v1".into() };
+        let object = Arc::new(Object::new("a".into(), 2, "{}".into(), ObjectIndex::default()));
+        let (keys, objects) = ([key], [object]);
+        let (_sender, pending) = watch::channel(None);
+        let (_, unknown) = cache.lookup(&keys, &objects, &pending);
+        assert_eq!(unknown.len(), 1);
+        let result = without_panic(async { panic!("a defect") }).await;
+        assert!(matches!(result, Err(ApiError::Internal(_))));
+        cache.store(keys.to_vec(), &result);
+        let (_, unknown) = cache.lookup(&keys, &objects, &pending);
+        assert_eq!(unknown.len(), 1, "the object is not pending any more");
+    }
 }
