@@ -8,12 +8,12 @@ mod recover;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use pintle_store::{ChangeBatch, Clock, KeyInterval, Revision, Store, StoredChange, Timestamp};
+use pintle_supervisor::BackgroundTask;
 use pintle_value::Str;
 use tokio::task::JoinHandle;
 
@@ -25,6 +25,8 @@ use crate::progress::Progress;
 use crate::watch_cache::{NewState, PendingChange, WatchCache};
 use crate::{Event, Key, Object, ObjectIndex};
 
+/// The name of the task that follows the store's change feed.
+pub const FEED_TASK: &str = "watch-cache";
 /// The maximum number of changes that are appended to a watch cache under one lock.
 const MAX_RUN: usize = 64;
 /// How much a pin may retain beyond the history limits. A list that takes longer, or during which more is written,
@@ -115,8 +117,8 @@ struct CacheState {
     start_revision: u64,
     history: Mutex<EventHistory>,
     pins: Arc<Mutex<BTreeMap<u64, usize>>>,
-    /// False while the change feed cannot be read or changes are missing.
-    is_following: AtomicBool,
+    /// The task that follows the change feed. It has failed while the feed cannot be read or changes are missing.
+    feed_task: BackgroundTask,
 }
 
 /// The watch caches by key prefix.
@@ -301,7 +303,13 @@ impl Cache {
     /// True while the cache follows the store's change feed. Otherwise reads become stale until it has recovered.
     #[must_use]
     pub fn is_following(&self) -> bool {
-        self.shared.is_following.load(Ordering::Relaxed) && !self.feeder.is_finished()
+        self.shared.feed_task.failure().is_none() && !self.feeder.is_finished()
+    }
+
+    /// The task that follows the store's change feed.
+    #[must_use]
+    pub fn feed_task(&self) -> &BackgroundTask {
+        &self.shared.feed_task
     }
 
     /// Waits until every watch cache is complete up to a revision (upstream: `waitUntilFreshAndBlock`).

@@ -13,7 +13,9 @@ mod selectable_values;
 mod watch_cache;
 mod watcher;
 
-pub use cache::{Cache, CacheError, EventStream, HistoryLimits, Indexer, LoadedCache, RevisionPin, StreamedEvent};
+pub use cache::{
+    Cache, CacheError, EventStream, FEED_TASK, HistoryLimits, Indexer, LoadedCache, RevisionPin, StreamedEvent,
+};
 pub use corrupt::CorruptObject;
 pub use encoding_cache::{Encoding, EncodingCache};
 pub use object::{Event, Frame, FrameKey, Key, Object, ObjectIndex};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pintle_cache::{EventStream, WatchCache};
 use pintle_registry::{ApiError, BoxFuture, DeletionPropagation, GroupResource, Registry, Resource};
+use pintle_supervisor::BackgroundTask;
 use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 use tokio::sync::watch;
@@ -54,6 +55,9 @@ pub trait ClusterClient: Send + Sync + 'static {
 
     /// Completes after a duration of the cluster's clock.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+
+    /// A background task of the cluster, by its name. It is added to those that health checks report.
+    fn background_task(&self, name: &'static str) -> BackgroundTask;
 
     /// Waits until the watch caches contain everything that was committed before the call. Returns that revision.
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>>;

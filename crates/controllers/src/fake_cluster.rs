@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use pintle_cache::{Cache, EncodingCache, EventStream, HistoryLimits, Indexer, ObjectIndex, WatchCache};
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry, Resource};
 use pintle_store::{Change, MemoryStore, Store, SystemClock};
+use pintle_supervisor::BackgroundTask;
 use pintle_value::Value;
 use pintle_value::time::Time;
 use tokio::sync::watch;
@@ -99,6 +100,10 @@ impl ClusterClient for FakeCluster {
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))
+    }
+
+    fn background_task(&self, name: &'static str) -> BackgroundTask {
+        BackgroundTask::new(name)
     }
 
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>> {

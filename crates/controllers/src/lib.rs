@@ -19,21 +19,25 @@ mod supervisor;
 mod token_cleaner;
 mod work_queue;
 
-use std::sync::Weak;
+use std::sync::Arc;
 
 pub use client::{ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
-pub use definitions::{DEFINITIONS_PREFIX, DefinitionController, DefinitionHost};
+pub use definitions::{DEFINITIONS_PREFIX, DEFINITIONS_TASK, DefinitionController, DefinitionHost};
 pub use every_namespace::every_namespace_objects;
-pub use object_reconciler::{DesiredObject, ObjectReconciler};
-pub use server_registration::{SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration};
+pub use object_reconciler::{DesiredObject, OBJECT_RECONCILER_TASK, ObjectReconciler};
+pub use server_registration::{
+    LEASE_COLLECTOR_TASK, LEASE_TASK, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration,
+};
 
 use self::supervisor::supervise;
 
-/// Runs the namespace controller, the garbage collector and the token cleaner until the cluster is gone.
-pub async fn run_controllers(client: Weak<dyn ClusterClient>) {
-    tokio::join!(
-        supervise("namespace-controller", &client, || namespaces::run(client.clone())),
-        supervise("garbage-collector-controller", &client, || garbage_collector::run(client.clone())),
-        supervise("token-cleaner", &client, || token_cleaner::run(client.clone())),
-    );
+/// Runs the namespace controller, the garbage collector and the token cleaner until the cluster is gone. Their names are
+/// those of kube-controller-manager's health checks.
+pub fn run_controllers(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
+    let namespaces = supervise(client, "namespace-controller", || false, namespaces::run);
+    let garbage_collector = supervise(client, "garbage-collector-controller", || false, garbage_collector::run);
+    let token_cleaner = supervise(client, "serviceaccount-token-controller", || false, token_cleaner::run);
+    async move {
+        tokio::join!(namespaces, garbage_collector, token_cleaner);
+    }
 }

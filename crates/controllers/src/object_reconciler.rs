@@ -10,10 +10,12 @@ use tokio::sync::watch;
 
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, watch_cache_of};
-use crate::supervisor::{stopped, supervise};
+use crate::supervisor::{is_stopping, stopped, supervise};
 use crate::work_queue::{ReconcileResult, WorkQueue};
 use crate::{ClusterClient, DeleteRequest, ObjectRef, controller_manager};
 
+/// The name of the background task that reconciles the objects.
+pub const OBJECT_RECONCILER_TASK: &str = "object-reconciler";
 /// How many objects are reconciled at the same time.
 const MAX_CONCURRENT: usize = 32;
 
@@ -209,8 +211,16 @@ impl ObjectReconciler {
 
     /// Reconciles the objects until the cluster is gone or `stopping` turns true. Writes that have begun by then are
     /// completed before this returns.
-    pub async fn run(self, client: Weak<dyn ClusterClient>, stopping: watch::Receiver<bool>) {
-        supervise("object-reconciler", &client, || self.clone().run_once(client.clone(), stopping.clone())).await;
+    pub fn run(
+        self,
+        client: &Arc<dyn ClusterClient>,
+        stopping: watch::Receiver<bool>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let until_stopped = stopping.clone();
+        let is_stopping = move || is_stopping(&until_stopped);
+        supervise(client, OBJECT_RECONCILER_TASK, is_stopping, move |client| {
+            self.clone().run_once(client, stopping.clone())
+        })
     }
 
     async fn run_once(self, client: Weak<dyn ClusterClient>, mut stopping: watch::Receiver<bool>) {

@@ -13,6 +13,7 @@ use pintle_controllers::{
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Registry, Resource};
+use pintle_supervisor::BackgroundTask;
 use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 use tokio::sync::watch;
@@ -72,13 +73,13 @@ impl RunningControllers {
         desired.extend(controller_options.root_ca.iter().flat_map(|root_ca| every_namespace_objects(root_ca)));
         let reconciler = ObjectReconciler::new(desired);
         reconciler.create_missing(&client, &SYSTEM_NAMESPACES).await;
-        let (client, server) = (Arc::downgrade(&client), self.server.clone());
         if controller_options.controllers {
-            cluster.spawn_until_shutdown(run_controllers(client.clone()));
+            cluster.spawn_until_shutdown(run_controllers(&client));
         }
-        let stopping = self.stopping.subscribe();
+        let reconciler = reconciler.run(&client, self.stopping.subscribe());
+        let server = self.server.run(&client, self.stopping.subscribe());
         let task = async move {
-            tokio::join!(reconciler.run(client.clone(), stopping.clone()), server.run(client, stopping));
+            tokio::join!(reconciler, server);
         };
         *self.server_task.lock() = Some(tokio::spawn(task));
     }
@@ -131,6 +132,10 @@ impl ClusterClient for Cluster {
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Cluster::sleep(self, duration)
+    }
+
+    fn background_task(&self, name: &'static str) -> BackgroundTask {
+        self.background_tasks.task(name)
     }
 
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>> {

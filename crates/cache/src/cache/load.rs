@@ -3,20 +3,20 @@
 use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use pintle_store::{
     ChangeBatch, ChangeFeed, Clock, KeyInterval, RangeResponse, Record, Revision, Store, StoredChange, Timestamp,
 };
+use pintle_supervisor::BackgroundTask;
 use pintle_value::Str;
 use pintle_value::threads::map_parallel;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::recover::supervise;
-use super::{Cache, CacheError, CacheState, HistoryLimits, Indexer};
+use super::{Cache, CacheError, CacheState, FEED_TASK, HistoryLimits, Indexer};
 use crate::progress::Progress;
 use crate::{EncodingCache, WatchCache};
 
@@ -72,7 +72,7 @@ impl Cache {
                 start_revision: oldest.get(),
                 history: Mutex::default(),
                 pins: Arc::default(),
-                is_following: AtomicBool::new(true),
+                feed_task: BackgroundTask::new(FEED_TASK),
             });
             shared.add_watch_caches(prefixes.iter().cloned());
             match shared.catch_up(oldest).await {

@@ -3,13 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pintle_store::{ChangeFeed, Error, StoredChange};
+use pintle_store::{ChangeFeed, Error, Revision, StoredChange};
 use pintle_value::Str;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 use super::load::{join, read_ranges};
 use super::{CacheState, map_sequential};
@@ -20,6 +19,9 @@ const MIN_BACKOFF: Duration = Duration::from_millis(50);
 /// The longest wait.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
+/// How long the feed may not be read because its store is asked for its revision.
+const REVISION_TIMEOUT: Duration = Duration::from_secs(1);
+
 fn next_backoff(backoff: Duration) -> Duration {
     (backoff * 2).min(MAX_BACKOFF)
 }
@@ -27,44 +29,41 @@ fn next_backoff(backoff: Duration) -> Duration {
 /// Follows the store until it is closed, whatever fails.
 pub(super) async fn supervise(shared: Arc<CacheState>, encoding_cache: Arc<EncodingCache>, feed: Box<dyn ChangeFeed>) {
     let mut feed = Some(feed);
-    let mut backoff = MIN_BACKOFF;
-    loop {
-        // A task of its own, so that a panic ends only this attempt. It is aborted when the set is dropped.
-        let mut tasks = JoinSet::new();
-        tasks.spawn(run(shared.clone(), encoding_cache.clone(), feed.take()));
-        let error = match tasks.join_next().await {
-            Some(Ok(Err(error))) => error.to_string(),
-            Some(Err(error)) if error.is_panic() => error.to_string(),
-            Some(Ok(Ok(())) | Err(_)) | None => return,
-        };
-        shared.is_following.store(false, Ordering::Relaxed);
-        tracing::error!(error, "The watch caches no longer follow the store, will rebuild them");
-        tokio::time::sleep(backoff).await;
-        backoff = next_backoff(backoff);
-    }
+    let is_closed = Arc::new(AtomicBool::new(false));
+    let start = || {
+        let (shared, encoding_cache, is_closed) = (shared.clone(), encoding_cache.clone(), is_closed.clone());
+        let feed = feed.take();
+        async move {
+            match run(&shared, &encoding_cache, feed).await {
+                Err(Error::Closed) => {
+                    is_closed.store(true, Ordering::Relaxed);
+                    Ok(())
+                }
+                result => result.map_err(|error| error.to_string()),
+            }
+        }
+    };
+    shared.feed_task.supervise(start, || is_closed.load(Ordering::Relaxed)).await;
 }
 
-/// Follows a feed, or first brings the watch caches up to date.
+/// Follows a feed, or first brings the watch caches up to date. Ends with an error: the store is closed, or the feed has
+/// lost changes.
 async fn run(
-    shared: Arc<CacheState>,
-    encoding_cache: Arc<EncodingCache>,
+    shared: &CacheState,
+    encoding_cache: &EncodingCache,
     feed: Option<Box<dyn ChangeFeed>>,
 ) -> Result<(), Error> {
     let feed = match feed {
-        Some(feed) => Ok(feed),
-        None => shared.rebuild().await,
+        Some(feed) => feed,
+        None => shared.rebuild().await?,
     };
-    match feed {
-        Ok(feed) => follow(&shared, &encoding_cache, feed).await,
-        Err(Error::Closed) => Ok(()),
-        Err(error) => Err(error),
-    }
+    follow(shared, encoding_cache, feed).await
 }
 
-/// Applies the changes of a feed until the store is closed.
+/// Applies the changes of a feed.
 ///
 /// # Errors
-/// The feed has lost changes.
+/// The store is closed, or the feed has lost changes.
 async fn follow(
     shared: &CacheState,
     encoding_cache: &EncodingCache,
@@ -77,13 +76,12 @@ async fn follow(
             batch = feed.next_batch() => match batch {
                 Ok(batch) => {
                     shared.apply(&batch);
-                    shared.is_following.store(true, Ordering::Relaxed);
+                    shared.feed_task.report_success();
                     backoff = MIN_BACKOFF;
                 }
-                Err(Error::Closed) => return Ok(()),
-                Err(error @ Error::Compacted { .. }) => return Err(error),
+                Err(error @ (Error::Closed | Error::Compacted { .. })) => return Err(error),
                 Err(error) => {
-                    shared.is_following.store(false, Ordering::Relaxed);
+                    shared.feed_task.report_failure(&error.to_string());
                     tracing::error!(%error, "Failed to read the change feed of the store, will retry");
                     tokio::time::sleep(backoff).await;
                     backoff = next_backoff(backoff);
@@ -93,12 +91,22 @@ async fn follow(
                 shared.trim();
                 shared.trim_closed();
                 encoding_cache.tick();
+                if shared.feed_task.failure().is_some() && shared.is_current(feed.complete_to()).await {
+                    shared.feed_task.report_success();
+                }
             }
         }
     }
 }
 
 impl CacheState {
+    /// True if the store can be read and has no changes after a revision. After a failure this tells that the feed has
+    /// nothing to return, rather than failing still.
+    async fn is_current(&self, complete_to: Revision) -> bool {
+        let current = tokio::time::timeout(REVISION_TIMEOUT, self.store.current_revision()).await;
+        matches!(current, Ok(Ok(current)) if current <= complete_to)
+    }
+
     /// Brings the watch caches up to the store's current revision, and returns the feed of the changes after it. Which
     /// changes led there is not known, so the history begins anew, and every watch has to list again.
     async fn rebuild(&self) -> Result<Box<dyn ChangeFeed>, Error> {
@@ -142,7 +150,7 @@ impl CacheState {
             watch_cache.expire(now.get());
         }
         self.progress.advance(now.get());
-        self.is_following.store(true, Ordering::Relaxed);
+        self.feed_task.report_success();
         tracing::info!(revision = now.get(), changes = changes.len(), "Rebuilt the watch caches");
         Ok(feed)
     }

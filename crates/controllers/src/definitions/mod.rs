@@ -15,6 +15,7 @@ use std::sync::{Arc, Weak};
 use pintle_cache::{KeyRange, LoadedCache, Object, WatchScope};
 use pintle_extensions::next_status;
 use pintle_registry::{ApiError, BoxFuture, DefinitionSource, GroupResource, Resource};
+use pintle_supervisor::BackgroundTask;
 use pintle_value::{Str, Value};
 
 use self::cleanup::{awaits_cleanup, clean_up};
@@ -23,10 +24,12 @@ pub use self::state::DEFINITIONS_PREFIX;
 use self::state::Definitions;
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, watch_cache_of};
-use crate::supervisor::supervise;
+use crate::supervisor::supervise_reporting;
 use crate::work_queue::{ReconcileResult, WorkQueue};
 use crate::{ClusterClient, ObjectRef, UpdateFn};
 
+/// The name of the controller's background task.
+pub const DEFINITIONS_TASK: &str = "crd-controller";
 /// How many status updates and deletions run at the same time. Their writes share commits.
 const MAX_CONCURRENT: usize = 1024;
 
@@ -108,11 +111,12 @@ impl DefinitionController {
         }
         let groups = self.definitions.groups().into_iter().filter(|group| !host.is_built_in_group(group));
         host.publish(groups.map(|group| (group.clone(), self.definitions.records(&group))).collect());
-        let host = Arc::downgrade(host);
+        let (host, task) = (Arc::downgrade(host), host.background_task(DEFINITIONS_TASK));
         Ok(Box::pin(async move {
             let client: Weak<dyn ClusterClient> = host.clone();
             let mut started = Some((self, informer));
-            supervise("crd-controller", &client, || run(started.take(), host.clone())).await;
+            let start = || run(started.take(), host.clone(), task.clone());
+            supervise_reporting(task.clone(), client, start).await;
         }))
     }
 
@@ -262,13 +266,18 @@ impl DefinitionController {
     }
 }
 
-/// Runs a controller that has started, or a new one after a panic.
-async fn run(started: Option<(DefinitionController, Informer<()>)>, host: Weak<dyn DefinitionHost>) {
+/// Runs a controller that has started, or a new one after a failure.
+async fn run(
+    started: Option<(DefinitionController, Informer<()>)>,
+    host: Weak<dyn DefinitionHost>,
+    task: BackgroundTask,
+) {
     let Some(strong) = host.upgrade() else { return };
     let (mut controller, mut informer) =
         started.unwrap_or_else(|| (DefinitionController::new(Definitions::default()), definition_informer(&strong)));
     controller.resync(&strong).await;
     drop(strong);
+    task.report_success();
     loop {
         let mut blocked = None;
         tokio::select! {

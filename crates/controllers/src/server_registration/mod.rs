@@ -16,6 +16,10 @@ use crate::ClusterClient;
 use crate::object_reconciler::{DesiredObject, Diff, NamespaceScope, UpdatePolicy};
 use crate::supervisor::{stopped, supervise};
 
+/// The name of the background task that renews the server's lease.
+pub const LEASE_TASK: &str = "apiserver-identity-lease-controller";
+/// The name of the background task that deletes expired leases.
+pub const LEASE_COLLECTOR_TASK: &str = "apiserver-identity-lease-garbage-collector";
 /// The namespaces that every cluster has.
 pub const SYSTEM_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
@@ -55,22 +59,29 @@ impl ServerRegistration {
         objects
     }
 
-    /// Renews the server's lease and deletes expired ones, until the cluster is gone or `stopping` turns true.
-    pub async fn run(&self, client: Weak<dyn ClusterClient>, stopping: watch::Receiver<bool>) {
-        supervise("apiserver-identity-lease", &client, || self.clone().run_once(client.clone(), stopping.clone()))
-            .await;
-    }
-
-    async fn run_once(self, client: Weak<dyn ClusterClient>, mut stopping: watch::Receiver<bool>) {
-        let leases = async {
-            match &self.identity {
-                Some(identity) => tokio::join!(identity.renew_lease(&client), lease::delete_expired_leases(&client)),
-                None => std::future::pending().await,
+    /// Renews the server's lease and deletes expired ones, until the cluster is gone or `stopping` turns true. Without
+    /// an identity it does nothing.
+    pub fn run(
+        &self,
+        client: &Arc<dyn ClusterClient>,
+        stopping: watch::Receiver<bool>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let identity = self.identity.clone();
+        let leases = identity.map(|identity| {
+            let renew = move |client| {
+                let identity = identity.clone();
+                async move { identity.renew_lease(&client).await }
+            };
+            let collect = |client| async move { lease::delete_expired_leases(&client).await };
+            (
+                run_until_stopped(client, LEASE_TASK, stopping.clone(), renew),
+                run_until_stopped(client, LEASE_COLLECTOR_TASK, stopping, collect),
+            )
+        });
+        async move {
+            if let Some((renew, collect)) = leases {
+                tokio::join!(renew, collect);
             }
-        };
-        tokio::select! {
-            ((), ()) = leases => {}
-            () = stopped(&mut stopping) => {}
         }
     }
 
@@ -88,6 +99,26 @@ impl ServerRegistration {
             }
         };
         tokio::join!(endpoints, identity);
+    }
+}
+
+/// Supervises a task, and aborts it when `stopping` turns true.
+fn run_until_stopped<F, Start>(
+    client: &Arc<dyn ClusterClient>,
+    name: &'static str,
+    mut stopping: watch::Receiver<bool>,
+    start: Start,
+) -> impl Future<Output = ()> + Send + use<F, Start>
+where
+    F: Future<Output = ()> + Send + 'static,
+    Start: Fn(Weak<dyn ClusterClient>) -> F + Send + Sync,
+{
+    let supervised = supervise(client, name, || false, start);
+    async move {
+        tokio::select! {
+            () = supervised => {}
+            () = stopped(&mut stopping) => {}
+        }
     }
 }
 

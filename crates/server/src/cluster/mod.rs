@@ -22,6 +22,7 @@ use pintle_catalog::Catalog;
 use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, GroupResource, Registry, Resource, StrategyContext};
 use pintle_store::{Clock, Sleep, Store};
+use pintle_supervisor::BackgroundTasks;
 use pintle_value::Str;
 use pintle_value::time::Time;
 use tokio_util::task::TaskTracker;
@@ -84,6 +85,8 @@ pub struct Cluster {
     /// A create holds a read lock from its last check of the namespace and the definition until the object is stored.
     /// The controllers of namespaces and definitions take the write lock to wait for pending creates.
     pub(crate) pending_creates: tokio::sync::RwLock<()>,
+    /// The background tasks, whose state health checks report.
+    pub(crate) background_tasks: BackgroundTasks,
     /// Turns true when the server begins to shut down: it still serves, but is no longer ready.
     pub(crate) terminating: AtomicBool,
     /// Turns true when the server shuts down. Watches and background tasks end then.
@@ -115,7 +118,10 @@ pub(crate) struct ClusterParts {
 impl Cluster {
     /// Creates a cluster without admission plugins.
     pub(crate) fn new(parts: ClusterParts) -> Self {
+        let background_tasks = BackgroundTasks::default();
+        background_tasks.add(parts.cache.feed_task().clone());
         Self {
+            background_tasks,
             catalog: pintle_catalog::shared().clone(),
             built_in: parts.built_in,
             published: RwLock::new(parts.registry.clone()),
