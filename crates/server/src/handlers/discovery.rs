@@ -9,6 +9,8 @@ use pintle_registry::{
 };
 use pintle_value::{Object, Value, object};
 
+use super::health;
+use crate::cluster::Cluster;
 use crate::cluster::documents::{Document, DocumentDependency};
 use crate::context::RequestContext;
 use crate::http::{Response, joined_headers};
@@ -44,7 +46,9 @@ pub(crate) fn respond(request: &RequestContext) -> Result<Option<Response>, ApiE
         ["apis", group, version] if !group.is_empty() && registry.serves(group, version) => {
             ("APIResourceList", resource_list(&registry, &GroupVersion::new(*group, *version)))
         }
-        ["" | "index.html"] => return Ok(Some(represent::json_response(StatusCode::OK, &path_index(&registry)))),
+        ["" | "index.html"] => {
+            return Ok(Some(represent::json_response(StatusCode::OK, &path_index(&request.cluster, &registry))));
+        }
         _ => return Ok(None),
     };
     // Upstream serves discovery in CBOR only for groups of built-in kinds whose objects are served in CBOR.
@@ -58,16 +62,14 @@ pub(crate) fn respond(request: &RequestContext) -> Result<Option<Response>, ApiE
 }
 
 /// The index of all paths, the document of `/`.
-fn path_index(registry: &Registry) -> Value {
+fn path_index(cluster: &Cluster, registry: &Registry) -> Value {
     let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/apis/"].map(str::to_owned).to_vec();
     for group in registry.groups().filter(|group| !group.name().is_empty()) {
         paths.push(format!("/apis/{}", group.name()));
         paths.extend(group.versions().map(|version| format!("/apis/{version}")));
     }
-    for path in ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/readyz", "/version"]
-    {
-        paths.push(path.to_owned());
-    }
+    paths.extend(["/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"].map(str::to_owned));
+    paths.extend(health::paths(cluster));
     paths.sort();
     object! { "paths": paths }
 }

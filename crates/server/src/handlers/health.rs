@@ -1,50 +1,187 @@
-//! Serves `/livez`, `/readyz` and `/healthz` with their checks, `/version` and `/metrics`.
+//! Serves `/livez`, `/readyz` and `/healthz` with their checks (upstream: `k8s.io/apiserver/pkg/server/healthz`),
+//! `/version` and `/metrics`.
 
-use http::{HeaderValue, StatusCode};
+use std::collections::BTreeSet;
+
+use http::header::{HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::{StatusCode, header};
+use pintle_cache::FEED_TASK;
+use pintle_controllers::{DEFINITIONS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK, OBJECT_RECONCILER_TASK};
+use pintle_supervisor::BackgroundTask;
+use pintle_value::field::quote;
 
 use super::version;
+use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::http::{Response, text};
 use crate::represent::json_response;
 
-/// A health check: its name, and a function that returns the reason if the check fails.
-type HealthCheck = (&'static str, fn(&RequestContext) -> Result<(), String>);
-
-const PING: HealthCheck = ("ping", |_| Ok(()));
-const LOG: HealthCheck = ("log", |_| Ok(()));
-/// The health of the store, under the name of kube-apiserver's check.
-const STORE: HealthCheck = ("etcd", |request| request.cluster.store_health());
-/// The watch cache, which serves all reads, follows the store.
-const CACHE: HealthCheck = ("informer-sync", |request| {
-    if request.cluster.cache.is_following() {
-        Ok(())
-    } else {
-        Err("the watch cache no longer follows the store".to_owned())
-    }
-});
-const SHUTDOWN: HealthCheck =
-    (
-        "shutdown",
-        |request| {
-            if request.cluster.is_terminating() { Err("process is shutting down".to_owned()) } else { Ok(()) }
-        },
-    );
-
-const LIVEZ: &[HealthCheck] = &[PING, LOG, STORE];
-const READYZ: &[HealthCheck] = &[PING, LOG, STORE, CACHE, SHUTDOWN];
-
-/// True for paths that anonymous users may read (upstream: `system:public-info-viewer`).
-pub(crate) fn is_public(path: &str) -> bool {
-    matches!(path, "/version" | "/version/") || health_endpoint(path).is_some()
+/// A health endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Endpoint {
+    /// Whether the server has to be started again.
+    Livez,
+    /// Whether the server can serve requests.
+    Readyz,
+    /// The deprecated predecessor of both, with the checks of `/livez`.
+    Healthz,
 }
 
-/// The name and checks of a health path, and the rest of the path: the name of a single check, or empty.
-fn health_endpoint(path: &str) -> Option<(&'static str, &'static [HealthCheck], &str)> {
-    [("livez", LIVEZ), ("readyz", READYZ), ("healthz", LIVEZ)].into_iter().find_map(|(name, checks)| {
-        let rest = path.strip_prefix('/')?.strip_prefix(name)?;
+const ENDPOINTS: [Endpoint; 3] = [Endpoint::Livez, Endpoint::Readyz, Endpoint::Healthz];
+
+impl Endpoint {
+    fn name(self) -> &'static str {
+        match self {
+            Endpoint::Livez => "livez",
+            Endpoint::Readyz => "readyz",
+            Endpoint::Healthz => "healthz",
+        }
+    }
+}
+
+/// What a health check examines.
+#[derive(Clone, Debug)]
+enum Probe {
+    /// The state of the cluster. Returns the reason if the check fails.
+    State(fn(&Cluster) -> Result<(), String>),
+    /// The background task of this name. A task that does not work now fails `/readyz`, one that does not recover fails
+    /// the other endpoints. A server without the task has no such check.
+    Task(&'static str),
+}
+
+/// The checks of kube-apiserver that have an equivalent here, in its order, and whether they are part of `/readyz` only.
+/// Background tasks without a row follow with checks of their own names.
+const CHECKS: &[(&str, bool, Probe)] = &[
+    ("ping", false, Probe::State(|_| Ok(()))),
+    ("log", false, Probe::State(|_| Ok(()))),
+    ("etcd", false, Probe::State(Cluster::store_health)),
+    ("etcd-readiness", true, Probe::State(Cluster::store_health)),
+    ("informer-sync", true, Probe::Task(FEED_TASK)),
+    // What has ended when the server begins to answer requests.
+    ("poststarthook/start-apiserver-admission-initializer", false, Probe::State(|_| Ok(()))),
+    ("poststarthook/generic-apiserver-start-informers", false, Probe::State(|_| Ok(()))),
+    ("poststarthook/start-apiextensions-informers", false, Probe::State(|_| Ok(()))),
+    ("poststarthook/start-apiextensions-controllers", false, Probe::Task(DEFINITIONS_TASK)),
+    ("poststarthook/crd-informer-synced", false, Probe::Task(DEFINITIONS_TASK)),
+    ("poststarthook/start-system-namespaces-controller", false, Probe::Task(OBJECT_RECONCILER_TASK)),
+    ("poststarthook/start-kube-apiserver-identity-lease-controller", false, Probe::Task(LEASE_TASK)),
+    ("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", false, Probe::Task(LEASE_COLLECTOR_TASK)),
+    ("poststarthook/storage-readiness", false, Probe::Task(FEED_TASK)),
+    ("poststarthook/start-service-ip-repair-controllers", false, Probe::Task("service-allocation-repair")),
+    ("poststarthook/scheduling/bootstrap-system-priority-classes", false, Probe::State(|_| Ok(()))),
+    ("poststarthook/bootstrap-controller", false, Probe::Task(OBJECT_RECONCILER_TASK)),
+    ("poststarthook/start-kubernetes-service-cidr-controller", false, Probe::State(|_| Ok(()))),
+];
+
+/// The last check, of `/readyz` only.
+const SHUTDOWN: (&str, Probe) = ("shutdown", Probe::State(check_shutdown));
+
+fn check_shutdown(cluster: &Cluster) -> Result<(), String> {
+    if cluster.is_terminating() { Err("process is shutting down".to_owned()) } else { Ok(()) }
+}
+
+/// A check of an endpoint and its result: the reason if it fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CheckResult {
+    name: &'static str,
+    result: Result<(), String>,
+}
+
+/// Runs the checks of an endpoint for which `is_selected` is true.
+fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) -> bool) -> Vec<CheckResult> {
+    let tasks = cluster.background_tasks.all();
+    let own = tasks.iter().map(BackgroundTask::name);
+    let own = own.filter(|task| !CHECKS.iter().any(|(_, _, probe)| matches!(probe, Probe::Task(name) if name == task)));
+    let known = CHECKS.iter().filter(|(_, only_readyz, _)| !only_readyz || endpoint == Endpoint::Readyz);
+    let checks = known.map(|(name, _, probe)| (*name, probe.clone()));
+    let checks = checks.chain(own.map(|task| (task, Probe::Task(task))));
+    let checks = checks.chain((endpoint == Endpoint::Readyz).then_some(SHUTDOWN));
+    let run = |(name, probe): (&'static str, Probe)| {
+        let result = match probe {
+            _ if !is_selected(name) => Ok(()),
+            Probe::State(check) => check(cluster),
+            Probe::Task(task) => check_task(tasks.iter().find(|known| known.name() == task)?, endpoint),
+        };
+        Some(CheckResult { name, result })
+    };
+    checks.filter_map(run).collect()
+}
+
+fn check_task(task: &BackgroundTask, endpoint: Endpoint) -> Result<(), String> {
+    let name = task.name();
+    let failure = match endpoint {
+        Endpoint::Readyz => task.failure().map(|reason| format!("{name} has failed and is retried: {reason}")),
+        Endpoint::Livez | Endpoint::Healthz => {
+            task.unrecoverable_failure().map(|reason| format!("{name} keeps failing: {reason}"))
+        }
+    };
+    failure.map_or(Ok(()), Err)
+}
+
+/// The response of an endpoint.
+fn report(endpoint: Endpoint, results: &[CheckResult], excluded: &BTreeSet<&str>, verbose: bool) -> Response {
+    let endpoint = endpoint.name();
+    let mut lines = String::new();
+    let mut failed = Vec::new();
+    for CheckResult { name, result } in results {
+        let (mark, state) = match result {
+            _ if excluded.contains(name) => ('+', "excluded: ok"),
+            Ok(()) => ('+', "ok"),
+            Err(reason) => {
+                failed.push(format!("{name}: {reason}"));
+                ('-', "failed: reason withheld")
+            }
+        };
+        lines.push_str(&format!("[{mark}]{name} {state}\n"));
+    }
+    let unknown = excluded.iter().filter(|name| results.iter().all(|result| result.name != **name));
+    let unknown: Vec<String> = unknown.map(|name| quote(name)).collect();
+    if !unknown.is_empty() {
+        let unknown = unknown.join(",");
+        lines.push_str(&format!("warn: some health checks cannot be excluded: no matches for {unknown}\n"));
+    }
+    let mut response = if !failed.is_empty() {
+        tracing::warn!(endpoint, failed = failed.join("; "), "Health check failed");
+        text(StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{endpoint} check failed\n"))
+    } else if verbose {
+        text(StatusCode::OK, format!("{lines}{endpoint} check passed\n"))
+    } else {
+        text(StatusCode::OK, "ok")
+    };
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// The response of the path of a single check. Unlike the endpoint it gives the reason of a failure.
+fn report_single(result: Result<(), String>) -> Response {
+    let Err(reason) = result else { return text(StatusCode::OK, "ok") };
+    let mut response = text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n"));
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// True for paths that anonymous users may read (upstream: `system:public-info-viewer`). Single checks are not among
+/// them, since they give reasons.
+pub(crate) fn is_public(path: &str) -> bool {
+    matches!(path, "/version" | "/version/" | "/livez" | "/readyz" | "/healthz")
+}
+
+/// The paths of all endpoints and checks.
+pub(crate) fn paths(cluster: &Cluster) -> impl Iterator<Item = String> {
+    ENDPOINTS.into_iter().flat_map(|endpoint| {
+        let checks = run_checks(cluster, endpoint, |_| false);
+        let checks = checks.into_iter().map(move |check| format!("/{}/{}", endpoint.name(), check.name));
+        std::iter::once(format!("/{}", endpoint.name())).chain(checks)
+    })
+}
+
+/// The endpoint of a path, and the name of the single check or an empty text.
+fn parse_path(path: &str) -> Option<(Endpoint, &str)> {
+    ENDPOINTS.into_iter().find_map(|endpoint| {
+        let rest = path.strip_prefix('/')?.strip_prefix(endpoint.name())?;
         match rest.strip_prefix('/') {
-            Some(check) => (!check.is_empty()).then_some((name, checks, check)),
-            None => rest.is_empty().then_some((name, checks, rest)),
+            Some(check) => (!check.is_empty()).then_some((endpoint, check)),
+            None => rest.is_empty().then_some((endpoint, rest)),
         }
     })
 }
@@ -57,45 +194,83 @@ pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
         "/metrics" => {
             let mut response = text(StatusCode::OK, request.cluster.metrics.text());
             response.headers_mut().insert(
-                http::header::CONTENT_TYPE,
+                header::CONTENT_TYPE,
                 HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"),
             );
             return Some(response);
         }
         _ => {}
     }
-    let (name, checks, single) = health_endpoint(path)?;
+    let (endpoint, single) = parse_path(path)?;
     if !single.is_empty() {
-        let (_, check) = checks.iter().find(|(n, _)| *n == single)?;
-        return Some(match check(request) {
-            Ok(()) => text(StatusCode::OK, "ok"),
-            Err(why) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n")),
-        });
+        let results = run_checks(&request.cluster, endpoint, |name| name == single);
+        return results.into_iter().find(|check| check.name == single).map(|check| report_single(check.result));
     }
-    let excluded: Vec<&str> = request.query.all("exclude").collect();
-    let mut lines = String::new();
-    let mut failed = false;
-    for (check_name, check) in checks {
-        if excluded.contains(check_name) {
-            lines.push_str(&format!("[+]{check_name} excluded: ok\n"));
-            continue;
-        }
-        match check(request) {
-            Ok(()) => lines.push_str(&format!("[+]{check_name} ok\n")),
-            Err(why) => {
-                failed = true;
-                tracing::warn!(check = check_name, why, "Health check failed");
-                lines.push_str(&format!("[-]{check_name} failed: reason withheld\n"));
-            }
-        }
+    let excluded: BTreeSet<&str> = request.query.all("exclude").collect();
+    let results = run_checks(&request.cluster, endpoint, |name| !excluded.contains(name));
+    Some(report(endpoint, &results, &excluded, request.query.get("verbose").is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http_body_util::BodyExt;
+    use pintle_supervisor::UNRECOVERABLE_AFTER;
+
+    use super::*;
+
+    /// Checks the status and the text of a response.
+    async fn check(response: Response, code: u16, expect: &str) {
+        assert_eq!(response.status().as_u16(), code);
+        let body = response.into_body().collect().await.expect("a body").to_bytes();
+        assert_eq!(String::from_utf8_lossy(&body), expect);
     }
-    let mut response = if failed {
-        text(StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{name} check failed\n"))
-    } else if request.query.get("verbose").is_some() {
-        text(StatusCode::OK, format!("{lines}{name} check passed\n"))
-    } else {
-        text(StatusCode::OK, "ok")
-    };
-    response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-    Some(response)
+
+    #[tokio::test]
+    async fn failed_checks_withhold_their_reason_unless_they_are_asked_for_alone() {
+        let failure = Err("no space left on device".to_owned());
+        let results =
+            [CheckResult { name: "ping", result: Ok(()) }, CheckResult { name: "etcd", result: failure.clone() }];
+        let report = |excluded: &[&'static str], verbose| {
+            report(Endpoint::Livez, &results, &excluded.iter().copied().collect(), verbose)
+        };
+        let failed = "[+]ping ok\n[-]etcd failed: reason withheld\nlivez check failed\n";
+        for verbose in [true, false] {
+            let response = report(&[], verbose);
+            assert_eq!(response.headers()["x-content-type-options"], "nosniff");
+            assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8");
+            check(response, 500, failed).await;
+        }
+        check(report(&["etcd"], false), 200, "ok").await;
+        check(report(&["etcd"], true), 200, "[+]ping ok\n[+]etcd excluded: ok\nlivez check passed\n").await;
+        let warning = "warn: some health checks cannot be excluded: no matches for \"a\\\"b\",\"no\"\n";
+        let expect = format!("[+]ping ok\n[+]etcd excluded: ok\n{warning}livez check passed\n");
+        check(report(&["no", "etcd", "a\"b"], true), 200, &expect).await;
+        check(report_single(failure), 500, "internal server error: no space left on device\n").await;
+        check(report_single(Ok(())), 200, "ok").await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_is_retried_fails_readyz_and_one_that_does_not_recover_fails_livez() {
+        let task = BackgroundTask::new("test");
+        let states = |task: &BackgroundTask| ENDPOINTS.map(|endpoint| check_task(task, endpoint).is_ok());
+        assert_eq!(states(&task), [true, true, true]);
+        task.report_failure("an error");
+        assert_eq!(states(&task), [true, false, true]);
+        assert_eq!(check_task(&task, Endpoint::Readyz), Err("test has failed and is retried: an error".to_owned()));
+        tokio::time::sleep(UNRECOVERABLE_AFTER).await;
+        assert_eq!(states(&task), [false, false, false]);
+        task.report_failure("another error");
+        task.report_success();
+        assert_eq!(states(&task), [false, true, false], "it may fail again at once");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(states(&task), [true, true, true]);
+    }
+
+    #[test]
+    fn every_check_has_one_name() {
+        let names: BTreeSet<_> = CHECKS.iter().map(|(name, _, _)| name).collect();
+        assert_eq!(names.len(), CHECKS.len());
+    }
 }
