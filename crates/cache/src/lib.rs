@@ -7,6 +7,7 @@ mod corrupt;
 mod encoding_cache;
 mod frame_budget;
 mod object;
+mod object_versions;
 mod progress;
 mod remaining_counts;
 mod selectable_values;

@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use pintle_value::Str;
 
 use crate::corrupt::{CorruptObject, CorruptObjects};
+use crate::object_versions::ObjectVersions;
 use crate::remaining_counts::RemainingCounts;
 use crate::watcher::{WatchScope, Watcher, WatcherSet};
 use crate::{Event, Key, Object, ObjectIndex};
@@ -66,27 +67,6 @@ pub struct ObjectPage {
     pub objects: Vec<Arc<Object>>,
     /// The last key that was read; continue after it. `None` at the end of the range.
     pub last: Option<Key>,
-}
-
-/// A version of a key: the revision and the object, or `None` for a tombstone.
-type ObjectVersion = (u64, Option<Arc<Object>>);
-
-/// The retained versions of a key. The newest one is separate because nearly every read wants it.
-#[derive(Debug)]
-struct ObjectVersions {
-    newest: ObjectVersion,
-    /// Ascending by revision.
-    older: Vec<ObjectVersion>,
-}
-
-impl ObjectVersions {
-    fn at(&self, revision: u64) -> Option<&Arc<Object>> {
-        if self.newest.0 <= revision {
-            return self.newest.1.as_ref();
-        }
-        let after = self.older.partition_point(|(r, _)| *r <= revision);
-        self.older[..after].last().and_then(|(_, object)| object.as_ref())
-    }
 }
 
 #[derive(Debug, Default)]
@@ -148,7 +128,7 @@ impl WatchCacheState {
         }
         if object.is_none() && previous.is_none() {
             // No watcher knows the object; drop it unless an older version is still retained.
-            if self.versions.get(&*key).is_some_and(|v| v.older.iter().all(|(_, object)| object.is_none())) {
+            if self.versions.get(&*key).is_some_and(ObjectVersions::has_no_object) {
                 self.versions.remove(&*key);
             }
             return None;
@@ -168,8 +148,7 @@ impl WatchCacheState {
         let Some(versions) = self.versions.get_mut(&*key) else {
             let object = object.map(Arc::new);
             self.live_objects += usize::from(object.is_some());
-            let versions = ObjectVersions { newest: (revision, object.clone()), older: Vec::new() };
-            self.versions.insert(key.clone(), versions);
+            self.versions.insert(key.clone(), ObjectVersions::new((revision, object.clone())));
             return (key, object, None);
         };
         let previous = versions.newest.1.clone();
@@ -181,14 +160,13 @@ impl WatchCacheState {
             (false, true) => self.live_objects += 1,
             _ => {}
         }
-        let before = std::mem::replace(&mut versions.newest, (revision, object.clone()));
-        versions.older.push(before);
+        versions.push((revision, object.clone()));
         (key, object, previous)
     }
 
     /// All retained objects. Some occur more than once.
     fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
-        let of_versions = self.versions.values().flat_map(|v| v.older.iter().chain([&v.newest]));
+        let of_versions = self.versions.values().flat_map(|v| v.older().chain([&v.newest]));
         let of_events = self.events.iter().flat_map(|event| event.object.iter().chain(&event.previous));
         of_versions.filter_map(|(_, object)| object.as_ref()).chain(of_events)
     }
@@ -197,7 +175,7 @@ impl WatchCacheState {
     fn replace(&mut self, by: impl Fn(&Arc<Object>) -> Option<Arc<Object>>) {
         let replaced = |object: &Option<Arc<Object>>| object.as_ref().map(|o| by(o).unwrap_or_else(|| o.clone()));
         for versions in self.versions.values_mut() {
-            for (_, object) in versions.older.iter_mut().chain([&mut versions.newest]) {
+            for (_, object) in versions.versions_mut() {
                 *object = replaced(object);
             }
         }
@@ -438,7 +416,7 @@ impl WatchCache {
             NewState::Corrupt(reason) => return state.corrupt.insert(key, revision, reason, None),
             NewState::Deleted => return,
         };
-        let versions = ObjectVersions { newest: (revision, Some(Arc::new(object))), older: Vec::new() };
+        let versions = ObjectVersions::new((revision, Some(Arc::new(object))));
         if state.versions.insert(key, versions).is_none() {
             state.live_objects += 1;
         }
@@ -518,16 +496,10 @@ impl WatchCache {
         state.corrupt.trim(state.valid_from);
         if let Some(versions) = state.versions.get_mut(&*event.key) {
             // The version that the event created is now the oldest readable one.
-            let before = versions.older.partition_point(|(r, _)| *r < event.revision);
-            versions.older.drain(..before);
-            if versions.older.first().is_some_and(|(_, object)| object.is_none()) {
-                versions.older.remove(0);
-            }
-            if versions.older.is_empty() {
-                versions.older = Vec::new();
-                if versions.newest.1.is_none() && versions.newest.0 <= event.revision {
-                    state.versions.remove(&*event.key);
-                }
+            versions.trim_before(event.revision);
+            let is_forgotten = !versions.has_older() && versions.newest.1.is_none();
+            if is_forgotten && versions.newest.0 <= event.revision {
+                state.versions.remove(&*event.key);
             }
         }
         Some(event)
