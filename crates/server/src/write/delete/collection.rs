@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::{StreamExt, TryStreamExt, stream};
-use pintle_cache::Object;
+use futures_util::{StreamExt, TryStreamExt, future, stream};
+use pintle_cache::{KeyRange, Object};
 use pintle_registry::{ApiError, DeletionPropagation, Resource};
 
 use super::options::delete_options;
@@ -21,6 +21,9 @@ use crate::write::writer::{InternalWriter, Writer};
 /// How many objects of a collection are deleted concurrently, so that they share commits.
 const MAX_CONCURRENT_DELETES: usize = 64;
 
+/// How many objects of a collection are converted at a time. Conversion decodes them.
+const CONVERSION_BATCH: usize = 512;
+
 /// Handles a deletecollection request. Every selected object is deleted by itself; the response is the list of the
 /// objects before the deletion. If the client disconnects or one delete fails, running deletes finish and no more
 /// start.
@@ -36,11 +39,14 @@ pub(crate) async fn delete_collection(
         return Err(corrupt::collection_not_supported_error());
     }
     warn_about_default_propagation(request, resource, &options);
-    let (head, objects) = collect(&format, selection, list).await?;
-    let objects = format.view.convert_shared(objects).await?;
+    let (head, mut objects) = collect(&format, selection, list).await?;
+    for batch in objects.chunks_mut(CONVERSION_BATCH) {
+        let converted = format.view.convert_shared(batch.to_vec()).await?;
+        batch.clone_from_slice(&converted);
+    }
     let failed = AtomicBool::new(false);
     let failed = &failed;
-    let deletions = objects.clone().into_iter().enumerate().map(|(position, object)| {
+    let deletions = objects.iter().cloned().enumerate().map(|(position, object)| {
         let (request, resource, options) = (request.clone(), resource.clone(), options.clone());
         async move {
             if failed.load(Ordering::Relaxed) {
@@ -59,9 +65,10 @@ pub(crate) async fn delete_collection(
     // With preconditions, all but one object fail. As upstream, none is deleted after the first that fails.
     let is_conditional = options.preconditions.uid.is_some() || options.preconditions.version.is_some();
     let concurrent = if is_conditional { 1 } else { MAX_CONCURRENT_DELETES };
-    let errors: Vec<_> = stream::iter(deletions).buffer_unordered(concurrent).collect().await;
+    let errors = stream::iter(deletions).buffer_unordered(concurrent).filter_map(future::ready);
+    let errors: Vec<(usize, ApiError)> = errors.collect().await;
     // Upstream deletes one object after the other, so its error is that of the first one that fails.
-    if let Some((_, error)) = errors.into_iter().flatten().min_by_key(|(position, _)| *position) {
+    if let Some((_, error)) = errors.into_iter().min_by_key(|(position, _)| *position) {
         return Err(error);
     }
     format.respond_list(&head, ObjectSource::objects(objects)).await
@@ -100,6 +107,8 @@ pub(crate) async fn delete_kind(cluster: &Arc<Cluster>, resource: &Arc<Resource>
     delete_each(cluster, resource, "", None).await
 }
 
+/// Deletes the objects that a collection has now. It is read page by page as the deletes proceed, and only the objects
+/// that are being deleted are decoded, so memory does not grow with the collection.
 async fn delete_each(
     cluster: &Arc<Cluster>,
     resource: &Arc<Resource>,
@@ -108,8 +117,10 @@ async fn delete_each(
 ) -> Result<(), ApiError> {
     let options = DeleteOptions { propagation, ..DeleteOptions::default() };
     let hub = cluster.hub(resource);
-    let objects = cluster.list_objects(&hub.group_resource(), namespace)?;
-    let deletions = objects.into_iter().map(|object| {
+    let watch_cache = cluster.watch_cache(&hub)?;
+    let range = if namespace.is_empty() { KeyRange::All } else { KeyRange::Namespace(namespace.into()) };
+    cluster.check_readable(&hub, &watch_cache, &range, None, (None, None))?;
+    let deletions = watch_cache.objects(range).map(|object| {
         let (hub, options) = (&hub, &options);
         async move {
             match delete_internally(cluster, hub, (object.namespace(), object.name()), options).await {
