@@ -89,11 +89,13 @@ pub(super) async fn serve_connection(
         }
     });
     let ended = tokio::select! {
-        ended = &mut connection => ended,
+        biased;
+        // First, so that the client is told before it gets its response and chooses a connection for its next request.
         () = &mut must_finish => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
+        ended = &mut connection => ended,
     };
     if let Err(error) = ended {
         tracing::debug!(%address, %error, "Connection ended with an error");
