@@ -1,11 +1,13 @@
 //! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage
-//! collector, the token cleaner, and the reconciler of the objects that every cluster and every namespace has. They
-//! read the watch caches and write as the server; they know neither HTTP nor the store. Those that
-//! kube-controller-manager has too stand by while one is active.
+//! collector, the token cleaner, the repair of the allocations of services, and the reconciler of the objects that every
+//! cluster and every namespace has. They read the watch caches and write as the server; they know neither HTTP nor the
+//! store. Those that kube-controller-manager has too stand by while one is active.
 
+mod allocation_repair;
 mod client;
 mod controller_manager;
 mod definitions;
+mod event_recorder;
 mod every_namespace;
 #[cfg(test)]
 mod fake_cluster;
@@ -30,6 +32,11 @@ pub use server_registration::{
 };
 
 use self::supervisor::supervise;
+
+/// Runs the controller that repairs the addresses and node ports of services until the cluster is gone.
+pub fn run_allocation_repair(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
+    supervise(client, "service-allocation-repair", || false, allocation_repair::run)
+}
 
 /// Runs the namespace controller, the garbage collector and the token cleaner until the cluster is gone. Their names are
 /// those of kube-controller-manager's health checks.

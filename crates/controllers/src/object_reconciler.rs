@@ -89,6 +89,20 @@ pub struct DesiredObject {
 }
 
 impl DesiredObject {
+    /// A cluster-scoped object that is created again if it is deleted, and otherwise stays as it is. No controller
+    /// manager creates it.
+    #[must_use]
+    pub fn cluster_scoped(resource: GroupResource, object: Value) -> Self {
+        Self {
+            resource,
+            namespace_scope: NamespaceScope::Cluster,
+            object,
+            compare: |_, _| Diff::UpToDate,
+            update_policy: UpdatePolicy::Always,
+            yields_to_controller_manager: false,
+        }
+    }
+
     fn object_ref(&self, namespace: &str) -> ObjectRef {
         let (namespace, name) = (namespace.to_owned(), self.object.name().to_owned());
         ObjectRef { resource: self.resource.clone(), namespace, name }

@@ -45,7 +45,7 @@ pub use self::apiextensions::{
     ApiApproval, CLEANUP_FINALIZER, CompiledRule, PathSchema, ResolvedFieldPath, RuleCost, RuledNode, SchemaStep,
     SchemaValidator, api_approval, custom_resource_definition_strategy, has_unreadable_bundle, resolve_field_path,
 };
-pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, service_strategy};
+pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, new_ip_address, service_strategy};
 
 /// Returns the strategy of a built-in resource at one version.
 #[must_use]

@@ -30,8 +30,9 @@ pub use resource::{Resource, Scope, SelectableField, Subresource, SubresourceRol
 pub use scale::{ScalePaths, ScaleSelector, field_path};
 pub use snapshot::{Group, Registry};
 pub use strategy::{
-    AllocationHooks, BoxFuture, CostBudget, DefaultStrategy, GarbageCollectionPolicy, GracefulDeletion, ObjectClient,
-    Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDeletion, WriteOperation,
+    AllocationHooks, AllocationProblem, AllocationRepair, BoxFuture, CostBudget, DefaultStrategy,
+    GarbageCollectionPolicy, GracefulDeletion, ObjectClient, Strategy, StrategyContext, SubresourceStrategy,
+    TwoPhaseDeletion, WriteOperation,
 };
 pub use table::{Column, DefaultTable, TableConvertor};
 pub use versions::{Conversion, MultiVersion};

@@ -361,6 +361,31 @@ pub trait AllocationHooks: Send + Sync {
 
     /// Reverts the allocation, because the write was not stored.
     fn revert<'a>(&'a self, client: &'a dyn ObjectClient, allocation: Value) -> BoxFuture<'a, ()>;
+
+    /// Repairs what is allocated in memory, given all objects of the kind, which are read while the repair runs. It
+    /// allocates what an object has without an allocation, and releases what no object has had in several repairs in a
+    /// row.
+    fn repair(&self, objects: &mut dyn Iterator<Item = Value>) -> AllocationRepair;
+}
+
+/// The outcome of a repair of allocations.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AllocationRepair {
+    /// The problems of objects.
+    pub problems: Vec<AllocationProblem>,
+    /// What was leaked and is released.
+    pub released: Vec<String>,
+}
+
+/// A problem that a repair of allocations found. An event about the object reports it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AllocationProblem {
+    /// The object.
+    pub object: Value,
+    /// The reason of the event.
+    pub reason: &'static str,
+    /// The message of the event.
+    pub message: String,
 }
 
 /// Access to the objects of the cluster at their storage version, for allocation hooks, admission and controllers.

@@ -7,8 +7,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pintle_cache::{CacheError, EventStream, WatchCache};
 use pintle_controllers::{
-    ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES,
-    ServerIdentity, ServerRegistration, UpdateFn, every_namespace_objects, run_controllers,
+    ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, ObjectReconciler, ObjectRef,
+    SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, UpdateFn, every_namespace_objects, run_allocation_repair,
+    run_controllers,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -70,12 +71,15 @@ impl RunningControllers {
     pub(crate) async fn start(&self, cluster: &Arc<Cluster>, controller_options: &ControllerOptions) {
         let client: Arc<dyn ClusterClient> = cluster.clone();
         let mut desired = self.server.objects();
+        let service_ranges = pintle_kinds::bootstrap_objects(cluster.now());
+        desired.extend(service_ranges.into_iter().map(|(kind, object)| DesiredObject::cluster_scoped(kind, object)));
         desired.extend(controller_options.root_ca.iter().flat_map(|root_ca| every_namespace_objects(root_ca)));
         let reconciler = ObjectReconciler::new(desired);
         reconciler.create_missing(&client, &SYSTEM_NAMESPACES).await;
         if controller_options.controllers {
             cluster.spawn_until_shutdown(run_controllers(&client));
         }
+        cluster.spawn_until_shutdown(run_allocation_repair(&client));
         let reconciler = reconciler.run(&client, self.stopping.subscribe());
         let server = self.server.run(&client, self.stopping.subscribe());
         let task = async move {

@@ -38,13 +38,9 @@ impl ServerRegistration {
     /// The objects that have to exist while the server runs.
     #[must_use]
     pub fn objects(&self) -> Vec<DesiredObject> {
-        let namespace = |name: &&str| DesiredObject {
-            resource: GroupResource::new("", "namespaces"),
-            namespace_scope: NamespaceScope::Cluster,
-            object: object! { "metadata": object! { "name": *name } },
-            compare: |_, _| Diff::UpToDate,
-            update_policy: UpdatePolicy::Always,
-            yields_to_controller_manager: false,
+        let namespace = |name: &&str| {
+            let object = object! { "metadata": object! { "name": *name } };
+            DesiredObject::cluster_scoped(GroupResource::new("", "namespaces"), object)
         };
         let mut objects: Vec<DesiredObject> = SYSTEM_NAMESPACES.iter().map(namespace).collect();
         objects.push(DesiredObject {

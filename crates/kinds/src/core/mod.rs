@@ -11,7 +11,7 @@ pub(crate) mod pod;
 /// `service_strategy` and `endpoints`.
 mod service;
 
-pub use service::{NetworkError, ServiceNetwork, bootstrap_objects, service_strategy};
+pub use service::{NetworkError, ServiceNetwork, bootstrap_objects, new_ip_address, service_strategy};
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     pod::strategy(plural)

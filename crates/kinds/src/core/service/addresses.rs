@@ -198,7 +198,8 @@ async fn create_ip_address(objects: &dyn ObjectClient, service: &Value, ip: IpAd
 }
 
 /// Returns the IPAddress object for a service.
-fn new_ip_address(service: &Value, ip: IpAddr) -> Value {
+#[must_use]
+pub fn new_ip_address(service: &Value, ip: IpAddr) -> Value {
     let mut object = Value::object();
     object.set("apiVersion", "networking.k8s.io/v1");
     object.set("kind", "IPAddress");

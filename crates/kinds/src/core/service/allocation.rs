@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use pintle_registry::{
-    AllocationHooks, ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, StrategyContext,
-    WriteOperation,
+    AllocationHooks, AllocationRepair, ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient,
+    StrategyContext, WriteOperation,
 };
 use pintle_value::{Errors, FieldPath, Value};
 
@@ -90,6 +90,10 @@ impl AllocationHooks for Allocator {
 
     fn revert<'a>(&'a self, objects: &'a dyn ObjectClient, ticket: Value) -> BoxFuture<'a, ()> {
         Box::pin(async move { self.release_side(objects, &ticket, "allocated").await })
+    }
+
+    fn repair(&self, services: &mut dyn Iterator<Item = Value>) -> AllocationRepair {
+        self.node_ports.repair(services)
     }
 }
 

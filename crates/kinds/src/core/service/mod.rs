@@ -12,6 +12,7 @@ mod families;
 #[cfg(test)]
 mod lifecycle_tests;
 mod network;
+mod node_port_repair;
 mod node_ports;
 mod strategy;
 mod validation;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use pintle_registry::Strategy;
 
+pub use addresses::new_ip_address;
 pub use bootstrap::bootstrap_objects;
 pub use network::{NetworkError, ServiceNetwork};
 

@@ -2,7 +2,7 @@
 //! a write requests it, and released only when a write that drops it is stored: a leaked port does less harm than one
 //! that is allocated twice (upstream: `pkg/registry/core/service/portallocator`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -28,18 +28,20 @@ pub(super) enum NodePortError {
 /// The node port allocator of a cluster.
 #[derive(Debug)]
 pub(super) struct NodePortAllocator {
-    range: RangeInclusive<u16>,
+    pub(super) range: RangeInclusive<u16>,
     /// The allocated ports; `None` until the stored services are loaded.
     allocated_ports: Mutex<Option<BTreeSet<u16>>>,
+    /// The ports that seem to be leaked, and in how many more repairs they have to.
+    pub(super) leaks: Mutex<BTreeMap<u16, u32>>,
 }
 
 impl NodePortAllocator {
     /// Creates an allocator for a range, without loading the allocated ports.
     pub(super) fn new(range: RangeInclusive<u16>) -> Self {
-        Self { range, allocated_ports: Mutex::new(None) }
+        Self { range, allocated_ports: Mutex::new(None), leaks: Mutex::default() }
     }
 
-    fn allocated_ports(&self) -> MutexGuard<'_, Option<BTreeSet<u16>>> {
+    pub(super) fn allocated_ports(&self) -> MutexGuard<'_, Option<BTreeSet<u16>>> {
         self.allocated_ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,7 +61,7 @@ impl NodePortAllocator {
         Ok(())
     }
 
-    fn in_range(&self, port: i64) -> Option<u16> {
+    pub(super) fn in_range(&self, port: i64) -> Option<u16> {
         u16::try_from(port).ok().filter(|port| self.range.contains(port))
     }
 

@@ -1,0 +1,46 @@
+//! Repairs node ports through the allocation hooks of services, which have the allocator.
+
+use std::sync::Arc;
+
+use pintle_cache::KeyRange;
+use pintle_registry::{AllocationProblem, AllocationRepair, ApiError};
+
+use super::addresses::services;
+use crate::ClusterClient;
+use crate::event_recorder::{EventApi, EventRecorder, Warning};
+use crate::objects::{versioned_tree, watch_cache_of};
+use crate::work_queue::ReconcileResult;
+
+/// Repairs the node ports of all services.
+pub(super) struct NodePortRepair {
+    recorder: EventRecorder,
+}
+
+impl NodePortRepair {
+    pub(super) fn new() -> Self {
+        Self { recorder: EventRecorder::new("portallocator-repair-controller", EventApi::Core) }
+    }
+
+    pub(super) async fn repair(&self, client: &Arc<dyn ClusterClient>) -> Result<ReconcileResult, ApiError> {
+        let registry = client.registry();
+        let resource = registry.resource("", "v1", "services");
+        let hooks = resource.and_then(|resource| resource.strategy.allocation());
+        let (Some(hooks), Some(watch_cache)) = (hooks, watch_cache_of(client, &services())) else {
+            return Ok(ReconcileResult::Done);
+        };
+        if !watch_cache.corrupt(&KeyRange::All, None).is_empty() {
+            // The ports of a service that cannot be read would seem leaked.
+            return Ok(ReconcileResult::Done);
+        }
+        client.clone().catch_up().await?;
+        let mut services = watch_cache.objects(KeyRange::All).filter_map(|service| versioned_tree(&service));
+        let AllocationRepair { problems, released } = hooks.repair(&mut services);
+        if !released.is_empty() {
+            tracing::warn!(?released, "Node ports appear to have leaked: cleaning up");
+        }
+        for AllocationProblem { object, reason, message } in problems {
+            self.recorder.warn(client, &object, Warning { reason, action: "", message }).await;
+        }
+        Ok(ReconcileResult::Done)
+    }
+}
