@@ -81,6 +81,17 @@ impl Default for HistoryLimits {
     }
 }
 
+/// The numbers of the history that all watch caches keep together, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HistoryStats {
+    /// The number of events.
+    pub events: usize,
+    /// The size of the objects that only the history retains, in bytes.
+    pub retained_bytes: usize,
+    /// The age of the oldest event; zero if there is none.
+    pub oldest_age: Duration,
+}
+
 /// The cache cannot be loaded from the store.
 #[derive(Debug)]
 pub struct CacheError(String);
@@ -310,6 +321,19 @@ impl Cache {
     #[must_use]
     pub fn feed_task(&self) -> &BackgroundTask {
         &self.shared.feed_task
+    }
+
+    /// The numbers of the history.
+    #[must_use]
+    pub fn history_stats(&self) -> HistoryStats {
+        let now = self.shared.clock.now();
+        let history = self.shared.history.lock();
+        let oldest = history.events.front().map_or(now, |oldest| oldest.added_at);
+        HistoryStats {
+            events: history.events.len(),
+            retained_bytes: history.retained_bytes,
+            oldest_age: Duration::from_millis(now.0.saturating_sub(oldest.0)),
+        }
     }
 
     /// Waits until every watch cache is complete up to a revision (upstream: `waitUntilFreshAndBlock`).

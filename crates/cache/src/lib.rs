@@ -15,11 +15,12 @@ mod watch_cache;
 mod watcher;
 
 pub use cache::{
-    Cache, CacheError, EventStream, FEED_TASK, HistoryLimits, Indexer, LoadedCache, RevisionPin, StreamedEvent,
+    Cache, CacheError, EventStream, FEED_TASK, HistoryLimits, HistoryStats, Indexer, LoadedCache, RevisionPin,
+    StreamedEvent,
 };
 pub use corrupt::CorruptObject;
 pub use encoding_cache::{Encoding, EncodingCache};
 pub use object::{Event, Frame, FrameKey, Key, Object, ObjectIndex};
 pub use selectable_values::SelectableValues;
-pub use watch_cache::{KeyRange, ObjectPage, TooOld, WatchCache};
+pub use watch_cache::{KeyRange, ObjectPage, TooOld, WatchCache, WatchCacheStats};
 pub use watcher::{WatchScope, Watcher};

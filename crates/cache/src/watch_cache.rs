@@ -69,6 +69,23 @@ pub struct ObjectPage {
     pub last: Option<Key>,
 }
 
+/// The numbers of a watch cache, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchCacheStats {
+    /// The current number of objects.
+    pub objects: usize,
+    /// The number of events in the log.
+    pub events: usize,
+    /// The number of changes that were received since the start.
+    pub received: u64,
+    /// The number of events that were dispatched to watchers since the start.
+    pub dispatched: u64,
+    /// How often the watch cache was filled from the store.
+    pub initializations: u64,
+    /// See [`WatchCache::newest_revision`].
+    pub newest_revision: u64,
+}
+
 #[derive(Debug, Default)]
 struct WatchCacheState {
     versions: BTreeMap<Key, ObjectVersions>,
@@ -82,6 +99,12 @@ struct WatchCacheState {
     corrupt: CorruptObjects,
     /// The last revision at which an object became corrupt or ceased to be.
     last_corruption_change: u64,
+    /// The number of changes so far.
+    received: u64,
+    /// The number of events so far.
+    dispatched: u64,
+    /// How often the history began anew after changes were missing.
+    expirations: u64,
 }
 
 /// The state of a key after a change.
@@ -110,6 +133,7 @@ impl WatchCacheState {
     /// Appends a change. A change to a corrupt value makes no event; the change after it makes one whose previous
     /// object is the last decodable one.
     fn append(&mut self, PendingChange { key, revision, new_state }: PendingChange) -> Option<Arc<Event>> {
+        self.received += 1;
         let resolved = self.corrupt.resolve(&key, revision);
         if resolved.is_some() || matches!(new_state, NewState::Corrupt(_)) {
             self.last_corruption_change = revision;
@@ -135,6 +159,7 @@ impl WatchCacheState {
         }
         let event = Arc::new(Event::new(key, revision, object, previous));
         self.events.push_back(event.clone());
+        self.dispatched += 1;
         Some(event)
     }
 
@@ -346,6 +371,21 @@ impl WatchCache {
         self.len() == 0
     }
 
+    /// The numbers of this watch cache.
+    #[must_use]
+    pub fn stats(&self) -> WatchCacheStats {
+        let newest_revision = self.newest_revision();
+        let state = self.state.read();
+        WatchCacheStats {
+            objects: state.live_objects,
+            events: state.events.len(),
+            received: state.received,
+            dispatched: state.dispatched,
+            initializations: 1 + state.expirations,
+            newest_revision,
+        }
+    }
+
     /// The revision of the newest event, or the one at which the log starts. The state of this collection is complete
     /// at it even if other collections are still behind.
     #[must_use]
@@ -476,6 +516,7 @@ impl WatchCache {
         let mut state = self.state.write();
         state.valid_from = state.valid_from.max(at);
         state.readable_from = state.valid_from;
+        state.expirations += 1;
         state.corrupt.trim(at);
         drop(state);
         self.watchers.expire();

@@ -10,6 +10,8 @@ use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 use tokio::sync::watch;
 
+use crate::WorkQueues;
+
 /// Computes the new object from the current one.
 pub type UpdateFn = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
 
@@ -52,6 +54,9 @@ pub trait ClusterClient: Send + Sync + 'static {
 
     /// The current time.
     fn now(&self) -> Time;
+
+    /// The metrics of the work queues.
+    fn work_queues(&self) -> &WorkQueues;
 
     /// Completes after a duration of the cluster's clock.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;

@@ -12,7 +12,7 @@ use pintle_value::Value;
 use pintle_value::time::Time;
 use tokio::sync::watch;
 
-use crate::{ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
+use crate::{ClusterClient, DeleteRequest, ObjectRef, UpdateFn, WorkQueues};
 
 /// Indexes nothing.
 struct NoIndexer;
@@ -29,6 +29,7 @@ pub(crate) struct FakeCluster {
     pub(crate) cache: Cache,
     registry: Mutex<Arc<Registry>>,
     registry_changes: watch::Sender<()>,
+    work_queues: WorkQueues,
 }
 
 impl FakeCluster {
@@ -43,6 +44,7 @@ impl FakeCluster {
             cache,
             registry: Mutex::new(Arc::new(registry(&["pods", "configmaps"]))),
             registry_changes: watch::Sender::new(()),
+            work_queues: WorkQueues::default(),
         })
     }
 
@@ -96,6 +98,10 @@ impl ClusterClient for FakeCluster {
 
     fn now(&self) -> Time {
         Time::from_seconds(0)
+    }
+
+    fn work_queues(&self) -> &WorkQueues {
+        &self.work_queues
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {

@@ -20,6 +20,7 @@ mod server_registration;
 mod supervisor;
 mod token_cleaner;
 mod work_queue;
+mod work_queue_metrics;
 
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ pub use object_reconciler::{DesiredObject, OBJECT_RECONCILER_TASK, ObjectReconci
 pub use server_registration::{
     LEASE_COLLECTOR_TASK, LEASE_TASK, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration,
 };
+pub use work_queue_metrics::{WorkQueueMetrics, WorkQueues};
 
 use self::supervisor::supervise;
 

@@ -238,8 +238,13 @@ impl ObjectReconciler {
     }
 
     async fn run_once(self, client: Weak<dyn ClusterClient>, mut stopping: watch::Receiver<bool>) {
-        let mut queue = WorkQueue::<DesiredObjectKey>::new(MAX_CONCURRENT);
-        let Some(mut informer) = client.upgrade().map(|client| Informer::new(&client, self.sources())) else { return };
+        let Some((mut informer, mut queue)) = client.upgrade().map(|client| {
+            let queue =
+                WorkQueue::<DesiredObjectKey>::new(MAX_CONCURRENT, client.work_queues().queue("required_objects"));
+            (Informer::new(&client, self.sources()), queue)
+        }) else {
+            return;
+        };
         self.enqueue_namespace("", Trigger::Resync, &mut queue);
         loop {
             queue.start(|key| {

@@ -12,7 +12,7 @@ use pintle_value::{Str, Value};
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, tree, watch_cache_of};
 use crate::work_queue::{ReconcileResult, WorkQueue};
-use crate::{ClusterClient, DeleteRequest, ObjectRef, controller_manager};
+use crate::{ClusterClient, DeleteRequest, ObjectRef, WorkQueueMetrics, controller_manager};
 
 /// The type of token secrets.
 const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
@@ -157,8 +157,12 @@ enum TokenSource {
 
 /// Runs the token cleaner until the cluster is gone.
 pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
-    let Some(mut informer) = client.upgrade().map(|client| Informer::new(&client, sources(&client))) else { return };
-    let mut cleaner = TokenCleaner::new();
+    let Some((mut informer, mut cleaner)) = client.upgrade().map(|client| {
+        let cleaner = TokenCleaner::new(client.work_queues().queue("token_cleaner"));
+        (Informer::new(&client, sources(&client)), cleaner)
+    }) else {
+        return;
+    };
     loop {
         cleaner.queue.start(|item| {
             let (item, client) = (item.clone(), client.clone());
@@ -201,8 +205,8 @@ struct TokenCleaner {
 }
 
 impl TokenCleaner {
-    fn new() -> Self {
-        Self { secrets: HashMap::new(), queue: WorkQueue::new(MAX_CONCURRENT) }
+    fn new(metrics: Arc<WorkQueueMetrics>) -> Self {
+        Self { secrets: HashMap::new(), queue: WorkQueue::new(MAX_CONCURRENT, metrics) }
     }
 
     fn handle_event(&mut self, event: &InformerEvent<TokenSource>) {

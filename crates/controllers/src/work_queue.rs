@@ -2,14 +2,18 @@
 //! task at a time. A limited number of items is processed at the same time. Failed items are retried with exponential
 //! backoff.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_registry::BoxFuture;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
+
+use crate::work_queue_metrics::WorkQueueMetrics;
 
 /// The delay after the first failure. It doubles with each further failure, up to the maximum.
 const BASE_DELAY: Duration = Duration::from_millis(100);
@@ -31,10 +35,12 @@ pub(crate) enum ReconcileResult<B = Infallible> {
 /// Items that wait to be reconciled, and the tasks that reconcile them. Dropping the queue aborts the tasks.
 pub(crate) struct WorkQueue<T, B = Infallible> {
     max_concurrent: usize,
+    metrics: Arc<WorkQueueMetrics>,
     /// Items to process, in the order in which they were added.
     ready: VecDeque<T>,
-    /// The items of `ready`, and those that were added while they were being processed.
-    dirty: HashSet<T>,
+    /// The items of `ready`, and those that were added while they were being processed, with the time when they were
+    /// added.
+    dirty: HashMap<T, Instant>,
     workers: JoinSet<ReconcileResult<B>>,
     /// The item that each worker processes.
     worker_items: HashMap<Id, T>,
@@ -54,11 +60,13 @@ pub(crate) struct WorkQueue<T, B = Infallible> {
 
 impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
     /// An empty queue that processes up to `max_concurrent` items at the same time.
-    pub(crate) fn new(max_concurrent: usize) -> Self {
+    pub(crate) fn new(max_concurrent: usize, metrics: Arc<WorkQueueMetrics>) -> Self {
+        metrics.clear();
         Self {
             max_concurrent,
+            metrics,
             ready: VecDeque::new(),
-            dirty: HashSet::new(),
+            dirty: HashMap::new(),
             workers: JoinSet::new(),
             worker_items: HashMap::new(),
             processing: HashSet::new(),
@@ -72,10 +80,20 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
         }
     }
 
+    /// Counts in other metrics from now on. The queue must be empty.
+    pub(crate) fn report_to(&mut self, metrics: Arc<WorkQueueMetrics>) {
+        metrics.clear();
+        self.metrics = metrics;
+    }
+
     /// Adds an item. If it is being processed, it is processed again afterwards.
     pub(crate) fn add(&mut self, item: T) {
-        if self.dirty.insert(item.clone()) && !self.processing.contains(&item) {
+        let Entry::Vacant(entry) = self.dirty.entry(item.clone()) else { return };
+        entry.insert(Instant::now());
+        self.metrics.adds.inc();
+        if !self.processing.contains(&item) {
             self.ready.push_back(item);
+            self.metrics.depth.add(1);
         }
     }
 
@@ -96,6 +114,7 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
             match reconcile(&item) {
                 Some(reconcile) => {
                     let worker = self.workers.spawn(reconcile);
+                    self.metrics.started(worker.id());
                     self.worker_items.insert(worker.id(), item.clone());
                     self.processing.insert(item);
                 }
@@ -138,6 +157,7 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
         let delay = BASE_DELAY.saturating_mul(1 << (*failures).min(16)).min(MAX_DELAY);
         *failures += 1;
         self.retries += 1;
+        self.metrics.retries.inc();
         self.cancel_retry(&item);
         let retry_at = (Instant::now() + delay, self.retries);
         self.retry_at.insert(item.clone(), retry_at);
@@ -158,7 +178,10 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
     /// Takes the next item. What it waited for, and when it would be retried, does not matter any more.
     fn get(&mut self) -> Option<T> {
         let item = self.ready.pop_front()?;
-        self.dirty.remove(&item);
+        self.metrics.depth.add(-1);
+        if let Some(added) = self.dirty.remove(&item) {
+            self.metrics.queue_durations.observe(added.elapsed());
+        }
         self.stop_waiting(&item);
         self.cancel_retry(&item);
         Some(item)
@@ -166,12 +189,14 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
 
     fn done(&mut self, id: Id, result: ReconcileResult<B>) -> Option<(T, B)> {
         let item = self.worker_items.remove(&id)?;
+        self.metrics.finished(id);
         self.processing.remove(&item);
         if matches!(result, ReconcileResult::Done | ReconcileResult::WaitFor(_)) {
             self.forget(&item);
         }
-        if self.dirty.contains(&item) {
+        if self.dirty.contains_key(&item) {
             self.ready.push_back(item);
+            self.metrics.depth.add(1);
             return None;
         }
         match result {
@@ -221,14 +246,18 @@ fn failed<B>(error: &JoinError) -> ReconcileResult<B> {
 #[cfg(test)]
 mod tests {
     use std::future::{pending, ready};
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tokio::sync::Notify;
 
     use super::*;
+    use crate::work_queue_metrics::WorkQueues;
 
     const MAX_CONCURRENT: usize = 4;
+
+    fn metrics() -> Arc<WorkQueueMetrics> {
+        WorkQueues::default().queue("test")
+    }
 
     /// A queue of names that counts reconciliations.
     struct Fixture {
@@ -238,7 +267,7 @@ mod tests {
 
     impl Fixture {
         fn new() -> Self {
-            Self { queue: WorkQueue::new(MAX_CONCURRENT), reconciled: Arc::default() }
+            Self { queue: WorkQueue::new(MAX_CONCURRENT, metrics()), reconciled: Arc::default() }
         }
 
         fn add(&mut self, items: &[&'static str]) {
@@ -390,9 +419,32 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn metrics_count_what_the_queue_does() {
+        let mut fixture = Fixture::new();
+        let metrics = fixture.queue.metrics.clone();
+        fixture.add(&["a", "b", "a"]);
+        assert_eq!((metrics.adds.get(), metrics.depth.get()), (2, 2));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        fixture.queue.start(|_| {
+            Some(async {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                ReconcileResult::Retry
+            })
+        });
+        assert_eq!((metrics.depth.get(), metrics.queue_durations.count(), metrics.queue_durations.sum()), (0, 2, 4.0));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(metrics.running(), (Duration::from_secs(2), Duration::from_secs(1)));
+        for _ in 0..2 {
+            fixture.queue.wait().await;
+        }
+        assert_eq!((metrics.retries.get(), metrics.work_durations.count()), (2, 2));
+        assert_eq!(metrics.running(), (Duration::ZERO, Duration::ZERO));
+    }
+
     #[tokio::test]
     async fn concurrency_is_limited() {
-        let mut queue = WorkQueue::<usize>::new(MAX_CONCURRENT);
+        let mut queue = WorkQueue::<usize>::new(MAX_CONCURRENT, metrics());
         (0..MAX_CONCURRENT * 2).for_each(|item| queue.add(item));
         queue.start(|_| Some(ready(ReconcileResult::Done)));
         assert_eq!(queue.ready.len(), MAX_CONCURRENT);

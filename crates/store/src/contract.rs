@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::Error;
+use crate::{Error, StoreMetrics};
 
 /// A revision of the store. Every committed change gets the next one.
 ///
@@ -333,6 +333,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Does neither block nor do I/O, so that a health endpoint can call it for every request. An engine over the
     /// network returns the result of its own background probe.
     fn health(&self) -> Result<(), Error>;
+
+    /// The metrics of the engine, if it has any.
+    fn metrics(&self) -> Option<&StoreMetrics> {
+        None
+    }
+
+    /// The size of what is stored, in bytes, if the engine knows it. May do a little I/O.
+    fn size_bytes(&self) -> Option<u64> {
+        None
+    }
 
     /// Commits what is queued, ends the feeds, stops the engine's threads and closes its files.
     ///

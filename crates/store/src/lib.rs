@@ -9,6 +9,7 @@ mod embedded;
 mod error;
 mod feed;
 mod memory;
+mod metrics;
 mod retention;
 mod transformer;
 
@@ -20,6 +21,7 @@ pub use contract::{
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use error::Error;
 pub use memory::MemoryStore;
+pub use metrics::StoreMetrics;
 pub use retention::HistoryRetention;
 pub use transformer::{IdentityTransformer, TransformError, TransformedValue, ValueTransformer};
 

@@ -25,6 +25,8 @@ use crate::work_queue::{ReconcileResult, WorkQueue};
 const REPAIR_INTERVAL: Duration = Duration::from_secs(180);
 /// How many items are repaired at the same time.
 const MAX_CONCURRENT: usize = 10;
+/// The name of the work queue in metrics.
+const QUEUE: &str = "service_allocation_repair";
 
 /// What is repaired.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,9 +67,11 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     let sources = [RepairSource::Services, RepairSource::Addresses]
         .map(|source| InformerSource::new(source, source.resource(), WatchScope::All))
         .into();
-    let Some(mut informer) = client.upgrade().map(|client| Informer::new(&client, sources)) else { return };
+    let Some(strong) = client.upgrade() else { return };
+    let mut informer = Informer::new(&strong, sources);
+    let mut queue = WorkQueue::<RepairItem>::new(MAX_CONCURRENT, strong.work_queues().queue(QUEUE));
+    drop(strong);
     let (addresses, node_ports) = (Arc::new(AddressRepair::new()), Arc::new(NodePortRepair::new()));
-    let mut queue = WorkQueue::<RepairItem>::new(MAX_CONCURRENT);
     queue.add(RepairItem::NodePorts);
     let Some(mut pause) = client.upgrade().map(|client| client.sleep(REPAIR_INTERVAL)) else { return };
     loop {

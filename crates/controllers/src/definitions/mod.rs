@@ -26,12 +26,14 @@ use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, watch_cache_of};
 use crate::supervisor::supervise_reporting;
 use crate::work_queue::{ReconcileResult, WorkQueue};
-use crate::{ClusterClient, ObjectRef, UpdateFn};
+use crate::{ClusterClient, ObjectRef, UpdateFn, WorkQueues};
 
 /// The name of the controller's background task.
 pub const DEFINITIONS_TASK: &str = "crd-controller";
 /// How many status updates and deletions run at the same time. Their writes share commits.
 const MAX_CONCURRENT: usize = 1024;
+/// The name of the work queue in metrics.
+const QUEUE: &str = "customresourcedefinitions";
 
 fn definitions_resource() -> GroupResource {
     GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
@@ -81,7 +83,8 @@ pub struct DefinitionController {
 
 impl DefinitionController {
     fn new(definitions: Definitions) -> Self {
-        Self { definitions, queue: WorkQueue::new(MAX_CONCURRENT) }
+        // The metrics of the cluster follow when the controller runs.
+        Self { definitions, queue: WorkQueue::new(MAX_CONCURRENT, WorkQueues::default().queue(QUEUE)) }
     }
 
     /// A controller of the stored definitions. They are read before the cache loads the objects that they define.
@@ -275,6 +278,7 @@ async fn run(
     let Some(strong) = host.upgrade() else { return };
     let (mut controller, mut informer) =
         started.unwrap_or_else(|| (DefinitionController::new(Definitions::default()), definition_informer(&strong)));
+    controller.queue.report_to(strong.work_queues().queue(QUEUE));
     controller.resync(&strong).await;
     drop(strong);
     task.report_success();

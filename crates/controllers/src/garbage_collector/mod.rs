@@ -70,13 +70,14 @@ struct GarbageCollector {
 
 impl GarbageCollector {
     fn new(client: &Arc<dyn ClusterClient>) -> Self {
+        let metrics = client.work_queues().queue("garbage_collector_attempt_to_delete");
         Self {
             informer: OrderedInformer::new(client),
             registry_changes: client.registry_changes(),
             graph: Graph::default(),
             reported_revision: 0,
             resources: ResourceCache::default(),
-            queue: WorkQueue::new(MAX_CONCURRENT),
+            queue: WorkQueue::new(MAX_CONCURRENT, metrics),
             deleting_dependents: HashMap::new(),
             blocked: HashMap::new(),
             standby_until: None,

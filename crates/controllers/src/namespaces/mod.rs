@@ -39,8 +39,12 @@ fn namespace_ref(name: &str) -> ObjectRef {
 /// Runs the namespace controller until the cluster is gone.
 pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     let source = InformerSource::new((), namespaces(), WatchScope::All);
-    let Some(mut informer) = client.upgrade().map(|client| Informer::new(&client, vec![source])) else { return };
-    let mut queue = WorkQueue::<Str>::new(MAX_CONCURRENT);
+    let Some((mut informer, mut queue)) = client.upgrade().map(|client| {
+        let queue = WorkQueue::<Str>::new(MAX_CONCURRENT, client.work_queues().queue("namespace"));
+        (Informer::new(&client, vec![source]), queue)
+    }) else {
+        return;
+    };
     loop {
         queue.start(|name| Some(reconcile(client.clone(), name.clone())));
         tokio::select! {

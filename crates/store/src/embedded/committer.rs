@@ -155,6 +155,7 @@ impl<'c> Committer<'c> {
     ) -> Result<(), Error> {
         self.checkpointer.finish().unwrap_or_else(|error| self.warn_checkpoint_failed(error));
         let now = self.shared.clock.now();
+        let started = Instant::now();
         let result = self.begin.execute([]).map_err(FileError::from).and_then(|_| {
             self.expire(transaction, now)?;
             loop {
@@ -186,6 +187,11 @@ impl<'c> Committer<'c> {
         });
         match result {
             Ok(step) => {
+                let metrics = &self.shared.metrics;
+                if step.wrote || !transaction.changes.is_empty() {
+                    metrics.commit_durations.observe(started.elapsed());
+                    metrics.changes.add(transaction.changes.len() as u64);
+                }
                 if self.retry_at.take().is_some() {
                     self.shared.health.set_commit_error(None);
                 }
@@ -199,6 +205,7 @@ impl<'c> Committer<'c> {
                 Ok(())
             }
             Err(error) => {
+                self.shared.metrics.commit_errors.inc();
                 // The requests that were taken but not applied get the same error.
                 transaction.replies.extend(requests.into_iter().map(|request| (request.reply, Err(Error::Closed))));
                 Err(self.abort(error))

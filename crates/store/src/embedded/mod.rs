@@ -28,7 +28,8 @@ use self::reader::{ReadRequest, StoreReader};
 use crate::feed::{FeedPublisher, HistoryReader};
 use crate::{
     Change, ChangeFeed, Clock, CommitResponse, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Op,
-    RangeResponse, Record, Revision, Store, StoreFuture, StoredChange, SystemClock, ValueTransformer, lock,
+    RangeResponse, Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, SystemClock, ValueTransformer,
+    lock,
 };
 
 /// The maximum size of a key and its value. Far above what the API server accepts and far below SQLite's limit.
@@ -76,6 +77,7 @@ struct EngineState {
     queue: CommitQueue,
     publisher: Arc<FeedPublisher>,
     health: EngineHealth,
+    metrics: StoreMetrics,
 }
 
 /// Stops the queue and ends the feeds when the committing thread ends for any reason.
@@ -129,6 +131,7 @@ impl EmbeddedStore {
             queue,
             publisher,
             health: EngineHealth::default(),
+            metrics: StoreMetrics::default(),
         });
 
         let (sender, receiver) = mpsc::channel();
@@ -301,6 +304,15 @@ impl Store for EmbeddedStore {
 
     fn health(&self) -> Result<(), Error> {
         self.shared.health.check()
+    }
+
+    fn metrics(&self) -> Option<&StoreMetrics> {
+        Some(&self.shared.metrics)
+    }
+
+    fn size_bytes(&self) -> Option<u64> {
+        let log = std::fs::metadata(self.shared.path.with_extension("db-wal")).map_or(0, |log| log.len());
+        std::fs::metadata(&self.shared.path).ok().map(|file| file.len() + log)
     }
 
     fn close(&self) -> StoreFuture<'_, ()> {
