@@ -19,27 +19,36 @@ pub struct AccessControl {
     pub authorizer: Box<dyn Authorizer>,
 }
 
+/// Why a sender is not authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AuthenticationFailure {
+    /// No authenticator recognizes it.
+    Unknown,
+    /// An authenticator rejects its credentials.
+    Rejected,
+}
+
 impl AccessControl {
     /// Returns the user who sent a request.
     ///
     /// # Errors
-    /// Returns `Unauthorized` if no authenticator recognizes the sender. The reason is only logged.
+    /// No authenticator recognizes the sender. The reason is only logged.
     pub(crate) async fn authenticate(
         &self,
         peer: &Peer,
         headers: &HeaderMap,
         recorder: &Recorder,
-    ) -> Result<UserInfo, ApiError> {
+    ) -> Result<UserInfo, AuthenticationFailure> {
         let request = AuthenticationRequest { certificates: &peer.certificates, headers, audiences: &[] };
         match self.authenticator.authenticate(&request).await {
             Ok(Some(authentication)) => {
                 authentication.warnings.into_iter().for_each(|warning| recorder.warn(warning));
                 Ok(authentication.user)
             }
-            Ok(None) => Err(ApiError::Unauthorized),
+            Ok(None) => Err(AuthenticationFailure::Unknown),
             Err(error) => {
                 tracing::info!(%error, "Unable to authenticate the request");
-                Err(ApiError::Unauthorized)
+                Err(AuthenticationFailure::Rejected)
             }
         }
     }

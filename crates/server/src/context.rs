@@ -1,10 +1,11 @@
 //! The context of one request: what the pipeline learned about it, passed to every handler.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, Uri};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
@@ -16,13 +17,14 @@ use tokio::sync::SetOnce;
 use tokio::time::{Instant, sleep_until};
 
 use crate::access::AccessControl;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, RecordedRequest};
 use crate::conversion::MemoizedConversions;
 use crate::request::deadline::RequestDeadline;
 use crate::request::info::RequestInfo;
 use crate::request::negotiate::EndpointRestrictions;
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
+use crate::request::trace::Step;
 
 /// Maximum size of a request body, in bytes (kube-apiserver's limit).
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
@@ -42,6 +44,10 @@ pub(crate) struct RequestContext {
     pub(crate) access: Arc<AccessControl>,
     pub(crate) info: RequestInfo,
     pub(crate) method: Method,
+    /// The path and the query as they were sent.
+    pub(crate) uri: Uri,
+    /// The client's address.
+    pub(crate) source: Option<SocketAddr>,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) user: UserInfo,
@@ -88,6 +94,11 @@ impl RequestContext {
         self.access.authorize(&self.user, &self.info, &self.query, verb).await
     }
 
+    /// What metrics are made of.
+    pub(crate) fn recorded(&self) -> RecordedRequest<'_> {
+        RecordedRequest { info: &self.info, method: &self.method, query: &self.query, headers: &self.headers }
+    }
+
     /// Adds a warning to the response.
     pub(crate) fn warn(&self, text: impl Into<String>) {
         self.recorder.warn(text);
@@ -118,6 +129,7 @@ impl RequestContext {
                     bytes.extend_from_slice(&data);
                 }
             }
+            self.recorder.trace.step(Step::BodyReceived);
             Ok(bytes.freeze())
         };
         let Ok(received) = self.deadline.run(read).await else {

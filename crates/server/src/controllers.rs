@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use pintle_cache::{CacheError, EventStream, WatchCache};
 use pintle_controllers::{
     ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, ObjectReconciler, ObjectRef,
-    SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, UpdateFn, every_namespace_objects, run_allocation_repair,
-    run_controllers,
+    SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, UpdateFn, WorkQueues, every_namespace_objects,
+    run_allocation_repair, run_controllers,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -114,6 +114,10 @@ pub(crate) async fn start_definitions(
 }
 
 impl ClusterClient for Cluster {
+    fn work_queues(&self) -> &WorkQueues {
+        &self.metrics.work_queues
+    }
+
     fn registry(&self) -> Arc<Registry> {
         Cluster::registry(self)
     }

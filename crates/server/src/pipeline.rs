@@ -2,28 +2,31 @@
 //! flow control will be added here) -> requests in flight -> authorization -> handler -> response. Errors become a
 //! `Status` in one place.
 
+mod admit;
+mod request_end;
+
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use pintle_auth::UserInfo;
-use pintle_registry::ApiError;
 use tokio::sync::SetOnce;
-use tokio::time::Instant;
 
+use self::admit::{ArrivedRequest, Refusal};
+use self::request_end::{AnsweredBy, record_end};
 use crate::access::AccessControl;
-use crate::cluster::{Cluster, RecordedRequest};
+use crate::cluster::Cluster;
 use crate::context::RequestContext;
-use crate::handlers::{health, route};
+use crate::handlers::route;
 use crate::http::cors::{self, Cors};
 use crate::http::unread_body::{self, BodyProtocol};
 use crate::http::{Body, Peer, Response, catch_panic, panic_response, panic_text, plain_error, text};
 use crate::represent::error_response;
-use crate::request::deadline::{DeadlineExceeded, RequestDeadline};
-use crate::request::in_flight::{InFlightLimits, InFlightRequest, TooManyInFlight};
+use crate::request::deadline::RequestDeadline;
+use crate::request::in_flight::InFlightLimits;
 use crate::request::info::RequestInfo;
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
@@ -68,21 +71,6 @@ impl HandlerChain {
     }
 }
 
-/// Why a request does not reach its handler.
-enum Refusal {
-    Error(ApiError),
-    /// An error that upstream writes without content negotiation, with the header `X-Content-Type-Options`.
-    Forbidden(ApiError),
-    TooManyInFlight,
-    DeadlineExceeded,
-}
-
-impl From<DeadlineExceeded> for Refusal {
-    fn from(_: DeadlineExceeded) -> Self {
-        Self::DeadlineExceeded
-    }
-}
-
 /// Handles a request.
 pub(crate) async fn handle(
     cluster: Arc<Cluster>,
@@ -104,12 +92,13 @@ pub(crate) async fn handle(
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
     let recorder = Recorder::default();
-    let deadline = RequestDeadline::of(&info, &query, started, chain.request_timeout);
+    let metrics_guard = cluster.metrics.begin_request(&info, started);
+    let deadline = RequestDeadline::of(&info, &query, tokio::time::Instant::from_std(started), chain.request_timeout);
     let mut user = UserInfo::default();
     let admitted = match &deadline {
         Ok(deadline) => {
-            let admitted =
-                admit(&access, &chain.in_flight, &peer, &parts.headers, (&info, &query), &recorder, &mut user);
+            let arrived = ArrivedRequest { peer: &peer, headers: &parts.headers, info: &info, query: &query };
+            let admitted = arrived.admit(&cluster, &access, &chain.in_flight, &recorder, &mut user);
             deadline.run(admitted).await.unwrap_or_else(|exceeded| Err(exceeded.into()))
         }
         Err(error) => Err(Refusal::Error(error.clone())),
@@ -120,6 +109,8 @@ pub(crate) async fn handle(
         access,
         info,
         method: parts.method,
+        uri: parts.uri,
+        source: peer.address,
         query,
         headers: parts.headers,
         user,
@@ -130,6 +121,7 @@ pub(crate) async fn handle(
         recorder,
         conversions: Arc::default(),
     });
+    let mut answered_by = admitted.as_ref().map_or_else(Refusal::answered_by, |_| AnsweredBy::Handler);
     let mut response = match admitted {
         Ok(in_flight) => match deadline.run(catch_panic(route(&request))).await {
             Ok(handled) => {
@@ -144,7 +136,10 @@ pub(crate) async fn handle(
                 }
                 response
             }
-            Err(exceeded) => refuse(&request, exceeded.into()),
+            Err(exceeded) => {
+                answered_by = AnsweredBy::Deadline;
+                refuse(&request, exceeded.into())
+            }
         },
         Err(refusal) => refuse(&request, refusal),
     };
@@ -155,46 +150,12 @@ pub(crate) async fn handle(
     if request.method == Method::HEAD {
         *response.body_mut() = Body::empty();
     }
-    let recorded = RecordedRequest {
-        info: &request.info,
-        method: &request.method,
-        query: &request.query,
-        headers: &request.headers,
-    };
-    let metrics = &request.cluster.metrics;
-    metrics.request(&recorded, &request.cluster.registry(), response.status(), started.elapsed());
+    let mut response = record_end(&request, (started, metrics_guard), answered_by, response);
     let unread = request.body.lock().take();
     if let Some(unread) = unread {
         unread_body::discard(unread, protocol, &mut response).await;
     }
     response
-}
-
-/// Authenticates, impersonates, counts and authorizes a request. Sets the user that it acts as.
-async fn admit(
-    access: &AccessControl,
-    in_flight: &InFlightLimits,
-    peer: &Peer,
-    headers: &HeaderMap,
-    (info, query): (&RequestInfo, &Query),
-    recorder: &Recorder,
-    user: &mut UserInfo,
-) -> Result<InFlightRequest, Refusal> {
-    let sender = match access.authenticate(peer, headers, recorder).await {
-        Ok(sender) => sender,
-        // Anonymous users may read public paths (upstream: `system:public-info-viewer`).
-        Err(_) if health::is_public(&info.path) => {
-            return in_flight.begin(info, user).map_err(|TooManyInFlight| Refusal::TooManyInFlight);
-        }
-        Err(error) => return Err(Refusal::Error(error)),
-    };
-    *user = sender;
-    if let Some(impersonated) = access.impersonate(user, headers).await.map_err(Refusal::Forbidden)? {
-        *user = impersonated;
-    }
-    let in_flight = in_flight.begin(info, user).map_err(|TooManyInFlight| Refusal::TooManyInFlight)?;
-    access.authorize(user, info, query, info.verb).await.map_err(Refusal::Forbidden)?;
-    Ok(in_flight)
 }
 
 /// The response to a request that does not reach its handler, or whose handler takes too long.

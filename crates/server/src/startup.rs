@@ -190,6 +190,10 @@ impl Handler for ApiServer {
         })
     }
 
+    fn handshake_failed(&self) {
+        self.cluster.metrics.tls_handshake_error();
+    }
+
     fn drain(&self) {
         self.terminate();
         self.cluster.shutting_down.send_replace(true);

@@ -1,5 +1,4 @@
-//! The health endpoints `/livez`, `/readyz` and `/healthz`, and the metrics of feature gates
-//! and of requests.
+//! The health endpoints `/livez`, `/readyz` and `/healthz`, and the metrics of feature gates.
 
 use pintle::Options;
 use pintle_gates::Gates;
@@ -105,84 +104,6 @@ fn metrics_list_the_enabled_features() {
             r#"kubernetes_feature_enabled{name="KMSv1",stage="DEPRECATED"} 0"#,
         ] {
             assert!(metrics.lines().any(|found| found == line), "{line}");
-        }
-        cluster.stop().await;
-    });
-}
-
-/// The series of `/metrics`, without their values.
-async fn series(cluster: &Cluster) -> Vec<String> {
-    let metrics = cluster.get("/metrics").await.expect(200).text();
-    let lines = metrics.lines().filter(|line| !line.starts_with('#'));
-    lines.filter_map(|line| line.rsplit_once(' ')).map(|(series, _)| series.to_owned()).collect()
-}
-
-#[test]
-fn requests_for_unserved_names_add_no_series() {
-    run(async {
-        let cluster = Cluster::start().await;
-        let invented = async |name: &str| {
-            let method = format!("{}X", name.to_uppercase());
-            for (method, path) in [
-                ("GET", format!("/apis/{name}.example.com/v1/things")),
-                ("POST", format!("/apis/apps/{name}/deployments")),
-                ("GET", format!("/apis/apps/v1/{name}")),
-                ("GET", format!("/apis/apps/v1/namespaces/{name}/deployments/{name}/{name}")),
-                ("GET", format!("/api/v1/pods?dryRun={name}&limit=1")),
-                (&*method, "/api/v1/pods".to_owned()),
-                (&*method, format!("/{name}")),
-            ] {
-                for anonymous in [true, false] {
-                    let request = cluster.request(method, &path);
-                    let request = if anonymous { request.anonymous() } else { request };
-                    let code = request.send().await.status.as_u16();
-                    assert_eq!(code == 401, anonymous, "{method} {path}: {code}");
-                }
-            }
-        };
-        invented("first").await;
-        let before = series(&cluster).await;
-        for index in 0..1000 {
-            invented(&format!("g{index}")).await;
-        }
-        let after = series(&cluster).await;
-        assert_eq!(before.len() + 1, after.len(), "{after:#?}");
-        cluster.stop().await;
-    });
-}
-
-#[test]
-fn requests_are_counted_with_the_labels_of_upstream() {
-    run(async {
-        let cluster = Cluster::start().await;
-        let maps = "/api/v1/namespaces/default/configmaps";
-        let body = r#"{"metadata":{"name":"a"}}"#;
-        let _ = cluster.request("POST", &format!("{maps}?dryRun=All")).json(body).send().await.expect(201);
-        let _ = cluster.request("POST", maps).json(body).send().await.expect(201);
-        let _ = cluster.get(&format!("{maps}/a")).await.expect(200);
-        let _ = cluster.get(&format!("{maps}/b")).await.expect(404);
-        let _ = cluster.get(maps).await.expect(200);
-        let _ = cluster.get("/api/v1/configmaps").await.expect(200);
-        let _ = cluster.get("/api/v1/configmaps?watch=1&timeoutSeconds=1").await.expect(200);
-        let apply = r#"{"apiVersion":"v1","kind":"ConfigMap"}"#;
-        let request = cluster.request("PATCH", &format!("{maps}/a?fieldManager=m"));
-        let _ = request.body("application/apply-patch+yaml", apply).send().await.expect(200);
-        let found = series(&cluster).await;
-        for (verb, dry_run, scope, code) in [
-            ("POST", "All", "resource", 201),
-            ("POST", "", "resource", 201),
-            ("GET", "", "resource", 200),
-            ("GET", "", "resource", 404),
-            ("LIST", "", "namespace", 200),
-            ("LIST", "", "cluster", 200),
-            ("WATCH", "", "cluster", 200),
-            ("APPLY", "", "resource", 200),
-        ] {
-            let expect = format!(
-                "apiserver_request_total{{verb=\"{verb}\",dry_run=\"{dry_run}\",group=\"\",version=\"v1\",\
-                 resource=\"configmaps\",subresource=\"\",scope=\"{scope}\",component=\"apiserver\",code=\"{code}\"}}"
-            );
-            assert!(found.contains(&expect), "{expect}: {found:#?}");
         }
         cluster.stop().await;
     });

@@ -30,8 +30,10 @@ use tokio_util::task::TaskTracker;
 use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
 pub(crate) use self::indexers::Indexers;
-use self::metrics::Metrics;
-pub(crate) use self::metrics::RecordedRequest;
+pub(crate) use self::metrics::{
+    AuthenticationResult, AuthorizationResult, CollectionSeries, DryRun, Filter, InFlightGuard, Metrics, Outcome,
+    RecordedRequest, RequestSeries, RequestTarget, StorageOperation, WatchSeries,
+};
 pub(crate) use self::objects::{check_key, object_key, tree};
 use self::webhook_clients::WebhookClients;
 use crate::http::CpuPermits;

@@ -68,7 +68,9 @@ fn path_index(cluster: &Cluster, registry: &Registry) -> Value {
         paths.push(format!("/apis/{}", group.name()));
         paths.extend(group.versions().map(|version| format!("/apis/{version}")));
     }
-    paths.extend(["/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"].map(str::to_owned));
+    paths.extend(
+        ["/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"].map(str::to_owned),
+    );
     paths.extend(health::paths(cluster));
     paths.sort();
     object! { "paths": paths }

@@ -1,10 +1,10 @@
-//! Serves `/livez`, `/readyz` and `/healthz` with their checks (upstream: `k8s.io/apiserver/pkg/server/healthz`),
-//! `/version` and `/metrics`.
+//! Serves `/livez`, `/readyz` and `/healthz` with their checks (upstream: `k8s.io/apiserver/pkg/server/healthz`), and
+//! `/version`.
 
 use std::collections::BTreeSet;
 
+use http::StatusCode;
 use http::header::{HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use http::{StatusCode, header};
 use pintle_cache::FEED_TASK;
 use pintle_controllers::{DEFINITIONS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK, OBJECT_RECONCILER_TASK};
 use pintle_supervisor::BackgroundTask;
@@ -189,17 +189,8 @@ fn parse_path(path: &str) -> Option<(Endpoint, &str)> {
 /// Responds if the path is one of this file.
 pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
     let path = request.info.path.as_str();
-    match path {
-        "/version" | "/version/" => return Some(json_response(StatusCode::OK, &version())),
-        "/metrics" => {
-            let mut response = text(StatusCode::OK, request.cluster.metrics.text());
-            response.headers_mut().insert(
-                header::CONTENT_TYPE,
-                HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"),
-            );
-            return Some(response);
-        }
-        _ => {}
+    if matches!(path, "/version" | "/version/") {
+        return Some(json_response(StatusCode::OK, &version()));
     }
     let (endpoint, single) = parse_path(path)?;
     if !single.is_empty() {
@@ -208,6 +199,9 @@ pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
     }
     let excluded: BTreeSet<&str> = request.query.all("exclude").collect();
     let results = run_checks(&request.cluster, endpoint, |name| !excluded.contains(name));
+    for check in results.iter().filter(|check| !excluded.contains(check.name)) {
+        request.cluster.metrics.health_check(check.name, endpoint.name(), check.result.is_ok());
+    }
     Some(report(endpoint, &results, &excluded, request.query.get("verbose").is_some()))
 }
 

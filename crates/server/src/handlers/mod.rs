@@ -4,6 +4,7 @@ mod built_in;
 mod custom_resource;
 mod discovery;
 pub(crate) mod health;
+mod metrics;
 mod openapi;
 mod verbs;
 mod version;
@@ -32,6 +33,9 @@ pub(crate) async fn route(request: &Arc<RequestContext>) -> Result<Response, Api
     }
     if request.method != Method::GET && is_get_only_document(request) {
         return Err(ApiError::MethodNotAllowed);
+    }
+    if let Some(response) = metrics::respond(request) {
+        return Ok(response);
     }
     if let Some(response) = health::respond(request) {
         return Ok(response);

@@ -13,6 +13,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::Chunk;
+use super::observed_body::{BodyObserver, ObservedBody};
 use super::pull_body::{BodySource, CpuPermits, PullBody};
 use super::push_body::{BodySender, PushBody};
 use super::unwind::panic_text;
@@ -25,6 +26,8 @@ pub enum Body {
     Pull(PullBody),
     /// Chunks that a writer sends.
     Push(PushBody),
+    /// A body whose end is reported.
+    Observed(ObservedBody),
 }
 
 impl Body {
@@ -51,6 +54,18 @@ impl Body {
         }
     }
 
+    /// The size of the body in bytes, if it is complete.
+    #[must_use]
+    pub fn complete_size(&self) -> Option<u64> {
+        if let Body::Full(bytes) = self { Some(bytes.len() as u64) } else { None }
+    }
+
+    /// Reports the end of the body to an observer.
+    #[must_use]
+    pub fn observed(self, observer: BodyObserver) -> Self {
+        Body::Observed(ObservedBody::new(self, observer))
+    }
+
     /// An empty body.
     #[must_use]
     pub const fn empty() -> Self {
@@ -64,6 +79,7 @@ impl fmt::Debug for Body {
             Body::Full(bytes) => f.debug_tuple("Full").field(&bytes.len()).finish(),
             Body::Pull(_) => f.write_str("Pull"),
             Body::Push(_) => f.write_str("Push"),
+            Body::Observed(body) => body.fmt(f),
         }
     }
 }
@@ -86,6 +102,7 @@ impl http_body::Body for Body {
                 body.poll(cx).map(|chunk| chunk.map(|chunk| chunk.map(|bytes| Frame::data(bytes.into()))))
             }
             Body::Push(body) => body.poll(cx).map(|chunk| chunk.map(|data| Ok(Frame::data(data)))),
+            Body::Observed(body) => body.poll(cx),
         }));
         // A panic ends this response only: over HTTP/2 its stream is reset, over HTTP/1.1 its connection closed, so the
         // client sees that the body is not complete.

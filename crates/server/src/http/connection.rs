@@ -56,11 +56,11 @@ pub(super) async fn serve_connection(
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
             tracing::debug!(%address, %error, "TLS handshake error");
-            return;
+            return handler.handshake_failed();
         }
         Err(_) => {
             tracing::debug!(%address, error = "timed out", "TLS handshake error");
-            return;
+            return handler.handshake_failed();
         }
     };
     let certificates: Arc<[CertificateDer<'static>]> = stream

@@ -57,6 +57,9 @@ pub trait Handler: Send + Sync + 'static {
     /// Called when the listener is closed and connections were asked to finish. Ends long-running responses such as
     /// watches.
     fn drain(&self);
+
+    /// Called when a TLS handshake has failed or was not completed in time.
+    fn handshake_failed(&self) {}
 }
 
 /// A bound socket, and the TLS configuration of new connections.

@@ -15,6 +15,7 @@ use super::{BuiltIn, ObjectModel, decode_cbor, model};
 use crate::request::negotiate::Encoding;
 use crate::request::query::FieldValidation;
 use crate::request::recorder::Recorder;
+use crate::request::trace::Step;
 
 /// The kind that a body must have: that of a resource, or another one with a schema (`Scale`, `DeleteOptions`).
 #[derive(Clone)]
@@ -219,6 +220,7 @@ pub(crate) fn decode(
         DecodeError::MissingKind if validation == FieldValidation::Ignore => missing_kind(body, encoding, expected),
         error => error,
     });
+    recorder.trace.step(Step::Decoded);
     decoded.map_err(|error| error.into_api_error(expected, body))
 }
 

@@ -1,6 +1,7 @@
 //! List: a collection, a namespace of it or a selection, at a requested or the newest revision, optionally in chunks.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pintle_cache::{Key, KeyRange, Object, RevisionPin, TooOld, WatchCache};
 use pintle_registry::{ApiError, Resource, Scope};
@@ -12,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::conversion::Selection;
 use crate::http::Response;
-use crate::represent::{ListHead, ObjectSource, RangeReader, ResponseFormat, compress};
+use crate::represent::{ListHead, ListMetrics, ObjectSource, RangeReader, ResponseFormat, compress};
 use crate::request::query::{ListOptions, VersionMatch, revision_parameter};
 
 /// Maximum number of keys per read of the watch cache.
@@ -37,7 +38,7 @@ pub(crate) async fn list(request: &RequestContext, resource: &Arc<Resource>) -> 
             // Checks that the revision is still available before the response starts.
             read.page(read.after.as_deref(), 1)?;
             read.check_readable(&format, None)?;
-            let ListRead { watch_cache, range, selection, revision, after, pin, .. } = read;
+            let ListRead { watch_cache, range, selection, revision, after, pin, metrics, .. } = read;
             let head = ListHead { revision: revision.to_string(), ..ListHead::default() };
             let reader = RangeReader {
                 watch_cache,
@@ -47,6 +48,7 @@ pub(crate) async fn list(request: &RequestContext, resource: &Arc<Resource>) -> 
                 start_after: after,
                 position: None,
                 done: false,
+                metrics,
                 _pin: pin,
             };
             (head, ObjectSource::Range(reader))
@@ -77,7 +79,8 @@ pub(crate) async fn collect(
     if read.from_cache {
         format.view.check_all_readable(&read.watch_cache)?;
     }
-    read.chunk(format, read.limit.unwrap_or(usize::MAX)).await
+    let limit = read.limit.unwrap_or(usize::MAX);
+    read.chunk(format, limit).await
 }
 
 /// Compiles the selection of a list or watch.
@@ -122,6 +125,7 @@ struct ListRead {
     /// True if upstream would read from the watch cache of the version. It reads old revisions, and chunks without a
     /// selector, from etcd.
     from_cache: bool,
+    metrics: ListMetrics,
     pin: RevisionPin,
 }
 
@@ -135,7 +139,16 @@ impl ListRead {
         };
         let is_single_object = matches!(range, KeyRange::Key(_));
         let watch_cache = format.cluster.watch_cache(&format.resource)?;
-        let start = resolve_start(&format.cluster, &watch_cache, options, is_single_object).await?;
+        let collection = format.cluster.metrics.collection(&format.resource);
+        let (started, waits) = (Instant::now(), options.resource_version != "0");
+        let start = resolve_start(&format.cluster, &watch_cache, options, is_single_object).await;
+        if waits {
+            collection.record_read_wait(started.elapsed());
+        }
+        if options.resource_version.is_empty() && options.continue_token.is_empty() {
+            collection.record_consistent_read(start.is_ok());
+        }
+        let start = start?;
         let after = start.after.map(|after| match &range {
             KeyRange::Namespace(namespace) => Key::from(format!("{namespace}/{after}")),
             _ => Key::from(after),
@@ -143,9 +156,12 @@ impl ListRead {
         // A list with resourceVersion "0" ignores the limit.
         let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && options.resource_version != "0");
         let from_cache = start.is_newest && after.is_none();
+        let index = selection.index(&format.hub).filter(|_| from_cache);
+        let index_name = index.as_ref().and_then(|_| format.hub.strategy.indexed_field());
         Ok(Self {
             watch_cache,
-            index: selection.index(&format.hub).filter(|_| from_cache),
+            metrics: ListMetrics::new(collection, index_name),
+            index,
             from_cache: from_cache && (limit.is_none() || !selection.is_everything()),
             range,
             selection,
@@ -194,7 +210,7 @@ impl ListRead {
     }
 
     /// Returns at most `limit` objects, converted if the selection needs that.
-    async fn chunk(&self, format: &ResponseFormat, limit: usize) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
+    async fn chunk(mut self, format: &ResponseFormat, limit: usize) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
         let needs_conversion = self.selection.needs_conversion(&format.view);
         let page_size = if needs_conversion { PAGE_SIZE.min(limit.saturating_add(1)) } else { PAGE_SIZE };
         let mut head = ListHead { revision: self.revision.to_string(), ..ListHead::default() };
@@ -202,6 +218,7 @@ impl ListRead {
         let mut after = self.after.clone();
         loop {
             let page = self.page(after.as_deref(), page_size)?;
+            self.metrics.fetched += page.objects.len() as u64;
             let candidates = if needs_conversion {
                 format.view.convert_shared(page.objects).await.map_err(|error| self.map_error(format, error))?
             } else {
@@ -218,6 +235,7 @@ impl ListRead {
                     if let Some(last) = last {
                         self.set_continue(&mut head, objects.len(), &last)?;
                     }
+                    self.metrics.returned = objects.len() as u64;
                     return Ok((head, objects));
                 }
             }
@@ -225,6 +243,7 @@ impl ListRead {
                 Some(last) => after = Some(last),
                 None => {
                     self.check_readable(format, None)?;
+                    self.metrics.returned = objects.len() as u64;
                     return Ok((head, objects));
                 }
             }

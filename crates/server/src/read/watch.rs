@@ -11,7 +11,7 @@ use pintle_registry::{ApiError, Resource, Scope};
 
 use super::lifetime::{LifetimeEvent, WatchLifetime, watch_duration};
 use super::list::select;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, WatchSeries};
 use crate::context::RequestContext;
 use crate::conversion::Selection;
 use crate::http::{Body, BodySender, Chunk, Response};
@@ -59,6 +59,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
         selection,
         sender: BodySender::default(),
         delivered: 0,
+        metrics: request.cluster.metrics.watch(resource),
     };
     // Existing objects are sent if the client asks for them, or in the legacy way if it sends no resourceVersion or
     // "0".
@@ -87,9 +88,11 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     let ending = wait_for_ending(request.cluster.clone(), resource.clone());
     let shutdown = request.cluster.shutdown();
     let format = stream.format.clone();
+    let long_running = request.cluster.metrics.begin_long_running(&request.recorded(), resource);
     let body = Body::from_writer(|sender| {
         stream.sender = sender;
         async move {
+            let _long_running = long_running;
             let ends_initial_events = send_initial_events == Some(true) && bookmarks;
             tokio::select! {
                 _ = stream.run(watcher, lifetime, from, pin, ends_initial_events, ending) => {}
@@ -174,6 +177,7 @@ struct WatchStream {
     /// The client has asked for bookmarks.
     bookmarks: bool,
     delivered: u64,
+    metrics: Arc<WatchSeries>,
 }
 
 impl WatchStream {
@@ -195,7 +199,9 @@ impl WatchStream {
             drop(pin);
             if sends_initial_events_end {
                 let needs_columns = std::mem::take(&mut self.needs_columns);
-                self.send(self.format.bookmark_frame(from, true, needs_columns)).await?;
+                let frame = self.format.bookmark_frame(from, true, needs_columns);
+                self.metrics.record_event(frame.len());
+                self.send(frame).await?;
             }
         }
         loop {
@@ -221,7 +227,13 @@ impl WatchStream {
                             tokio::time::sleep(BATCH_DELAY).await;
                         }
                     }
-                    Err(too_old) => return self.fail_as_behind(too_old).await,
+                    Err(too_old) => {
+                        if self.delivered > from {
+                            let metrics = &self.format.cluster.metrics;
+                            metrics.collection(&self.format.resource).record_terminated_watcher();
+                        }
+                        return self.fail_as_behind(too_old).await;
+                    }
                 },
             }
         }
@@ -250,9 +262,16 @@ impl WatchStream {
                 Ok(found) => found,
                 Err(error) => return self.fail(&error).await,
             };
+            if !found.is_empty() {
+                let collection = self.format.cluster.metrics.collection(&self.format.resource);
+                collection.record_initial_events(found.len() as u64);
+            }
             for object in &found {
                 match self.format.initial_event_frame(object, std::mem::take(&mut self.needs_columns)) {
-                    Ok(frame) => buffer.extend_from_slice(&frame),
+                    Ok(frame) => {
+                        self.metrics.record_event(frame.len());
+                        buffer.extend_from_slice(&frame);
+                    }
                     Err(error) => return self.fail(&error).await,
                 }
                 if buffer.len() >= MAX_WRITE_BYTES {
@@ -286,6 +305,7 @@ impl WatchStream {
             let Some(kind) = self.selection.event_type(event) else { continue };
             match self.format.event_frame(event, kind, std::mem::take(&mut self.needs_columns)) {
                 Ok(frame) => {
+                    self.metrics.record_event(frame.len());
                     bytes += frame.len();
                     frames.push(frame);
                 }
@@ -368,7 +388,9 @@ impl WatchStream {
         }
         self.delivered = revision;
         let needs_columns = std::mem::take(&mut self.needs_columns);
-        self.send(self.format.bookmark_frame(revision, false, needs_columns)).await
+        let frame = self.format.bookmark_frame(revision, false, needs_columns);
+        self.metrics.record_event(frame.len());
+        self.send(frame).await
     }
 
     /// Ends a watch that has missed events.
@@ -390,7 +412,9 @@ impl WatchStream {
 
     /// Sends an error as the last event.
     async fn fail(&mut self, error: &ApiError) -> Result<(), WatchEnded> {
-        self.sender.send(self.format.error_frame(error).into()).await;
+        let frame = self.format.error_frame(error);
+        self.metrics.record_event(frame.len());
+        self.sender.send(frame.into()).await;
         Err(WatchEnded)
     }
 

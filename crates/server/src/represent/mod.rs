@@ -30,7 +30,7 @@ use crate::request::negotiate::{self, Encoding, EndpointRestrictions, MediaTypeO
 
 pub(crate) use gzip::{compress, compress_from};
 pub(crate) use list::ListHead;
-pub(crate) use source::{ObjectSource, RangeReader};
+pub(crate) use source::{ListMetrics, ObjectSource, RangeReader};
 
 /// How much of an object a table row includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use pintle_cache::{Key, KeyRange, Object, RevisionPin, WatchCache};
 use pintle_registry::{ApiError, BoxFuture};
 
+use crate::cluster::CollectionSeries;
 use crate::conversion::{Selection, VersionView};
 
 /// Maximum number of keys per read of the watch cache, whose lock is held meanwhile.
@@ -32,7 +33,33 @@ pub(crate) struct RangeReader {
     /// The last key that was read.
     pub(crate) position: Option<Key>,
     pub(crate) done: bool,
+    pub(crate) metrics: ListMetrics,
     pub(crate) _pin: RevisionPin,
+}
+
+/// The metrics of a list, which are recorded when it is dropped.
+pub(crate) struct ListMetrics {
+    collection: Arc<CollectionSeries>,
+    /// The indexed field that the list uses.
+    index: Option<&'static str>,
+    /// How many objects were read.
+    pub(crate) fetched: u64,
+    /// How many of them are in the list.
+    pub(crate) returned: u64,
+}
+
+impl ListMetrics {
+    pub(crate) fn new(collection: Arc<CollectionSeries>, index: Option<&'static str>) -> Self {
+        Self { collection, index, fetched: 0, returned: 0 }
+    }
+}
+
+impl Drop for ListMetrics {
+    fn drop(&mut self) {
+        // Upstream's name of an index of a field.
+        let index = self.index.map(|field| format!("f:{field}"));
+        self.collection.record_list(index.as_deref().unwrap_or_default(), self.fetched, self.returned);
+    }
 }
 
 impl ObjectSource {
@@ -69,7 +96,10 @@ impl ObjectSource {
     fn rewind(&mut self) {
         match self {
             ObjectSource::Objects { next, .. } => *next = 0,
-            ObjectSource::Range(reader) => (reader.position, reader.done) = (None, false),
+            ObjectSource::Range(reader) => {
+                (reader.position, reader.done) = (None, false);
+                (reader.metrics.fetched, reader.metrics.returned) = (0, 0);
+            }
         }
     }
 }
@@ -83,9 +113,11 @@ impl RangeReader {
             self.done = page.last.is_none();
             self.position = page.last;
             let mut objects = page.objects;
+            self.metrics.fetched += objects.len() as u64;
             if !selects_later {
                 objects.retain(|object| self.selection.matches(object));
             }
+            self.metrics.returned += objects.len() as u64;
             if !objects.is_empty() {
                 return Ok(objects);
             }

@@ -1,5 +1,6 @@
 //! Parsing of requests: request info, query parameters and options, content negotiation, deadline and number of
-//! requests in flight, and the recorder of warnings and audit annotations. This layer does not depend on the cluster.
+//! requests in flight, the recorder of warnings and audit annotations, and the trace of a request's steps. This layer
+//! does not depend on the cluster.
 
 pub(crate) mod deadline;
 pub(crate) mod in_flight;
@@ -7,3 +8,4 @@ pub(crate) mod info;
 pub(crate) mod negotiate;
 pub(crate) mod query;
 pub(crate) mod recorder;
+pub(crate) mod trace;

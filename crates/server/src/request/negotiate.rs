@@ -231,6 +231,21 @@ pub(crate) fn accepted_types(headers: &HeaderMap) -> Vec<(&str, &str)> {
     parse_accept(accept.unwrap_or("*/*")).into_iter().map(|clause| (clause.main_type, clause.subtype)).collect()
 }
 
+/// The escaping of names that a scraper of metrics asks for (upstream: `expfmt.Negotiate`). Names here need none, so it
+/// is only repeated in the media type.
+pub(crate) fn exposition_escaping(headers: &HeaderMap) -> &'static str {
+    let mut escaping = "underscores";
+    for clause in parse_accept(header_text(headers, &ACCEPT)) {
+        let parameter = |name| clause.parameters.iter().rev().find(|(key, _)| *key == name).map_or("", |(_, v)| *v);
+        let known = ["allow-utf-8", "underscores", "dots", "values"].into_iter().find(|k| *k == parameter("escaping"));
+        escaping = known.unwrap_or(escaping);
+        if (clause.main_type, clause.subtype) == ("text", "plain") && matches!(parameter("version"), "" | "0.0.4") {
+            break;
+        }
+    }
+    escaping
+}
+
 /// Negotiates the format of a response.
 ///
 /// # Errors

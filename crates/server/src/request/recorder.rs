@@ -8,18 +8,22 @@ use http::HeaderValue;
 use parking_lot::Mutex;
 use pintle_admission::AdmissionRecorder;
 
+use super::trace::RequestTrace;
+
 /// Maximum total length of all warnings, in characters. Beyond it, each warning is truncated.
 const MAX_TOTAL_CHARS: usize = 4096;
 /// Maximum length of a truncated warning, in characters.
 const TRUNCATED_CHARS: usize = 256;
 
-/// The warnings and audit annotations of one request.
+/// The warnings, the audit annotations and the trace of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     /// In the order in which they were added, without duplicates.
     warnings: Mutex<Vec<String>>,
     /// Annotations of the audit event, by key.
     annotations: Mutex<BTreeMap<String, String>>,
+    /// The steps of the request so far.
+    pub(crate) trace: RequestTrace,
 }
 
 impl AdmissionRecorder for Recorder {

@@ -2,6 +2,7 @@
 //! cache.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use pintle_cache::{Object, ObjectIndex};
@@ -9,7 +10,7 @@ use pintle_registry::{ApiError, Resource};
 use pintle_store::{Change, Compare, Error, Revision};
 
 use crate::cluster::object_index;
-use crate::cluster::{Cluster, store_error};
+use crate::cluster::{Cluster, StorageOperation, store_error};
 
 /// The outcome of a commit.
 pub(crate) enum CommitOutcome {
@@ -52,7 +53,17 @@ pub(crate) async fn commit(
         }
         None => Change::delete(store_key, compare),
     };
-    match cluster.store.commit(change).await {
+    let operation = match (&change.op, compare) {
+        (pintle_store::Op::Delete, _) => StorageOperation::Delete,
+        (_, Compare::Absent) => StorageOperation::Create,
+        _ => StorageOperation::Update,
+    };
+    let started = Instant::now();
+    let result = cluster.store.commit(change).await;
+    // Upstream's etcd reports a failed compare as a success of the request.
+    let failed = !matches!(result, Ok(_) | Err(Error::Conflict { .. }));
+    cluster.metrics.collection(hub).record_commit(operation, started.elapsed(), failed);
+    match result {
         Ok(committed) => {
             let revision = committed.revision.get();
             cluster.cache.wait_until_fresh(revision).await;

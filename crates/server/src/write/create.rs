@@ -26,6 +26,7 @@ use crate::objects::model;
 use crate::represent::{ResponseFormat, to_hub};
 use crate::request::negotiate;
 use crate::request::query::{WriteOptions, WriteVerb};
+use crate::request::trace::Step;
 
 /// How many generated names are tried before the create fails (upstream: `maxNameGenerationCreateAttempts`).
 const MAX_NAME_GENERATION_ATTEMPTS: usize = 8;
@@ -84,6 +85,7 @@ impl CreateOperation<'_> {
             let target = ("", &*namespace, &*name);
             let attributes = writer.attributes(AdmissionOperation::Create, resource, target, None, &client);
             writer.plugins.mutate(&attributes, &mut object).await?;
+            writer.recorder.trace.step(Step::Mutated);
         }
         metadata::dedup_owner_references(&mut object, writer.recorder, true);
         let hub = writer.cluster.hub(resource);
@@ -161,7 +163,9 @@ impl CreateOperation<'_> {
         let _pending = cluster.pending_creates.read().await;
         NamespaceLifecycle::check(&attributes)?;
         TerminatingDefinition::check(&attributes)?;
-        match commit(cluster, hub, &key, Compare::Absent, Some(json.clone())).await? {
+        let outcome = commit(cluster, hub, &key, Compare::Absent, Some(json.clone())).await?;
+        writer.recorder.trace.step(Step::Stored);
+        match outcome {
             CommitOutcome::Committed(revision) => cached_object(&key, revision, json),
             CommitOutcome::Conflict => Err(already_exists()),
         }

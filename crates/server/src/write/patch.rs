@@ -25,6 +25,7 @@ use crate::objects::{Routing, model};
 use crate::represent::ResponseFormat;
 use crate::request::negotiate::Encoding;
 use crate::request::query::{FieldValidation, WriteOptions, WriteVerb};
+use crate::request::trace::Step;
 
 /// A decoded patch.
 #[derive(Debug)]
@@ -222,6 +223,7 @@ impl PatchRequest {
         let writing = if patch_type.is_apply() { WriteVerb::Apply } else { WriteVerb::Patch };
         let options = WriteOptions::read(&request.query, writing)?;
         let patch = Patch::decode(patch_type, &body, options.field_validation != FieldValidation::Ignore);
+        request.recorder.trace.step(Step::Decoded);
         Ok(Self { patch_type, patch, options })
     }
 

@@ -28,6 +28,7 @@ use crate::objects::model;
 use crate::represent::{ResponseFormat, from_hub, to_hub};
 use crate::request::negotiate;
 use crate::request::query::{WriteOptions, WriteVerb};
+use crate::request::trace::Step;
 
 /// Handles an update request.
 pub(crate) async fn update(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
@@ -252,6 +253,7 @@ impl<'a> GuaranteedUpdate<'a> {
         let attributes = writer.attributes(AdmissionOperation::Update, resource, target, Some(old_view), &client);
         metadata::preserve_system_fields(&mut object, &old);
         writer.plugins.mutate(&attributes, &mut object).await?;
+        writer.recorder.trace.step(Step::Mutated);
         metadata::dedup_owner_references(&mut object, writer.recorder, true);
         let mut object = to_hub(resource, &hub, object);
         metadata::check_has_type(&object)?;
@@ -265,7 +267,9 @@ impl<'a> GuaranteedUpdate<'a> {
         let allocated = Allocated::begin(hooks, context, &client, write).await?;
         let result = async {
             validate_and_admit(writer, &rules, &attributes, &mut object, Some(&old)).await?;
-            self.store(&view, object, &old, current, &client).await
+            let stored = self.store(&view, object, &old, current, &client).await;
+            writer.recorder.trace.step(Step::Stored);
+            stored
         }
         .await;
         allocated.finish(&client, matches!(&result, Ok(Some(_))) && !context.dry_run).await;

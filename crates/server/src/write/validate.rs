@@ -9,6 +9,7 @@ use pintle_value::{Errors, Value};
 
 use super::metadata;
 use super::writer::Writer;
+use crate::request::trace::Step;
 
 /// The rules that validate a write.
 pub(super) struct ApplicableRules<'a> {
@@ -41,7 +42,9 @@ pub(super) async fn validate_and_admit(
     };
     warnings.into_iter().for_each(|warning| writer.recorder.warn(warning));
     hub.strategy.canonicalize(object);
-    writer.plugins.validate(attributes, object).await
+    let admitted = writer.plugins.validate(attributes, object).await;
+    writer.recorder.trace.step(Step::Validated);
+    admitted
 }
 
 /// Returns all validation errors, in upstream's order.

@@ -137,7 +137,7 @@ fn the_request_is_the_same_as_upstreams() {
         });
         assert_eq!(review, expect);
         let metrics = cluster.get("/metrics").await.expect(200).text();
-        let counted = "apiserver_conversion_webhook_request_total{result=\"success\",failure_type=\"\"} 1";
+        let counted = "apiserver_conversion_webhook_request_total{failure_type=\"\",result=\"success\"} 1";
         assert!(metrics.contains(counted), "{metrics}");
         cluster.stop().await;
     });

@@ -1,0 +1,182 @@
+//! The metrics that other components keep: watch caches, the store, and the controllers' work queues.
+
+use std::collections::HashSet;
+
+use pintle_controllers::WorkQueueMetrics;
+use pintle_metrics::{Exposition, Kind, Stability};
+use pintle_value::Value;
+
+use crate::cluster::Cluster;
+
+/// Resource versions are shown modulo this, as a number that a float holds exactly (upstream:
+/// `RecordResourceVersion`).
+const RESOURCE_VERSION_MODULUS: u64 = 1_000_000_000_000_000;
+
+impl Cluster {
+    /// The metrics of `/metrics`. `version` is the document of `/version`.
+    pub(crate) fn metrics_text(&self, version: &Value) -> String {
+        let mut out = Exposition::default();
+        self.metrics.write(version, &mut out);
+        self.write_watch_caches(&mut out);
+        self.write_history(&mut out);
+        self.write_store(&mut out);
+        self.metrics.work_queues.all().iter().for_each(|queue| write_work_queue(queue, &mut out));
+        out.into_text()
+    }
+
+    /// The watch caches of all served resources.
+    fn write_watch_caches(&self, out: &mut Exposition) {
+        let (registry, applied) = (self.registry(), self.cache.applied_revision());
+        let mut seen = HashSet::new();
+        for hub in registry.resources().filter(|resource| resource.is_hub()) {
+            let Some(collection) = hub.collection() else { continue };
+            // Each version of a custom resource is a hub.
+            let Some(watch_cache) = self.cache.watch_cache(&collection.prefix) else { continue };
+            if !seen.insert(collection.prefix.clone()) {
+                continue;
+            }
+            let stats = watch_cache.stats();
+            let labels = [("group", &*hub.group), ("resource", &*hub.plural)];
+            let objects = stats.objects as f64;
+            out.family(
+                "apiserver_storage_objects",
+                Kind::Gauge,
+                Stability::Stable,
+                "(Deprecated since 1.34.0) Stored objects by resource. apiserver_resource_objects replaces it.",
+            )
+            .value(&[("resource", &hub.group_resource().to_string())], objects);
+            out.family(
+                "apiserver_resource_objects",
+                Kind::Gauge,
+                Stability::Alpha,
+                "Stored objects by group and resource.",
+            )
+            .value(&labels, objects);
+            let mut counter = |name, stability, help, count: u64| {
+                out.family(name, Kind::Counter, stability, help).value(&labels, count as f64);
+            };
+            counter(
+                "apiserver_watch_cache_events_received_total",
+                Stability::Alpha,
+                "Changes that the watch cache received, by resource.",
+                stats.received,
+            );
+            counter(
+                "apiserver_watch_cache_events_dispatched_total",
+                Stability::Alpha,
+                "Events that the watch cache dispatched, by resource.",
+                stats.dispatched,
+            );
+            counter(
+                "apiserver_storage_events_received_total",
+                Stability::Beta,
+                "Changes received from the store, by resource.",
+                stats.received,
+            );
+            counter(
+                "apiserver_watch_cache_initializations_total",
+                Stability::Alpha,
+                "How often the watch cache was filled from the store, by resource.",
+                stats.initializations,
+            );
+            let revision = stats.newest_revision.max(applied) % RESOURCE_VERSION_MODULUS;
+            out.family(
+                "apiserver_watch_cache_resource_version",
+                Kind::Gauge,
+                Stability::Alpha,
+                "Resource version of the watch cache by resource, truncated to its 15 last digits.",
+            )
+            .value(&labels, revision as f64);
+            out.family(
+                "pintle_watch_cache_events",
+                Kind::Gauge,
+                Stability::Alpha,
+                "Events that the watch cache keeps, by resource.",
+            )
+            .value(&labels, stats.events as f64);
+        }
+    }
+
+    /// The history that all watch caches keep together.
+    fn write_history(&self, out: &mut Exposition) {
+        let history = self.cache.history_stats();
+        for (name, help, value) in [
+            ("pintle_watch_cache_history_events", "Events in the watch history.", history.events as f64),
+            (
+                "pintle_watch_cache_history_bytes",
+                "Size of the objects that only the watch history keeps, in bytes.",
+                history.retained_bytes as f64,
+            ),
+            (
+                "pintle_watch_cache_history_oldest_event_age_seconds",
+                "Age of the oldest event in the watch history, in seconds; 0 if there is none.",
+                history.oldest_age.as_secs_f64(),
+            ),
+            (
+                "pintle_encoding_cache_bytes",
+                "Size of the cache of encodings other than JSON, in bytes.",
+                self.cache.encoding_cache().size() as f64,
+            ),
+        ] {
+            out.family(name, Kind::Gauge, Stability::Alpha, help).value(&[], value);
+        }
+    }
+
+    fn write_store(&self, out: &mut Exposition) {
+        if let Some(bytes) = self.store.size_bytes() {
+            let help = "Size of the storage file in bytes.";
+            out.family("apiserver_storage_size_bytes", Kind::Gauge, Stability::Stable, help)
+                .value(&[("storage_cluster_id", "etcd-0")], bytes as f64);
+        }
+        let Some(metrics) = self.store.metrics() else { return };
+        for (name, help, counter) in [
+            ("pintle_store_changes_total", "Changes that were committed to the store.", &metrics.changes),
+            ("pintle_store_commit_errors_total", "Commits of the store that failed.", &metrics.commit_errors),
+        ] {
+            out.family(name, Kind::Counter, Stability::Alpha, help).value(&[], counter.get() as f64);
+        }
+        let help =
+            "Duration of a commit of the store in seconds, in which the changes of many requests are synced at once.";
+        out.family("pintle_store_commit_duration_seconds", Kind::Histogram, Stability::Alpha, help)
+            .histogram(&[], &metrics.commit_durations);
+    }
+}
+
+/// The metrics of a work queue (upstream: `component-base/metrics/prometheus/workqueue`).
+fn write_work_queue(queue: &WorkQueueMetrics, out: &mut Exposition) {
+    let labels = [("name", queue.name())];
+    let (unfinished, longest) = queue.running();
+    for (name, kind, help, value) in [
+        ("workqueue_depth", Kind::Gauge, "Items in the work queue.", queue.depth.get() as f64),
+        ("workqueue_adds_total", Kind::Counter, "Items added to the work queue.", queue.adds.get() as f64),
+        ("workqueue_retries_total", Kind::Counter, "Retries of items of the work queue.", queue.retries.get() as f64),
+        (
+            "workqueue_unfinished_work_seconds",
+            Kind::Gauge,
+            "Total time of the work that is in progress, in seconds. Large values indicate that it is stuck.",
+            unfinished.as_secs_f64(),
+        ),
+        (
+            "workqueue_longest_running_processor_seconds",
+            Kind::Gauge,
+            "Time of the longest work that is in progress, in seconds.",
+            longest.as_secs_f64(),
+        ),
+    ] {
+        out.family(name, kind, Stability::Beta, help).value(&labels, value);
+    }
+    for (name, help, histogram) in [
+        (
+            "workqueue_queue_duration_seconds",
+            "How long an item waits in the work queue, in seconds.",
+            &queue.queue_durations,
+        ),
+        (
+            "workqueue_work_duration_seconds",
+            "How long the processing of an item takes, in seconds.",
+            &queue.work_durations,
+        ),
+    ] {
+        out.family(name, Kind::Histogram, Stability::Beta, help).histogram(&labels, histogram);
+    }
+}

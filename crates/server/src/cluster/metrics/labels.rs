@@ -1,0 +1,213 @@
+//! The labels of a request's metrics (upstream: `endpoints/metrics`). They name only what the registry serves, or are of a
+//! fixed set, so that clients cannot create series.
+
+use hashbrown::Equivalent;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method};
+use pintle_registry::Resource;
+use pintle_value::Str;
+
+use crate::request::info::RequestInfo;
+use crate::request::query::Query;
+
+/// The subresources whose requests count as `CONNECT` (upstream: `validConnectRequests`).
+const CONNECT_SUBRESOURCES: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
+
+/// The component label of nearly all requests.
+const COMPONENT: &str = "apiserver";
+
+/// What the metrics of a request are made of.
+pub(crate) struct RecordedRequest<'a> {
+    pub(crate) info: &'a RequestInfo,
+    pub(crate) method: &'a Method,
+    pub(crate) query: &'a Query,
+    pub(crate) headers: &'a HeaderMap,
+}
+
+/// The labels of a request without those of its outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RequestLabels {
+    pub(super) verb: &'static str,
+    pub(super) scope: &'static str,
+    pub(super) component: &'static str,
+    pub(super) group: Str,
+    pub(super) version: Str,
+    pub(super) resource: Str,
+    pub(super) subresource: Str,
+}
+
+/// [`RequestLabels`] that borrow from the registry. The fields are in the same order, so both have the same hash.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(crate) struct RequestTarget<'r> {
+    pub(super) verb: &'static str,
+    pub(super) scope: &'static str,
+    pub(super) component: &'static str,
+    pub(super) group: &'r str,
+    pub(super) version: &'r str,
+    pub(super) resource: &'r str,
+    pub(super) subresource: &'r str,
+}
+
+impl Equivalent<RequestLabels> for RequestTarget<'_> {
+    fn equivalent(&self, labels: &RequestLabels) -> bool {
+        self.verb == labels.verb
+            && self.scope == labels.scope
+            && self.component == labels.component
+            && self.group == labels.group
+            && self.version == labels.version
+            && self.resource == labels.resource
+            && self.subresource == labels.subresource
+    }
+}
+
+impl From<&RequestTarget<'_>> for RequestLabels {
+    fn from(target: &RequestTarget<'_>) -> Self {
+        RequestLabels {
+            verb: target.verb,
+            scope: target.scope,
+            component: target.component,
+            group: target.group.into(),
+            version: target.version.into(),
+            resource: target.resource.into(),
+            subresource: target.subresource.into(),
+        }
+    }
+}
+
+impl<'r> RequestTarget<'r> {
+    /// The labels of a request for a resource. An unknown subresource is left out.
+    pub(crate) fn of_resource(request: &RecordedRequest<'_>, resource: &'r Resource) -> Self {
+        Self::with_scope(request, resource, route_scope(request.info, resource))
+    }
+
+    /// The labels under which upstream counts a request outside of its handler: long-running and terminated ones.
+    pub(crate) fn of_filtered(request: &RecordedRequest<'_>, resource: &'r Resource) -> Self {
+        Self::with_scope(request, resource, scope(request.info))
+    }
+
+    fn with_scope(request: &RecordedRequest<'_>, resource: &'r Resource, scope: &'static str) -> Self {
+        let subresource = resource.subresource(&request.info.subresource).map_or("", |found| found.name.as_str());
+        RequestTarget {
+            verb: verb(request, scope, subresource),
+            scope,
+            component: COMPONENT,
+            group: &resource.group,
+            version: &resource.version,
+            resource: &resource.plural,
+            subresource,
+        }
+    }
+
+    /// The labels of a request for one of the paths that upstream counts beside resources, by the path. `None` for all
+    /// others.
+    pub(crate) fn of_path(request: &RecordedRequest<'_>, is_aggregated_discovery: bool) -> Option<Self> {
+        let (subresource, component) = match request.info.path.as_str() {
+            "/livez" => ("/livez", ""),
+            "/readyz" => ("/readyz", ""),
+            "/healthz" => ("/healthz", ""),
+            "/openapi/v3" => ("openapi/v3", ""),
+            path if path.starts_with("/openapi/v3/") => ("openapi/v3/", ""),
+            "/api" if is_aggregated_discovery => ("/api", COMPONENT),
+            "/apis" if is_aggregated_discovery => ("/apis", COMPONENT),
+            _ => return None,
+        };
+        Some(Self { subresource, component, ..Self::of_other(request) })
+    }
+
+    /// The labels of a request that is for no resource.
+    pub(crate) fn of_other(request: &RecordedRequest<'_>) -> Self {
+        RequestTarget {
+            verb: verb(request, "", ""),
+            scope: "",
+            component: COMPONENT,
+            group: "",
+            version: "",
+            resource: "",
+            subresource: "",
+        }
+    }
+
+    /// The verb, as metrics and logs report it.
+    pub(crate) fn verb(&self) -> &'static str {
+        self.verb
+    }
+
+    /// True if sizes of responses are recorded: only those of reads are (upstream: `MonitorRequest`).
+    pub(crate) fn has_response_size(&self) -> bool {
+        matches!(self.verb, "GET" | "LIST")
+    }
+}
+
+/// How much a request is about (upstream: `metrics.CleanScope`).
+fn scope(info: &RequestInfo) -> &'static str {
+    if !info.name.is_empty() || info.verb == "create" {
+        "resource"
+    } else if !info.namespace.is_empty() {
+        "namespace"
+    } else {
+        "cluster"
+    }
+}
+
+/// How much the route of a request is about. The routes of built-in kinds are for a path (upstream:
+/// `APIInstaller.registerResourceHandlers`), where a name that a field selector requires does not count.
+fn route_scope(info: &RequestInfo, resource: &Resource) -> &'static str {
+    let is_collection = matches!(info.verb, "list" | "deletecollection") || info.verb == "watch" && !info.is_watch_path;
+    match is_collection && resource.built_in {
+        true if info.in_namespace => "namespace",
+        true => "cluster",
+        false => scope(info),
+    }
+}
+
+/// The verb of a request, one of a fixed set (upstream: `metrics.cleanVerb`).
+fn verb(request: &RecordedRequest<'_>, scope: &str, subresource: &str) -> &'static str {
+    if CONNECT_SUBRESOURCES.contains(&subresource) {
+        return "CONNECT";
+    }
+    let is_apply = || request.headers.get(CONTENT_TYPE).is_some_and(|value| value == "application/apply-patch+yaml");
+    match *request.method {
+        Method::GET | Method::HEAD if request.info.is_watch_path => "WATCH",
+        Method::GET if request.query.flag("watch") => "WATCH",
+        Method::GET | Method::HEAD if matches!(scope, "namespace" | "cluster") => "LIST",
+        Method::GET | Method::HEAD => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH if is_apply() => "APPLY",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::CONNECT => "CONNECT",
+        _ => "other",
+    }
+}
+
+/// The value of `dryRun`, one of a fixed set (upstream: `cleanDryRun`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DryRun {
+    /// The request has none.
+    None,
+    /// `All`.
+    All,
+    /// Anything else.
+    Invalid,
+}
+
+impl DryRun {
+    pub(super) const VALUES: [DryRun; 3] = [DryRun::None, DryRun::All, DryRun::Invalid];
+
+    pub(crate) fn of(query: &Query) -> Self {
+        match query.get("dryRun") {
+            None => DryRun::None,
+            Some(_) if query.all("dryRun").all(|value| value == "All") => DryRun::All,
+            Some(_) => DryRun::Invalid,
+        }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            DryRun::None => "",
+            DryRun::All => "All",
+            DryRun::Invalid => "invalid",
+        }
+    }
+}

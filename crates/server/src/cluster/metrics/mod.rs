@@ -1,0 +1,200 @@
+//! The metrics of `/metrics`, with kube-apiserver's names, labels and buckets. Events are recorded here as they happen;
+//! what other components count or hold (`collect`) is read when the metrics are scraped.
+
+mod access;
+mod collect;
+mod collections;
+mod conversions;
+mod health;
+mod in_flight;
+mod labels;
+mod process;
+mod requests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pintle_controllers::WorkQueues;
+use pintle_extensions::conversion::ConversionErrorType;
+use pintle_gates::Gates;
+use pintle_metrics::{Counter, Exposition, Family, GaugeGuard, Kind, Stability};
+use pintle_registry::Resource;
+use pintle_value::Value;
+
+pub(crate) use self::access::{AccessMetrics, AuthenticationResult, AuthorizationResult, Filter};
+use self::collections::Collections;
+pub(crate) use self::collections::{CollectionSeries, StorageOperation, WatchSeries};
+use self::conversions::Conversions;
+use self::health::HealthChecks;
+pub(crate) use self::in_flight::InFlightGuard;
+use self::in_flight::InFlightWatermark;
+use self::labels::RequestLabels;
+pub(crate) use self::labels::{DryRun, RecordedRequest, RequestTarget};
+pub(crate) use self::requests::{Outcome, RequestSeries};
+use crate::request::info::RequestInfo;
+
+/// The metrics of a cluster.
+pub(crate) struct Metrics {
+    /// The name and stage of each feature gate, and whether it is enabled.
+    features: Vec<(&'static str, &'static str, bool)>,
+    requests: Family<RequestLabels, RequestSeries>,
+    reading: Arc<InFlightWatermark>,
+    mutating: Arc<InFlightWatermark>,
+    collections: Collections,
+    conversions: Conversions,
+    health_checks: HealthChecks,
+    access: AccessMetrics,
+    tls_handshake_errors: Counter,
+    /// The metrics of the controllers' queues.
+    pub(crate) work_queues: WorkQueues,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Metrics {
+    /// Creates the metrics of a cluster with these feature gates.
+    pub(crate) fn new(gates: &Gates) -> Self {
+        Self {
+            features: gates.states().map(|(gate, on)| (gate.name, gate.stage.name(), on)).collect(),
+            requests: Family::default(),
+            reading: Arc::default(),
+            mutating: Arc::default(),
+            collections: Collections::default(),
+            conversions: Conversions::default(),
+            health_checks: HealthChecks::default(),
+            access: AccessMetrics::default(),
+            tls_handshake_errors: Counter::default(),
+            work_queues: WorkQueues::default(),
+        }
+    }
+
+    /// The series of requests with these labels.
+    pub(crate) fn series(&self, target: &RequestTarget<'_>) -> Arc<RequestSeries> {
+        self.requests.get(target, RequestSeries::default)
+    }
+
+    /// Counts a request as in flight until the guard is dropped. Long-running requests do not count.
+    pub(crate) fn begin_request(&self, info: &RequestInfo, started: Instant) -> Option<InFlightGuard> {
+        let is_reading = matches!(info.verb, "get" | "list");
+        let watermark = if is_reading { &self.reading } else { &self.mutating };
+        (info.verb != "watch").then(|| InFlightGuard::new(watermark, started))
+    }
+
+    /// Counts a request as long-running until the guard is dropped.
+    pub(crate) fn begin_long_running(
+        &self,
+        request: &RecordedRequest<'_>,
+        resource: &Resource,
+    ) -> GaugeGuard<RequestSeries> {
+        let series = self.series(&RequestTarget::of_filtered(request, resource));
+        GaugeGuard::new(series, RequestSeries::long_running)
+    }
+
+    /// The series of the objects of a resource.
+    pub(crate) fn collection(&self, resource: &Resource) -> Arc<CollectionSeries> {
+        self.collections.collection(resource)
+    }
+
+    /// The series of the watches of a resource.
+    pub(crate) fn watch(&self, resource: &Resource) -> Arc<WatchSeries> {
+        self.collections.watch(resource)
+    }
+
+    /// The metrics of access control.
+    pub(crate) fn access(&self) -> &AccessMetrics {
+        &self.access
+    }
+
+    /// Records a call to a conversion webhook: the definition, and the versions converted from and to.
+    pub(crate) fn conversion(
+        &self,
+        definition: &str,
+        versions: (String, String),
+        error_type: Option<ConversionErrorType>,
+        took: Duration,
+    ) {
+        self.conversions.record(definition, versions, error_type, took);
+    }
+
+    /// Records that a connection ended before its TLS handshake did.
+    pub(crate) fn tls_handshake_error(&self) {
+        self.tls_handshake_errors.inc();
+    }
+
+    /// Records the result of a health check for one of the endpoints `livez`, `readyz` and `healthz`.
+    pub(crate) fn health_check(&self, name: &'static str, endpoint: &'static str, passed: bool) {
+        self.health_checks.record(name, endpoint, passed);
+    }
+
+    /// Forgets the series of events (`DELETE /metrics`).
+    pub(crate) fn reset(&self) {
+        self.requests.clear();
+        self.collections.clear();
+        self.conversions.clear();
+        self.tls_handshake_errors.reset();
+    }
+
+    /// The metrics of `/metrics/slis`.
+    pub(crate) fn slis_text(&self) -> String {
+        let mut out = Exposition::default();
+        self.health_checks.write(&mut out);
+        process::write_start_time(&mut out);
+        out.into_text()
+    }
+
+    /// Forgets the results of health checks (`DELETE /metrics/slis`).
+    pub(crate) fn reset_slis(&self) {
+        self.health_checks.clear();
+    }
+
+    /// When the process started, in seconds since the Unix epoch.
+    pub(crate) fn process_start_time() -> Option<f64> {
+        process::start_time()
+    }
+
+    /// Writes what was recorded, and what is known without a cluster.
+    fn write(&self, version: &Value, out: &mut Exposition) {
+        for (name, stage, enabled) in &self.features {
+            let help = "Whether a feature gate is enabled, by name and stage.";
+            out.family("kubernetes_feature_enabled", Kind::Gauge, Stability::Beta, help)
+                .value(&[("name", name), ("stage", stage)], f64::from(u8::from(*enabled)));
+        }
+        write_build_info(version, out);
+        requests::write(&self.requests, out);
+        for (kind, watermark) in [("readOnly", &self.reading), ("mutating", &self.mutating)] {
+            let help = "Highest number of requests in flight in the last second, by kind.";
+            out.family("apiserver_current_inflight_requests", Kind::Gauge, Stability::Stable, help)
+                .value(&[("request_kind", kind)], watermark.highest() as f64);
+        }
+        self.collections.write(out);
+        self.conversions.write(out);
+        self.access.write(out);
+        let help = "Connections that ended with an error in their TLS handshake.";
+        out.family("apiserver_tls_handshake_errors_total", Kind::Counter, Stability::Alpha, help)
+            .value(&[], self.tls_handshake_errors.get() as f64);
+        process::write(out);
+    }
+}
+
+/// Writes the version of the server as labels.
+fn write_build_info(version: &Value, out: &mut Exposition) {
+    let labels = [
+        ("major", "major"),
+        ("minor", "minor"),
+        ("git_version", "gitVersion"),
+        ("git_commit", "gitCommit"),
+        ("git_tree_state", "gitTreeState"),
+        ("build_date", "buildDate"),
+        ("go_version", "goVersion"),
+        ("compiler", "compiler"),
+        ("platform", "platform"),
+    ];
+    let help = "Always 1; the labels are the version of the server and how it was built.";
+    out.family("kubernetes_build_info", Kind::Gauge, Stability::Beta, help)
+        .value(&labels.map(|(label, field)| (label, version.str_at(&[field]))), 1.0);
+}

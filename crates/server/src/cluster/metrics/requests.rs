@@ -1,0 +1,201 @@
+//! The metrics of requests (upstream: `endpoints/metrics`). One lookup finds the series of all of them.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use pintle_metrics::{Buckets, Counter, Exposition, Family, Gauge, Histogram, Kind, Stability};
+
+use super::labels::{DryRun, RequestLabels};
+
+const DURATIONS: Buckets = Buckets::seconds(&[
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0,
+]);
+const SLI_DURATIONS: Buckets = Buckets::seconds(&[
+    0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
+]);
+const SIZES: Buckets = Buckets::bytes(&[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9]);
+
+/// Counters by response code. There are few codes, so they are searched in order.
+#[derive(Debug, Default)]
+struct CodeCounters(RwLock<Vec<(u16, Counter)>>);
+
+impl CodeCounters {
+    fn inc(&self, code: u16) {
+        let count = |counters: &[(u16, Counter)]| {
+            counters.iter().find(|(of, _)| *of == code).map(|(_, counter)| counter.inc()).is_some()
+        };
+        if !count(&self.0.read()) {
+            let mut counters = self.0.write();
+            if !count(&counters) {
+                counters.push((code, Counter::default()));
+                count(&counters);
+            }
+        }
+    }
+
+    /// The codes and their numbers.
+    fn all(&self) -> BTreeMap<u16, u64> {
+        self.0.read().iter().map(|(code, counter)| (*code, counter.get())).collect()
+    }
+}
+
+/// The series of requests with the same labels. Those that nothing was recorded in are not shown.
+#[derive(Debug, Default)]
+pub(crate) struct RequestSeries {
+    totals: [CodeCounters; 3],
+    durations: [OnceLock<Histogram>; 3],
+    sli_durations: OnceLock<Histogram>,
+    sizes: OnceLock<Histogram>,
+    long_running: OnceLock<Gauge>,
+    terminations: CodeCounters,
+    aborts: Counter,
+    deprecated: AtomicBool,
+}
+
+/// The outcome of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: u16,
+    pub(crate) took: Duration,
+    /// The size of the body as sent, if it counts.
+    pub(crate) size: Option<u64>,
+}
+
+impl RequestSeries {
+    /// Records a request that a handler has answered.
+    pub(crate) fn record(&self, dry_run: DryRun, outcome: Outcome) {
+        let Outcome { code, took, size } = outcome;
+        self.totals[dry_run as usize].inc(code);
+        self.durations[dry_run as usize].get_or_init(|| Histogram::new(DURATIONS)).observe(took);
+        if dry_run == DryRun::None {
+            // Upstream subtracts the time of admission webhooks and of waiting in queues, which do not exist here.
+            self.sli_durations.get_or_init(|| Histogram::new(SLI_DURATIONS)).observe(took);
+        }
+        if let Some(size) = size {
+            self.sizes.get_or_init(|| Histogram::new(SIZES)).observe_bytes(size);
+        }
+    }
+
+    /// Records a request that was refused because too many are in flight.
+    pub(crate) fn record_dropped(&self, dry_run: DryRun, code: u16) {
+        self.totals[dry_run as usize].inc(code);
+    }
+
+    /// Records that the server ended a request in self-defence.
+    pub(crate) fn record_termination(&self, code: u16) {
+        self.terminations.inc(code);
+    }
+
+    /// Records that the server broke off a response that had begun.
+    pub(crate) fn record_abort(&self) {
+        self.aborts.inc();
+    }
+
+    /// Records that the requested API is deprecated.
+    pub(crate) fn record_deprecated(&self) {
+        self.deprecated.store(true, Ordering::Relaxed);
+    }
+
+    /// The number of long-running requests.
+    pub(crate) fn long_running(&self) -> &Gauge {
+        self.long_running.get_or_init(Gauge::default)
+    }
+}
+
+/// Writes the metrics of requests.
+pub(super) fn write(requests: &Family<RequestLabels, RequestSeries>, out: &mut Exposition) {
+    for (labels, series) in requests.all() {
+        write_series(&labels, &series, out);
+    }
+}
+
+fn write_series(labels: &RequestLabels, series: &RequestSeries, out: &mut Exposition) {
+    let RequestLabels { verb, scope, component, group, version, resource, subresource } = labels;
+    let resource = [("group", &**group), ("version", version), ("resource", resource), ("subresource", subresource)];
+    let request = [&resource[..], &[("verb", verb), ("scope", scope)]].concat();
+    for (index, dry_run) in DryRun::VALUES.into_iter().enumerate() {
+        let dry_run = ("dry_run", dry_run.name());
+        for (code, count) in series.totals[index].all() {
+            let code = code.to_string();
+            out.family(
+                "apiserver_request_total",
+                Kind::Counter,
+                Stability::Stable,
+                "Requests by verb, dry run, group, version, resource, subresource, scope, component and response code.",
+            )
+            .value(&[&request[..], &[("component", component), ("code", &code), dry_run]].concat(), count as f64);
+        }
+        if let Some(durations) = series.durations[index].get() {
+            out.family(
+                "apiserver_request_duration_seconds",
+                Kind::Histogram,
+                Stability::Stable,
+                "Response latency in seconds by verb, dry run, group, version, resource, subresource, scope and component.",
+            )
+            .histogram(&[&request[..], &[("component", component), dry_run]].concat(), durations);
+        }
+    }
+    let with_component = [&request[..], &[("component", component)]].concat();
+    if let Some(durations) = series.sli_durations.get() {
+        out.family(
+            "apiserver_request_sli_duration_seconds",
+            Kind::Histogram,
+            Stability::Alpha,
+            "Response latency in seconds without the time of webhooks and queues, by verb, group, version, resource, \
+             subresource, scope and component.",
+        )
+        .histogram(&with_component, durations);
+    }
+    if let Some(sizes) = series.sizes.get() {
+        out.family(
+            "apiserver_response_sizes",
+            Kind::Histogram,
+            Stability::Stable,
+            "Response size in bytes by verb, group, version, resource, subresource, scope and component.",
+        )
+        .histogram(&with_component, sizes);
+    }
+    if let Some(long_running) = series.long_running.get() {
+        out.family(
+            "apiserver_longrunning_requests",
+            Kind::Gauge,
+            Stability::Stable,
+            "Active long-running requests by verb, group, version, resource, subresource, scope and component.",
+        )
+        .value(&with_component, long_running.get() as f64);
+    }
+    for (code, count) in series.terminations.all() {
+        let code = code.to_string();
+        out.family(
+            "apiserver_request_terminations_total",
+            Kind::Counter,
+            Stability::Alpha,
+            "Requests that the server ended in self-defence.",
+        )
+        .value(&[&with_component[..], &[("code", &code)]].concat(), count as f64);
+    }
+    if series.aborts.get() > 0 {
+        out.family(
+            "apiserver_request_aborts_total",
+            Kind::Counter,
+            Stability::Alpha,
+            "Requests whose response the server broke off, by verb, group, version, resource, subresource and scope.",
+        )
+        .value(&request, series.aborts.get() as f64);
+    }
+    if series.deprecated.load(Ordering::Relaxed) {
+        // No served built-in version has a release in which it is removed, and upstream knows none of custom resources.
+        let labels = [&resource[..], &[("removed_release", "")]].concat();
+        out.family(
+            "apiserver_requested_deprecated_apis",
+            Kind::Gauge,
+            Stability::Stable,
+            "Deprecated APIs that were requested, by group, version, resource, subresource and removed_release.",
+        )
+        .value(&labels, 1.0);
+    }
+}

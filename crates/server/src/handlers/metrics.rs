@@ -1,0 +1,42 @@
+//! Serves `/metrics` and `/metrics/slis` in the Prometheus text format (upstream: `component-base/metrics.HandlerWithReset`
+//! around client_golang's `promhttp`). DELETE resets them.
+
+use http::header::{CONTENT_TYPE, HeaderValue, VARY};
+use http::{HeaderName, Method, StatusCode};
+
+use super::version;
+use crate::cluster::Metrics;
+use crate::context::RequestContext;
+use crate::http::{Response, set_header, text};
+use crate::represent::compress_from;
+use crate::request::negotiate::exposition_escaping;
+
+/// When the process started, in seconds since the Unix epoch.
+const PROCESS_START_TIME: HeaderName = HeaderName::from_static("process-start-time-unix");
+
+/// Responds if the path is one of this file.
+pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
+    let metrics = &request.cluster.metrics;
+    let exposition = match (request.info.path.as_str(), &request.method) {
+        ("/metrics", &Method::DELETE) => {
+            metrics.reset();
+            return Some(text(StatusCode::OK, "metrics reset\n"));
+        }
+        ("/metrics/slis", &Method::DELETE) => {
+            metrics.reset_slis();
+            return Some(text(StatusCode::OK, "metrics reset\n"));
+        }
+        ("/metrics", _) => request.cluster.metrics_text(&version()),
+        ("/metrics/slis", _) => metrics.slis_text(),
+        _ => return None,
+    };
+    let mut response = compress_from(0, request, text(StatusCode::OK, exposition));
+    let headers = response.headers_mut();
+    headers.remove(VARY);
+    let escaping = exposition_escaping(&request.headers);
+    set_header(headers, CONTENT_TYPE, &format!("text/plain; version=0.0.4; charset=utf-8; escaping={escaping}"));
+    if let Some(started) = Metrics::process_start_time() {
+        headers.insert(PROCESS_START_TIME, HeaderValue::from(started as u64));
+    }
+    Some(response)
+}

@@ -1,0 +1,111 @@
+//! The filters before the handler of a request: authentication, impersonation, the number of requests in flight, and
+//! authorization.
+
+use std::time::Instant;
+
+use http::HeaderMap;
+use pintle_auth::UserInfo;
+use pintle_registry::ApiError;
+
+use super::request_end::AnsweredBy;
+use crate::access::{AccessControl, AuthenticationFailure};
+use crate::cluster::{AuthenticationResult, AuthorizationResult, Cluster, Filter};
+use crate::handlers::health;
+use crate::http::Peer;
+use crate::request::deadline::DeadlineExceeded;
+use crate::request::in_flight::{InFlightLimits, InFlightRequest, TooManyInFlight};
+use crate::request::info::RequestInfo;
+use crate::request::query::Query;
+use crate::request::recorder::Recorder;
+use crate::request::trace::Step;
+
+/// The user name of requests without credentials.
+const ANONYMOUS: &str = "system:anonymous";
+
+/// Why a request does not reach its handler.
+pub(super) enum Refusal {
+    Error(ApiError),
+    /// An error that upstream writes with the header `X-Content-Type-Options`.
+    Forbidden(ApiError),
+    TooManyInFlight,
+    DeadlineExceeded,
+}
+
+impl Refusal {
+    pub(super) fn answered_by(&self) -> AnsweredBy {
+        match self {
+            Refusal::Error(_) | Refusal::Forbidden(_) => AnsweredBy::AccessControl,
+            Refusal::TooManyInFlight => AnsweredBy::InFlightLimit,
+            Refusal::DeadlineExceeded => AnsweredBy::Deadline,
+        }
+    }
+}
+
+impl From<DeadlineExceeded> for Refusal {
+    fn from(_: DeadlineExceeded) -> Self {
+        Self::DeadlineExceeded
+    }
+}
+
+impl From<TooManyInFlight> for Refusal {
+    fn from(_: TooManyInFlight) -> Self {
+        Self::TooManyInFlight
+    }
+}
+
+/// A request whose sender is not known yet.
+pub(super) struct ArrivedRequest<'r> {
+    pub(super) peer: &'r Peer,
+    pub(super) headers: &'r HeaderMap,
+    pub(super) info: &'r RequestInfo,
+    pub(super) query: &'r Query,
+}
+
+impl ArrivedRequest<'_> {
+    /// Lets a request pass the filters, and counts it as in flight. Sets the user that it acts as.
+    pub(super) async fn admit(
+        self,
+        cluster: &Cluster,
+        access: &AccessControl,
+        in_flight: &InFlightLimits,
+        recorder: &Recorder,
+        user: &mut UserInfo,
+    ) -> Result<InFlightRequest, Refusal> {
+        let metrics = cluster.metrics.access();
+        let started = Instant::now();
+        let authenticated = access.authenticate(self.peer, self.headers, recorder).await;
+        let (authenticated_at, took) = (Instant::now(), started.elapsed());
+        recorder.trace.step(Step::Authenticated);
+        match authenticated {
+            Ok(sender) => {
+                metrics.record_authentication(AuthenticationResult::Success, &sender.name, took);
+                *user = sender;
+            }
+            // Anonymous users may read public paths (upstream: `system:public-info-viewer`).
+            Err(_) if health::is_public(&self.info.path) => {
+                metrics.record_authentication(AuthenticationResult::Success, ANONYMOUS, took);
+                return Ok(in_flight.begin(self.info, user)?);
+            }
+            Err(failure) => {
+                let result = match failure {
+                    AuthenticationFailure::Unknown => AuthenticationResult::Failure,
+                    AuthenticationFailure::Rejected => AuthenticationResult::Error,
+                };
+                metrics.record_authentication(result, "", took);
+                return Err(Refusal::Error(ApiError::Unauthorized));
+            }
+        }
+        let impersonated = access.impersonate(user, self.headers).await;
+        metrics.record_filter(Filter::Impersonation, authenticated_at.elapsed());
+        if let Some(impersonated) = impersonated.map_err(Refusal::Forbidden)? {
+            *user = impersonated;
+        }
+        let in_flight = in_flight.begin(self.info, user)?;
+        let started = Instant::now();
+        let authorized = access.authorize(user, self.info, self.query, self.info.verb).await;
+        let result = if authorized.is_ok() { AuthorizationResult::Allowed } else { AuthorizationResult::NoOpinion };
+        metrics.record_authorization(result, started.elapsed());
+        recorder.trace.step(Step::Authorized);
+        authorized.map(|()| in_flight).map_err(Refusal::Forbidden)
+    }
+}
