@@ -46,6 +46,15 @@ impl Observations {
         drop(objects);
         self.count.send_modify(|count| *count += 1);
     }
+
+    /// Records that all objects of a kind are deleted, at some time after the last event of its watch.
+    fn record_removal(&self, kind: usize, revision: u64) {
+        let is_left = |(uid, object): (&String, &TestObject)| (object.kind == kind).then(|| uid.clone());
+        let left: Vec<String> = self.objects.lock().iter().filter_map(is_left).collect();
+        for uid in left {
+            self.record(ObservedChange { revision, uid, object: None });
+        }
+    }
 }
 
 /// The watch of a kind.
@@ -118,7 +127,10 @@ async fn watch_kind(
         let path = format!("{}?watch=1&labelSelector={LABEL}&resourceVersion={revision}", KINDS[kind].path(""));
         match client.request("GET", &path).stream().await {
             Ok(Ok(stream)) => revision = read_events(stream, kind, revision, &observations).await,
-            Ok(Err(response)) if response.status == 404 && may_be_removed.load(Ordering::Relaxed) => return,
+            Ok(Err(response)) if response.status == 404 && may_be_removed.load(Ordering::Relaxed) => {
+                // The definition may be gone before the watch has resumed after a restart.
+                return observations.record_removal(kind, revision);
+            }
             Ok(Err(response)) => assert_ne!(response.status, 410, "the watch history contains the revision"),
             Err(_) => {}
         }
