@@ -109,7 +109,7 @@ pub enum Error {
     },
 
     /// An earlier fsync failed, so a later one that succeeds proves nothing. The store rejects writes until it is
-    /// opened again.
+    /// opened again, which writes everything anew that the disk may not have.
     #[error("{} rejects writes because an earlier sync failed ({detail}); check the disk and restart", .path.display())]
     SyncFailed {
         /// The file.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The unit of a disk write. A write may be torn within it.
 const SECTOR: usize = 512;
@@ -16,8 +16,13 @@ pub enum DiskFailure {
     Full,
     /// Writes fail with an I/O error.
     Write,
-    /// Syncs fail with an I/O error.
+    /// Syncs fail with an I/O error. As on Linux, what was not synced counts as written from then on: a later sync
+    /// succeeds without it, although only the file system has it.
     Sync,
+    /// Reads fail with an I/O error.
+    Read,
+    /// Writes and syncs do not return until the failure ends.
+    Stall,
 }
 
 /// The content of the files after a power loss.
@@ -25,7 +30,16 @@ pub type DiskImage = BTreeMap<PathBuf, Vec<u8>>;
 
 /// A disk that records every operation. Clones share the record.
 #[derive(Clone, Debug)]
-pub struct Disk(Arc<Mutex<DiskRecord>>);
+pub struct Disk(Arc<SharedDisk>);
+
+#[derive(Debug)]
+struct SharedDisk {
+    record: Mutex<DiskRecord>,
+    /// Notified when the failure changes.
+    failure_changed: Condvar,
+    /// False if operations are not recorded, so that no power loss can be simulated.
+    is_recorded: bool,
+}
 
 #[derive(Debug)]
 struct DiskRecord {
@@ -40,6 +54,7 @@ enum DiskOperation {
     Write { file: PathBuf, offset: usize, bytes: Vec<u8> },
     Truncate { file: PathBuf, size: usize },
     Sync { file: PathBuf },
+    FailedSync { file: PathBuf },
     Delete { file: PathBuf },
     Acknowledge(u64),
 }
@@ -50,27 +65,44 @@ impl Disk {
     /// The disk is never freed, since SQLite may use it until the process ends. Returns SQLite's result code on
     /// failure.
     pub fn register(name: &str) -> Result<Disk, i32> {
-        let disk = Disk(Arc::new(Mutex::new(DiskRecord {
-            start: DiskImage::new(),
-            operations: Vec::new(),
-            failure: DiskFailure::None,
-        })));
+        Disk::register_with(name, true)
+    }
+
+    /// Like [`Disk::register`], for a disk that fails but records no operations, which take memory.
+    pub fn register_unrecorded(name: &str) -> Result<Disk, i32> {
+        Disk::register_with(name, false)
+    }
+
+    fn register_with(name: &str, is_recorded: bool) -> Result<Disk, i32> {
+        let disk = Disk::new(Vec::new(), is_recorded);
         crate::vfs::register(name, disk.clone())?;
         Ok(disk)
     }
 
+    fn new(operations: Vec<DiskOperation>, is_recorded: bool) -> Disk {
+        let record = Mutex::new(DiskRecord { start: DiskImage::new(), operations, failure: DiskFailure::None });
+        Disk(Arc::new(SharedDisk { record, failure_changed: Condvar::new(), is_recorded }))
+    }
+
     fn record(&self) -> MutexGuard<'_, DiskRecord> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, operation: impl FnOnce() -> DiskOperation) {
+        if self.0.is_recorded {
+            self.record().operations.push(operation());
+        }
     }
 
     /// Makes the disk fail from now on.
     pub fn fail(&self, failure: DiskFailure) {
         self.record().failure = failure;
+        self.0.failure_changed.notify_all();
     }
 
     /// Records that a number was acknowledged to the outside, so it must survive any later power loss.
     pub fn acknowledge(&self, acknowledged: u64) {
-        self.record().operations.push(DiskOperation::Acknowledge(acknowledged));
+        self.push(|| DiskOperation::Acknowledge(acknowledged));
     }
 
     /// The number of operations so far. The power may be lost after any of them.
@@ -98,21 +130,21 @@ impl Disk {
         let mut rng = Rng(seed);
         let mut image = record.start.clone();
         let done = &record.operations[..operations.min(record.operations.len())];
-        let synced = last_syncs(done);
+        let is_synced = synced_operations(done);
         // The survival rate of unsynced sectors differs between power losses.
         let survival = rng.below(5);
         for (at, operation) in done.iter().enumerate() {
             match operation {
                 DiskOperation::Write { file, offset, bytes } => {
                     let content = image.entry(file.clone()).or_default();
-                    if synced.get(file).is_some_and(|sync| at < *sync) {
+                    if is_synced[at] {
                         write_synced(content, *offset, bytes);
                     } else {
                         write_unsynced(content, *offset, bytes, survival, &mut rng);
                     }
                 }
                 DiskOperation::Truncate { file, size } => {
-                    if synced.get(file).is_some_and(|sync| at < *sync) || rng.below(2) == 0 {
+                    if is_synced[at] || rng.below(2) == 0 {
                         image.entry(file.clone()).or_default().resize(*size, 0);
                     }
                 }
@@ -122,13 +154,16 @@ impl Disk {
                         image.remove(file);
                     }
                 }
-                DiskOperation::Sync { .. } | DiskOperation::Acknowledge(_) => {}
+                DiskOperation::Sync { .. } | DiskOperation::FailedSync { .. } | DiskOperation::Acknowledge(_) => {}
             }
         }
         image
     }
 
     pub(crate) fn record_open(&self, file: &Path) {
+        if !self.0.is_recorded {
+            return;
+        }
         let mut record = self.record();
         if !record.start.contains_key(file) && !record.operations.iter().any(|operation| operation.file() == Some(file))
         {
@@ -139,23 +174,35 @@ impl Disk {
     }
 
     pub(crate) fn record_write(&self, file: &Path, offset: usize, bytes: &[u8]) {
-        self.record().operations.push(DiskOperation::Write { file: file.to_owned(), offset, bytes: bytes.to_vec() });
+        self.push(|| DiskOperation::Write { file: file.to_owned(), offset, bytes: bytes.to_vec() });
     }
 
     pub(crate) fn record_truncate(&self, file: &Path, size: usize) {
-        self.record().operations.push(DiskOperation::Truncate { file: file.to_owned(), size });
+        self.push(|| DiskOperation::Truncate { file: file.to_owned(), size });
     }
 
     pub(crate) fn record_sync(&self, file: &Path) {
-        self.record().operations.push(DiskOperation::Sync { file: file.to_owned() });
+        self.push(|| DiskOperation::Sync { file: file.to_owned() });
+    }
+
+    pub(crate) fn record_failed_sync(&self, file: &Path) {
+        self.push(|| DiskOperation::FailedSync { file: file.to_owned() });
     }
 
     pub(crate) fn record_delete(&self, file: &Path) {
-        self.record().operations.push(DiskOperation::Delete { file: file.to_owned() });
+        self.push(|| DiskOperation::Delete { file: file.to_owned() });
     }
 
+    /// The present failure. Waits while the disk stalls.
     pub(crate) fn failure(&self) -> DiskFailure {
-        self.record().failure
+        let stalls = |record: &mut DiskRecord| record.failure == DiskFailure::Stall;
+        let record = self.0.failure_changed.wait_while(self.record(), stalls);
+        record.unwrap_or_else(PoisonError::into_inner).failure
+    }
+
+    /// True if reads fail.
+    pub(crate) fn fails_reads(&self) -> bool {
+        self.record().failure == DiskFailure::Read
     }
 }
 
@@ -165,20 +212,28 @@ impl DiskOperation {
             DiskOperation::Write { file, .. }
             | DiskOperation::Truncate { file, .. }
             | DiskOperation::Sync { file }
+            | DiskOperation::FailedSync { file }
             | DiskOperation::Delete { file } => Some(file),
             DiskOperation::Acknowledge(_) => None,
         }
     }
 }
 
-/// The index of the last sync of each file.
-fn last_syncs(operations: &[DiskOperation]) -> BTreeMap<&PathBuf, usize> {
-    let syncs = operations.iter().enumerate();
-    syncs
-        .filter_map(
-            |(at, operation)| if let DiskOperation::Sync { file } = operation { Some((file, at)) } else { None },
-        )
-        .collect()
+/// Which operations are on the disk for certain: those that a sync of their file follows, unless a failed one came first.
+fn synced_operations(operations: &[DiskOperation]) -> Vec<bool> {
+    let mut next_sync: BTreeMap<&Path, bool> = BTreeMap::new();
+    let is_synced = operations.iter().rev().map(|operation| {
+        let Some(file) = operation.file() else { return false };
+        match operation {
+            DiskOperation::Sync { .. } => drop(next_sync.insert(file, true)),
+            DiskOperation::FailedSync { .. } => drop(next_sync.insert(file, false)),
+            _ => {}
+        }
+        next_sync.get(file).copied().unwrap_or(false)
+    });
+    let mut is_synced: Vec<bool> = is_synced.collect();
+    is_synced.reverse();
+    is_synced
 }
 
 fn write_synced(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
@@ -220,22 +275,19 @@ impl Rng {
 mod tests {
     use super::*;
 
-    fn disk(operations: Vec<DiskOperation>) -> Disk {
-        Disk(Arc::new(Mutex::new(DiskRecord { start: DiskImage::new(), operations, failure: DiskFailure::None })))
-    }
-
     fn write(offset: usize, byte: u8, len: usize) -> DiskOperation {
         DiskOperation::Write { file: PathBuf::from("f"), offset, bytes: vec![byte; len] }
     }
 
     #[test]
     fn synced_bytes_survive_and_unsynced_ones_may_not() {
-        let disk = disk(vec![
+        let operations = vec![
             write(0, 1, 2048),
             DiskOperation::Sync { file: PathBuf::from("f") },
             DiskOperation::Acknowledge(7),
             write(512, 2, 2048),
-        ]);
+        ];
+        let disk = Disk::new(operations, true);
         assert_eq!(disk.acknowledged(2), []);
         assert_eq!(disk.acknowledged(4), [7]);
         let mut images = std::collections::BTreeSet::new();
@@ -247,5 +299,19 @@ mod tests {
         }
         assert!(images.len() > 10, "chance decides");
         assert!(images.contains(&[1; 2048][..]), "sometimes nothing is left");
+    }
+
+    #[test]
+    fn a_sync_proves_nothing_about_what_an_earlier_one_failed_to_sync() {
+        let file = || PathBuf::from("f");
+        let (failed, synced) = (DiskOperation::FailedSync { file: file() }, DiskOperation::Sync { file: file() });
+        let disk = Disk::new(vec![write(0, 1, 512), failed, write(512, 1, 512), synced], true);
+        let mut images = std::collections::BTreeSet::new();
+        for seed in 0..50 {
+            let content = disk.image_after_power_loss(4, seed).remove(Path::new("f")).unwrap_or_default();
+            assert_eq!(content[512..], [1; 512]);
+            images.insert(content);
+        }
+        assert!(images.len() > 1, "chance decides over the first sector");
     }
 }

@@ -169,7 +169,12 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
 
 unsafe extern "C" fn read(file: *mut ffi::sqlite3_file, out: *mut c_void, size: c_int, offset: i64) -> c_int {
     // SAFETY: passed on as SQLite gave it.
-    unsafe { below!(file, xRead, out, size, offset) }
+    unsafe {
+        if recorded(file).is_some_and(|recorded| recorded.disk.fails_reads()) {
+            return ffi::SQLITE_IOERR_READ;
+        }
+        below!(file, xRead, out, size, offset)
+    }
 }
 
 unsafe extern "C" fn write(file: *mut ffi::sqlite3_file, from: *const c_void, size: c_int, offset: i64) -> c_int {
@@ -208,6 +213,7 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
         let _ = flags;
         if let Some(recorded) = recorded(file) {
             if recorded.disk.failure() == DiskFailure::Sync {
+                recorded.disk.record_failed_sync(&recorded.path);
                 return ffi::SQLITE_IOERR_FSYNC;
             }
             recorded.disk.record_sync(&recorded.path);

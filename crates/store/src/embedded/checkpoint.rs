@@ -1,8 +1,7 @@
 //! WAL checkpoints that do not block writers: the reading thread checkpoints most pages while commits go on, then the
 //! committing thread checkpoints the rest, after which SQLite restarts the WAL from the beginning.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rusqlite::{Connection, Statement};
 
@@ -17,13 +16,19 @@ const CHECKPOINT_PAGES: usize = 1000;
 /// runs again.
 const MAX_REMAINING_PAGES: usize = 500;
 
+/// If this many pages (64 MiB) arrive while the reading thread is busy, the committing thread checkpoints them itself.
+const MAX_WAITING_PAGES: usize = 16_000;
+
+/// The result of a checkpoint by the reading thread, once it is done.
+type CheckpointResult = OnceLock<Result<(), FileError>>;
+
 /// Decides when to checkpoint. The committing thread owns it.
 pub(super) struct Checkpointer<'c> {
     reader: Arc<ReaderHandle>,
     passive: Statement<'c>,
     /// The approximate number of pages written since the WAL was last restarted.
     pages: usize,
-    running: Option<Arc<AtomicBool>>,
+    running: Option<Arc<CheckpointResult>>,
 }
 
 impl<'c> Checkpointer<'c> {
@@ -32,32 +37,36 @@ impl<'c> Checkpointer<'c> {
     }
 
     /// Records a committed transaction and the approximate number of pages that it wrote.
-    pub(super) fn record_commit(&mut self, pages: usize) {
+    pub(super) fn record_commit(&mut self, pages: usize) -> Result<(), FileError> {
         self.pages += pages;
         if self.pages >= CHECKPOINT_PAGES && self.running.is_none() {
             self.request();
+        } else if self.pages >= MAX_WAITING_PAGES {
+            self.pages = 0;
+            run(&mut self.passive)?;
         }
+        Ok(())
     }
 
     /// Asks the reading thread for a checkpoint of the present WAL.
     fn request(&mut self) {
-        let done = Arc::new(AtomicBool::new(false));
-        let done_by_reader = Arc::clone(&done);
+        let result = Arc::new(CheckpointResult::new());
+        let result_of_reader = Arc::clone(&result);
         let sent = self.reader.send(Box::new(move |reader| {
-            if let Err(error) = reader.checkpoint() {
-                // The committing thread gets the same error and reports it to the callers.
-                tracing::warn!(%error, "Failed to checkpoint the write-ahead log");
-            }
-            done_by_reader.store(true, Ordering::Release);
+            // It is set only here.
+            let _ = result_of_reader.set(reader.checkpoint());
         }));
         self.pages = 0;
-        self.running = sent.is_ok().then_some(done);
+        self.running = sent.is_ok().then_some(result);
     }
 
-    /// Checkpoints the remaining pages once the reading thread is done. Called between transactions.
+    /// Checkpoints the remaining pages once the reading thread is done. Called between transactions. Returns the error of
+    /// the reading thread, if it has failed.
     pub(super) fn finish(&mut self) -> Result<(), FileError> {
-        if self.running.as_ref().is_some_and(|done| done.load(Ordering::Acquire)) {
-            self.running = None;
+        if let Some(running) = self.running.take_if(|running| running.get().is_some()) {
+            if let Some(Err(error)) = Arc::into_inner(running).and_then(OnceLock::into_inner) {
+                return Err(error);
+            }
             if self.pages > MAX_REMAINING_PAGES {
                 self.request();
             } else {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Statement};
 use tokio::sync::oneshot;
 
@@ -33,6 +34,7 @@ type Reply = (oneshot::Sender<Result<CommitResponse, Error>>, Result<CommitRespo
 
 pub(super) struct Committer<'c> {
     shared: &'c EngineState,
+    connection: &'c Connection,
     reader: LogReader<'c>,
     writer: LogWriter<'c>,
     compactor: Compactor<'c>,
@@ -77,6 +79,7 @@ impl<'c> Committer<'c> {
     ) -> Result<Committer<'c>, FileError> {
         Ok(Committer {
             shared,
+            connection,
             reader: LogReader::new(connection)?,
             writer: LogWriter::new(connection)?,
             compactor: Compactor::new(connection, compact_revision)?,
@@ -153,7 +156,12 @@ impl<'c> Committer<'c> {
         transaction: &mut Transaction,
         mut requests: VecDeque<CommitRequest>,
     ) -> Result<(), Error> {
-        self.checkpointer.finish().unwrap_or_else(|error| self.warn_checkpoint_failed(error));
+        if let Err(error) = self.checkpointer.finish()
+            && let Err(sync_failure) = self.accept_failed_checkpoint(error)
+        {
+            transaction.replies.extend(requests.into_iter().map(|request| (request.reply, Err(Error::Closed))));
+            return Err(sync_failure);
+        }
         let now = self.shared.clock.now();
         let started = Instant::now();
         let result = self.begin.execute([]).map_err(FileError::from).and_then(|_| {
@@ -195,12 +203,16 @@ impl<'c> Committer<'c> {
                 if self.retry_at.take().is_some() {
                     self.shared.health.set_commit_error(None);
                 }
-                if step.vacuum_finished {
+                let checkpointed = if step.vacuum_finished {
                     // Only a checkpoint truncates the file.
-                    self.checkpointer.run().unwrap_or_else(|error| self.warn_checkpoint_failed(error));
+                    self.checkpointer.run()
                 } else if step.wrote || !transaction.changes.is_empty() {
-                    self.checkpointer.record_commit(2 + step.removed + transaction.bytes / 3500);
-                }
+                    self.checkpointer.record_commit(2 + step.removed + transaction.bytes / 3500)
+                } else {
+                    Ok(())
+                };
+                // This transaction is durable whatever the checkpoint did.
+                let _ = checkpointed.or_else(|error| self.accept_failed_checkpoint(error));
                 self.publish(std::mem::take(transaction), step);
                 Ok(())
             }
@@ -213,9 +225,27 @@ impl<'c> Committer<'c> {
         }
     }
 
-    /// A failed checkpoint loses nothing: the pages stay in the WAL.
-    fn warn_checkpoint_failed(&self, error: FileError) {
-        tracing::warn!(error = %error.into_error(&self.shared.path), "Failed to checkpoint the write-ahead log");
+    /// A failed checkpoint loses nothing: the pages stay in the WAL, and the next one copies them again. But once a sync
+    /// has failed, a later one may succeed without the pages of the failed one. Then SQLite would drop the WAL that has
+    /// them, so that no further checkpoint may run.
+    fn accept_failed_checkpoint(&mut self, error: FileError) -> Result<(), Error> {
+        let sync_failed = error.is_failed_sync();
+        let error = error.into_error(&self.shared.path);
+        tracing::warn!(%error, "Failed to checkpoint the write-ahead log");
+        if sync_failed { Err(self.reject_writes(&error)) } else { Ok(()) }
+    }
+
+    /// Rejects all further writes after a failed sync. Returns their error.
+    fn reject_writes(&mut self, error: &Error) -> Error {
+        let sync_failure = Error::SyncFailed { path: self.shared.path.clone(), detail: error.to_string() };
+        tracing::error!(%error, "A sync failed: the store rejects writes until it is opened again");
+        self.sync_failure = Some(sync_failure.clone());
+        self.shared.health.set_commit_error(Some(sync_failure.clone()));
+        // The WAL has everything that was acknowledged and that the file may lack.
+        if let Err(error) = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
+            tracing::error!(%error, "Failed to turn off the checkpoint of the write-ahead log when the store closes");
+        }
+        sync_failure
     }
 
     fn abort(&mut self, error: FileError) -> Error {
@@ -224,7 +254,7 @@ impl<'c> Committer<'c> {
         // After some errors SQLite has already rolled back. Then this fails, which is harmless.
         let _ = self.rollback.execute([]);
         if sync_failed {
-            self.sync_failure = Some(Error::SyncFailed { path: self.shared.path.clone(), detail: error.to_string() });
+            self.reject_writes(&error);
         }
         error
     }

@@ -89,6 +89,12 @@ impl FileError {
         }
     }
 
+    /// Returns true if the disk is full.
+    fn is_disk_full(&self) -> bool {
+        let FileError::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) = self else { return false };
+        cause.code == ErrorCode::DiskFull
+    }
+
     /// Returns true if the disk may have lost synced data, so that no later commit can be trusted.
     pub(super) fn is_failed_sync(&self) -> bool {
         let FileError::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) = self else { return false };
@@ -216,8 +222,11 @@ fn check_header(path: &Path) -> Result<(), Error> {
 
 /// Opens the store file for the committing thread.
 ///
-/// A commit returns after its part of the WAL is synced (`synchronous=FULL`). SQLite's automatic checkpoint, which
-/// blocks the commit, is only the fallback for [`super::checkpoint`].
+/// A commit returns after its part of the WAL is synced (`synchronous=FULL`). SQLite's automatic checkpoint is off: it
+/// ignores errors, and a sync that failed must not be followed by another.
+///
+/// The WAL may hold what an earlier process failed to sync: the file system shows it, but the disk may not have it. So
+/// the whole WAL is copied to the file, which writes and syncs it anew.
 pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<Connection, FileError> {
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)?;
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
@@ -225,9 +234,15 @@ pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<Connection, 
         return Err(FileError::Corrupted(format!("the journal mode is {mode} and cannot be changed")));
     }
     connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "wal_autocheckpoint", 16_000)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     connection.pragma_update(None, "cache_size", -4096)?;
+    match connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(FileError::from) {
+        // A store on a full disk can still be read.
+        Err(error) if !error.is_disk_full() => return Err(error),
+        Err(_) => tracing::warn!(path = %path.display(), "The disk is full: the write-ahead log stays as it is"),
+        Ok(()) => {}
+    }
     Ok(connection)
 }
 

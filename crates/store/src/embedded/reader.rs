@@ -62,8 +62,8 @@ impl<'c> StoreReader<'c> {
     }
 
     /// Checkpoints the WAL as far as possible without waiting.
-    pub(super) fn checkpoint(&mut self) -> Result<(), Error> {
-        checkpoint::run(&mut self.checkpoint).map_err(|error| self.to_error(error))
+    pub(super) fn checkpoint(&mut self) -> Result<(), FileError> {
+        checkpoint::run(&mut self.checkpoint)
     }
 
     /// Begins a read transaction, so that the rows of one request share one lock on the file. Locking for each row

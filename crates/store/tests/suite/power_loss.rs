@@ -203,3 +203,74 @@ async fn a_failed_sync_rejects_all_later_writes() {
         check(&store, &log, "reopened").await;
     }
 }
+
+/// Adds the changes that the store has and nobody acknowledged, as after a lost response.
+async fn add_unacknowledged(store: &EmbeddedStore, log: &mut CommitLog) {
+    let acknowledged = log.last_key_value().map_or(Revision::EMPTY, |(revision, _)| *revision);
+    let current = store.current_revision().await.unwrap();
+    let mut feed = store.changes(acknowledged).await.unwrap();
+    while feed.complete_to() < current {
+        for StoredChange { revision, key, value, .. } in feed.next_batch().await.unwrap().changes {
+            log.insert(revision, (key, value.map(|value| value.to_vec())));
+        }
+    }
+}
+
+/// After a failed sync, the file system shows what the disk does not have, and a later sync succeeds without it. The
+/// store must not build on it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_changes_survive_a_power_loss_after_failed_syncs() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::register("fsyncgate").unwrap();
+    let mut log = CommitLog::new();
+    for round in 0..6 {
+        let store = Arc::new(open(folder.path(), "fsyncgate"));
+        add_unacknowledged(&store, &mut log).await;
+        // The store is open: what it shows now, it has to keep.
+        let current = store.current_revision().await.unwrap();
+        disk.acknowledge(current.0);
+        check(&store, &log, &format!("round {round}")).await;
+        log.extend(write(&store, &disk, 100 + 150 * round).await);
+        let (writing, ()) = tokio::join!(write(&store, &disk, 1_000_000), async {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            disk.fail(DiskFailure::Sync);
+        });
+        log.extend(writing);
+        disk.fail(DiskFailure::None);
+        assert!(matches!(store.health(), Err(Error::SyncFailed { .. })), "{:?}", store.health());
+        store.close().await.unwrap();
+    }
+    let store = open(folder.path(), "fsyncgate");
+    add_unacknowledged(&store, &mut log).await;
+    store.close().await.unwrap();
+
+    let cuts = 60;
+    for cut in 0..cuts {
+        let operations = (disk.operation_count() as u64 * (cut + 1) / cuts) as usize;
+        let what = format!("after {operations} operations, seed {cut}");
+        let after = tempfile::tempdir().unwrap();
+        for (path, content) in disk.image_after_power_loss(operations, cut) {
+            fs::write(after.path().join(path.file_name().unwrap()), content).unwrap();
+        }
+        let store = open(after.path(), "");
+        let current = check(&store, &log, &what).await;
+        let acknowledged = disk.acknowledged(operations).into_iter().max().unwrap_or(1);
+        assert!(current.0 >= acknowledged, "{what}: {acknowledged} was acknowledged, and {current} is left");
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_error_fails_what_needs_the_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::register("unreadable").unwrap();
+    let store = Arc::new(open(folder.path(), "unreadable"));
+    let mut log = write(&store, &disk, 300).await;
+    disk.fail(DiskFailure::Read);
+    let error = store.range(KeyInterval::all(), None, None).await.unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+    disk.fail(DiskFailure::None);
+    wait_until_healthy(&store).await;
+    log.extend(write(&store, &disk, 100).await);
+    assert_eq!(check(&store, &log, "afterwards").await, *log.last_key_value().unwrap().0);
+}
