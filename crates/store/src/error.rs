@@ -118,6 +118,15 @@ pub enum Error {
         detail: String,
     },
 
+    /// A commit does not return from the disk. Reads go on, writes wait.
+    #[error("a commit to {} has not returned for {seconds} s; check the disk", .path.display())]
+    Stalled {
+        /// The file.
+        path: PathBuf,
+        /// How long the commit has been running, in seconds.
+        seconds: u64,
+    },
+
     /// A thread of the engine has ended although the store is open. The store must be opened again.
     #[error("the {thread} thread of the store has ended unexpectedly; restart")]
     ThreadEnded {

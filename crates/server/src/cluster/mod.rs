@@ -326,7 +326,8 @@ pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
         Error::DiskFull { .. } => unavailable("no space left on device"),
         Error::SyncFailed { detail, .. } => unavailable(&format!("an earlier sync failed ({detail})")),
         Error::ThreadEnded { thread } => unavailable(&format!("its {thread} thread has ended")),
-        Error::Io { detail, .. } => ApiError::Internal(format!("the storage failed: {detail}")),
+        Error::Stalled { seconds, .. } => unavailable(&format!("a commit has not returned for {seconds} s")),
+        Error::Io { detail, .. } => unavailable(&detail),
         _ => ApiError::Internal("the storage operation failed".to_owned()),
     }
 }
@@ -351,9 +352,10 @@ mod tests {
                 "the storage is unavailable: an earlier sync failed (Input/output error (os error 5))",
             ),
             (
-                pintle_store::Error::Io { path, detail },
-                "Internal error occurred: the storage failed: Input/output error (os error 5)",
+                pintle_store::Error::Stalled { path: path.clone(), seconds: 3 },
+                "the storage is unavailable: a commit has not returned for 3 s",
             ),
+            (pintle_store::Error::Io { path, detail }, "the storage is unavailable: Input/output error (os error 5)"),
         ] {
             assert_eq!(store_error(error).to_string(), expect);
         }

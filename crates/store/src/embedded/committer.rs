@@ -95,7 +95,9 @@ impl<'c> Committer<'c> {
     /// Runs until the queue is stopped and empty.
     pub(super) fn run(mut self) {
         loop {
+            self.shared.health.set_in_transaction(false);
             let queued = self.shared.queue.wait(self.idle_timeout(), MAX_CHANGES);
+            self.shared.health.set_in_transaction(true);
             let maintenance_only = queued.requests.is_empty();
             if queued.stopped && maintenance_only {
                 return self.finish();

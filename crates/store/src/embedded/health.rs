@@ -1,12 +1,18 @@
 //! The health of the engine: whether its threads run and whether commits succeed.
 
+use std::path::Path;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use crate::{Error, lock};
 
 /// The names of the engine's threads.
 pub(super) const COMMITTER: &str = "store-committer";
 pub(super) const READER: &str = "store-reader";
+
+/// How long the committing thread may work on one transaction before the store counts as stalled. A transaction takes
+/// milliseconds, so that the rest is time on the disk.
+const MAX_TRANSACTION_TIME: Duration = Duration::from_secs(1);
 
 /// Collects what the engine's threads report.
 #[derive(Debug, Default)]
@@ -19,17 +25,30 @@ struct HealthState {
     thread_error: Option<Error>,
     /// The error of the last transaction, until one succeeds.
     commit_error: Option<Error>,
+    /// When the committing thread began the transaction that it works on.
+    transaction_began: Option<Instant>,
 }
 
 impl EngineHealth {
-    /// Returns the reason if reads or writes cannot be served now.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    /// Returns the reason if reads or writes cannot be served now. `path` is the store file.
+    pub(super) fn check(&self, path: &Path) -> Result<(), Error> {
         let state = lock(&self.0);
         let error = if state.closed { Some(&Error::Closed) } else { None };
-        match error.or(state.thread_error.as_ref()).or(state.commit_error.as_ref()) {
-            Some(error) => Err(error.clone()),
-            None => Ok(()),
+        if let Some(error) = error.or(state.thread_error.as_ref()).or(state.commit_error.as_ref()) {
+            return Err(error.clone());
         }
+        // Asked here and not reported by a thread, because a thread that waits for the disk reports nothing.
+        match state.transaction_began.map(|began| began.elapsed()) {
+            Some(elapsed) if elapsed >= MAX_TRANSACTION_TIME => {
+                Err(Error::Stalled { path: path.to_owned(), seconds: elapsed.as_secs() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The committing thread begins or has ended its work on a transaction.
+    pub(super) fn set_in_transaction(&self, in_transaction: bool) {
+        lock(&self.0).transaction_began = in_transaction.then(Instant::now);
     }
 
     /// The store is being closed: its threads end as expected.

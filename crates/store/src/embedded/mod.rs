@@ -303,7 +303,7 @@ impl Store for EmbeddedStore {
     }
 
     fn health(&self) -> Result<(), Error> {
-        self.shared.health.check()
+        self.shared.health.check(&self.shared.path)
     }
 
     fn metrics(&self) -> Option<&StoreMetrics> {

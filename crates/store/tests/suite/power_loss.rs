@@ -261,6 +261,33 @@ async fn acknowledged_changes_survive_a_power_loss_after_failed_syncs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stalled_disk_is_reported_while_reads_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::register("stalled").unwrap();
+    let store = Arc::new(open(folder.path(), "stalled"));
+    let mut log = write(&store, &disk, 300).await;
+    disk.fail(DiskFailure::Stall);
+    let writing = tokio::spawn({
+        let (store, disk) = (store.clone(), disk.clone());
+        async move { write(&store, &disk, 200).await }
+    });
+    let error = loop {
+        match store.health() {
+            Ok(()) => tokio::time::sleep(std::time::Duration::from_millis(1)).await,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::Stalled { seconds: 1, .. }), "{error}");
+    assert!(error.to_string().contains("has not returned for 1 s; check the disk"), "{error}");
+    check(&store, &log, "stalled").await;
+    assert!(!writing.is_finished());
+    disk.fail(DiskFailure::None);
+    log.extend(writing.await.unwrap());
+    wait_until_healthy(&store).await;
+    assert_eq!(check(&store, &log, "afterwards").await, *log.last_key_value().unwrap().0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_error_fails_what_needs_the_read() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Disk::register("unreadable").unwrap();
