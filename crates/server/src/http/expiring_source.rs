@@ -11,16 +11,22 @@ use tokio::time::{Instant, sleep_until};
 
 use super::BodySource;
 
-/// A source, and what is held until it ends. Both are dropped at the deadline: a connection whose client does not read
-/// asks for no chunk, so nobody else would.
+/// A source that is dropped at a deadline: a connection whose client does not read asks for no chunk, so nobody else
+/// would.
 pub(super) struct ExpiringSource<H> {
-    source: Arc<Mutex<Option<(Box<dyn BodySource>, H)>>>,
+    source: Arc<Mutex<Option<HoldingSource<H>>>>,
     timer: AbortHandle,
+}
+
+/// A source, and what is held until it is dropped.
+struct HoldingSource<H> {
+    source: Box<dyn BodySource>,
+    _held: H,
 }
 
 impl<H: Send + 'static> ExpiringSource<H> {
     pub(super) fn new(source: Box<dyn BodySource>, deadline: Instant, held: H) -> Self {
-        let source = Arc::new(Mutex::new(Some((source, held))));
+        let source = Arc::new(Mutex::new(Some(HoldingSource { source, _held: held })));
         let expiring = source.clone();
         let timer = tokio::spawn(async move {
             sleep_until(deadline).await;
@@ -34,7 +40,7 @@ impl<H: Send + 'static> ExpiringSource<H> {
 impl<H: Send> BodySource for ExpiringSource<H> {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
         match &mut *self.source.lock() {
-            Some((source, _)) => source.poll_next(cx),
+            Some(holding) => holding.source.poll_next(cx),
             None => {
                 let expired = io::Error::new(io::ErrorKind::TimedOut, "the response was not sent in time");
                 Poll::Ready(Some(Err(expired)))
@@ -43,7 +49,7 @@ impl<H: Send> BodySource for ExpiringSource<H> {
     }
 
     fn is_done(&self) -> bool {
-        self.source.lock().as_ref().is_some_and(|(source, _)| source.is_done())
+        self.source.lock().as_ref().is_some_and(|holding| holding.source.is_done())
     }
 }
 
