@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -14,12 +15,22 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
 };
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use time::{Duration, OffsetDateTime};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::serving::LOOPBACK_NAME;
 
 /// The lifetime of the authority's certificate, in days.
 const AUTHORITY_DAYS: i64 = 3650;
 /// The lifetime of the certificates that the authority signs, in days.
 const LEAF_DAYS: i64 = 3650;
+/// How long before its expiry the certificate of the authority is renewed, in days. Clients need the new one.
+const AUTHORITY_RENEWAL_DAYS: i64 = 365;
+/// How long before their expiry the certificates that it signs are renewed, in days.
+const LEAF_RENEWAL_DAYS: i64 = 90;
 
 /// Why the certificates cannot be loaded or created.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +75,9 @@ pub struct Certificates {
     pub admin: CertificateAndKey,
 }
 
+/// The names of the files, in the order in which they are written.
+const PARTS: [&str; 3] = ["ca", "apiserver", "admin"];
+
 impl Certificates {
     /// Creates new certificates. `names` are host names and addresses that the serving certificate is valid for, in
     /// addition to those of the loopback interface and of the service `kubernetes`.
@@ -71,86 +85,175 @@ impl Certificates {
     /// # Errors
     /// The random source or the signature fails.
     pub fn generate(names: &[String]) -> Result<Self, CertificateError> {
-        let authority_key = new_key()?;
-        let mut params = certificate_params("pintle-ca", &[], AUTHORITY_DAYS);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages =
-            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-        let certificate = params.self_signed(&authority_key)?.pem();
-        let authority_pem = sec1_pem(&authority_key)?;
-        let issuer = Issuer::new(params, authority_key);
-
-        let serving = {
-            let key = new_key()?;
-            let mut hosts: Vec<String> = [
-                "localhost",
-                "127.0.0.1",
-                "::1",
-                "kubernetes",
-                "kubernetes.default",
-                "kubernetes.default.svc",
-                "kubernetes.default.svc.cluster.local",
-            ]
-            .map(str::to_owned)
-            .to_vec();
-            hosts.extend(names.iter().filter(|n| !n.is_empty()).cloned());
-            hosts.dedup();
-            let mut params = certificate_params("kube-apiserver", &[], LEAF_DAYS);
-            params.subject_alt_names = CertificateParams::new(hosts)?.subject_alt_names;
-            params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-            CertificateAndKey { certificate: params.signed_by(&key, &issuer)?.pem(), key: sec1_pem(&key)? }
-        };
-        let admin = {
-            let key = new_key()?;
-            let mut params = certificate_params("kubernetes-admin", &["system:masters"], LEAF_DAYS);
-            params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-            CertificateAndKey { certificate: params.signed_by(&key, &issuer)?.pem(), key: sec1_pem(&key)? }
-        };
-        Ok(Self { authority: CertificateAndKey { certificate, key: authority_pem }, serving, admin })
+        let key = new_key()?;
+        let (certificate, params) = authority(&key)?;
+        let authority = CertificateAndKey { certificate, key: sec1_pem(&key)? };
+        let issuer = Issuer::new(params, key);
+        Ok(Self { authority, serving: serving(&issuer, names)?, admin: admin(&issuer)? })
     }
 
-    /// Reads the certificates from a data directory, or creates them there.
+    /// Reads the certificates from a data directory, or creates them there. Those that expire soon are renewed, and the
+    /// serving certificate also if it is not valid for all names. The authority keeps its key, so that what it has signed
+    /// stays valid.
     ///
     /// # Errors
-    /// A file cannot be read or written.
+    /// A file cannot be read or written, or the authority's key cannot be used although a certificate has to be renewed.
     pub fn load_or_generate(data_dir: &Path, names: &[String]) -> Result<Self, CertificateError> {
         let directory = data_dir.join("pki");
-        let parts = ["ca", "apiserver", "admin"];
-        let file = |part: &str, kind: &str| directory.join(format!("{part}.{kind}"));
+        let write = |part: &str, pair: &CertificateAndKey| {
+            write_private(&directory.join(format!("{part}.key")), &pair.key)?;
+            write_private(&directory.join(format!("{part}.crt")), &pair.certificate)
+        };
         // This file is written last, so all others exist if it does.
-        if file("admin", "crt").exists() {
-            let read = |part: &str| -> Result<CertificateAndKey, CertificateError> {
-                Ok(CertificateAndKey {
-                    certificate: read_file(&file(part, "crt"))?,
-                    key: read_file(&file(part, "key"))?,
-                })
-            };
-            return Ok(Self { authority: read(parts[0])?, serving: read(parts[1])?, admin: read(parts[2])? });
+        if !directory.join("admin.crt").exists() {
+            let generated = Self::generate(names)?;
+            fs::create_dir_all(&directory).map_err(|error| file_error(&directory, error))?;
+            for (part, pair) in PARTS.iter().zip([&generated.authority, &generated.serving, &generated.admin]) {
+                write(part, pair)?;
+            }
+            return Ok(generated);
         }
-        let generated = Self::generate(names)?;
-        fs::create_dir_all(&directory).map_err(|error| file_error(&directory, error))?;
-        for (part, pair) in parts.iter().zip([&generated.authority, &generated.serving, &generated.admin]) {
-            write_private(&file(part, "key"), &pair.key)?;
-            write_private(&file(part, "crt"), &pair.certificate)?;
+        let read = |part: &str| -> Result<CertificateAndKey, CertificateError> {
+            Ok(CertificateAndKey {
+                certificate: read_file(&directory.join(format!("{part}.crt")))?,
+                key: read_file(&directory.join(format!("{part}.key")))?,
+            })
+        };
+        let mut stored = Self { authority: read(PARTS[0])?, serving: read(PARTS[1])?, admin: read(PARTS[2])? };
+        let renewed = stored.renew(names, OffsetDateTime::now_utc())?;
+        for (part, pair) in PARTS.iter().zip([&stored.authority, &stored.serving, &stored.admin]) {
+            if renewed.contains(part) {
+                tracing::info!(target: "pintle::start", certificate = part, "Renewed a certificate");
+                write(part, pair)?;
+            }
         }
-        Ok(generated)
+        Ok(stored)
     }
+
+    /// Renews what expires soon or is not valid for all names. Returns the parts that are new.
+    fn renew(&mut self, names: &[String], now: OffsetDateTime) -> Result<Vec<&'static str>, CertificateError> {
+        let expires_within = |pair: &CertificateAndKey, days: i64| {
+            details(&pair.certificate).is_some_and(|(expiry, _)| expiry < now + Duration::days(days))
+        };
+        let is_valid_for_names = || {
+            details(&self.serving.certificate)
+                .is_none_or(|(_, valid_for)| hosts(names).iter().all(|host| valid_for.contains(host)))
+        };
+        let is_due = [
+            expires_within(&self.authority, AUTHORITY_RENEWAL_DAYS),
+            expires_within(&self.serving, LEAF_RENEWAL_DAYS) || !is_valid_for_names(),
+            expires_within(&self.admin, LEAF_RENEWAL_DAYS),
+        ];
+        if is_due == [false; 3] {
+            return Ok(Vec::new());
+        }
+        let key = read_key(&self.authority.key)?;
+        if is_due[0] {
+            self.authority.certificate = authority(&key)?.0;
+        }
+        let issuer = Issuer::from_ca_cert_pem(&self.authority.certificate, key)?;
+        if is_due[1] {
+            self.serving = serving(&issuer, names)?;
+        }
+        if is_due[2] {
+            self.admin = admin(&issuer)?;
+        }
+        Ok(PARTS.into_iter().zip(is_due).filter_map(|(part, is_due)| is_due.then_some(part)).collect())
+    }
+}
+
+/// The certificate of an authority with this key.
+fn authority(key: &KeyPair) -> Result<(String, CertificateParams), CertificateError> {
+    let mut params = certificate_params("pintle-ca", &[], AUTHORITY_DAYS);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    Ok((params.self_signed(key)?.pem(), params))
+}
+
+/// What the serving certificate is valid for.
+fn hosts(names: &[String]) -> Vec<String> {
+    let mut hosts: Vec<String> = [
+        "localhost",
+        LOOPBACK_NAME,
+        "127.0.0.1",
+        "::1",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    hosts.extend(names.iter().filter(|n| !n.is_empty()).cloned());
+    hosts.dedup();
+    hosts
+}
+
+/// A new serving certificate.
+fn serving(issuer: &Issuer<'_, KeyPair>, names: &[String]) -> Result<CertificateAndKey, CertificateError> {
+    let key = new_key()?;
+    let mut params = certificate_params("kube-apiserver", &[], LEAF_DAYS);
+    params.subject_alt_names = CertificateParams::new(hosts(names))?.subject_alt_names;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    Ok(CertificateAndKey { certificate: params.signed_by(&key, issuer)?.pem(), key: sec1_pem(&key)? })
+}
+
+/// A new client certificate of the administrator.
+fn admin(issuer: &Issuer<'_, KeyPair>) -> Result<CertificateAndKey, CertificateError> {
+    let key = new_key()?;
+    let mut params = certificate_params("kubernetes-admin", &["system:masters"], LEAF_DAYS);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    Ok(CertificateAndKey { certificate: params.signed_by(&key, issuer)?.pem(), key: sec1_pem(&key)? })
+}
+
+/// The expiry of a certificate in PEM, and the names and addresses that it is valid for. `None` if it cannot be read;
+/// its use will tell why.
+fn details(pem: &str) -> Option<(OffsetDateTime, Vec<String>)> {
+    let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
+    let (_, certificate) = X509Certificate::from_der(&der).ok()?;
+    let names = certificate.subject_alternative_name().ok().flatten();
+    let names = names.iter().flat_map(|extension| &extension.value.general_names).filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => {
+            let v4 = <[u8; 4]>::try_from(*bytes).ok().map(|bytes| IpAddr::from(bytes).to_string());
+            v4.or_else(|| <[u8; 16]>::try_from(*bytes).ok().map(|bytes| IpAddr::from(bytes).to_string()))
+        }
+        _ => None,
+    });
+    Some((certificate.validity().not_after.to_datetime(), names.collect()))
 }
 
 fn new_key() -> Result<KeyPair, rcgen::Error> {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
 }
 
+/// What precedes the private key of a P-256 key in PKCS #8: both versions and the curve.
+const PKCS8: &[u8] = b"\x30\x81\x87\x02\x01\x00\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\
+    \x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x04\x6d\x30\x6b\x02\x01\x01\x04\x20";
+/// What precedes it in SEC 1.
+const VERSION: &[u8] = b"\x30\x77\x02\x01\x01\x04\x20";
+/// The curve in SEC 1.
+const CURVE: &[u8] = b"\xa0\x0a\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
+/// What precedes the public key in both.
+const PUBLIC: &[u8] = b"\xa1\x44\x03\x42\x00";
+
+/// Reads a P-256 key in PEM, in SEC 1 or PKCS #8.
+fn read_key(pem: &str) -> Result<KeyPair, rcgen::Error> {
+    let Ok(PrivateKeyDer::Sec1(der)) = PrivateKeyDer::from_pem_slice(pem.as_bytes()) else {
+        return KeyPair::from_pem(pem);
+    };
+    let unsupported = || rcgen::Error::CouldNotParseKeyPair;
+    let rest = der.secret_sec1_der().strip_prefix(VERSION).ok_or_else(unsupported)?;
+    let (private, rest) = rest.split_first_chunk::<32>().ok_or_else(unsupported)?;
+    let public = rest.strip_prefix(CURVE).and_then(|rest| rest.strip_prefix(PUBLIC)).ok_or_else(unsupported)?;
+    let pkcs8 = [PKCS8, private, PUBLIC, public].concat();
+    KeyPair::try_from(&PrivatePkcs8KeyDer::from(pkcs8))
+}
+
 /// A P-256 key as `EC PRIVATE KEY` in PEM: the version, the private key, the curve and the public key.
 fn sec1_pem(key: &KeyPair) -> Result<String, rcgen::Error> {
-    /// What precedes the private key in PKCS #8: both versions and the curve.
-    const PKCS8: &[u8] = b"\x30\x81\x87\x02\x01\x00\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\
-        \x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x04\x6d\x30\x6b\x02\x01\x01\x04\x20";
-    const VERSION: &[u8] = b"\x30\x77\x02\x01\x01\x04\x20";
-    const CURVE: &[u8] = b"\xa0\x0a\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
-    const PUBLIC: &[u8] = b"\xa1\x44\x03\x42\x00";
     let private = key.serialized_der().strip_prefix(PKCS8).and_then(|rest| rest.first_chunk::<32>());
     let private = private.ok_or(rcgen::Error::CouldNotParseKeyPair)?;
     let base64 = STANDARD.encode([VERSION, private, CURVE, PUBLIC, key.public_key_raw()].concat());
@@ -210,8 +313,6 @@ pub fn write_private(path: &Path, text: &str) -> Result<(), CertificateError> {
 #[cfg(test)]
 mod tests {
     use rustls::crypto::ring::sign::any_ecdsa_type;
-    use rustls::pki_types::PrivateKeyDer;
-    use rustls::pki_types::pem::PemObject;
 
     use super::*;
 
@@ -239,5 +340,27 @@ mod tests {
         write_private(&folder.path().join("pki/admin.key"), &pkcs8).expect("the file is written");
         let after = Certificates::load_or_generate(folder.path(), &[]).expect("stored certificates");
         assert_eq!((after.admin.key, after.serving.key), (pkcs8, before.serving.key));
+    }
+
+    #[test]
+    fn certificates_are_renewed_before_they_expire_or_if_they_lack_a_name() {
+        let names = ["host.example.com".to_owned(), "192.0.2.7".to_owned()];
+        let mut certificates = Certificates::generate(&names).expect("certificates");
+        let old = certificates.clone();
+        let now = OffsetDateTime::now_utc();
+        let mut renew = |names: &[String], days: i64| certificates.renew(names, now + Duration::days(days));
+        assert!(renew(&names, 0).expect("no error").is_empty());
+        assert!(renew(&[], AUTHORITY_DAYS - AUTHORITY_RENEWAL_DAYS - 1).expect("no error").is_empty());
+        assert_eq!(renew(&["other.example.com".to_owned()], 0).expect("a certificate"), ["apiserver"]);
+        assert_eq!(renew(&[], AUTHORITY_DAYS - AUTHORITY_RENEWAL_DAYS + 1).expect("a certificate"), ["ca"]);
+        assert_eq!(renew(&[], AUTHORITY_DAYS - LEAF_RENEWAL_DAYS + 1).expect("certificates"), PARTS);
+        assert_eq!(certificates.authority.key, old.authority.key);
+        // What the old authority has signed is valid for the new one, and the other way round.
+        for (authority, leaf) in [(&certificates.authority, &old.admin), (&old.authority, &certificates.admin)] {
+            let verifier = pintle_server::http::verifier(authority.certificate.as_bytes()).expect("a verifier");
+            let leaf = CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).expect("a certificate");
+            let now = rustls::pki_types::UnixTime::now();
+            assert!(verifier.verify_client_cert(&leaf, &[], now).is_ok());
+        }
     }
 }

@@ -5,9 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::certificates::Certificates;
 
-/// The kubeconfig of the administrator, with the certificates inline.
+/// The kubeconfig of the administrator, with the certificates inline. Its client asks for `server_name` if that is given.
 #[must_use]
-pub fn kubeconfig(certificates: &Certificates, url: &str) -> String {
+pub fn kubeconfig(certificates: &Certificates, url: &str, server_name: Option<&str>) -> String {
+    let server_name = server_name.map(|name| format!("    tls-server-name: {name}\n")).unwrap_or_default();
     let encode = |text: &str| STANDARD.encode(text);
     format!(
         "apiVersion: v1\n\
@@ -16,7 +17,7 @@ pub fn kubeconfig(certificates: &Certificates, url: &str) -> String {
          - name: pintle\n\
          \x20 cluster:\n\
          \x20   server: {url}\n\
-         \x20   certificate-authority-data: {}\n\
+         \x20   certificate-authority-data: {}\n{server_name}\
          users:\n\
          - name: admin\n\
          \x20 user:\n\

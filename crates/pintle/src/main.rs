@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use pintle::{Engine, Options, Server};
+use pintle::{CertificateFiles, Engine, NamedCertificate, Options, Server, TlsOptions};
 use pintle_cache::HistoryLimits;
 use pintle_gates::FeatureGatesFlag;
 use pintle_server::RequestLimits;
-use pintle_server::http::ListenerOptions;
+use pintle_server::http::{ListenerOptions, TlsProtocols};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -71,6 +71,28 @@ struct Serve {
     /// A CSV file with static bearer tokens for authentication, one per line: token,user,uid,"group1,group2".
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// The file with the certificate for HTTPS, followed by its chain, in PEM. Without it the server uses its own
+    /// certificate. It is read again when it changes, as are the files of the next three flags.
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// The file with the private key of --tls-cert-file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
+    /// A pair of certificate and key files, and optionally the domain patterns for which it is used, such as
+    /// "foo.crt,foo.key:*.foo.com,foo.com". Without patterns it is used for the names of the certificate. May be given
+    /// more than once; the first that matches counts.
+    #[arg(long, value_name = "CERT,KEY[:DOMAIN,...]", value_parser = NamedCertificate::parse)]
+    tls_sni_cert_key: Vec<NamedCertificate>,
+    /// The file with certificate authorities, in PEM, whose client certificates authenticate users, beside those of the
+    /// server's own authority. The common name is the user.
+    #[arg(long, value_name = "FILE")]
+    client_ca_file: Option<PathBuf>,
+    /// The lowest TLS version: VersionTLS12 or VersionTLS13.
+    #[arg(long, value_name = "VERSION", default_value = "VersionTLS12")]
+    tls_min_version: String,
+    /// The cipher suites of TLS 1.2, comma separated, by Go's names. Without it, all that are supported.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    tls_cipher_suites: Vec<String>,
     /// Maximum size of the watch history, in MiB, both in memory and in storage. Events older than five minutes are
     /// dropped in any case.
     #[arg(long, value_name = "MIB", default_value_t = 256)]
@@ -273,6 +295,15 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
             max_connections,
         },
         shutdown_delay: serve.shutdown_delay_duration,
+        tls: TlsOptions {
+            certificate: serve
+                .tls_cert_file
+                .zip(serve.tls_private_key_file)
+                .map(|(certificate, key)| CertificateFiles { certificate, key }),
+            named_certificates: serve.tls_sni_cert_key,
+            client_ca: serve.client_ca_file,
+            protocols: TlsProtocols::parse(&serve.tls_min_version, &serve.tls_cipher_suites)?,
+        },
         gates,
         cors_allowed_origins: serve.cors_allowed_origins,
         controllers: serve.controllers == Controllers::Auto,

@@ -14,7 +14,7 @@ use pintle_auth::{
 };
 use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
-use pintle_server::http::{Listener, ListenerOptions, TlsError, server_config, verifier};
+use pintle_server::http::{Listener, ListenerOptions};
 use pintle_server::{
     AccessControl, ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, RequestLimits,
     service_address,
@@ -24,11 +24,12 @@ use pintle_value::threads::{TREE_STACK, thread_builder};
 use rustls::pki_types::UnixTime;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::advertise;
 use crate::certificates::{CertificateError, Certificates, write_private};
 use crate::kubeconfig;
+use crate::serving::{LOOPBACK_NAME, ServingError, ServingTls, TlsOptions};
 
 /// Maximum time for open requests to finish when the server stops.
 const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(10);
@@ -86,6 +87,8 @@ pub struct Options {
     pub limits: RequestLimits,
     /// How connections are served.
     pub listener: ListenerOptions,
+    /// The certificates of the server and of its clients.
+    pub tls: TlsOptions,
     /// How long the server goes on serving after it was told to stop, while it is not ready, so that load balancers
     /// notice (`--shutdown-delay-duration`).
     pub shutdown_delay: Duration,
@@ -126,6 +129,7 @@ impl Default for Options {
             min_request_timeout: DEFAULT_MIN_REQUEST_TIMEOUT,
             limits: RequestLimits::default(),
             listener: ListenerOptions::default(),
+            tls: TlsOptions::default(),
             shutdown_delay: Duration::ZERO,
             admission: AdmissionConfiguration::default(),
             gates: Gates::default(),
@@ -149,7 +153,7 @@ pub enum StartError {
     Certificates(#[from] CertificateError),
     /// The certificates cannot be used for TLS.
     #[error(transparent)]
-    Tls(#[from] TlsError),
+    Tls(#[from] ServingError),
     /// The token file is malformed.
     #[error("--token-auth-file: {0}")]
     Tokens(#[from] TokenFileError),
@@ -199,8 +203,8 @@ struct RunningServer {
     store: Arc<dyn Store>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
-    /// The TLS configuration of new connections.
-    tls: watch::Sender<Arc<rustls::ServerConfig>>,
+    /// Reads changed certificates.
+    reload: JoinSet<()>,
     shutdown_delay: Duration,
 }
 
@@ -265,15 +269,12 @@ impl Server {
         let mut names = vec![hostname.to_lowercase(), service_address()];
         names.extend(advertised.iter().map(ToString::to_string));
         let (certificates, store) = load_certificates_and_open_store(&options, &names)?;
-        let client_verifier = verifier(certificates.authority.certificate.as_bytes())?;
-        let tls = server_config(
-            certificates.serving.certificate.as_bytes(),
-            certificates.serving.key.as_bytes(),
-            client_verifier.clone(),
-        )?;
+        let tls = ServingTls::load(options.tls, certificates.clone())?;
+        let client_tls = tls.clone();
         let mut authenticators: Vec<Box<dyn Authenticator>> =
             vec![Box::new(ClientCertificateAuthenticator::new(Box::new(move |leaf, rest| {
-                client_verifier
+                client_tls
+                    .client_verifier()
                     .verify_client_cert(leaf, rest, UnixTime::now())
                     .map(drop)
                     .map_err(|error| error.to_string())
@@ -283,8 +284,7 @@ impl Server {
         }
         let address = SocketAddr::new(options.bind_address, options.port);
         let bind = |error| StartError::Bind { address, error };
-        let tls = watch::Sender::new(tls);
-        let listener = Listener::bind(address, tls.subscribe(), options.listener).await.map_err(bind)?;
+        let listener = Listener::bind(address, tls.config(), options.listener).await.map_err(bind)?;
         let address = listener.address().map_err(bind)?;
         let api_server = ApiServer::start(ClusterConfig {
             store: store.clone(),
@@ -315,11 +315,13 @@ impl Server {
         })
         .await?;
         let url = base_url(address);
-        let text = kubeconfig(&certificates, &url);
+        let text = kubeconfig(&certificates, &url, tls.has_certificate().then_some(LOOPBACK_NAME));
         let path = options.kubeconfig.or_else(|| options.data_dir.as_ref().map(|dir| dir.join("admin.kubeconfig")));
         if let Some(path) = &path {
             write_private(path, &text)?;
         }
+        let mut reload = JoinSet::new();
+        reload.spawn(tls.reload_when_changed());
         let stop = watch::Sender::new(false);
         let task = tokio::spawn(listener.serve(api_server.clone(), stop.subscribe(), SHUTDOWN_GRACE_PERIOD));
         Ok(StartedServer {
@@ -328,7 +330,7 @@ impl Server {
             kubeconfig: text,
             kubeconfig_path: path,
             start_time: started.elapsed(),
-            running: RunningServer { api_server, store, stop, task, tls, shutdown_delay: options.shutdown_delay },
+            running: RunningServer { api_server, store, stop, task, reload, shutdown_delay: options.shutdown_delay },
         })
     }
 
@@ -391,7 +393,7 @@ impl StartedServer {
 }
 
 impl RunningServer {
-    async fn stop(self) -> Result<(), pintle_store::Error> {
+    async fn stop(mut self) -> Result<(), pintle_store::Error> {
         self.api_server.terminate();
         tokio::time::sleep(self.shutdown_delay).await;
         if tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, self.api_server.deregister()).await.is_err() {
@@ -399,6 +401,7 @@ impl RunningServer {
         }
         self.stop.send_replace(true);
         let _ = self.task.await;
+        self.reload.shutdown().await;
         if tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, self.api_server.wait_for_writes()).await.is_err() {
             tracing::warn!("Closing the store although some writes have not ended: timed out");
         }

@@ -192,6 +192,12 @@ impl Cluster {
         Client::new(&self.url, &self.certificates, protocol)
     }
 
+    /// The certificate of the server's own authority, in PEM.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        self.certificates.authority.certificate.clone()
+    }
+
     /// Opens a TLS connection with the administrator's certificate, for tests that write HTTP/1.1 themselves.
     ///
     /// # Panics

@@ -1,14 +1,20 @@
 //! TLS: the server's configuration and the verification of client certificates.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{
+    CipherSuite, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+    SupportedProtocolVersion,
+};
 
 /// The error for certificates or keys that cannot be used.
 #[derive(Debug)]
@@ -45,28 +51,166 @@ pub fn verifier(ca_pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> 
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().map_err(|e| error("client CA", e))
 }
 
-/// Creates the configuration of a listener from a certificate and key in PEM, with HTTP/2 and HTTP/1.1 by ALPN. Client
-/// certificates are requested but verified later by the authenticator: an invalid one results in a 401, not in a failed
-/// handshake.
+/// A certificate chain of the server and its key, in PEM, and the names for which clients get it.
+#[derive(Clone, Debug)]
+pub struct ServingCertificate {
+    /// The chain, leaf first.
+    pub certificate: Vec<u8>,
+    /// The key of the leaf.
+    pub key: Vec<u8>,
+    /// DNS names in lower case. The first label may be `*`.
+    pub names: Vec<String>,
+}
+
+impl ServingCertificate {
+    fn certified_key(&self, provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, TlsError> {
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(&self.certificate)
+            .collect::<Result<_, _>>()
+            .map_err(|e| error("serving certificate", e))?;
+        if chain.is_empty() {
+            return Err(error("serving certificate", "there is no certificate"));
+        }
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|e| error("serving key", e))?;
+        let certified = CertifiedKey::from_der(chain, key, provider).map_err(|e| error("serving certificate", e))?;
+        Ok(Arc::new(certified))
+    }
+}
+
+/// The TLS versions and cipher suites of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsProtocols {
+    /// The lowest version is 1.3, not 1.2.
+    only_1_3: bool,
+    /// The cipher suites of TLS 1.2; `None` is all that are supported. Those of TLS 1.3 cannot be chosen, as in Go.
+    cipher_suites: Option<Vec<CipherSuite>>,
+}
+
+/// Cipher suites that Go has for TLS 1.2 and older, without those that are supported here: all of them use CBC, RC4 or
+/// a key exchange without forward secrecy.
+const WEAK_CIPHER_SUITES: [&str; 14] = [
+    "TLS_RSA_WITH_RC4_128_SHA",
+    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+];
+
+impl TlsProtocols {
+    /// Parses the values of `--tls-min-version` and `--tls-cipher-suites`: Go's names. Both may be empty.
+    ///
+    /// # Errors
+    /// Returns an error for names that Go does not have either, with upstream's texts, and for what is not supported.
+    pub fn parse(min_version: &str, cipher_suites: &[String]) -> Result<Self, TlsError> {
+        let only_1_3 = match min_version {
+            "" | "VersionTLS12" => false,
+            "VersionTLS13" => true,
+            "VersionTLS10" | "VersionTLS11" => {
+                return Err(error(min_version, "not supported, the lowest version is VersionTLS12"));
+            }
+            unknown => return Err(TlsError(format!("unknown tls version {unknown:?}"))),
+        };
+        let cipher_suites = cipher_suites.iter().map(|name| cipher_suite(name)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { only_1_3, cipher_suites: (!cipher_suites.is_empty()).then_some(cipher_suites) })
+    }
+
+    fn provider(&self) -> CryptoProvider {
+        let mut provider = rustls::crypto::ring::default_provider();
+        if let Some(chosen) = &self.cipher_suites {
+            provider.cipher_suites.retain(|suite| suite.tls13().is_some() || chosen.contains(&suite.suite()));
+        }
+        provider
+    }
+
+    fn versions(&self) -> &'static [&'static SupportedProtocolVersion] {
+        static ONLY_1_3: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
+        if self.only_1_3 { &ONLY_1_3 } else { rustls::DEFAULT_VERSIONS }
+    }
+}
+
+impl Default for TlsProtocols {
+    /// TLS 1.2 and 1.3 with all cipher suites that are supported.
+    fn default() -> Self {
+        Self { only_1_3: false, cipher_suites: None }
+    }
+}
+
+/// The cipher suite with Go's name.
+fn cipher_suite(name: &str) -> Result<CipherSuite, TlsError> {
+    // Go has two names for these.
+    let name = match name {
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305" => "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305" => "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+        name => name,
+    };
+    let supported = rustls::crypto::ring::ALL_CIPHER_SUITES.iter().map(|suite| suite.suite());
+    let go_name = |suite: &CipherSuite| suite.as_str().unwrap_or_default().replacen("TLS13_", "TLS_", 1);
+    if let Some(suite) = supported.into_iter().find(|suite| go_name(suite) == name) {
+        return Ok(suite);
+    }
+    let cbc_sha256 = name.ends_with("_CBC_SHA256");
+    Err(if cbc_sha256 || WEAK_CIPHER_SUITES.contains(&name) {
+        error(name, "not supported, because it is weak")
+    } else {
+        TlsError(format!("Cipher suite {name} not supported or doesn't exist"))
+    })
+}
+
+/// Chooses the certificate by the name that the client asks for.
+#[derive(Debug)]
+struct CertificatesByName {
+    default: Arc<CertifiedKey>,
+    by_name: HashMap<String, Arc<CertifiedKey>>,
+}
+
+impl CertificatesByName {
+    fn find(&self, name: &str) -> &Arc<CertifiedKey> {
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let wildcard = || name.split_once('.').and_then(|(_, rest)| self.by_name.get(&format!("*.{rest}")));
+        self.by_name.get(&name).or_else(wildcard).unwrap_or(&self.default)
+    }
+}
+
+impl ResolvesServerCert for CertificatesByName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(hello.server_name().map_or(&self.default, |name| self.find(name)).clone())
+    }
+}
+
+/// Creates the configuration of a listener with HTTP/2 and HTTP/1.1 by ALPN. Clients that ask for none of the names get
+/// the first certificate; if several have a name, the first of them counts. Client certificates are requested but
+/// verified later by the authenticator: an invalid one results in a 401, not in a failed handshake.
 ///
 /// # Errors
-/// Returns an error if the certificate or key cannot be used.
+/// Returns an error if there is no certificate, or a certificate or key cannot be used.
 pub fn server_config(
-    certificate_pem: &[u8],
-    key_pem: &[u8],
+    certificates: &[ServingCertificate],
     client_ca: Arc<dyn ClientCertVerifier>,
+    protocols: &TlsProtocols,
 ) -> Result<Arc<ServerConfig>, TlsError> {
-    let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate_pem)
-        .collect::<Result<_, _>>()
-        .map_err(|e| error("serving certificate", e))?;
-    let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(|e| error("serving key", e))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(protocols.provider());
+    let keys: Vec<_> =
+        certificates.iter().map(|certificate| certificate.certified_key(&provider)).collect::<Result<_, _>>()?;
+    let default = keys.first().ok_or_else(|| error("serving certificate", "there is none"))?.clone();
+    let mut by_name = HashMap::new();
+    for (certificate, key) in certificates.iter().zip(keys) {
+        for name in &certificate.names {
+            by_name.entry(name.clone()).or_insert_with(|| key.clone());
+        }
+    }
     let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(protocols.versions())
         .map_err(|e| error("TLS", e))?
         .with_client_cert_verifier(Arc::new(DeferredClientAuth(client_ca)))
-        .with_single_cert(chain, key)
-        .map_err(|e| error("serving certificate", e))?;
+        .with_cert_resolver(Arc::new(CertificatesByName { default, by_name }));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.max_fragment_size = Some(MAX_FRAGMENT_BYTES);
     Ok(Arc::new(config))
@@ -118,5 +262,29 @@ impl ClientCertVerifier for DeferredClientAuth {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TlsProtocols;
+
+    #[test]
+    fn versions_and_cipher_suites_have_the_names_of_go() {
+        let check = |version: &str, suites: &[&str], expect: Result<usize, &str>| {
+            let suites: Vec<String> = suites.iter().map(|&name| name.to_owned()).collect();
+            let parsed = TlsProtocols::parse(version, &suites);
+            let found = parsed.map(|protocols| protocols.provider().cipher_suites.len()).map_err(|e| e.to_string());
+            assert_eq!(found, expect.map_err(str::to_owned), "{version} {suites:?}");
+        };
+        check("", &[], Ok(9));
+        check("VersionTLS13", &[], Ok(9));
+        check("", &["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], Ok(4));
+        check("", &["TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_AES_128_GCM_SHA256"], Ok(4));
+        check("VersionTLS11", &[], Err("VersionTLS11: not supported, the lowest version is VersionTLS12"));
+        check("1.2", &[], Err("unknown tls version \"1.2\""));
+        check("", &["TLS_X"], Err("Cipher suite TLS_X not supported or doesn't exist"));
+        let weak = "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256";
+        check("", &[weak], Err(&format!("{weak}: not supported, because it is weak")));
     }
 }

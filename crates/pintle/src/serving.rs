@@ -1,0 +1,236 @@
+//! The certificates with which the server serves, and those of the clients that it trusts. The files are read again when
+//! they change (upstream: `dynamiccertificates`).
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use pintle_server::http::{ServingCertificate, TlsError, TlsProtocols, server_config, verifier};
+use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::danger::ClientCertVerifier;
+use tokio::sync::watch;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::certificates::{CertificateError, Certificates};
+
+/// How often the files are compared with what is in use.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
+/// The name for which clients get the built-in certificate, whatever else is configured (upstream:
+/// `server.LoopbackClientServerNameOverride`). The administrator's kubeconfig asks for it.
+pub(crate) const LOOPBACK_NAME: &str = "apiserver-loopback-client";
+
+/// The files of a certificate chain and its key, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The chain, leaf first.
+    pub certificate: PathBuf,
+    /// The key.
+    pub key: PathBuf,
+}
+
+/// A certificate for some names (`--tls-sni-cert-key`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedCertificate {
+    /// The files.
+    pub files: CertificateFiles,
+    /// Domain patterns, such as `*.example.com`. If empty, the names that the certificate is valid for.
+    pub names: Vec<String>,
+}
+
+impl NamedCertificate {
+    /// Parses `CERT,KEY` or `CERT,KEY:NAME,NAME`.
+    ///
+    /// # Errors
+    /// Returns an error if there are not two files, with upstream's text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (files, names) = text.split_once(':').unwrap_or((text, ""));
+        let parts: Vec<&str> = files.split(',').map(str::trim).collect();
+        let [certificate, key] = parts.as_slice() else {
+            return Err("expected comma separated certificate and key file paths".to_owned());
+        };
+        if certificate.is_empty() || key.is_empty() {
+            return Err("expected comma separated certificate and key file paths".to_owned());
+        }
+        let names = names.split(',').map(|name| name.trim().to_ascii_lowercase()).filter(|name| !name.is_empty());
+        let files = CertificateFiles { certificate: certificate.into(), key: key.into() };
+        Ok(Self { files, names: names.collect() })
+    }
+}
+
+/// How the server serves TLS.
+#[derive(Clone, Debug, Default)]
+pub struct TlsOptions {
+    /// The certificate for clients that ask for no other name (`--tls-cert-file`, `--tls-private-key-file`). `None`
+    /// selects the built-in one.
+    pub certificate: Option<CertificateFiles>,
+    /// Further certificates by name.
+    pub named_certificates: Vec<NamedCertificate>,
+    /// Certificate authorities whose client certificates are accepted beside those of the built-in one
+    /// (`--client-ca-file`).
+    pub client_ca: Option<PathBuf>,
+    /// Versions and cipher suites.
+    pub protocols: TlsProtocols,
+}
+
+impl TlsOptions {
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        let certificates = self.certificate.iter().chain(self.named_certificates.iter().map(|named| &named.files));
+        let certificates = certificates.flat_map(|files| [files.certificate.as_path(), files.key.as_path()]);
+        certificates.chain(self.client_ca.as_deref())
+    }
+
+    /// Reads all files, in the order of [`TlsOptions::files`].
+    fn read(&self) -> Result<Vec<Vec<u8>>, CertificateError> {
+        let read =
+            |path: &Path| fs::read(path).map_err(|error| CertificateError::File { path: path.to_owned(), error });
+        self.files().map(read).collect()
+    }
+}
+
+/// Why TLS cannot be configured.
+#[derive(Debug, thiserror::Error)]
+pub enum ServingError {
+    /// A file cannot be read.
+    #[error(transparent)]
+    File(#[from] CertificateError),
+    /// A certificate or key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// The TLS configuration in use.
+pub(crate) struct ServingTls {
+    options: TlsOptions,
+    built_in: Certificates,
+    /// What the files contained when they were read last, whether it can be used or not.
+    contents: parking_lot::Mutex<Vec<Vec<u8>>>,
+    config: watch::Sender<Arc<ServerConfig>>,
+    client_verifier: RwLock<Arc<dyn ClientCertVerifier>>,
+}
+
+impl fmt::Debug for ServingTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServingTls").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl ServingTls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// A file cannot be read or used.
+    pub(crate) fn load(options: TlsOptions, built_in: Certificates) -> Result<Arc<Self>, ServingError> {
+        let contents = options.read()?;
+        let (config, client_verifier) = build(&options, &built_in, &contents)?;
+        Ok(Arc::new(Self {
+            options,
+            built_in,
+            contents: parking_lot::Mutex::new(contents),
+            config: watch::Sender::new(config),
+            client_verifier: RwLock::new(client_verifier),
+        }))
+    }
+
+    /// True if clients that ask for no name do not get the built-in certificate.
+    pub(crate) fn has_certificate(&self) -> bool {
+        self.options.certificate.is_some()
+    }
+
+    /// The configuration of new connections.
+    pub(crate) fn config(&self) -> watch::Receiver<Arc<ServerConfig>> {
+        self.config.subscribe()
+    }
+
+    /// Verifies the certificates of clients.
+    pub(crate) fn client_verifier(&self) -> Arc<dyn ClientCertVerifier> {
+        self.client_verifier.read().clone()
+    }
+
+    /// Uses the files anew whenever one has changed. What cannot be used is logged, and what was in use stays.
+    pub(crate) async fn reload_when_changed(self: Arc<Self>) {
+        if self.options.files().next().is_none() {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(RELOAD_INTERVAL).await;
+            let contents = match self.options.read() {
+                Ok(contents) => contents,
+                Err(error) => {
+                    tracing::warn!(%error, "Failed to read the certificates of the server, those in use stay");
+                    continue;
+                }
+            };
+            if contents == *self.contents.lock() {
+                continue;
+            }
+            match build(&self.options, &self.built_in, &contents) {
+                Ok((config, client_verifier)) => {
+                    *self.client_verifier.write() = client_verifier;
+                    self.config.send_replace(config);
+                    tracing::info!("Reloaded the certificates of the server");
+                }
+                // Another change may follow: a certificate and its key are two files.
+                Err(error) => tracing::warn!(%error, "Failed to use the changed certificates, those in use stay"),
+            }
+            *self.contents.lock() = contents;
+        }
+    }
+}
+
+/// Configures TLS with the contents of the files.
+fn build(
+    options: &TlsOptions,
+    built_in: &Certificates,
+    contents: &[Vec<u8>],
+) -> Result<(Arc<ServerConfig>, Arc<dyn ClientCertVerifier>), TlsError> {
+    let mut contents = contents.iter();
+    let mut next = || contents.next().cloned().unwrap_or_default();
+    let mut certificates = Vec::new();
+    if options.certificate.is_some() {
+        certificates.push(ServingCertificate { certificate: next(), key: next(), names: Vec::new() });
+    }
+    for named in &options.named_certificates {
+        let (certificate, key) = (next(), next());
+        let names = if named.names.is_empty() { dns_names(&certificate) } else { named.names.clone() };
+        certificates.push(ServingCertificate { certificate, key, names });
+    }
+    let own = ServingCertificate {
+        certificate: built_in.serving.certificate.clone().into_bytes(),
+        key: built_in.serving.key.clone().into_bytes(),
+        names: vec![LOOPBACK_NAME.to_owned()],
+    };
+    // The first certificate is the default one.
+    let position = if options.certificate.is_some() { certificates.len() } else { 0 };
+    certificates.insert(position, own);
+    let mut authorities = built_in.authority.certificate.clone().into_bytes();
+    if options.client_ca.is_some() {
+        authorities.push(b'\n');
+        authorities.extend(next());
+    }
+    let client_verifier = verifier(&authorities)?;
+    let config = server_config(&certificates, client_verifier.clone(), &options.protocols)?;
+    Ok((config, client_verifier))
+}
+
+/// The DNS names that a certificate is valid for, in lower case. Without any, its common name.
+fn dns_names(pem: &[u8]) -> Vec<String> {
+    let Some(Ok(leaf)) = CertificateDer::pem_slice_iter(pem).next() else { return Vec::new() };
+    let Ok((_, certificate)) = X509Certificate::from_der(&leaf) else { return Vec::new() };
+    let alternative = certificate.subject_alternative_name().ok().flatten();
+    let mut names: Vec<String> = alternative
+        .iter()
+        .flat_map(|extension| &extension.value.general_names)
+        .filter_map(|name| if let GeneralName::DNSName(name) = name { Some(name.to_ascii_lowercase()) } else { None })
+        .collect();
+    if names.is_empty() {
+        let common = certificate.subject().iter_common_name().next();
+        names.extend(common.and_then(|name| name.as_str().ok()).map(str::to_ascii_lowercase));
+    }
+    names
+}

@@ -1,0 +1,161 @@
+//! The certificates with which the server serves, and those of the clients that it accepts: files, names, and changes
+//! of the files while the server runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle::{CertificateFiles, NamedCertificate, TlsOptions};
+use pintle_testkit::{Cluster, Options, run};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// A certificate authority.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        Self(CertifiedIssuer::self_signed(params, key).expect("an authority"))
+    }
+
+    fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// A certificate for a common name and names, and its key, in PEM.
+    fn sign(&self, common_name: &str, names: &[&str]) -> (String, String) {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("valid names");
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        let key = KeyPair::generate().expect("a key");
+        (params.signed_by(&key, &self.0).expect("a certificate").pem(), key.serialize_pem())
+    }
+}
+
+/// Writes a certificate and its key.
+fn write(folder: &Path, name: &str, (certificate, key): &(String, String)) -> CertificateFiles {
+    let file = |kind: &str, text: &str| -> PathBuf {
+        let path = folder.join(format!("{name}.{kind}"));
+        std::fs::write(&path, text).expect("the file is written");
+        path
+    };
+    CertificateFiles { certificate: file("crt", certificate), key: file("key", key) }
+}
+
+/// Gets a path as a client that trusts an authority, asks for a name, and may present a certificate. `Err` if the TLS
+/// handshake fails.
+async fn get(
+    cluster: &Cluster,
+    authority: &str,
+    name: &str,
+    client: Option<&(String, String)>,
+    path: &str,
+) -> Result<String, String> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).expect("a certificate")).expect("an authority");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider);
+    let config = config.with_safe_default_protocol_versions().expect("TLS versions").with_root_certificates(roots);
+    let config = match client {
+        Some((certificate, key)) => {
+            let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("a certificate")];
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("a key");
+            config.with_client_auth_cert(chain, key).expect("a client certificate")
+        }
+        None => config.with_no_client_auth(),
+    };
+    let stream = TcpStream::connect(cluster.url().trim_start_matches("https://")).await.expect("the server listens");
+    let name = ServerName::try_from(name.to_owned()).expect("a name");
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|e| e.to_string())?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response).await;
+    Ok(String::from_utf8_lossy(&response).into_owned())
+}
+
+/// True if a client that trusts an authority and asks for a name reaches the server.
+async fn is_served(cluster: &Cluster, authority: &str, name: &str) -> bool {
+    get(cluster, authority, name, None, "/version").await.is_ok_and(|response| response.starts_with("HTTP/1.1 200"))
+}
+
+async fn wait_until(mut condition: impl AsyncFnMut() -> bool) {
+    for _ in 0..400 {
+        if condition().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("nothing has changed");
+}
+
+#[test]
+fn certificates_are_chosen_by_name_and_read_again_when_they_change() {
+    run(async {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (first, second, named) = (Authority::new("first"), Authority::new("second"), Authority::new("named"));
+        let files = write(folder.path(), "default", &first.sign("server", &["127.0.0.1", "api.example.com"]));
+        let by_own_name = write(folder.path(), "own", &named.sign("own.example.com", &["own.example.com"]));
+        let wildcard = named.sign("wild", &["*.wild.example.com", "api.example.com"]);
+        let by_pattern = NamedCertificate {
+            files: write(folder.path(), "wildcard", &wildcard),
+            names: vec!["*.wild.example.com".to_owned()],
+        };
+        let tls = TlsOptions {
+            certificate: Some(files),
+            named_certificates: vec![NamedCertificate { files: by_own_name, names: Vec::new() }, by_pattern],
+            ..TlsOptions::default()
+        };
+        let cluster = Cluster::with_options(Options { tls, ..Options::default() }).await;
+        assert!(is_served(&cluster, &first.pem(), "127.0.0.1").await);
+        assert!(is_served(&cluster, &first.pem(), "api.example.com").await);
+        assert!(is_served(&cluster, &named.pem(), "own.example.com").await);
+        assert!(is_served(&cluster, &named.pem(), "a.wild.example.com").await);
+        assert!(!is_served(&cluster, &named.pem(), "api.example.com").await);
+        // The administrator's kubeconfig still works.
+        assert!(cluster.kubeconfig().contains("    tls-server-name: apiserver-loopback-client\n"));
+        assert!(is_served(&cluster, &cluster.authority(), "apiserver-loopback-client").await);
+
+        // A certificate without its key changes nothing.
+        let changed = second.sign("server", &["127.0.0.1"]);
+        std::fs::write(folder.path().join("default.crt"), &changed.0).expect("the file is written");
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        assert!(is_served(&cluster, &first.pem(), "127.0.0.1").await);
+        std::fs::write(folder.path().join("default.key"), &changed.1).expect("the file is written");
+        wait_until(async || is_served(&cluster, &second.pem(), "127.0.0.1").await).await;
+        assert!(!is_served(&cluster, &first.pem(), "127.0.0.1").await);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn client_certificates_of_further_authorities_are_accepted() {
+    run(async {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (first, second) = (Authority::new("first"), Authority::new("second"));
+        let path = folder.path().join("clients.crt");
+        std::fs::write(&path, first.pem()).expect("the file is written");
+        let tls = TlsOptions { client_ca: Some(path.clone()), ..TlsOptions::default() };
+        let cluster = Cluster::with_options(Options { tls, ..Options::default() }).await;
+        let server = cluster.authority();
+        let namespaces = async |client: &(String, String)| {
+            let response = get(&cluster, &server, "localhost", Some(client), "/api/v1/namespaces").await;
+            response.expect("a response").split(' ').nth(1).expect("a status").to_owned()
+        };
+        let (of_first, of_second) = (first.sign("jane", &[]), second.sign("joe", &[]));
+        assert_eq!(namespaces(&of_first).await, "200");
+        assert_eq!(namespaces(&of_second).await, "401");
+        std::fs::write(&path, second.pem()).expect("the file is written");
+        wait_until(async || namespaces(&of_second).await == "200").await;
+        let _ = cluster.get("/api/v1/namespaces").await.expect(200);
+        cluster.stop().await;
+    });
+}
