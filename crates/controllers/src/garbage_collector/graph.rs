@@ -40,9 +40,9 @@ struct Dependents {
 pub(super) struct Graph(HashMap<Str, Dependents>);
 
 impl Graph {
-    /// Replaces the owners of an object.
+    /// Replaces the owners of an object. What is known of those that stay is kept.
     pub(super) fn update(&mut self, object: &ObjectIdentity, before: &[OwnerReference], after: &[OwnerReference]) {
-        for owner in before {
+        for owner in before.iter().filter(|owner| after.iter().all(|other| other.uid != owner.uid)) {
             self.remove(&owner.uid, object);
         }
         for owner in after {
@@ -163,7 +163,11 @@ mod tests {
         check(&graph, "", false);
         graph.record_deletion("x", &"here/y".into());
         check(&graph, "here", false);
-        graph.update(&object("a"), &[owner("x", true)], &[]);
+        graph.record_deletion("x", &"x".into());
+        graph.update(&object("a"), &[owner("x", true)], &[owner("y", true), owner("x", false)]);
+        check(&graph, "here", true);
+        assert!(!graph.is_blocked("x") && graph.is_blocked("y"));
+        graph.update(&object("a"), &[owner("y", true), owner("x", false)], &[]);
         assert!(graph.0.is_empty());
     }
 }
