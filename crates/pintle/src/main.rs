@@ -1,5 +1,7 @@
 //! The `pintle` binary: parses the command line and runs a server until SIGTERM or SIGINT.
 
+mod logging;
+
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -14,7 +16,8 @@ use pintle_server::RequestLimits;
 use pintle_server::http::{ListenerOptions, TlsProtocols};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+
+use self::logging::LoggingFormat;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -140,6 +143,13 @@ struct Serve {
     /// Amount of time to retain events, as a duration such as 1h30m. 0 retains them until they are deleted.
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = parse_event_ttl)]
     event_ttl: Duration,
+    /// Number for the log level verbosity: 0 logs warnings, 2 also slow requests, 3 also every request, 9 everything.
+    /// The environment variable PINTLE_LOG overrides it with a filter such as info,pintle_store=debug.
+    #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0)]
+    verbosity: u8,
+    /// The log format.
+    #[arg(long, value_enum, default_value = "text")]
+    logging_format: LoggingFormat,
 }
 
 /// Parses a duration in Go's syntax.
@@ -192,13 +202,12 @@ fn feature_gates_help() -> String {
 }
 
 fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_env("PINTLE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,pintle::start=info"));
-    tracing_subscriber::fmt().json().with_writer(std::io::stderr).with_env_filter(filter).init();
-    let max_connections = max_connections(raise_open_file_limit());
     let serve = match CommandLine::parse().command {
         Some(Command::Serve(serve)) => serve,
         None => Serve::parse_from_defaults(),
     };
+    logging::init(serve.verbosity, serve.logging_format);
+    let max_connections = max_connections(raise_open_file_limit());
     // The server has threads of its own; this one waits for signals.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -155,7 +155,7 @@ impl LogLine {
         audit_id.truncate(audit_id.floor_char_boundary(MAX_AUDIT_ID));
         Self {
             verb: verb(request, registry),
-            uri: request.uri.to_string(),
+            uri: request.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
             user_agent: header_text(&request.headers, &USER_AGENT).to_owned(),
             audit_id,
             source: request.source,
