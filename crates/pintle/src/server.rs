@@ -108,6 +108,9 @@ pub struct Options {
     pub event_ttl: Duration,
     /// The clock of everything that the API shows.
     pub clock: Arc<dyn Clock>,
+    /// The name of the SQLite VFS that the embedded store uses instead of the operating system's. Tests let disks fail
+    /// with it.
+    pub vfs: Option<String>,
 }
 
 impl Default for Options {
@@ -138,6 +141,7 @@ impl Default for Options {
             every_namespace_objects: false,
             event_ttl: DEFAULT_EVENT_TTL,
             clock: Arc::new(SystemClock),
+            vfs: None,
         }
     }
 }
@@ -429,8 +433,9 @@ fn load_certificates_and_open_store(
         let store: Arc<dyn Store> = match options.engine {
             Engine::Memory => Arc::new(MemoryStore::with(retention, options.clock.clone())),
             Engine::Embedded => {
-                let clock = options.clock.clone();
-                Arc::new(EmbeddedStore::open(data_dir, EmbeddedOptions { retention, clock, ..Default::default() })?)
+                let (clock, vfs) = (options.clock.clone(), options.vfs.clone());
+                let embedded = EmbeddedOptions { retention, clock, vfs, ..EmbeddedOptions::default() };
+                Arc::new(EmbeddedStore::open(data_dir, embedded)?)
             }
         };
         let certificates = certificates

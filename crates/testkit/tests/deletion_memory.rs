@@ -82,7 +82,7 @@ fn the_deletion_of_a_definition_decodes_a_bounded_number_of_objects() {
         let after = memory();
         if let (Some((before, peak_before)), Some((_, peak))) = (before, after) {
             let growth = peak.saturating_sub(before.max(peak_before));
-            // Decoded, the objects take more than this.
+            // All objects together take more than this when they are decoded.
             let limit = (count * VALUES * 16).min(40 << 20);
             assert!(growth < limit, "{} MiB more than {} MiB", growth >> 20, before >> 20);
         }

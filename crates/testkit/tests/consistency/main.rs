@@ -5,10 +5,13 @@
 //! - Revisions only increase. No event is missing or duplicated.
 //! - A list or watch with selectors shows the same as a filter of all objects.
 //!
+//! - A client gets every acknowledged write although the disk fails.
+//!
 //! A seed determines what the clients do: `PINTLE_SEED` sets it. `PINTLE_SOAK` is the number of writes of one long run
 //! (`cargo xtask soak`), which replaces the short ones.
 
 mod checker;
+mod faults;
 mod format;
 mod history;
 mod kind;
@@ -56,6 +59,7 @@ fn all_clients_observe_the_same_history() {
         name: "all_clients_observe_the_same_history",
         history_bytes: 0,
         restarts: false,
+        faults: false,
         rounds: 4,
         writes: 3000,
         lists: 300,
@@ -73,6 +77,7 @@ fn watches_resume_after_restarts() {
         name: "watches_resume_after_restarts",
         history_bytes: 0,
         restarts: true,
+        faults: false,
         rounds: 6,
         writes: 2000,
         lists: 200,
@@ -89,6 +94,7 @@ fn expired_watches_list_again() {
         name: "expired_watches_list_again",
         history_bytes: 2 << 20,
         restarts: true,
+        faults: false,
         rounds: 6,
         writes: 3000,
         lists: 200,
@@ -100,12 +106,29 @@ fn expired_watches_list_again() {
 }
 
 #[test]
+fn acknowledged_writes_survive_disk_faults() {
+    let scenario = Scenario {
+        name: "acknowledged_writes_survive_disk_faults",
+        history_bytes: 2 << 20,
+        restarts: false,
+        faults: true,
+        rounds: 3,
+        writes: 1500,
+        lists: 90,
+        reflectors: 24,
+        padding: 800,
+    };
+    run_short(scenario);
+}
+
+#[test]
 fn soak() {
     let Some(writes) = env_number("PINTLE_SOAK") else { return };
     let scenario = Scenario {
         name: "soak",
         history_bytes: 16 << 20,
         restarts: true,
+        faults: false,
         rounds: (writes as usize).div_ceil(SOAK_ROUND),
         writes: SOAK_ROUND,
         lists: 600,

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use pintle_store_powerloss::Disk;
 use pintle_testkit::{Cluster, Options, Protocol};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::checker::{CheckResult, HistoryChecker, check_list};
+use crate::faults;
 use crate::format::ResponseFormat;
 use crate::history::History;
 use crate::kind::{KINDS, NAMESPACES};
@@ -34,6 +36,8 @@ pub(crate) struct Scenario {
     pub(crate) history_bytes: usize,
     /// Whether the server restarts in every round, gracefully in each third and killed in the others.
     pub(crate) restarts: bool,
+    /// Whether the disk fails in every round.
+    pub(crate) faults: bool,
     pub(crate) rounds: usize,
     /// The number of writes in a round, by all writers together.
     pub(crate) writes: usize,
@@ -91,6 +95,8 @@ struct RunningReflector {
 
 struct WorkloadRun {
     scenario: Scenario,
+    /// The disk that fails, if one does.
+    disk: Option<Disk>,
     shared: Arc<SharedState>,
     /// The tasks of the reference reflectors, one for each kind.
     references: Vec<JoinHandle<()>>,
@@ -104,7 +110,9 @@ impl WorkloadRun {
         if scenario.history_bytes > 0 {
             options.history.bytes = scenario.history_bytes;
         }
-        let cluster = if scenario.restarts {
+        let disk = scenario.faults.then(|| faults::disk(scenario.name));
+        options.vfs = disk.as_ref().map(|_| scenario.name.to_owned());
+        let cluster = if scenario.restarts || scenario.faults {
             Cluster::durable_with_options(options).await
         } else {
             Cluster::with_options(options).await
@@ -129,7 +137,7 @@ impl WorkloadRun {
         assert!(all_started.is_ok(), "the reference reflectors start");
         drop(all_started);
         drop(started);
-        Self { scenario, shared, references, reflectors: Vec::new(), started: Instant::now() }
+        Self { scenario, disk, shared, references, reflectors: Vec::new(), started: Instant::now() }
     }
 
     async fn run(mut self) -> RunSummary {
@@ -173,11 +181,14 @@ impl WorkloadRun {
             .collect();
         // More reflectors start while others write.
         self.add_reflectors(round, true);
-        if restarts {
+        if restarts || self.disk.is_some() {
             while half_done.load(Ordering::Relaxed) == 0 && !writers.iter().any(JoinHandle::is_finished) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            self.shared.restart(round % 3 != 2).await;
+            match &self.disk {
+                Some(disk) => faults::inject(&self.shared, disk, round).await,
+                None => self.shared.restart(round % 3 != 2).await,
+            }
         }
         for writer in writers {
             join(writer).await;

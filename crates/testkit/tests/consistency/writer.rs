@@ -1,6 +1,7 @@
 //! A workload generator: creates, updates, patches and deletes objects, without knowing what other writers do.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use pintle_testkit::{Protocol, Response};
 use serde_json::{Value, json};
@@ -9,6 +10,9 @@ use crate::kind::{KINDS, NAMES, NAMESPACES, TestKind};
 use crate::object::parse_revision;
 use crate::random::SeededRandom;
 use crate::shared::{AcknowledgedWrite, KindRecord, ReconnectingClient, SharedState, increment};
+
+/// How long a writer waits after a server could not take a write.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The next request of a writer.
 enum WriteRequest {
@@ -52,8 +56,11 @@ impl Writer {
                 WriteRequest::Delete { path } => client.inner.request("DELETE", path),
             };
             match request.try_send().await {
-                // A stopping server may respond with 503, although the write has happened.
-                Ok(response) if response.status == 503 => increment(&record.unanswered),
+                // A stopping server, or one whose disk fails, may respond with 503, although the write has happened.
+                Ok(response) if response.status == 503 => {
+                    increment(&record.unanswered);
+                    tokio::time::sleep(RETRY_INTERVAL).await;
+                }
                 // A server that is being killed may respond with 500 when its task ended, before the connection closes.
                 Ok(response) if response.status == 500 => {
                     increment(&record.unanswered);
