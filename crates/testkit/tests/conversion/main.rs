@@ -3,6 +3,7 @@
 mod lists;
 mod managed_fields;
 mod storage_version;
+mod timeouts;
 mod verbs;
 mod webhook;
 mod webhook_responses;
