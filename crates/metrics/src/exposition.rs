@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::Histogram;
+use crate::{Buckets, Histogram};
 
 /// The stability of a metric (upstream: `component-base/metrics.StabilityLevel`). It is part of the help text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,16 +117,27 @@ impl FamilyWriter<'_> {
 
     /// Adds a histogram. A series with the same labels is replaced.
     pub fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram) -> &mut Self {
+        self.merged(labels, &[histogram], histogram.buckets())
+    }
+
+    /// Adds the sum of histograms, with some of the buckets that all of them have. So values are recorded once that
+    /// several metrics show. A series with the same labels is replaced.
+    pub fn merged(&mut self, labels: Labels<'_>, histograms: &[&Histogram], buckets: Buckets) -> &mut Self {
         let labels = label_text(labels);
-        let (mut lines, mut count) = (String::new(), 0);
         let separator = if labels.is_empty() { "" } else { "," };
-        for (bound, up_to) in histogram.cumulative() {
-            count = up_to;
-            let labels = format!("{labels}{separator}le=\"{}\"", go_float(bound));
-            write_sample(&mut lines, self.name, "_bucket", &labels, up_to as f64);
+        let mut counts: Vec<u64> = vec![0; buckets.bounds.len() + 1];
+        for histogram in histograms {
+            let shown = |bound: f64| bound == f64::INFINITY || buckets.bounds.contains(&bound);
+            let up_to = histogram.cumulative().filter(|(bound, _)| shown(*bound)).map(|(_, up_to)| up_to);
+            counts.iter_mut().zip(up_to).for_each(|(count, up_to)| *count += up_to);
         }
-        write_sample(&mut lines, self.name, "_sum", &labels, histogram.sum());
-        write_sample(&mut lines, self.name, "_count", &labels, count as f64);
+        let mut lines = String::new();
+        for (bound, up_to) in buckets.bounds.iter().chain([&f64::INFINITY]).zip(&counts) {
+            let labels = format!("{labels}{separator}le=\"{}\"", go_float(*bound));
+            write_sample(&mut lines, self.name, "_bucket", &labels, *up_to as f64);
+        }
+        write_sample(&mut lines, self.name, "_sum", &labels, histograms.iter().map(|histogram| histogram.sum()).sum());
+        write_sample(&mut lines, self.name, "_count", &labels, counts.last().copied().unwrap_or_default() as f64);
         self.family.series.insert(labels, lines);
         self
     }
@@ -182,7 +193,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Buckets;
 
     #[test]
     fn numbers_are_written_as_go_writes_them() {
@@ -221,6 +231,22 @@ mod tests {
             "# HELP a No labels\n# TYPE a gauge\na 3.5\n# HELP b_total [STABLE] Counts\\nthings \\\\\n\
              # TYPE b_total counter\nb_total{code=\"200\",verb=\"a\\\"\\\\\\n\"} 1\n\
              b_total{code=\"500\",verb=\"GET\"} 2\n"
+        );
+    }
+
+    #[test]
+    fn merged_histograms_have_some_of_the_buckets() {
+        let buckets = Buckets::seconds(&[0.5, 1.0, 2.0]);
+        let (a, b) = (Histogram::new(buckets), Histogram::new(buckets));
+        for (histogram, seconds) in [(&a, 0.25), (&a, 1.5), (&b, 0.75), (&b, 9.0)] {
+            histogram.observe(Duration::from_secs_f64(seconds));
+        }
+        let mut exposition = Exposition::default();
+        let mut family = exposition.family("t", Kind::Histogram, Stability::None, "Time");
+        family.merged(&[], &[&a, &b], Buckets::seconds(&[1.0]));
+        assert_eq!(
+            exposition.into_text(),
+            "# HELP t Time\n# TYPE t histogram\nt_bucket{le=\"1\"} 2\nt_bucket{le=\"+Inf\"} 4\nt_sum 11.5\nt_count 4\n"
         );
     }
 

@@ -1,7 +1,7 @@
 //! Histograms of durations and sizes with fixed buckets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The upper bounds of a histogram's buckets, in seconds or in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +65,12 @@ impl Histogram {
         self.sum.fetch_add(units, Ordering::Relaxed);
     }
 
+    /// The buckets.
+    #[must_use]
+    pub fn buckets(&self) -> Buckets {
+        self.buckets
+    }
+
     /// The number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -84,27 +90,6 @@ impl Histogram {
             *total += count.load(Ordering::Relaxed);
             Some((bound, *total))
         })
-    }
-}
-
-/// Observes in a histogram how long a scope takes, when it is dropped.
-#[derive(Debug)]
-pub struct HistogramTimer<'h> {
-    histogram: &'h Histogram,
-    started: Instant,
-}
-
-impl<'h> HistogramTimer<'h> {
-    /// Starts now.
-    #[must_use]
-    pub fn start(histogram: &'h Histogram) -> Self {
-        Self { histogram, started: Instant::now() }
-    }
-}
-
-impl Drop for HistogramTimer<'_> {
-    fn drop(&mut self) {
-        self.histogram.observe(self.started.elapsed());
     }
 }
 

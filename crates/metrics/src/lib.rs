@@ -11,5 +11,5 @@ mod scalar;
 
 pub use exposition::{Exposition, FamilyWriter, Kind, Labels, Stability};
 pub use family::Family;
-pub use histogram::{Buckets, Histogram, HistogramTimer};
+pub use histogram::{Buckets, Histogram};
 pub use scalar::{Counter, Gauge, GaugeGuard};

@@ -37,7 +37,7 @@ fn write_timeout() -> ApiError {
     ApiError::Timeout { message, retry_after: 0 }
 }
 
-/// A request after authentication.
+/// A request after authentication. Dropping it ends the request: it is no longer in flight.
 pub(crate) struct RequestContext {
     pub(crate) cluster: Arc<Cluster>,
     /// The authenticators and authorizers of this request; a reload affects later requests only.
@@ -60,6 +60,12 @@ pub(crate) struct RequestContext {
     pub(crate) recorder: Recorder,
     /// The request's objects that were already converted to other versions.
     pub(crate) conversions: Arc<MemoizedConversions>,
+}
+
+impl Drop for RequestContext {
+    fn drop(&mut self) {
+        self.cluster.metrics.end_request(&self.info);
+    }
 }
 
 impl RequestContext {

@@ -6,7 +6,7 @@ mod admit;
 mod request_end;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, Method, StatusCode};
@@ -79,7 +79,7 @@ pub(crate) async fn handle(
     peer: Peer,
     request: http::Request<Incoming>,
 ) -> Response {
-    let started = Instant::now();
+    let recorder = Recorder::default();
     let (mut parts, body) = request.into_parts();
     let protocol = BodyProtocol::of(parts.version, &parts.headers);
     let origin = chain.cors.allowed_origin(&parts.headers).cloned();
@@ -91,9 +91,8 @@ pub(crate) async fn handle(
     }
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
-    let recorder = Recorder::default();
-    let metrics_guard = cluster.metrics.begin_request(&info, started);
-    let deadline = RequestDeadline::of(&info, &query, tokio::time::Instant::from_std(started), chain.request_timeout);
+    let started = tokio::time::Instant::from_std(recorder.trace.started());
+    let deadline = RequestDeadline::of(&info, &query, started, chain.request_timeout);
     let mut user = UserInfo::default();
     let admitted = match &deadline {
         Ok(deadline) => {
@@ -104,6 +103,8 @@ pub(crate) async fn handle(
         Err(error) => Err(Refusal::Error(error.clone())),
     };
     let deadline = deadline.unwrap_or(RequestDeadline::NEVER);
+    // It ends when the context is dropped.
+    cluster.metrics.begin_request(&info, recorder.trace.started());
     let request = Arc::new(RequestContext {
         cluster,
         access,
@@ -150,7 +151,7 @@ pub(crate) async fn handle(
     if request.method == Method::HEAD {
         *response.body_mut() = Body::empty();
     }
-    let mut response = record_end(&request, (started, metrics_guard), answered_by, response);
+    let mut response = record_end(&request, answered_by, response);
     let unread = request.body.lock().take();
     if let Some(unread) = unread {
         unread_body::discard(unread, protocol, &mut response).await;

@@ -31,8 +31,8 @@ use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
 pub(crate) use self::indexers::Indexers;
 pub(crate) use self::metrics::{
-    AuthenticationResult, AuthorizationResult, CollectionSeries, DryRun, Filter, InFlightGuard, Metrics, Outcome,
-    RecordedRequest, RequestSeries, RequestTarget, StorageOperation, WatchSeries,
+    AuthenticationResult, AuthorizationResult, CollectionSeries, DryRun, Metrics, Outcome, RecordedRequest,
+    RequestSeries, RequestTarget, StorageOperation, WatchSeries,
 };
 pub(crate) use self::objects::{check_key, object_key, tree};
 use self::webhook_clients::WebhookClients;

@@ -1,15 +1,13 @@
 //! The filters before the handler of a request: authentication, impersonation, the number of requests in flight, and
 //! authorization.
 
-use std::time::Instant;
-
 use http::HeaderMap;
 use pintle_auth::UserInfo;
 use pintle_registry::ApiError;
 
 use super::request_end::AnsweredBy;
 use crate::access::{AccessControl, AuthenticationFailure};
-use crate::cluster::{AuthenticationResult, AuthorizationResult, Cluster, Filter};
+use crate::cluster::{AuthenticationResult, AuthorizationResult, Cluster};
 use crate::handlers::health;
 use crate::http::Peer;
 use crate::request::deadline::DeadlineExceeded;
@@ -72,10 +70,8 @@ impl ArrivedRequest<'_> {
         user: &mut UserInfo,
     ) -> Result<InFlightRequest, Refusal> {
         let metrics = cluster.metrics.access();
-        let started = Instant::now();
         let authenticated = access.authenticate(self.peer, self.headers, recorder).await;
-        let (authenticated_at, took) = (Instant::now(), started.elapsed());
-        recorder.trace.step(Step::Authenticated);
+        let took = recorder.trace.step(Step::Authenticated);
         match authenticated {
             Ok(sender) => {
                 metrics.record_authentication(AuthenticationResult::Success, &sender.name, took);
@@ -95,17 +91,17 @@ impl ArrivedRequest<'_> {
                 return Err(Refusal::Error(ApiError::Unauthorized));
             }
         }
-        let impersonated = access.impersonate(user, self.headers).await;
-        metrics.record_filter(Filter::Impersonation, authenticated_at.elapsed());
-        if let Some(impersonated) = impersonated.map_err(Refusal::Forbidden)? {
+        let mut authorization_started = took;
+        if let Some(impersonated) = access.impersonate(user, self.headers).await.map_err(Refusal::Forbidden)? {
+            authorization_started = recorder.trace.step(Step::Impersonated);
+            metrics.record_impersonation(authorization_started.saturating_sub(took));
             *user = impersonated;
         }
         let in_flight = in_flight.begin(self.info, user)?;
-        let started = Instant::now();
         let authorized = access.authorize(user, self.info, self.query, self.info.verb).await;
         let result = if authorized.is_ok() { AuthorizationResult::Allowed } else { AuthorizationResult::NoOpinion };
-        metrics.record_authorization(result, started.elapsed());
-        recorder.trace.step(Step::Authorized);
+        let authorized_at = recorder.trace.step(Step::Authorized);
+        metrics.record_authorization(result, authorized_at.saturating_sub(authorization_started));
         authorized.map(|()| in_flight).map_err(Refusal::Forbidden)
     }
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, StatusCode};
-use pintle_registry::Registry;
+use pintle_registry::Resource;
 
 use super::AUDIT_ID;
-use crate::cluster::{DryRun, InFlightGuard, Outcome, RecordedRequest, RequestSeries, RequestTarget};
+use crate::cluster::{DryRun, Outcome, RecordedRequest, RequestSeries, RequestTarget};
 use crate::context::RequestContext;
-use crate::http::{Body, BodyEnd, Response, header_text};
+use crate::http::{BodyEnd, Response, header_text};
 use crate::request::trace::Step;
 
 /// The duration from which the trace of a request is logged.
@@ -39,67 +39,66 @@ struct RequestEnd {
     /// As metrics and logs report it: 0 for a connection that was taken over.
     code: u16,
     /// The series of the request, if it counts.
-    counted: Option<(Arc<RequestSeries>, DryRun, bool)>,
+    counted: Option<CountedRequest>,
     /// The line of the access log, if it is enabled.
     log_line: Option<LogLine>,
-    /// The request, if it is traced.
-    traced: Option<Arc<RequestContext>>,
-    _in_flight: Option<InFlightGuard>,
+}
+
+struct CountedRequest {
+    series: Arc<RequestSeries>,
+    dry_run: DryRun,
+    /// Sizes of responses are recorded for reads only.
+    has_size: bool,
 }
 
 /// Records the end of a request once its response has been sent.
-pub(super) fn record_end(
-    request: &Arc<RequestContext>,
-    (started, in_flight): (Instant, Option<InFlightGuard>),
-    answered_by: AnsweredBy,
-    response: Response,
-) -> Response {
+pub(super) fn record_end(request: &Arc<RequestContext>, answered_by: AnsweredBy, response: Response) -> Response {
     request.recorder.trace.step(Step::Handled);
-    let recorded = request.recorded();
     let code = response.status();
-    let registry = request.cluster.registry();
-    let target = match answered_by {
-        AnsweredBy::Handler | AnsweredBy::Deadline => counted_target(&recorded, &registry, &response),
-        AnsweredBy::AccessControl | AnsweredBy::InFlightLimit => None,
-    };
-    if matches!(answered_by, AnsweredBy::InFlightLimit | AnsweredBy::Deadline) {
-        let resource = registry.resource(&request.info.group, &request.info.version, &request.info.resource);
-        let resource = resource.filter(|_| request.info.is_resource);
-        let target = resource.map(|resource| RequestTarget::of_filtered(&recorded, resource));
-        let series = request.cluster.metrics.series(&target.unwrap_or_else(|| RequestTarget::of_other(&recorded)));
-        series.record_termination(code.as_u16());
-        if answered_by == AnsweredBy::InFlightLimit {
-            series.record_dropped(DryRun::of(&request.query), code.as_u16());
-        }
-    }
-    let counted = target.map(|target| {
-        let series = request.cluster.metrics.series(&target);
-        let resource = registry.resource(&request.info.group, &request.info.version, &request.info.resource);
-        if request.info.is_resource && resource.is_some_and(|resource| resource.deprecation.is_some()) {
-            series.record_deprecated();
-        }
-        (series, DryRun::of(&request.query), target.has_response_size())
-    });
-    let is_watch = request.info.verb == "watch";
     let end = RequestEnd {
-        started,
+        started: request.recorder.trace.started(),
         code: if code == StatusCode::SWITCHING_PROTOCOLS { 0 } else { code.as_u16() },
-        counted,
-        log_line: tracing::enabled!(tracing::Level::DEBUG).then(|| LogLine::of(request, &registry, response.headers())),
-        traced: (!is_watch).then(|| request.clone()),
-        _in_flight: in_flight,
+        counted: count(request, answered_by, &response),
+        log_line: tracing::enabled!(tracing::Level::DEBUG).then(|| LogLine::of(request, response.headers())),
     };
     if let Some(bytes) = response.body().complete_size() {
-        end.record(BodyEnd { bytes, failed: false });
+        end.record(Some(request), BodyEnd { bytes, failed: false });
         return response;
     }
-    response.map(|body| Body::observed(body, Box::new(move |ended| end.record(ended))))
+    // A watch lasts, so it keeps nothing but what is recorded.
+    let traced = (request.info.verb != "watch").then(|| request.clone());
+    response.map(|body| body.observed(Box::new(move |ended| end.record(traced.as_deref(), ended))))
+}
+
+/// The series in which a request counts when it ends. Records what is known already.
+fn count(request: &RequestContext, answered_by: AnsweredBy, response: &Response) -> Option<CountedRequest> {
+    let (info, recorded, metrics) = (&request.info, request.recorded(), &request.cluster.metrics);
+    let registry = request.cluster.registry.read();
+    let resource = registry.resource(&info.group, &info.version, &info.resource).filter(|_| info.is_resource);
+    let dry_run = DryRun::of(&request.query);
+    if matches!(answered_by, AnsweredBy::InFlightLimit | AnsweredBy::Deadline) {
+        let target = resource.map(|resource| RequestTarget::of_filtered(&recorded, resource));
+        let series = metrics.series(&target.unwrap_or_else(|| RequestTarget::of_other(&recorded)));
+        series.record_termination(response.status().as_u16());
+        if answered_by == AnsweredBy::InFlightLimit {
+            series.record_dropped(dry_run, response.status().as_u16());
+        }
+    }
+    if matches!(answered_by, AnsweredBy::AccessControl | AnsweredBy::InFlightLimit) {
+        return None;
+    }
+    let target = counted_target(&recorded, resource, response)?;
+    let series = metrics.series(&target);
+    if resource.is_some_and(|resource| resource.deprecation.is_some()) {
+        series.record_deprecated();
+    }
+    Some(CountedRequest { series, dry_run, has_size: target.has_response_size() })
 }
 
 /// The labels under which a request counts. `None` if it reached no handler that upstream counts.
 fn counted_target<'r>(
     request: &RecordedRequest<'_>,
-    registry: &'r Registry,
+    resource: Option<&'r Arc<Resource>>,
     response: &Response,
 ) -> Option<RequestTarget<'r>> {
     let info = request.info;
@@ -107,16 +106,17 @@ fn counted_target<'r>(
         let content_type = response.headers().get(CONTENT_TYPE).map_or(&[][..], |value| value.as_bytes());
         return RequestTarget::of_path(request, content_type.ends_with(b";as=APIGroupDiscoveryList"));
     }
-    let resource = registry.resource(&info.group, &info.version, &info.resource)?;
+    let resource = resource?;
     let is_routed = info.subresource.is_empty() || resource.subresource(&info.subresource).is_some();
     let is_routed = is_routed && response.status() != StatusCode::METHOD_NOT_ALLOWED;
     is_routed.then(|| RequestTarget::of_resource(request, resource))
 }
 
 impl RequestEnd {
-    fn record(self, body: BodyEnd) {
+    /// Records and logs. `traced` is the request, if its steps are logged when it was slow.
+    fn record(self, traced: Option<&RequestContext>, body: BodyEnd) {
         let took = self.started.elapsed();
-        if let Some((series, dry_run, has_size)) = &self.counted {
+        if let Some(CountedRequest { series, dry_run, has_size }) = &self.counted {
             series.record(*dry_run, Outcome { code: self.code, took, size: has_size.then_some(body.bytes) });
             if body.failed {
                 series.record_abort();
@@ -134,8 +134,8 @@ impl RequestEnd {
                 "HTTP"
             );
         }
-        if let Some(request) = self.traced.filter(|_| took >= SLOW) {
-            log_trace(&request, took, self.code);
+        if let Some(request) = traced.filter(|_| took >= SLOW) {
+            log_trace(request, took, self.code);
         }
     }
 }
@@ -150,11 +150,11 @@ struct LogLine {
 }
 
 impl LogLine {
-    fn of(request: &RequestContext, registry: &Registry, response: &HeaderMap) -> Self {
+    fn of(request: &RequestContext, response: &HeaderMap) -> Self {
         let mut audit_id = header_text(response, &AUDIT_ID).to_owned();
         audit_id.truncate(audit_id.floor_char_boundary(MAX_AUDIT_ID));
         Self {
-            verb: verb(request, registry),
+            verb: verb(request),
             uri: request.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
             user_agent: header_text(&request.headers, &USER_AGENT).to_owned(),
             audit_id,
@@ -168,8 +168,9 @@ impl LogLine {
 }
 
 /// The verb that logs report.
-fn verb(request: &RequestContext, registry: &Registry) -> &'static str {
+fn verb(request: &RequestContext) -> &'static str {
     let (info, recorded) = (&request.info, request.recorded());
+    let registry = request.cluster.registry.read();
     let resource = registry.resource(&info.group, &info.version, &info.resource).filter(|_| info.is_resource);
     resource.map_or_else(|| RequestTarget::of_other(&recorded), |r| RequestTarget::of_resource(&recorded, r)).verb()
 }
@@ -178,7 +179,7 @@ fn verb(request: &RequestContext, registry: &Registry) -> &'static str {
 fn log_trace(request: &RequestContext, took: Duration, code: u16) {
     let info = &request.info;
     tracing::info!(
-        verb = verb(request, &request.cluster.registry()),
+        verb = verb(request),
         url = request.uri.path(),
         group = info.group.as_str(),
         version = info.version.as_str(),

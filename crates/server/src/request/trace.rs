@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Authenticated,
+    Impersonated,
     Authorized,
     BodyReceived,
     Decoded,
@@ -22,8 +23,9 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 8] = [
+    const ALL: [Step; 9] = [
         Step::Authenticated,
+        Step::Impersonated,
         Step::Authorized,
         Step::BodyReceived,
         Step::Decoded,
@@ -36,6 +38,7 @@ impl Step {
     const fn name(self) -> &'static str {
         match self {
             Step::Authenticated => "authentication",
+            Step::Impersonated => "impersonation",
             Step::Authorized => "authorization",
             Step::BodyReceived => "request body received",
             Step::Decoded => "decoding",
@@ -63,10 +66,17 @@ impl Default for RequestTrace {
 }
 
 impl RequestTrace {
-    /// Records that a step has been completed.
-    pub(crate) fn step(&self, step: Step) {
-        let micros = u32::try_from(self.started.elapsed().as_micros()).unwrap_or(u32::MAX);
+    /// When the request began.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Records that a step has been completed. Returns the time since the start.
+    pub(crate) fn step(&self, step: Step) -> Duration {
+        let elapsed = self.started.elapsed();
+        let micros = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX);
         self.steps[step as usize].store(micros.max(1), Ordering::Relaxed);
+        elapsed
     }
 
     /// The steps in the order in which they were completed, each with its own duration, and the time after the last one.

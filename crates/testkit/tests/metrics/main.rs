@@ -189,7 +189,6 @@ fn each_metric_changes_by_the_event_that_it_counts() {
                 ("authorization_attempts_total{result=allowed}", 2.0),
                 ("authorization_duration_seconds_count{result=allowed}", 2.0),
                 ("apiserver_request_filter_duration_seconds_count{filter=authentication}", 2.0),
-                ("apiserver_request_filter_duration_seconds_count{filter=impersonation}", 2.0),
                 ("apiserver_request_filter_duration_seconds_count{filter=authorization}", 2.0),
                 ("authenticated_user_requests", 2.0),
             ],
@@ -261,6 +260,11 @@ fn each_metric_changes_by_the_event_that_it_counts() {
             ],
         )
         .await;
+        let before = scrape(&cluster).await;
+        let impersonating = cluster.request("GET", MAPS).header("impersonate-user", "someone");
+        let _ = impersonating.header("impersonate-group", "system:masters").send().await.expect(200);
+        let impersonations = "apiserver_request_filter_duration_seconds_count{filter=impersonation}";
+        assert_eq!(scrape(&cluster).await.sum(impersonations) - before.sum(impersonations), 1.0);
         check(&cluster, "GET", "/livez", "", &[("apiserver_request_total{subresource=/livez,component=}", one)]).await;
         let openapi = [("apiserver_request_total{subresource=openapi/v3/,component=}", one)];
         check(&cluster, "GET", "/openapi/v3/api/v1", "", &openapi).await;

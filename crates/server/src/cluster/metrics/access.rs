@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use pintle_metrics::{Buckets, Counter, Exposition, Histogram, Kind, Stability};
 
+/// What is recorded: the buckets of all metrics of this file.
+const RECORDED: Buckets = Buckets::seconds(&[
+    0.0001, 0.0003, 0.001, 0.002, 0.003, 0.004, 0.008, 0.01, 0.016, 0.03, 0.032, 0.064, 0.1, 0.128, 0.256, 0.3, 0.512,
+    1.0, 1.024, 2.048, 4.096, 5.0, 8.192, 10.0, 15.0, 16.384, 30.0,
+]);
 const DURATIONS: Buckets = Buckets::seconds(&[
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
 ]);
@@ -31,21 +36,13 @@ pub(crate) enum AuthorizationResult {
     NoOpinion,
 }
 
-/// A filter of the handler chain whose latency is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Filter {
-    Authentication,
-    Impersonation,
-    Authorization,
-}
-
 /// How often something had one of several results, and how long it took.
 #[derive(Debug)]
 struct Results<const N: usize>([Histogram; N]);
 
 impl<const N: usize> Results<N> {
-    fn new(buckets: Buckets) -> Self {
-        Self([(); N].map(|()| Histogram::new(buckets)))
+    fn new() -> Self {
+        Self([(); N].map(|()| Histogram::new(RECORDED)))
     }
 
     /// The results that have occurred.
@@ -56,27 +53,26 @@ impl<const N: usize> Results<N> {
 
 const AUTHENTICATION_RESULTS: [&str; 3] = ["success", "failure", "error"];
 const AUTHORIZATION_RESULTS: [&str; 2] = ["allowed", "no-opinion"];
-const FILTERS: [&str; 3] = ["authentication", "impersonation", "authorization"];
 
-/// The categories of user names (upstream: `compressUsername`). The last two are for those that are not in the list.
-const USER_NAMES: [&str; 7] =
-    ["admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default", "email_id", "other"];
+/// The categories of user names (upstream: `compressUsername`), without that of all others.
+const USER_NAMES: [&str; 6] =
+    ["admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default", "email_id"];
 
 /// The metrics of access control.
 #[derive(Debug)]
 pub(crate) struct AccessMetrics {
     authentication: Results<3>,
+    impersonation: Results<1>,
     authorization: Results<2>,
-    filters: Results<3>,
     users: [Counter; USER_NAMES.len()],
 }
 
 impl Default for AccessMetrics {
     fn default() -> Self {
         Self {
-            authentication: Results::new(DURATIONS),
-            authorization: Results::new(DURATIONS),
-            filters: Results::new(FILTER_DURATIONS),
+            authentication: Results::new(),
+            impersonation: Results::new(),
+            authorization: Results::new(),
             users: Default::default(),
         }
     }
@@ -86,26 +82,22 @@ impl AccessMetrics {
     /// Records an authentication and, if it succeeded, the name of the user.
     pub(crate) fn record_authentication(&self, result: AuthenticationResult, user: &str, took: Duration) {
         self.authentication.0[result as usize].observe(took);
-        self.record_filter(Filter::Authentication, took);
         if result == AuthenticationResult::Success {
-            let category = match USER_NAMES[..5].iter().position(|name| *name == user) {
-                Some(known) => known,
-                None if user.contains('@') => 5,
-                None => 6,
-            };
-            self.users[category].inc();
+            let category = USER_NAMES.iter().position(|name| *name == user).or(user.contains('@').then_some(5));
+            if let Some(category) = category {
+                self.users[category].inc();
+            }
         }
+    }
+
+    /// Records the impersonation of a user.
+    pub(crate) fn record_impersonation(&self, took: Duration) {
+        self.impersonation.0[0].observe(took);
     }
 
     /// Records an authorization.
     pub(crate) fn record_authorization(&self, result: AuthorizationResult, took: Duration) {
         self.authorization.0[result as usize].observe(took);
-        self.record_filter(Filter::Authorization, took);
-    }
-
-    /// Records how long a filter took.
-    pub(crate) fn record_filter(&self, filter: Filter, took: Duration) {
-        self.filters.0[filter as usize].observe(took);
     }
 
     pub(super) fn write(&self, out: &mut Exposition) {
@@ -113,25 +105,41 @@ impl AccessMetrics {
             out.family("authentication_attempts", Kind::Counter, Stability::Alpha, "Authentications by result.")
                 .value(&[("result", result)], durations.count() as f64);
             let help = "Authentication latency in seconds, by result.";
-            out.family("authentication_duration_seconds", Kind::Histogram, Stability::Alpha, help)
-                .histogram(&[("result", result)], durations);
+            out.family("authentication_duration_seconds", Kind::Histogram, Stability::Alpha, help).merged(
+                &[("result", result)],
+                &[durations],
+                DURATIONS,
+            );
         }
-        for (name, requests) in USER_NAMES.into_iter().zip(&self.users).filter(|(_, requests)| requests.get() > 0) {
+        let known = USER_NAMES.into_iter().zip(self.users.iter().map(Counter::get));
+        let others = self.authentication.0[AuthenticationResult::Success as usize].count();
+        let others = others.saturating_sub(self.users.iter().map(Counter::get).sum());
+        for (name, requests) in known.chain([("other", others)]).filter(|(_, requests)| *requests > 0) {
             let help = "Authenticated requests by category of the user name.";
             out.family("authenticated_user_requests", Kind::Counter, Stability::Alpha, help)
-                .value(&[("username", name)], requests.get() as f64);
+                .value(&[("username", name)], requests as f64);
         }
         for (result, durations) in self.authorization.shown(&AUTHORIZATION_RESULTS) {
             out.family("authorization_attempts_total", Kind::Counter, Stability::Alpha, "Authorizations by result.")
                 .value(&[("result", result)], durations.count() as f64);
             let help = "Authorization latency in seconds, by result.";
-            out.family("authorization_duration_seconds", Kind::Histogram, Stability::Alpha, help)
-                .histogram(&[("result", result)], durations);
+            out.family("authorization_duration_seconds", Kind::Histogram, Stability::Alpha, help).merged(
+                &[("result", result)],
+                &[durations],
+                DURATIONS,
+            );
         }
-        for (filter, durations) in self.filters.shown(&FILTERS) {
-            let help = "Latency of the filters of the handler chain in seconds.";
-            out.family("apiserver_request_filter_duration_seconds", Kind::Histogram, Stability::Alpha, help)
-                .histogram(&[("filter", filter)], durations);
+        for (filter, results) in [
+            ("authentication", &self.authentication.0[..]),
+            ("impersonation", &self.impersonation.0),
+            ("authorization", &self.authorization.0),
+        ] {
+            let results: Vec<&Histogram> = results.iter().filter(|durations| durations.count() > 0).collect();
+            if !results.is_empty() {
+                let help = "Latency of the filters of the handler chain in seconds.";
+                out.family("apiserver_request_filter_duration_seconds", Kind::Histogram, Stability::Alpha, help)
+                    .merged(&[("filter", filter)], &results, FILTER_DURATIONS);
+            }
         }
     }
 }

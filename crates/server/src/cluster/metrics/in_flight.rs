@@ -1,6 +1,5 @@
 //! The number of requests that are handled at the same time: the highest of the last second, as upstream reports it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -30,13 +29,23 @@ impl Default for InFlightWatermark {
 }
 
 impl InFlightWatermark {
-    fn begin(&self, at: Instant) {
+    /// Counts a request that has begun.
+    pub(super) fn begin(&self, at: Instant) {
         let current = self.current.fetch_add(1, Ordering::Relaxed) + 1;
         let second = at.saturating_duration_since(self.started).as_secs();
-        let before = self.latest.fetch_max(second << NUMBER_BITS | current, Ordering::Relaxed);
-        if before >> NUMBER_BITS < second {
-            self.previous.fetch_max(before, Ordering::Relaxed);
+        let mark = second << NUMBER_BITS | current;
+        // Usually the second has seen as many requests before.
+        if self.latest.load(Ordering::Relaxed) < mark {
+            let before = self.latest.fetch_max(mark, Ordering::Relaxed);
+            if before >> NUMBER_BITS < second {
+                self.previous.fetch_max(before, Ordering::Relaxed);
+            }
         }
+    }
+
+    /// Counts a request as ended.
+    pub(super) fn end(&self) {
+        self.current.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The highest number of this second and the one before.
@@ -49,40 +58,21 @@ impl InFlightWatermark {
     }
 }
 
-/// A request in flight, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct InFlightGuard(Arc<InFlightWatermark>);
-
-impl InFlightGuard {
-    /// Counts a request that has begun.
-    pub(super) fn new(watermark: &Arc<InFlightWatermark>, at: Instant) -> Self {
-        watermark.begin(at);
-        Self(watermark.clone())
-    }
-}
-
-impl Drop for InFlightGuard {
-    fn drop(&mut self) {
-        self.0.current.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_highest_number_of_the_last_second_is_reported() {
-        let watermark = Arc::new(InFlightWatermark::default());
+        let watermark = InFlightWatermark::default();
         assert_eq!(watermark.highest(), 0);
         let now = Instant::now();
-        let held: Vec<_> = (0..3).map(|_| InFlightGuard::new(&watermark, now)).collect();
+        (0..3).for_each(|_| watermark.begin(now));
         assert_eq!(watermark.highest(), 3);
-        drop(held);
+        (0..3).for_each(|_| watermark.end());
         assert!(watermark.highest() == 3 || now.elapsed().as_secs() > 0);
-        let next = InFlightGuard::new(&watermark, now + std::time::Duration::from_secs(5));
-        assert_eq!(watermark.previous.load(Ordering::Relaxed) & 0xff, 3);
-        assert_eq!(watermark.latest.load(Ordering::Relaxed) & 0xff, 1);
-        drop(next);
+        watermark.begin(now + std::time::Duration::from_secs(5));
+        let numbers = [&watermark.previous, &watermark.latest].map(|mark| mark.load(Ordering::Relaxed) as u32);
+        assert_eq!(numbers, [3, 1]);
     }
 }

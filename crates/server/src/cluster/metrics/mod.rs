@@ -22,12 +22,11 @@ use pintle_metrics::{Counter, Exposition, Family, GaugeGuard, Kind, Stability};
 use pintle_registry::Resource;
 use pintle_value::Value;
 
-pub(crate) use self::access::{AccessMetrics, AuthenticationResult, AuthorizationResult, Filter};
+pub(crate) use self::access::{AccessMetrics, AuthenticationResult, AuthorizationResult};
 use self::collections::Collections;
 pub(crate) use self::collections::{CollectionSeries, StorageOperation, WatchSeries};
 use self::conversions::Conversions;
 use self::health::HealthChecks;
-pub(crate) use self::in_flight::InFlightGuard;
 use self::in_flight::InFlightWatermark;
 use self::labels::RequestLabels;
 pub(crate) use self::labels::{DryRun, RecordedRequest, RequestTarget};
@@ -39,8 +38,8 @@ pub(crate) struct Metrics {
     /// The name and stage of each feature gate, and whether it is enabled.
     features: Vec<(&'static str, &'static str, bool)>,
     requests: Family<RequestLabels, RequestSeries>,
-    reading: Arc<InFlightWatermark>,
-    mutating: Arc<InFlightWatermark>,
+    reading: InFlightWatermark,
+    mutating: InFlightWatermark,
     collections: Collections,
     conversions: Conversions,
     health_checks: HealthChecks,
@@ -62,8 +61,8 @@ impl Metrics {
         Self {
             features: gates.states().map(|(gate, on)| (gate.name, gate.stage.name(), on)).collect(),
             requests: Family::default(),
-            reading: Arc::default(),
-            mutating: Arc::default(),
+            reading: InFlightWatermark::default(),
+            mutating: InFlightWatermark::default(),
             collections: Collections::default(),
             conversions: Conversions::default(),
             health_checks: HealthChecks::default(),
@@ -78,11 +77,26 @@ impl Metrics {
         self.requests.get(target, RequestSeries::default)
     }
 
-    /// Counts a request as in flight until the guard is dropped. Long-running requests do not count.
-    pub(crate) fn begin_request(&self, info: &RequestInfo, started: Instant) -> Option<InFlightGuard> {
-        let is_reading = matches!(info.verb, "get" | "list");
-        let watermark = if is_reading { &self.reading } else { &self.mutating };
-        (info.verb != "watch").then(|| InFlightGuard::new(watermark, started))
+    /// Counts a request as in flight. Long-running requests do not count.
+    pub(crate) fn begin_request(&self, info: &RequestInfo, started: Instant) {
+        if let Some(watermark) = self.in_flight(info) {
+            watermark.begin(started);
+        }
+    }
+
+    /// Counts a request that has begun as ended.
+    pub(crate) fn end_request(&self, info: &RequestInfo) {
+        if let Some(watermark) = self.in_flight(info) {
+            watermark.end();
+        }
+    }
+
+    fn in_flight(&self, info: &RequestInfo) -> Option<&InFlightWatermark> {
+        match info.verb {
+            "watch" => None,
+            "get" | "list" => Some(&self.reading),
+            _ => Some(&self.mutating),
+        }
     }
 
     /// Counts a request as long-running until the guard is dropped.

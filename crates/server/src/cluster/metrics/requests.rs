@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::Mutex;
 use pintle_metrics::{Buckets, Counter, Exposition, Family, Gauge, Histogram, Kind, Stability};
 
 use super::labels::{DryRun, RequestLabels};
@@ -14,32 +14,35 @@ const DURATIONS: Buckets = Buckets::seconds(&[
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 ]);
+/// Some of [`DURATIONS`].
 const SLI_DURATIONS: Buckets = Buckets::seconds(&[
     0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ]);
 const SIZES: Buckets = Buckets::bytes(&[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9]);
 
-/// Counters by response code. There are few codes, so they are searched in order.
+/// The codes of nearly all responses, the most frequent first.
+const COMMON_CODES: [u16; 12] = [200, 201, 409, 404, 403, 422, 400, 202, 410, 429, 500, 504];
+
+/// Counters by response code.
 #[derive(Debug, Default)]
-struct CodeCounters(RwLock<Vec<(u16, Counter)>>);
+struct CodeCounters {
+    common: [Counter; COMMON_CODES.len()],
+    other: Mutex<BTreeMap<u16, u64>>,
+}
 
 impl CodeCounters {
     fn inc(&self, code: u16) {
-        let count = |counters: &[(u16, Counter)]| {
-            counters.iter().find(|(of, _)| *of == code).map(|(_, counter)| counter.inc()).is_some()
-        };
-        if !count(&self.0.read()) {
-            let mut counters = self.0.write();
-            if !count(&counters) {
-                counters.push((code, Counter::default()));
-                count(&counters);
-            }
+        match COMMON_CODES.iter().position(|common| *common == code) {
+            Some(index) => self.common[index].inc(),
+            None => *self.other.lock().entry(code).or_default() += 1,
         }
     }
 
-    /// The codes and their numbers.
-    fn all(&self) -> BTreeMap<u16, u64> {
-        self.0.read().iter().map(|(code, counter)| (*code, counter.get())).collect()
+    /// The codes that have occurred, and how often.
+    fn all(&self) -> Vec<(u16, u64)> {
+        let common = COMMON_CODES.into_iter().zip(self.common.iter().map(Counter::get));
+        let other: Vec<_> = self.other.lock().iter().map(|(code, count)| (*code, *count)).collect();
+        common.filter(|(_, count)| *count > 0).chain(other).collect()
     }
 }
 
@@ -48,7 +51,6 @@ impl CodeCounters {
 pub(crate) struct RequestSeries {
     totals: [CodeCounters; 3],
     durations: [OnceLock<Histogram>; 3],
-    sli_durations: OnceLock<Histogram>,
     sizes: OnceLock<Histogram>,
     long_running: OnceLock<Gauge>,
     terminations: CodeCounters,
@@ -71,10 +73,6 @@ impl RequestSeries {
         let Outcome { code, took, size } = outcome;
         self.totals[dry_run as usize].inc(code);
         self.durations[dry_run as usize].get_or_init(|| Histogram::new(DURATIONS)).observe(took);
-        if dry_run == DryRun::None {
-            // Upstream subtracts the time of admission webhooks and of waiting in queues, which do not exist here.
-            self.sli_durations.get_or_init(|| Histogram::new(SLI_DURATIONS)).observe(took);
-        }
         if let Some(size) = size {
             self.sizes.get_or_init(|| Histogram::new(SIZES)).observe_bytes(size);
         }
@@ -140,7 +138,8 @@ fn write_series(labels: &RequestLabels, series: &RequestSeries, out: &mut Exposi
         }
     }
     let with_component = [&request[..], &[("component", component)]].concat();
-    if let Some(durations) = series.sli_durations.get() {
+    // Upstream subtracts the time of admission webhooks and of waiting in queues, which do not exist here.
+    if let Some(durations) = series.durations[DryRun::None as usize].get() {
         out.family(
             "apiserver_request_sli_duration_seconds",
             Kind::Histogram,
@@ -148,7 +147,7 @@ fn write_series(labels: &RequestLabels, series: &RequestSeries, out: &mut Exposi
             "Response latency in seconds without the time of webhooks and queues, by verb, group, version, resource, \
              subresource, scope and component.",
         )
-        .histogram(&with_component, durations);
+        .merged(&with_component, &[durations], SLI_DURATIONS);
     }
     if let Some(sizes) = series.sizes.get() {
         out.family(
