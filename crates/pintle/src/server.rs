@@ -108,6 +108,8 @@ pub struct Options {
     pub event_ttl: Duration,
     /// The clock of everything that the API shows.
     pub clock: Arc<dyn Clock>,
+    /// The store to use instead of an engine's, without a data directory. Tests let it fail.
+    pub store: Option<Arc<dyn Store>>,
     /// The name of the SQLite VFS that the embedded store uses instead of the operating system's. Tests let disks fail
     /// with it.
     pub vfs: Option<String>,
@@ -141,6 +143,7 @@ impl Default for Options {
             every_namespace_objects: false,
             event_ttl: DEFAULT_EVENT_TTL,
             clock: Arc::new(SystemClock),
+            store: None,
             vfs: None,
         }
     }
@@ -424,8 +427,9 @@ fn load_certificates_and_open_store(
         if options.engine == Engine::Embedded {
             return Err(StartError::Options("the embedded store needs a data directory".to_owned()));
         }
-        let store = MemoryStore::with(retention, options.clock.clone());
-        return Ok((Certificates::generate(names)?, Arc::new(store)));
+        let in_memory = || Arc::new(MemoryStore::with(retention, options.clock.clone()));
+        let store = options.store.clone().unwrap_or_else(|| in_memory());
+        return Ok((Certificates::generate(names)?, store));
     };
     std::fs::create_dir_all(data_dir).map_err(|error| CertificateError::File { path: data_dir.clone(), error })?;
     std::thread::scope(|scope| {

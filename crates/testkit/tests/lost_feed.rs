@@ -1,0 +1,184 @@
+//! What clients see when the change feed of the store fails, which fills the watch caches: no write hangs, nothing that
+//! was acknowledged is lost, and the server recovers without a restart.
+
+use std::sync::Arc;
+
+use pintle_store::{
+    Change, ChangeBatch, ChangeFeed, CommitResponse, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record,
+    Revision, Store, StoreFuture,
+};
+use pintle_testkit::{Cluster, Options};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// How the feeds of a store fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FeedFault {
+    None,
+    /// They cannot be read.
+    Unreadable,
+    /// Those that are open have lost changes.
+    Lost,
+}
+
+/// A store in memory whose feeds fail.
+#[derive(Debug)]
+struct FaultyStore {
+    store: MemoryStore,
+    fault: watch::Sender<FeedFault>,
+}
+
+#[derive(Debug)]
+struct FaultyFeed {
+    feed: Box<dyn ChangeFeed>,
+    fault: watch::Receiver<FeedFault>,
+    is_new: bool,
+}
+
+impl ChangeFeed for FaultyFeed {
+    fn next_batch(&mut self) -> StoreFuture<'_, ChangeBatch> {
+        Box::pin(async {
+            loop {
+                match *self.fault.borrow_and_update() {
+                    FeedFault::Unreadable => {
+                        self.is_new = false;
+                        return Err(Error::Io { path: "store".into(), detail: "no answer".to_owned() });
+                    }
+                    FeedFault::Lost if !self.is_new => return Err(Error::Compacted { oldest: Revision(u64::MAX) }),
+                    FeedFault::Lost | FeedFault::None => {}
+                }
+                tokio::select! {
+                    biased;
+                    Ok(()) = self.fault.changed() => self.is_new = false,
+                    batch = self.feed.next_batch() => return batch,
+                }
+            }
+        })
+    }
+
+    fn complete_to(&self) -> Revision {
+        self.feed.complete_to()
+    }
+}
+
+impl Store for FaultyStore {
+    fn current_revision(&self) -> StoreFuture<'_, Revision> {
+        self.store.current_revision()
+    }
+
+    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
+        self.store.get(key, at)
+    }
+
+    fn range(&self, keys: KeyInterval, at: Option<Revision>, limit: Option<usize>) -> StoreFuture<'_, RangeResponse> {
+        self.store.range(keys, at, limit)
+    }
+
+    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
+        self.store.commit(change)
+    }
+
+    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
+        Box::pin(async move {
+            let feed = self.store.changes(from).await?;
+            Ok(Box::new(FaultyFeed { feed, fault: self.fault.subscribe(), is_new: true }) as Box<dyn ChangeFeed>)
+        })
+    }
+
+    fn compact(&self, before: Revision) -> StoreFuture<'_, ()> {
+        self.store.compact(before)
+    }
+
+    fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
+        self.store.oldest_revision()
+    }
+
+    fn health(&self) -> Result<(), Error> {
+        self.store.health()
+    }
+
+    fn close(&self) -> StoreFuture<'_, ()> {
+        self.store.close()
+    }
+}
+
+async fn start() -> (Arc<Cluster>, Arc<FaultyStore>) {
+    let store = Arc::new(FaultyStore { store: MemoryStore::new(), fault: watch::Sender::new(FeedFault::None) });
+    let options = Options { store: Some(store.clone()), ..Options::default() };
+    (Arc::new(Cluster::with_options(options).await), store)
+}
+
+async fn wait_for_health(cluster: &Cluster, code: u16) {
+    while cluster.get("/readyz/informer-sync").await.status != code {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+}
+
+fn configmap(name: &str) -> String {
+    json!({"metadata": {"name": name}}).to_string()
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    let items = list["items"].as_array().expect("items").iter();
+    items.map(|item| item["metadata"]["name"].as_str().expect("a name")).collect()
+}
+
+/// Makes the feeds fail, creates an object meanwhile, ends the fault, and expects the object. Returns a watch from
+/// before.
+async fn fail_and_recover(cluster: &Arc<Cluster>, store: &FaultyStore, end: FeedFault) -> pintle_testkit::Watch {
+    let _ = cluster.post(CONFIGMAPS, configmap("before")).await.expect(201);
+    let mut watch = cluster.watch(&format!("{CONFIGMAPS}?watch=1")).await;
+    watch.expect("ADDED", "before").await;
+    store.fault.send_replace(FeedFault::Unreadable);
+    wait_for_health(cluster, 500).await;
+    // What is in memory is still served.
+    let stale = cluster.get(&format!("{CONFIGMAPS}?resourceVersion=0")).await.expect(200).json();
+    assert_eq!(names(&stale), ["before"]);
+    let write = tokio::spawn({
+        let cluster = cluster.clone();
+        async move { cluster.post(CONFIGMAPS, configmap("during")).await }
+    });
+    while store
+        .range(KeyInterval::prefix("/registry/configmaps/default/during"), None, None)
+        .await
+        .expect("a read")
+        .records
+        .is_empty()
+    {
+        tokio::task::yield_now().await;
+    }
+    store.fault.send_replace(end);
+    let _ = write.await.expect("a response").expect(201);
+    wait_for_health(cluster, 200).await;
+    let list = cluster.get(CONFIGMAPS).await.expect(200).json();
+    assert_eq!(names(&list), ["before", "during"]);
+    watch
+}
+
+#[test]
+fn a_feed_that_cannot_be_read_for_a_while_loses_no_event() {
+    pintle_testkit::run(async {
+        let (cluster, store) = start().await;
+        let mut watch = fail_and_recover(&cluster, &store, FeedFault::None).await;
+        watch.expect("ADDED", "during").await;
+    });
+}
+
+#[test]
+fn a_lost_feed_makes_watches_list_again() {
+    pintle_testkit::run(async {
+        let (cluster, store) = start().await;
+        let mut watch = fail_and_recover(&cluster, &store, FeedFault::Lost).await;
+        let event = watch.next().await.expect("an event");
+        assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)));
+        // What follows is complete, also for controllers.
+        store.fault.send_replace(FeedFault::None);
+        let mut namespaces = cluster.watch("/api/v1/namespaces?watch=1&fieldSelector=metadata.name%3Dn").await;
+        let _ = cluster.post("/api/v1/namespaces", configmap("n")).await.expect(201);
+        let _ = cluster.post("/api/v1/namespaces/n/configmaps", configmap("c")).await.expect(201);
+        let _ = cluster.delete("/api/v1/namespaces/n").await.expect(200);
+        while namespaces.next().await.expect("an event")["type"] != "DELETED" {}
+    });
+}
