@@ -192,3 +192,30 @@ impl Definitions {
         unsettled.map(|(name, _)| name.clone()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(uid: &str) -> Value {
+        object! {
+            "metadata": object! { "name": "things.example.com", "uid": uid },
+            "spec": object! { "group": "example.com", "names": object! { "plural": "things" } },
+        }
+    }
+
+    #[test]
+    fn a_clean_up_belongs_to_one_definition() {
+        let mut definitions = Definitions::default();
+        let mut replace = |uid: &str, revision: u64| {
+            let definition = definition(uid);
+            let source = Arc::new(StoredDefinition::new(&definition, "{}".into()));
+            definitions.replace(&definition, source, revision);
+            let known = definitions.get_mut("things.example.com").expect("a definition");
+            std::mem::replace(&mut known.is_cleaning_up, true)
+        };
+        assert!(!replace("a", 1));
+        assert!(replace("a", 2), "the clean-up goes on");
+        assert!(!replace("b", 3), "its predecessor was cleaned up");
+    }
+}
