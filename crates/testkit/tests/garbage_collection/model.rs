@@ -81,6 +81,10 @@ pub(crate) struct ModelState {
     /// Deleted objects that the collector observed. It knows that they are absent even if their kind is no longer
     /// served.
     observed_deletes: ObjectMap,
+    /// The objects that the last batch deleted.
+    deleted: ObjectMap,
+    /// Objects that an earlier batch deleted beside a restart: the collector may have observed that or not.
+    maybe_observed_deletes: ObjectMap,
     /// Owners for which the collector has decided to remove the foreground finalizer.
     finishing_foreground: BTreeSet<String>,
     /// Owners for which the collector has decided which dependents to orphan.
@@ -151,6 +155,8 @@ impl ModelState {
             objects: ObjectMap::new(),
             kinds,
             observed_deletes: ObjectMap::new(),
+            deleted: ObjectMap::new(),
+            maybe_observed_deletes: ObjectMap::new(),
             finishing_foreground: BTreeSet::new(),
             orphaning: BTreeMap::new(),
             removing_owners: BTreeMap::new(),
@@ -170,9 +176,17 @@ impl ModelState {
         self.kinds[kind] == KindPhase::Served
     }
 
+    /// After a batch with a restart, the collector may have observed any of the batch's deletions: this state is that of
+    /// one of several orders with the same objects.
+    pub(crate) fn doubt_observed_deletes(&mut self) {
+        self.observed_deletes.clear();
+        self.maybe_observed_deletes.append(&mut self.deleted);
+    }
+
     /// Clears what the collector loses in a restart.
     pub(crate) fn clear_collector_state(&mut self) {
         self.observed_deletes.clear();
+        self.maybe_observed_deletes.clear();
         self.finishing_foreground.clear();
         self.orphaning.clear();
         self.removing_owners.clear();
@@ -227,6 +241,7 @@ impl ModelState {
     fn store(&mut self, uid: &str, object: TestObject) {
         if object.terminating && object.finalizers.is_empty() {
             self.objects.remove(uid);
+            self.deleted.insert(uid.to_owned(), object.clone());
             if !self.is_starting {
                 self.observed_deletes.insert(uid.to_owned(), object);
             }
@@ -375,6 +390,9 @@ impl ModelState {
     ) -> Option<Self> {
         let step_probability = [0, 100, 50, 80][order % 4];
         let mut state = self.clone();
+        state.deleted.clear();
+        let maybe_observed = self.maybe_observed_deletes.iter().filter(|_| random.one_in(2));
+        state.observed_deletes.extend(maybe_observed.map(|(uid, object)| (uid.clone(), object.clone())));
         for action in completed {
             if !state.apply(action) {
                 return None;
@@ -385,6 +403,7 @@ impl ModelState {
         }
         while state.take_random_step(random) {}
         state.is_starting = false;
+        state.observed_deletes.retain(|uid, _| !self.maybe_observed_deletes.contains_key(uid));
         state.finishing_foreground.clear();
         state.orphaning.clear();
         state.removing_owners.clear();
@@ -396,4 +415,37 @@ fn without_finalizer(object: &TestObject, finalizer: &str) -> TestObject {
     let mut object = object.clone();
     object.finalizers.remove(finalizer);
     object
+}
+
+#[test]
+fn a_deletion_that_may_have_been_observed_leaves_both_outcomes_possible() {
+    let object = |kind: usize, name: &str, owners: &[OwnerRef]| TestObject {
+        kind,
+        namespace: "one".into(),
+        name: name.into(),
+        owners: owners.to_vec(),
+        finalizers: BTreeSet::new(),
+        terminating: false,
+    };
+    let (trinket, ghost) = (7, 9);
+    let (lost, kept) = (object(trinket, "lost", &[]), object(0, "kept", &[]));
+    let unknown = OwnerRef { kind: ghost, ..kept.reference("u", false) };
+    let owners = [lost.reference("l", false), kept.reference("k", false), unknown];
+    let mut state = ModelState::new();
+    for (uid, object) in [("l", lost), ("k", kept), ("d", object(0, "dependent", &owners))] {
+        state.objects.insert(uid.to_owned(), object);
+    }
+    // The dependent keeps all owners, because one is of a kind that does not exist.
+    let mut random = SeededRandom::new(1);
+    let actions = [CompletedAction::Restart, CompletedAction::DeleteDefinition(trinket)];
+    let mut state = state.final_state(&actions, 4, &mut random).expect("a final state");
+    assert!(!state.objects.contains_key("l") && state.objects["d"].owners.len() == 3);
+    state.doubt_observed_deletes();
+    let actions = [CompletedAction::Update { uid: "d".into(), edit: OwnerEdit::RemoveOwner("u".into()), found: true }];
+    let outcomes = (0..32).filter_map(|order| state.final_state(&actions, order, &mut random));
+    let outcomes: BTreeSet<usize> = outcomes.map(|state| state.objects["d"].owners.len()).collect();
+    assert_eq!(outcomes, [1, 2].into(), "the reference is kept if its kind is unknown and no deletion was observed");
+    state.clear_collector_state();
+    let state = state.final_state(&actions, 0, &mut random).expect("a final state");
+    assert_eq!(state.objects["d"].owners.len(), 2);
 }

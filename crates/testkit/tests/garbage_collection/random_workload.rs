@@ -73,6 +73,9 @@ impl Round {
         let is_ambiguous = final_states.len() > 1
             || completed.iter().any(|action| matches!(action, CompletedAction::DeleteDefinition(_)));
         if !is_ambiguous {
+            if completed.iter().any(|action| matches!(action, CompletedAction::Restart)) {
+                self.state.doubt_observed_deletes();
+            }
             return;
         }
         loop {
