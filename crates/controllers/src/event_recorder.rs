@@ -70,7 +70,7 @@ impl EventRecorder {
     pub(crate) async fn warn(&self, client: &Arc<dyn ClusterClient>, regarding: &Value, warning: Warning) {
         let (name, namespace) = (regarding.name(), regarding.namespace());
         let Warning { reason, message, .. } = &warning;
-        tracing::warn!(component = self.component, name, namespace, reason, message, "Recording an event");
+        tracing::warn!(component = self.component, name, namespace, reason, message, "Event occurred");
         if let Err(error) = self.record(client, regarding, warning).await {
             tracing::warn!(%error, component = self.component, "Failed to record an event");
         }

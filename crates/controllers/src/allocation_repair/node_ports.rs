@@ -22,10 +22,8 @@ impl NodePortRepair {
     }
 
     pub(super) async fn repair(&self, client: &Arc<dyn ClusterClient>) -> Result<ReconcileResult, ApiError> {
-        let registry = client.registry();
-        let resource = registry.resource("", "v1", "services");
-        let hooks = resource.and_then(|resource| resource.strategy.allocation());
-        let (Some(hooks), Some(watch_cache)) = (hooks, watch_cache_of(client, &services())) else {
+        let resource = client.registry().resource("", "v1", "services").cloned();
+        let (Some(resource), Some(watch_cache)) = (resource, watch_cache_of(client, &services())) else {
             return Ok(ReconcileResult::Done);
         };
         if !watch_cache.corrupt(&KeyRange::All, None).is_empty() {
@@ -33,8 +31,13 @@ impl NodePortRepair {
             return Ok(ReconcileResult::Done);
         }
         client.clone().catch_up().await?;
-        let mut services = watch_cache.objects(KeyRange::All).filter_map(|service| versioned_tree(&service));
-        let AllocationRepair { problems, released } = hooks.repair(&mut services);
+        // Decodes all services, one after the other.
+        let repair = tokio::task::spawn_blocking(move || {
+            let mut services = watch_cache.objects(KeyRange::All).filter_map(|service| versioned_tree(&service));
+            resource.strategy.allocation().map(|hooks| hooks.repair(&mut services)).unwrap_or_default()
+        });
+        let repaired = repair.await.map_err(|error| ApiError::Internal(error.to_string()))?;
+        let AllocationRepair { problems, released } = repaired;
         if !released.is_empty() {
             tracing::warn!(?released, "Node ports appear to have leaked: cleaning up");
         }
