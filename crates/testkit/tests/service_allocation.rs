@@ -1,4 +1,5 @@
-//! The repair of the addresses and node ports of services, as kube-apiserver's repair controllers do it.
+//! The repair of the addresses and node ports of services, as kube-apiserver's repair controllers do it. The addresses
+//! that tests choose are of the part of the range that automatic allocation uses last.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,24 +58,23 @@ fn a_leaked_address_is_released_after_a_grace_period() {
     pintle_testkit::run(async {
         let (cluster, clock) = start().await;
         let mut events = cluster.watch(&format!("{EVENTS}?watch=1")).await;
-        let mut addresses =
-            cluster.watch(&format!("{ADDRESSES}?watch=1&fieldSelector=metadata.name%3D10.0.0.77")).await;
+        let mut addresses = cluster.watch(&format!("{ADDRESSES}?watch=1&fieldSelector=metadata.name%3D10.0.0.7")).await;
         // As if the server had crashed before it stored the service.
-        let created = cluster.post(ADDRESSES, ip_address("10.0.0.77", "lost")).await.expect(201).json();
-        addresses.expect("ADDED", "10.0.0.77").await;
-        let released = advance_clock_until(&clock, addresses.expect("DELETED", "10.0.0.77")).await;
+        let created = cluster.post(ADDRESSES, ip_address("10.0.0.7", "lost")).await.expect(201).json();
+        addresses.expect("ADDED", "10.0.0.7").await;
+        let released = advance_clock_until(&clock, addresses.expect("DELETED", "10.0.0.7")).await;
         assert_eq!(released["metadata"]["uid"], created["metadata"]["uid"]);
         let event = event(&mut events, "IPAddressNotAllocated").await;
-        let message = "IPAddress: 10.0.0.77 for Service default/lost appears to have leaked: cleaning up";
+        let message = "IPAddress: 10.0.0.7 for Service default/lost appears to have leaked: cleaning up";
         assert_eq!((&event["message"], &event["type"]), (&json!(message), &json!("Warning")));
-        let involved = json!({"kind": "IPAddress", "apiVersion": "networking.k8s.io/v1", "name": "10.0.0.77",
+        let involved = json!({"kind": "IPAddress", "apiVersion": "networking.k8s.io/v1", "name": "10.0.0.7",
             "uid": created["metadata"]["uid"], "resourceVersion": created["metadata"]["resourceVersion"]});
         assert_eq!(event["involvedObject"], involved);
         assert_eq!(event["reportingComponent"], "ipallocator-repair-controller");
         let elapsed = pintle_testkit::Timestamp(1_700_000_000_000).after(Duration::from_secs(60));
         assert!(pintle_store::Clock::now(&*clock) >= elapsed, "not before the grace period has passed");
         // The address is available again.
-        let _ = cluster.post(SERVICES, service("web", json!({"clusterIP": "10.0.0.77"}))).await.expect(201);
+        let _ = cluster.post(SERVICES, service("web", json!({"clusterIP": "10.0.0.7"}))).await.expect(201);
     });
 }
 
@@ -137,22 +137,21 @@ fn an_address_with_a_wrong_reference_is_replaced() {
         let cluster = Cluster::start().await;
         let first = cluster.post(SERVICES, service("first", json!({}))).await.expect(201).json();
         let mut events = cluster.watch(&format!("{EVENTS}?watch=1")).await;
-        let mut wrong: Value = serde_json::from_str(&ip_address("10.0.0.88", "gone")).expect("JSON");
+        let mut wrong: Value = serde_json::from_str(&ip_address("10.0.0.8", "gone")).expect("JSON");
         wrong["spec"]["parentRef"] = json!({"group": "example.com", "resource": "gateways", "name": "g"});
-        let mut addresses =
-            cluster.watch(&format!("{ADDRESSES}?watch=1&fieldSelector=metadata.name%3D10.0.0.88")).await;
+        let mut addresses = cluster.watch(&format!("{ADDRESSES}?watch=1&fieldSelector=metadata.name%3D10.0.0.8")).await;
         wrong["metadata"]["labels"] = json!({});
         let _ = cluster.post(ADDRESSES, wrong.to_string()).await.expect(201);
-        addresses.expect("ADDED", "10.0.0.88").await;
+        addresses.expect("ADDED", "10.0.0.8").await;
         let mut second = stored_as(&first, "second");
-        second["spec"]["clusterIP"] = json!("10.0.0.88");
-        second["spec"]["clusterIPs"] = json!(["10.0.0.88"]);
+        second["spec"]["clusterIP"] = json!("10.0.0.8");
+        second["spec"]["clusterIPs"] = json!(["10.0.0.8"]);
         cluster.write_to_store("/registry/services/specs/default/second", second.to_string()).await;
-        addresses.expect("DELETED", "10.0.0.88").await;
-        let repaired = addresses.expect("ADDED", "10.0.0.88").await;
+        addresses.expect("DELETED", "10.0.0.8").await;
+        let repaired = addresses.expect("ADDED", "10.0.0.8").await;
         assert_eq!(repaired["spec"]["parentRef"]["name"], "second");
         let event = event(&mut events, "ClusterIPNotAllocated").await;
-        let message = "the ClusterIP [IPv4]: 10.0.0.88 for Service default/second has a wrong reference; repairing";
+        let message = "the ClusterIP [IPv4]: 10.0.0.8 for Service default/second has a wrong reference; repairing";
         assert_eq!(event["message"], message);
     });
 }
@@ -217,8 +216,8 @@ fn a_node_port_that_is_not_allocated_is_repaired() {
         let created = cluster.post(SERVICES, node_port("first", 30100)).await.expect(201).json();
         let mut stored = stored_as(&created, "second");
         stored["spec"]["ports"][0]["nodePort"] = json!(30200);
-        stored["spec"]["clusterIP"] = json!("10.0.0.99");
-        stored["spec"]["clusterIPs"] = json!(["10.0.0.99"]);
+        stored["spec"]["clusterIP"] = json!("10.0.0.9");
+        stored["spec"]["clusterIPs"] = json!(["10.0.0.9"]);
         cluster.write_to_store("/registry/services/specs/default/second", stored.to_string()).await;
         let event = advance_clock_until(&clock, event(&mut events, "PortNotAllocated")).await;
         assert_eq!(event["message"], "Port 30200 is not allocated; repairing");
