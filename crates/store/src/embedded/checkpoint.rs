@@ -1,12 +1,13 @@
 //! WAL checkpoints that do not block writers: the reading thread checkpoints most pages while commits go on, then the
 //! committing thread checkpoints the rest, after which SQLite restarts the WAL from the beginning.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use rusqlite::{Connection, Statement};
 
 use super::ReaderHandle;
 use super::file::FileError;
+use crate::lock;
 
 /// The approximate number of WAL pages that triggers a checkpoint (4 MiB): enough to write hot pages only once, too few
 /// to congest a disk.
@@ -19,8 +20,8 @@ const MAX_REMAINING_PAGES: usize = 500;
 /// If this many pages (64 MiB) arrive while the reading thread is busy, the committing thread checkpoints them itself.
 const MAX_WAITING_PAGES: usize = 16_000;
 
-/// The result of a checkpoint by the reading thread, once it is done.
-type CheckpointResult = OnceLock<Result<(), FileError>>;
+/// The result of a checkpoint by the reading thread, once it is done, until the committing thread has taken it.
+type CheckpointResult = Mutex<Option<Result<(), FileError>>>;
 
 /// Decides when to checkpoint. The committing thread owns it.
 pub(super) struct Checkpointer<'c> {
@@ -50,11 +51,11 @@ impl<'c> Checkpointer<'c> {
 
     /// Asks the reading thread for a checkpoint of the present WAL.
     fn request(&mut self) {
-        let result = Arc::new(CheckpointResult::new());
+        let result = Arc::new(CheckpointResult::default());
         let result_of_reader = Arc::clone(&result);
         let sent = self.reader.send(Box::new(move |reader| {
-            // It is set only here.
-            let _ = result_of_reader.set(reader.checkpoint());
+            let result = reader.checkpoint();
+            *lock(&result_of_reader) = Some(result);
         }));
         self.pages = 0;
         self.running = sent.is_ok().then_some(result);
@@ -63,10 +64,11 @@ impl<'c> Checkpointer<'c> {
     /// Checkpoints the remaining pages once the reading thread is done. Called between transactions. Returns the error of
     /// the reading thread, if it has failed.
     pub(super) fn finish(&mut self) -> Result<(), FileError> {
-        if let Some(running) = self.running.take_if(|running| running.get().is_some()) {
-            if let Some(Err(error)) = Arc::into_inner(running).and_then(OnceLock::into_inner) {
-                return Err(error);
-            }
+        let result = self.running.as_ref().and_then(|running| lock(running).take());
+        if let Some(result) = result {
+            self.running = None;
+            // After a failed sync nothing may be synced again.
+            result?;
             if self.pages > MAX_REMAINING_PAGES {
                 self.request();
             } else {
