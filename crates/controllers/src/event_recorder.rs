@@ -123,7 +123,8 @@ impl EventRecorder {
         }
         let mut event = object! {
             "metadata": object! {
-                "name": format!("{}.{suffix:x}", regarding.name()),
+                // The names of some objects, such as IPv6 addresses, are no names of events.
+                "name": format!("{}.{suffix:x}", regarding.name().replace(':', "-")),
                 "namespace": namespace.unwrap_or(DEFAULT_NAMESPACE),
             },
             "involvedObject": involved,

@@ -35,9 +35,12 @@ pub use work_queue_metrics::{WorkQueueMetrics, WorkQueues};
 
 use self::supervisor::supervise;
 
+/// The name of the background task that repairs the addresses and node ports of services.
+pub const ALLOCATION_REPAIR_TASK: &str = "service-allocation-repair";
+
 /// Runs the controller that repairs the addresses and node ports of services until the cluster is gone.
 pub fn run_allocation_repair(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
-    supervise(client, "service-allocation-repair", || false, allocation_repair::run)
+    supervise(client, ALLOCATION_REPAIR_TASK, || false, allocation_repair::run)
 }
 
 /// Runs the namespace controller, the garbage collector and the token cleaner until the cluster is gone. Their names are

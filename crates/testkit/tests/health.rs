@@ -37,6 +37,7 @@ const CHECKS: &[(&str, bool)] = &[
     ("poststarthook/start-kube-apiserver-identity-lease-controller", false),
     ("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", false),
     ("poststarthook/storage-readiness", false),
+    ("poststarthook/start-service-ip-repair-controllers", false),
     ("poststarthook/scheduling/bootstrap-system-priority-classes", false),
     ("poststarthook/bootstrap-controller", false),
     ("poststarthook/start-kubernetes-service-cidr-controller", false),

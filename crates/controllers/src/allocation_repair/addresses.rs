@@ -193,7 +193,7 @@ impl AddressRepair {
                     warn("ClusterIPNotAllocated", wrong_reference()).await;
                     return recreate_address(client, service, ip, &address).await;
                 }
-                Lookup::Found(other) if cluster_ips(&other).any(|ip| ip == address.name()) => {
+                Lookup::Found(other) if has_cluster_ip(&other, address.name()) => {
                     let message = format!(
                         "Cluster IP [{family}]:{ip} was assigned to multiple services; please recreate service"
                     );
@@ -232,7 +232,7 @@ impl AddressRepair {
         let subject = format!("IPAddress: {name} for Service {namespace}/{service_name}");
         let (reason, message) = match look_up(client, &services(), &service) {
             Lookup::Unknown => return Ok(ReconcileResult::Done),
-            Lookup::Found(service) if cluster_ips(&service).any(|ip| ip == name) => return Ok(ReconcileResult::Done),
+            Lookup::Found(service) if has_cluster_ip(&service, name) => return Ok(ReconcileResult::Done),
             Lookup::Found(_) => ("IPAddressWrongReference", format!("{subject} has a wrong reference; cleaning up")),
             Lookup::Missing => ("IPAddressNotAllocated", format!("{subject} appears to have leaked: cleaning up")),
         };
@@ -250,6 +250,11 @@ fn remaining_grace_period(client: &Arc<dyn ClusterClient>, address: &Value) -> O
     let end = created.plus(TimeDuration::from_seconds(GRACE_PERIOD));
     let remaining = end.since(client.now());
     u64::try_from(remaining.0).ok().map(|nanos| Duration::from_nanos(nanos.max(1)))
+}
+
+/// True if an IPAddress of this name is for one of a service's cluster IPs, which may be written in another form.
+fn has_cluster_ip(service: &Value, name: &str) -> bool {
+    cluster_ips(service).any(|text| text == name || parse_sloppy(text).is_some_and(|ip| ip.to_string() == name))
 }
 
 /// True if a service has an address without an IPAddress, also after everything that was committed before.

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use http::StatusCode;
 use http::header::{HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use pintle_cache::FEED_TASK;
-use pintle_controllers::{DEFINITIONS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK, OBJECT_RECONCILER_TASK};
+use pintle_controllers::{
+    ALLOCATION_REPAIR_TASK, DEFINITIONS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK, OBJECT_RECONCILER_TASK,
+};
 use pintle_supervisor::BackgroundTask;
 use pintle_value::field::quote;
 
@@ -67,7 +69,7 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("poststarthook/start-kube-apiserver-identity-lease-controller", false, Probe::Task(LEASE_TASK)),
     ("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", false, Probe::Task(LEASE_COLLECTOR_TASK)),
     ("poststarthook/storage-readiness", false, Probe::Task(FEED_TASK)),
-    ("poststarthook/start-service-ip-repair-controllers", false, Probe::Task("service-allocation-repair")),
+    ("poststarthook/start-service-ip-repair-controllers", false, Probe::Task(ALLOCATION_REPAIR_TASK)),
     ("poststarthook/scheduling/bootstrap-system-priority-classes", false, Probe::State(|_| Ok(()))),
     ("poststarthook/bootstrap-controller", false, Probe::Task(OBJECT_RECONCILER_TASK)),
     ("poststarthook/start-kubernetes-service-cidr-controller", false, Probe::State(|_| Ok(()))),
