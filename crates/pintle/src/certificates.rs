@@ -57,6 +57,16 @@ pub struct CertificateAndKey {
     pub key: String,
 }
 
+impl CertificateAndKey {
+    /// False if the key is known to be of another certificate: a renewal writes two files, and may have been cut off.
+    fn matches(&self) -> bool {
+        let Ok(key) = read_key(&self.key) else { return true };
+        let Ok(der) = CertificateDer::from_pem_slice(self.certificate.as_bytes()) else { return true };
+        X509Certificate::from_der(&der)
+            .is_ok_and(|(_, certificate)| certificate.public_key().subject_public_key.data == key.public_key_raw())
+    }
+}
+
 impl std::fmt::Debug for CertificateAndKey {
     /// Does not print the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -141,8 +151,8 @@ impl Certificates {
         };
         let is_due = [
             expires_within(&self.authority, AUTHORITY_RENEWAL_DAYS),
-            expires_within(&self.serving, LEAF_RENEWAL_DAYS) || !is_valid_for_names(),
-            expires_within(&self.admin, LEAF_RENEWAL_DAYS),
+            expires_within(&self.serving, LEAF_RENEWAL_DAYS) || !self.serving.matches() || !is_valid_for_names(),
+            expires_within(&self.admin, LEAF_RENEWAL_DAYS) || !self.admin.matches(),
         ];
         if is_due == [false; 3] {
             return Ok(Vec::new());
@@ -348,7 +358,10 @@ mod tests {
         let mut certificates = Certificates::generate(&names).expect("certificates");
         let old = certificates.clone();
         let now = OffsetDateTime::now_utc();
+        // A renewal that was cut off has written one of two files.
+        certificates.admin.key = certificates.serving.key.clone();
         let mut renew = |names: &[String], days: i64| certificates.renew(names, now + Duration::days(days));
+        assert_eq!(renew(&names, 0).expect("a certificate"), ["admin"]);
         assert!(renew(&names, 0).expect("no error").is_empty());
         assert!(renew(&[], AUTHORITY_DAYS - AUTHORITY_RENEWAL_DAYS - 1).expect("no error").is_empty());
         assert_eq!(renew(&["other.example.com".to_owned()], 0).expect("a certificate"), ["apiserver"]);

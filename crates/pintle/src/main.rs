@@ -25,6 +25,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The number of open files that are not for connections.
 const RESERVED_FILES: usize = 128;
 
+/// How long the server may take to stop, after the delay.
+const MAX_STOP_TIME: Duration = Duration::from_secs(60);
+
 /// A Kubernetes API server in one binary.
 #[derive(Parser)]
 #[command(version, about, after_help = "Without a command, pintle runs 'pintle serve' with its defaults.")]
@@ -224,8 +227,8 @@ fn main() -> ExitCode {
 fn raise_open_file_limit() -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        let raised = Rlimit { current: limit.maximum, ..limit.clone() };
-        match setrlimit(Resource::Nofile, raised.clone()) {
+        let raised = Rlimit { current: limit.maximum, ..limit };
+        match setrlimit(Resource::Nofile, raised) {
             Ok(()) => limit = raised,
             Err(error) => tracing::warn!(%error, "Failed to raise the limit of open files"),
         }
@@ -326,13 +329,16 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    tokio::select! {
-        stopped = server.stop() => stopped?,
+    let why = tokio::select! {
+        stopped = server.stop() => return Ok(stopped?),
         // As upstream's programs, this one ends at once at the second signal.
-        _ = terminate.recv() => return Err("stopped by a second signal".into()),
-        _ = interrupt.recv() => return Err("stopped by a second signal".into()),
-    }
-    Ok(())
+        _ = terminate.recv() => "a second signal was received",
+        _ = interrupt.recv() => "a second signal was received",
+        () = tokio::time::sleep(serve.shutdown_delay_duration + MAX_STOP_TIME) => "it took too long, check the disk",
+    };
+    tracing::error!("Ending without a clean stop: {why}");
+    // Nothing is dropped: that would wait for a commit that does not return. What was acknowledged is on the disk.
+    std::process::exit(1);
 }
 
 /// Prints where the server listens and how to connect to it.

@@ -347,8 +347,8 @@ impl Server {
         self.store.clone()
     }
 
-    /// Stops the server: lets it be not ready for [`Options::shutdown_delay`], removes its registration from the
-    /// cluster, stops listening, ends watches, waits for open requests and writes, and closes the store.
+    /// Stops the server: removes its registration from the cluster, lets it be not ready for
+    /// [`Options::shutdown_delay`], stops listening, ends watches, waits for open requests and writes, and closes the store.
     ///
     /// # Errors
     /// The store cannot be closed cleanly. No acknowledged write is lost.
@@ -402,8 +402,10 @@ impl StartedServer {
 impl RunningServer {
     async fn stop(mut self) -> Result<(), pintle_store::Error> {
         self.api_server.terminate();
-        tokio::time::sleep(self.shutdown_delay).await;
-        if tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, self.api_server.deregister()).await.is_err() {
+        // As upstream, the cluster is told at once, so that its clients choose another server during the delay.
+        let deregister = tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, self.api_server.deregister());
+        let (deregistered, ()) = tokio::join!(deregister, tokio::time::sleep(self.shutdown_delay));
+        if deregistered.is_err() {
             tracing::warn!("Failed to remove the server's registration from the cluster: timed out");
         }
         self.stop.send_replace(true);

@@ -210,8 +210,11 @@ fn build(
     certificates.insert(position, own);
     let mut authorities = built_in.authority.certificate.clone().into_bytes();
     if options.client_ca.is_some() {
+        let clients = next();
+        // By itself, because the built-in authority would hide that there is none, as while the file is written anew.
+        verifier(&clients)?;
         authorities.push(b'\n');
-        authorities.extend(next());
+        authorities.extend(clients);
     }
     let client_verifier = verifier(&authorities)?;
     let config = server_config(&certificates, client_verifier.clone(), &options.protocols)?;

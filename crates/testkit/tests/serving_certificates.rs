@@ -87,14 +87,16 @@ async fn is_served(cluster: &Cluster, authority: &str, name: &str) -> bool {
     get(cluster, authority, name, None, "/version").await.is_ok_and(|response| response.starts_with("HTTP/1.1 200"))
 }
 
-async fn wait_until(mut condition: impl AsyncFnMut() -> bool) {
-    for _ in 0..400 {
-        if condition().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("nothing has changed");
+/// The status of a list of namespaces by a client with this certificate.
+async fn list_status(cluster: &Cluster, client: &(String, String)) -> String {
+    let response = get(cluster, &cluster.authority(), "localhost", Some(client), "/api/v1/namespaces").await;
+    response.expect("a response").split(' ').nth(1).expect("a status").to_owned()
+}
+
+/// Waits before the next of at most 400 attempts.
+async fn pause(attempt: usize) {
+    assert!(attempt < 400, "nothing has changed");
+    tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
 #[test]
@@ -124,13 +126,15 @@ fn certificates_are_chosen_by_name_and_read_again_when_they_change() {
         assert!(cluster.kubeconfig().contains("    tls-server-name: apiserver-loopback-client\n"));
         assert!(is_served(&cluster, &cluster.authority(), "apiserver-loopback-client").await);
 
-        // A certificate without its key changes nothing.
+        // Two files cannot change at once. Until both have, the old pair is in use.
         let changed = second.sign("server", &["127.0.0.1"]);
         std::fs::write(folder.path().join("default.crt"), &changed.0).expect("the file is written");
-        tokio::time::sleep(Duration::from_millis(1500)).await;
         assert!(is_served(&cluster, &first.pem(), "127.0.0.1").await);
         std::fs::write(folder.path().join("default.key"), &changed.1).expect("the file is written");
-        wait_until(async || is_served(&cluster, &second.pem(), "127.0.0.1").await).await;
+        let mut attempts = 0..;
+        while !is_served(&cluster, &second.pem(), "127.0.0.1").await {
+            pause(attempts.next().expect("a number")).await;
+        }
         assert!(!is_served(&cluster, &first.pem(), "127.0.0.1").await);
         cluster.stop().await;
     });
@@ -145,16 +149,14 @@ fn client_certificates_of_further_authorities_are_accepted() {
         std::fs::write(&path, first.pem()).expect("the file is written");
         let tls = TlsOptions { client_ca: Some(path.clone()), ..TlsOptions::default() };
         let cluster = Cluster::with_options(Options { tls, ..Options::default() }).await;
-        let server = cluster.authority();
-        let namespaces = async |client: &(String, String)| {
-            let response = get(&cluster, &server, "localhost", Some(client), "/api/v1/namespaces").await;
-            response.expect("a response").split(' ').nth(1).expect("a status").to_owned()
-        };
         let (of_first, of_second) = (first.sign("jane", &[]), second.sign("joe", &[]));
-        assert_eq!(namespaces(&of_first).await, "200");
-        assert_eq!(namespaces(&of_second).await, "401");
+        assert_eq!(list_status(&cluster, &of_first).await, "200");
+        assert_eq!(list_status(&cluster, &of_second).await, "401");
         std::fs::write(&path, second.pem()).expect("the file is written");
-        wait_until(async || namespaces(&of_second).await == "200").await;
+        let mut attempts = 0..;
+        while list_status(&cluster, &of_second).await != "200" {
+            pause(attempts.next().expect("a number")).await;
+        }
         let _ = cluster.get("/api/v1/namespaces").await.expect(200);
         cluster.stop().await;
     });
