@@ -20,9 +20,10 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// eventually polls until a condition holds.
+// eventually polls until a condition holds. It waits long enough for a reflector that could not connect for a while: its
+// backoff grows to a minute.
 func eventually(ctx context.Context, condition func(context.Context) (bool, error)) error {
-	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 30*time.Second, true, condition)
+	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 2*time.Minute, true, condition)
 }
 
 // changeCount is the number of writes while informers are checked.

@@ -19,7 +19,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::access::AccessControl;
 use crate::cluster::{Cluster, RecordedRequest};
 use crate::conversion::MemoizedConversions;
-use crate::request::deadline::RequestDeadline;
+use crate::request::deadline::{DeadlineExceeded, RequestDeadline};
+use crate::request::in_flight::InFlightRequest;
 use crate::request::info::RequestInfo;
 use crate::request::negotiate::EndpointRestrictions;
 use crate::request::query::Query;
@@ -56,6 +57,8 @@ pub(crate) struct RequestContext {
     /// When the body was received completely.
     pub(crate) body_received: SetOnce<Instant>,
     pub(crate) deadline: RequestDeadline,
+    /// Counts the request as in flight, with its writes that go on after it. `None` if it was refused.
+    pub(crate) _in_flight: Option<InFlightRequest>,
     pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
     pub(crate) recorder: Recorder,
     /// The request's objects that were already converted to other versions.
@@ -138,15 +141,16 @@ impl RequestContext {
             self.recorder.trace.step(Step::BodyReceived);
             Ok(bytes.freeze())
         };
-        let Ok(received) = self.deadline.run(read).await else {
-            // The pipeline answers at the deadline. This only ends a write that goes on without its request.
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            return Err(write_timeout());
-        };
-        let received = received?;
+        let received = self.deadline.run(read).await.unwrap_or_else(|DeadlineExceeded| Err(write_timeout()))?;
         // Already set only if this is not the first call.
         let _ = self.body_received.set(Instant::now());
         Ok(received)
+    }
+
+    /// True if the deadline has passed while the body was received.
+    pub(crate) fn is_body_late(&self) -> bool {
+        let is_receiving = self.body.lock().is_none() && self.body_received.get().is_none();
+        is_receiving && self.deadline.instant().is_some_and(|deadline| deadline <= Instant::now())
     }
 
     /// Waits for a write, which goes on if it takes too long.

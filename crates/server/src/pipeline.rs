@@ -103,6 +103,10 @@ pub(crate) async fn handle(
         Err(error) => Err(Refusal::Error(error.clone())),
     };
     let deadline = deadline.unwrap_or(RequestDeadline::NEVER);
+    let (in_flight, admitted) = match admitted {
+        Ok(in_flight) => (Some(in_flight), Ok(())),
+        Err(refusal) => (None, Err(refusal)),
+    };
     // It ends when the context is dropped.
     cluster.metrics.begin_request(&info, recorder.trace.started());
     let request = Arc::new(RequestContext {
@@ -118,13 +122,19 @@ pub(crate) async fn handle(
         body: Mutex::new(Some(body)),
         body_received: SetOnce::new(),
         deadline,
+        _in_flight: in_flight,
         upgrade: Mutex::new(parts.extensions.remove()),
         recorder,
         conversions: Arc::default(),
     });
-    let mut answered_by = admitted.as_ref().map_or_else(Refusal::answered_by, |_| AnsweredBy::Handler);
+    let mut answered_by = admitted.as_ref().map_or_else(Refusal::answered_by, |()| AnsweredBy::Handler);
     let mut response = match admitted {
-        Ok(in_flight) => match deadline.run(catch_panic(route(&request))).await {
+        Ok(()) => match deadline.run(catch_panic(route(&request))).await {
+            // The handler has noticed the deadline first.
+            Ok(Ok(Err(_))) if request.is_body_late() => {
+                answered_by = AnsweredBy::Deadline;
+                refuse(&request, Refusal::DeadlineExceeded)
+            }
             Ok(handled) => {
                 let handled = handled.unwrap_or_else(|panic| {
                     let (verb, path) = (request.info.verb, &request.info.path);
@@ -133,7 +143,7 @@ pub(crate) async fn handle(
                 });
                 let mut response = handled.unwrap_or_else(|error| error_response(&request, &error));
                 if let Some(deadline) = deadline.instant() {
-                    response.body_mut().limit(deadline, in_flight);
+                    response.body_mut().limit(deadline, request.clone());
                 }
                 response
             }

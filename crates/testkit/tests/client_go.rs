@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 /// The name of the program in `tools`.
 const NAME: &str = "client-go";
 /// The timeout for informers to catch up.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 #[test]
 fn client_go_works_over_protobuf() {

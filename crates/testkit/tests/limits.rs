@@ -1,6 +1,6 @@
 //! The limits of requests and connections: time, requests in flight, streams, and how a server stops.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pintle::Options;
 use pintle_server::RequestLimits;
@@ -90,7 +90,9 @@ fn requests_beyond_the_limit_are_refused_except_those_of_administrators() {
         let read = cluster.request("GET", MAPS).anonymous().header("Authorization", "Bearer secret");
         let _ = read.send().await.expect(200);
         let _ = cluster.post(MAPS, r#"{"metadata":{"name":"of-administrator"}}"#).await.expect(201);
-        socket.write_all(MAP.as_bytes()).await.expect("the body is sent");
+        // If the slot was still that of an earlier connection, this one was refused, too.
+        let _ = socket.write_all(MAP.as_bytes()).await;
+        drop(socket);
         while create("after").await.status != 201 {
             tokio::task::yield_now().await;
         }
@@ -127,10 +129,18 @@ fn connections_beyond_the_limit_wait_until_one_is_closed() {
         let listener = ListenerOptions { max_connections: 2, ..ListenerOptions::default() };
         let cluster = Cluster::with_options(Options { listener, ..Options::default() }).await;
         let (first, second) = (cluster.connect().await, cluster.connect().await);
-        let mut third = Box::pin(cluster.connect());
-        assert!(tokio::time::timeout(Duration::from_millis(200), &mut third).await.is_err());
-        drop(first);
-        drop(third.await);
+        let closes = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let closed_at = Instant::now();
+            drop(first);
+            closed_at
+        };
+        let connects = async {
+            drop(cluster.connect().await);
+            Instant::now()
+        };
+        let (closed_at, connected_at) = tokio::join!(closes, connects);
+        assert!(connected_at > closed_at);
         drop(second);
         let _ = cluster.get(MAPS).await.expect(200);
         cluster.stop().await;
@@ -170,7 +180,7 @@ fn watches_end_with_a_bookmark_when_the_server_stops() {
         let created = cluster.post(MAPS, MAP).await.expect(201).json();
         watch.expect("ADDED", "a").await;
         // The revision goes on without an event for this watch.
-        let secret = cluster.post("/api/v1/namespaces/default/secrets", MAP.replace("data", "stringData")).await;
+        let secret = cluster.post("/api/v1/namespaces/default/secrets", r#"{"metadata":{"name":"a"}}"#).await;
         let secret = secret.expect(201).json();
         cluster.stop_server().await;
         let bookmark = watch.next().await.expect("a bookmark");

@@ -182,7 +182,6 @@ fn custom_resources_of_later_definitions_are_deleted_too() {
     });
 }
 
-/// Clients create objects as fast as they can while the namespace is being deleted. None of the objects remains.
 #[test]
 fn a_burst_of_deletions_beyond_the_history_removes_all_namespaces() {
     pintle_testkit::run(async {
@@ -199,13 +198,18 @@ fn a_burst_of_deletions_beyond_the_history_removes_all_namespaces() {
         drop(join_all(creates).await);
         drop(join_all(paths.iter().map(|path| async { cluster.delete(path).await.expect(200) })).await);
         for path in &paths {
-            let wait = async { while cluster.get(path).await.status != 404 {} };
+            let wait = async {
+                while cluster.get(path).await.status != 404 {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            };
             tokio::time::timeout(Duration::from_secs(60), wait).await.expect("the namespace is removed");
         }
         cluster.stop().await;
     });
 }
 
+/// Clients create objects as fast as they can while the namespace is being deleted. None of the objects remains.
 #[test]
 fn concurrent_creates_leave_nothing_behind() {
     pintle_testkit::run(async {

@@ -93,7 +93,7 @@ pub struct Cluster {
     pub(crate) terminating: AtomicBool,
     /// Turns true when the server shuts down. Watches and background tasks end then.
     pub(crate) shutting_down: tokio::sync::watch::Sender<bool>,
-    /// The writes in progress.
+    /// The writes of requests in progress.
     writes: TaskTracker,
 }
 

@@ -34,8 +34,16 @@ pub(super) struct ConnectionContext {
     pub(super) protocol: Arc<auto::Builder<TokioExecutor>>,
     pub(super) handler: Arc<dyn Handler>,
     pub(super) goaway_chance: f64,
-    /// Turns true when connections have to finish.
-    pub(super) draining: watch::Receiver<bool>,
+    pub(super) state: watch::Receiver<ConnectionState>,
+}
+
+/// What the listener asks of its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ConnectionState {
+    Open,
+    /// Finish the requests that are open, and accept no more.
+    Finishing,
+    Closed,
 }
 
 /// Serves a connection until it ends.
@@ -45,12 +53,12 @@ pub(super) async fn serve_connection(
     tls: Arc<rustls::ServerConfig>,
     context: ConnectionContext,
 ) {
-    let ConnectionContext { protocol, handler, goaway_chance, mut draining } = context;
+    let ConnectionContext { protocol, handler, goaway_chance, mut state } = context;
     let _ = stream.set_nodelay(true);
     let handshake = TlsAcceptor::from(tls).accept(LingeringClose::new(stream));
     let handshake = tokio::select! {
         handshake = tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, handshake) => handshake,
-        _ = draining.wait_for(|draining| *draining) => return,
+        _ = state.wait_for(|state| *state >= ConnectionState::Finishing) => return,
     };
     let stream = match handshake {
         Ok(Ok(stream)) => stream,
@@ -72,7 +80,7 @@ pub(super) async fn serve_connection(
     let peer = Peer { address: Some(address), certificates };
     let (requests, finish) = (OpenRequests::default(), Arc::new(Notify::new()));
     let service = service_fn(|request: http::Request<Incoming>| {
-        if goaway_chance > 0.0 && request.version() == Version::HTTP_2 && random() < goaway_chance {
+        if goaway_chance > 0.0 && request.version() == Version::HTTP_2 && random_share() < goaway_chance {
             finish.notify_one();
         }
         let open = requests.begin();
@@ -81,9 +89,10 @@ pub(super) async fn serve_connection(
     });
     let connection = protocol.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
+    let mut closed = state.clone();
     let mut must_finish = std::pin::pin!(async {
         tokio::select! {
-            _ = draining.wait_for(|draining| *draining) => {}
+            _ = state.wait_for(|state| *state >= ConnectionState::Finishing) => {}
             () = finish.notified() => {}
             () = requests.wait_until_idle(IDLE_TIMEOUT) => {}
         }
@@ -93,7 +102,10 @@ pub(super) async fn serve_connection(
         // First, so that the client is told before it gets its response and chooses a connection for its next request.
         () = &mut must_finish => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            tokio::select! {
+                ended = connection => ended,
+                _ = closed.wait_for(|state| *state == ConnectionState::Closed) => return,
+            }
         }
         ended = &mut connection => ended,
     };
@@ -103,7 +115,7 @@ pub(super) async fn serve_connection(
 }
 
 /// A random number from 0 to 1.
-fn random() -> f64 {
+pub(crate) fn random_share() -> f64 {
     f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -22,16 +22,20 @@ pub(super) struct ExpiringSource<H> {
 struct HoldingSource<H> {
     source: Box<dyn BodySource>,
     _held: H,
+    /// The connection, while it waits for the source.
+    waiting: Option<Waker>,
 }
 
 impl<H: Send + 'static> ExpiringSource<H> {
     pub(super) fn new(source: Box<dyn BodySource>, deadline: Instant, held: H) -> Self {
-        let source = Arc::new(Mutex::new(Some(HoldingSource { source, _held: held })));
+        let source = Arc::new(Mutex::new(Some(HoldingSource { source, _held: held, waiting: None })));
         let expiring = source.clone();
         let timer = tokio::spawn(async move {
             sleep_until(deadline).await;
             let expired = expiring.lock().take();
-            drop(expired);
+            if let Some(waiting) = expired.and_then(|expired| expired.waiting) {
+                waiting.wake();
+            }
         });
         Self { source, timer: timer.abort_handle() }
     }
@@ -40,7 +44,11 @@ impl<H: Send + 'static> ExpiringSource<H> {
 impl<H: Send> BodySource for ExpiringSource<H> {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
         match &mut *self.source.lock() {
-            Some(holding) => holding.source.poll_next(cx),
+            Some(holding) => {
+                let polled = holding.source.poll_next(cx);
+                holding.waiting = polled.is_pending().then(|| cx.waker().clone());
+                polled
+            }
             None => {
                 let expired = io::Error::new(io::ErrorKind::TimedOut, "the response was not sent in time");
                 Poll::Ready(Some(Err(expired)))
@@ -73,6 +81,23 @@ mod tests {
         fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
             Poll::Ready(Some(Ok(Bytes::from_static(b"chunk"))))
         }
+    }
+
+    /// Waits for something that never happens.
+    struct Pending;
+
+    impl BodySource for Pending {
+        fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_waits_for_a_source_is_told_at_the_deadline() {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut source = ExpiringSource::new(Box::new(Pending), deadline, ());
+        let next = tokio::time::timeout(Duration::from_secs(61), poll_fn(|cx| source.poll_next(cx)));
+        assert!(matches!(next.await, Ok(Some(Err(_)))));
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
 use super::Response;
-use super::connection::{ConnectionContext, IDLE_TIMEOUT, serve_connection};
+use super::connection::{ConnectionContext, ConnectionState, IDLE_TIMEOUT, serve_connection};
 
 /// Maximum number of headers of an HTTP/1.1 request: enough for some hundred groups to impersonate, each with a header
 /// of its own.
@@ -111,24 +111,27 @@ impl Listener {
     }
 
     /// Serves until `stop` becomes true. Then refuses new connections, asks open ones to finish (GOAWAY), calls
-    /// [`Handler::drain`], and waits up to `grace`.
+    /// [`Handler::drain`], waits up to `grace`, and closes those that are left.
     pub async fn serve(self, handler: Arc<dyn Handler>, mut stop: watch::Receiver<bool>, grace: Duration) {
-        let draining = watch::Sender::new(false);
+        let state = watch::Sender::new(ConnectionState::Open);
         let connections = TaskTracker::new();
         let permits = Arc::new(Semaphore::new(self.options.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
         let context = ConnectionContext {
             protocol: Arc::new(self.protocol()),
             handler: handler.clone(),
             goaway_chance: self.options.goaway_chance,
-            draining: draining.subscribe(),
+            state: state.subscribe(),
         };
+        let mut was_full = false;
         loop {
-            if permits.available_permits() == 0 {
+            let is_full = permits.available_permits() == 0;
+            if is_full && !was_full {
                 tracing::warn!(
                     limit = self.options.max_connections,
                     "Too many open connections, new ones have to wait"
                 );
             }
+            was_full = is_full;
             let accept = async {
                 let permit = permits.clone().acquire_owned().await;
                 (self.socket.accept().await, permit)
@@ -156,10 +159,13 @@ impl Listener {
         drop(self.socket);
         // Connections are told to finish before watches end, so that clients do not reconnect on the same connection or
         // to the same server.
-        draining.send_replace(true);
+        state.send_replace(ConnectionState::Finishing);
         tokio::task::yield_now().await;
         handler.drain();
         connections.close();
-        let _ = tokio::time::timeout(grace, connections.wait()).await;
+        if tokio::time::timeout(grace, connections.wait()).await.is_err() {
+            state.send_replace(ConnectionState::Closed);
+            connections.wait().await;
+        }
     }
 }

@@ -21,6 +21,7 @@ mod unwind;
 
 pub use body::Body;
 pub use chunk::{Chunk, ChunkParts};
+pub(crate) use connection::random_share;
 pub(crate) use content::serve_content;
 pub use cors::Cors;
 pub use listener::{Handler, Listener, ListenerOptions, Peer};

@@ -34,7 +34,7 @@ pub(crate) async fn get(request: &RequestContext, resource: &Arc<Resource>) -> R
 pub(crate) async fn wait_until_fresh(request: &RequestContext) -> Result<(), ApiError> {
     let revision = revision_parameter(request.query.get("resourceVersion").unwrap_or_default());
     match revision.map_err(ApiError::Unclassified)? {
-        None => request.cluster.catch_up().await.map(drop),
+        None => super::catch_up(&request.cluster).await.map(drop),
         Some(0) => Ok(()),
         Some(revision) => super::wait_for_revision(&request.cluster, revision).await,
     }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use pintle_store::{Clock, Sleep};
 
+use crate::http::random_share;
+
 /// Interval between bookmarks.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// Time between the last bookmark and the end.
@@ -78,14 +80,9 @@ impl WatchLifetime {
 pub(crate) fn watch_duration(seconds: Option<i64>, min: Duration) -> Duration {
     // Upstream counts nanoseconds, which overflow. A negative timeout ends the watch at once.
     match seconds.unwrap_or(0).wrapping_mul(1_000_000_000) {
-        0 => min.mul_f64(1.0 + random()),
+        0 => min.mul_f64(1.0 + random_share()),
         nanos => Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)),
     }
-}
-
-/// A random number from 0 to 1.
-fn random() -> f64 {
-    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
 }
 
 #[cfg(test)]

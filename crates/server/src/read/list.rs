@@ -302,13 +302,13 @@ async fn resolve_start(
                 super::wait_for_revision(cluster, revision).await?;
                 revision
             }
-            None => cluster.catch_up().await?,
+            None => super::catch_up(cluster).await?,
         };
         return Ok(ListStart { revision, after: Some(token.after), is_newest: token.revision.is_none() });
     }
     let invalid = |why| ApiError::BadRequest(format!("invalid resource version: {why}"));
     let revision = match revision_parameter(&options.resource_version).map_err(invalid)? {
-        None => return Ok(ListStart { revision: cluster.catch_up().await?, after: None, is_newest: true }),
+        None => return Ok(ListStart { revision: super::catch_up(cluster).await?, after: None, is_newest: true }),
         Some(0) => {
             return Ok(ListStart {
                 revision: super::newest_revision(cluster, watch_cache),
@@ -322,7 +322,7 @@ async fn resolve_start(
     let is_chunked = options.version_match.is_none() && options.limit > 0;
     if is_single_object && (is_chunked || options.version_match == Some(VersionMatch::Exact)) {
         // Upstream reads these from etcd, which does not wait for a revision.
-        let current = cluster.catch_up().await?;
+        let current = super::catch_up(cluster).await?;
         if revision > current {
             return Err(ApiError::TooLargeResourceVersion { asked: revision, current, retry_after: 0 });
         }

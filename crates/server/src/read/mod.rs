@@ -18,7 +18,7 @@ use std::time::Duration;
 use pintle_cache::WatchCache;
 use pintle_registry::{ApiError, Resource};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, store_error};
 use crate::context::RequestContext;
 use crate::http::Response;
 
@@ -42,6 +42,16 @@ pub(crate) async fn wait_for_revision(cluster: &Cluster, revision: u64) -> Resul
             Err(ApiError::TooLargeResourceVersion { asked: revision, current: cluster.cache.applied_revision(), retry_after: 1 })
         }
     }
+}
+
+/// Waits until the watch caches contain everything that was committed before the call. Returns that revision.
+///
+/// # Errors
+/// The store cannot be read, or the watch caches do not follow it in time.
+pub(crate) async fn catch_up(cluster: &Cluster) -> Result<u64, ApiError> {
+    let current = cluster.store.current_revision().await.map_err(store_error)?.get();
+    wait_for_revision(cluster, current).await?;
+    Ok(current)
 }
 
 /// Handles a watch: as a streamed response, or over a WebSocket if the client asks for one.

@@ -65,7 +65,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     // "0".
     let sends_initial_state = send_initial_events.unwrap_or(matches!(revision, None | Some(0)));
     let from = match revision {
-        None if send_initial_events.is_some() => request.cluster.catch_up().await?,
+        None if send_initial_events.is_some() => super::catch_up(&request.cluster).await?,
         None | Some(0) => super::newest_revision(&request.cluster, &stream.watch_cache),
         Some(revision) if send_initial_events == Some(true) => {
             match super::wait_for_revision(&request.cluster, revision).await {
@@ -96,7 +96,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
             let ends_initial_events = send_initial_events == Some(true) && bookmarks;
             tokio::select! {
                 _ = stream.run(watcher, lifetime, from, pin, ends_initial_events, ending) => {}
-                // The client does not read the last events.
+                // The client reads too slowly. One that reads nothing loses its connection when the server stops.
                 () = async { shutdown.await; tokio::time::sleep(SHUTDOWN_TIME).await } => {}
             }
         }

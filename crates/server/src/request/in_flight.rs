@@ -23,6 +23,23 @@ pub(crate) struct InFlightRequest(
     #[expect(dead_code, reason = "held until it is dropped")] Option<OwnedSemaphorePermit>,
 );
 
+/// What a request that counts as in flight does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InFlightKind {
+    Reading,
+    Mutating,
+}
+
+impl InFlightKind {
+    /// `None` for long-running requests, which do not count.
+    pub(crate) fn of(info: &RequestInfo) -> Option<Self> {
+        if info.is_long_running() {
+            return None;
+        }
+        Some(if matches!(info.verb, "get" | "list" | "watch") { Self::Reading } else { Self::Mutating })
+    }
+}
+
 /// Too many requests are in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TooManyInFlight;
@@ -39,9 +56,12 @@ impl InFlightLimits {
     /// # Errors
     /// As many requests as allowed are in flight, and the user is not privileged.
     pub(crate) fn begin(&self, info: &RequestInfo, user: &UserInfo) -> Result<InFlightRequest, TooManyInFlight> {
-        let is_reading = matches!(info.verb, "get" | "list" | "watch");
-        let limit = if is_reading { &self.reading } else { &self.mutating };
-        let Some(limit) = limit.as_ref().filter(|_| !info.is_long_running()) else { return Ok(InFlightRequest(None)) };
+        let limit = match InFlightKind::of(info) {
+            Some(InFlightKind::Reading) => &self.reading,
+            Some(InFlightKind::Mutating) => &self.mutating,
+            None => &None,
+        };
+        let Some(limit) = limit else { return Ok(InFlightRequest(None)) };
         match limit.clone().try_acquire_owned() {
             Ok(permit) => Ok(InFlightRequest(Some(permit))),
             Err(_) if user.groups.iter().any(|group| group == PRIVILEGED_GROUP) => Ok(InFlightRequest(None)),

@@ -45,7 +45,11 @@ fn names_are_accepted_and_served() {
 
 /// Waits until a request for a path gets a response.
 async fn wait_for(cluster: &Cluster, path: &str, is_expected: impl Fn(&Response) -> bool) {
-    let wait = async { while !is_expected(&cluster.get(path).await) {} };
+    let wait = async {
+        while !is_expected(&cluster.get(path).await) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
     tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("no such response: {path}"));
 }
 

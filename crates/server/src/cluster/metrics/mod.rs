@@ -31,6 +31,7 @@ use self::in_flight::InFlightWatermark;
 use self::labels::RequestLabels;
 pub(crate) use self::labels::{DryRun, RecordedRequest, RequestTarget};
 pub(crate) use self::requests::{Outcome, RequestSeries};
+use crate::request::in_flight::InFlightKind;
 use crate::request::info::RequestInfo;
 
 /// The metrics of a cluster.
@@ -92,11 +93,10 @@ impl Metrics {
     }
 
     fn in_flight(&self, info: &RequestInfo) -> Option<&InFlightWatermark> {
-        match info.verb {
-            "watch" => None,
-            "get" | "list" => Some(&self.reading),
-            _ => Some(&self.mutating),
-        }
+        InFlightKind::of(info).map(|kind| match kind {
+            InFlightKind::Reading => &self.reading,
+            InFlightKind::Mutating => &self.mutating,
+        })
     }
 
     /// Counts a request as long-running until the guard is dropped.
