@@ -23,6 +23,12 @@ impl Buckets {
     pub const fn bytes(bounds: &'static [f64]) -> Self {
         Self { bounds, scale: 1.0 }
     }
+
+    /// True if every bound is also one of `others`.
+    #[must_use]
+    pub fn is_part_of(self, others: Self) -> bool {
+        self.bounds.iter().all(|bound| others.bounds.contains(bound))
+    }
 }
 
 /// Counts values by bucket. An observation is two atomic additions.

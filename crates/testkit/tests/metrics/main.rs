@@ -4,6 +4,8 @@ mod scrape;
 
 use std::time::Duration;
 
+use pintle::Options;
+use pintle_server::RequestLimits;
 use pintle_testkit::{Cluster, run};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -348,6 +350,42 @@ fn work_queues_and_failed_handshakes_are_counted() {
         plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await.expect("the request is sent");
         let _ = plain.read_to_end(&mut Vec::new()).await;
         wait_for(&cluster, errors, 1.0).await;
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn requests_that_limits_end_are_counted_as_terminated() {
+    run(async {
+        let limits = RequestLimits { max_mutating_requests_in_flight: 1, ..RequestLimits::default() };
+        let tokens = Some("secret,user,1".to_owned());
+        let cluster = Cluster::with_options(Options { limits, tokens, ..Options::default() }).await;
+        let terminated = "apiserver_request_terminations_total{verb=POST,resource=configmaps,scope=resource,code";
+        // Its body does not arrive.
+        let mut socket = cluster.connect().await;
+        let head = format!("POST {MAPS}?timeout=100ms HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n");
+        socket.write_all(head.as_bytes()).await.expect("the head is sent");
+        wait_for(&cluster, &format!("{terminated}=504}}"), 1.0).await;
+        assert_eq!(scrape(&cluster).await.sum("apiserver_request_total{resource=configmaps,code=504}"), 1.0);
+
+        // Another write waits for its body while the others arrive.
+        let mut socket = cluster.connect().await;
+        let head = format!("POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n");
+        socket.write_all(head.as_bytes()).await.expect("the head is sent");
+        let refused = async {
+            for name in 0.. {
+                let request = cluster.request("POST", MAPS).anonymous().header("authorization", "Bearer secret");
+                if request.json(config_map(&format!("m{name}"))).send().await.status == 429 {
+                    break;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), refused).await.expect("a request is refused");
+        let found = scrape(&cluster).await;
+        assert_eq!(found.sum(&format!("{terminated}=429}}")), 1.0);
+        assert_eq!(found.sum("apiserver_request_total{verb=POST,resource=configmaps,code=429}"), 1.0);
+        assert!(found.sum("apiserver_current_inflight_requests{request_kind=mutating}") >= 1.0);
+        drop(socket);
         cluster.stop().await;
     });
 }

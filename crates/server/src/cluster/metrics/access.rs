@@ -143,3 +143,13 @@ impl AccessMetrics {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shown_bound_is_recorded() {
+        assert!(DURATIONS.is_part_of(RECORDED) && FILTER_DURATIONS.is_part_of(RECORDED));
+    }
+}

@@ -198,3 +198,68 @@ fn write_series(labels: &RequestLabels, series: &RequestSeries, out: &mut Exposi
         .value(&labels, 1.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels() -> RequestLabels {
+        RequestLabels {
+            verb: "LIST",
+            scope: "cluster",
+            component: "apiserver",
+            group: "apps".into(),
+            version: "v1".into(),
+            resource: "deployments".into(),
+            subresource: "".into(),
+        }
+    }
+
+    /// The names of the samples that a series shows, without those of buckets.
+    fn check(record: impl Fn(&RequestSeries), expect: &[&str]) {
+        let (series, mut out) = (RequestSeries::default(), Exposition::default());
+        record(&series);
+        write_series(&labels(), &series, &mut out);
+        let text = out.into_text();
+        let samples = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
+        let found: Vec<String> =
+            samples.map(|line| line.replace(line.split(['{', '}']).nth(1).unwrap_or(""), "")).collect();
+        assert_eq!(found, expect, "{text}");
+    }
+
+    #[test]
+    fn series_show_what_was_recorded_and_nothing_else() {
+        check(|_| (), &[]);
+        check(RequestSeries::record_abort, &["apiserver_request_aborts_total{} 1"]);
+        check(RequestSeries::record_deprecated, &["apiserver_requested_deprecated_apis{} 1"]);
+        check(|series| series.record_termination(504), &["apiserver_request_terminations_total{} 1"]);
+        check(|series| series.record_dropped(DryRun::None, 429), &["apiserver_request_total{} 1"]);
+        check(|series| series.long_running().add(2), &["apiserver_longrunning_requests{} 2"]);
+        let outcome = Outcome { code: 418, took: Duration::from_millis(1500), size: None };
+        check(
+            |series| series.record(DryRun::None, outcome),
+            &[
+                "apiserver_request_duration_seconds_sum{} 1.5",
+                "apiserver_request_duration_seconds_count{} 1",
+                "apiserver_request_sli_duration_seconds_sum{} 1.5",
+                "apiserver_request_sli_duration_seconds_count{} 1",
+                "apiserver_request_total{} 1",
+            ],
+        );
+        check(
+            |series| series.record(DryRun::All, Outcome { size: Some(7), code: 200, ..outcome }),
+            &[
+                "apiserver_request_duration_seconds_sum{} 1.5",
+                "apiserver_request_duration_seconds_count{} 1",
+                "apiserver_request_total{} 1",
+                "apiserver_response_sizes_sum{} 7",
+                "apiserver_response_sizes_count{} 1",
+            ],
+        );
+    }
+
+    #[test]
+    fn every_bound_of_the_sli_is_one_of_the_latency() {
+        assert!(SLI_DURATIONS.is_part_of(DURATIONS));
+    }
+}
