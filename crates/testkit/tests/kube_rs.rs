@@ -24,8 +24,9 @@ use kube::{Api, Client, Config, Discovery, ResourceExt as _};
 use pintle_testkit::{Cluster, Protocol};
 use serde_json::json;
 
-/// The timeout for a condition.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// The timeout for anything that has to happen eventually. After a downtime, a watcher of kube waits for up to a minute
+/// before it connects, and as long again before it lists after a 410.
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Builds a client from the cluster's kubeconfig.
 async fn client(cluster: &Cluster) -> Client {
