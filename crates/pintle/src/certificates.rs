@@ -346,7 +346,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let before = Certificates::load_or_generate(folder.path(), &[]).expect("new certificates");
         assert!(before.admin.key.contains("EC PRIVATE KEY"));
-        let pkcs8 = new_key().expect("a key").serialize_pem();
+        let pkcs8 = read_key(&before.admin.key).expect("a key").serialize_pem();
         write_private(&folder.path().join("pki/admin.key"), &pkcs8).expect("the file is written");
         let after = Certificates::load_or_generate(folder.path(), &[]).expect("stored certificates");
         assert_eq!((after.admin.key, after.serving.key), (pkcs8, before.serving.key));

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::checkpoint::Checkpointer;
 use super::commit_queue::{CommitRequest, PreparedOp};
 use super::compaction::{CompactionStep, Compactor};
-use super::file::FileError;
+use super::file::{self, FileError};
 use super::index::IndexEntry;
 use super::log::{LogReader, LogRow, LogWriter};
 use super::{EngineState, ReaderHandle};
@@ -44,6 +44,8 @@ pub(super) struct Committer<'c> {
     rollback: Statement<'c>,
     /// Set after a failed sync: all further writes are rejected with it.
     sync_failure: Option<Error>,
+    /// False until the log that was found when the store was opened is in the file. Nothing is written before.
+    is_log_copied: bool,
     /// When to retry after a failed transaction, such as one on a full disk. The retry writes even if nothing is due,
     /// so that an idle store notices that it works again.
     retry_at: Option<Instant>,
@@ -88,8 +90,26 @@ impl<'c> Committer<'c> {
             commit: connection.prepare("COMMIT")?,
             rollback: connection.prepare("ROLLBACK")?,
             sync_failure: None,
+            is_log_copied: true,
             retry_at: None,
         })
+    }
+
+    /// The log could not be copied to the file when the store was opened, because the disk is full.
+    pub(super) fn on_full_disk(mut self) -> Self {
+        self.is_log_copied = false;
+        self.retry_at = Some(Instant::now());
+        self.shared.health.set_commit_error(Some(Error::DiskFull { path: self.shared.path.clone() }));
+        self
+    }
+
+    /// Copies the log that was found when the store was opened, unless that was done.
+    fn copy_log(&mut self) -> Result<(), FileError> {
+        if !self.is_log_copied {
+            file::copy_log(self.connection)?;
+            self.is_log_copied = true;
+        }
+        Ok(())
     }
 
     /// Runs until the queue is stopped and empty.
@@ -166,7 +186,8 @@ impl<'c> Committer<'c> {
         }
         let now = self.shared.clock.now();
         let started = Instant::now();
-        let result = self.begin.execute([]).map_err(FileError::from).and_then(|_| {
+        let begun = self.copy_log().and_then(|()| self.begin.execute([]).map_err(FileError::from));
+        let result = begun.and_then(|_| {
             self.expire(transaction, now)?;
             loop {
                 while let Some(request) = requests.pop_front() {

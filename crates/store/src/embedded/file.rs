@@ -227,7 +227,7 @@ fn check_header(path: &Path) -> Result<(), Error> {
 ///
 /// The WAL may hold what an earlier process failed to sync: the file system shows it, but the disk may not have it. So
 /// the whole WAL is copied to the file, which writes and syncs it anew.
-pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<Connection, FileError> {
+pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<(Connection, bool), FileError> {
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)?;
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     if mode != "wal" {
@@ -237,13 +237,26 @@ pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<Connection, 
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     connection.pragma_update(None, "cache_size", -4096)?;
-    match connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(FileError::from) {
+    match copy_log(&connection) {
+        Ok(()) => Ok((connection, true)),
         // A store on a full disk can still be read.
-        Err(error) if !error.is_disk_full() => return Err(error),
-        Err(_) => tracing::warn!(path = %path.display(), "The disk is full: the write-ahead log stays as it is"),
-        Ok(()) => {}
+        Err(error) if error.is_disk_full() => {
+            tracing::warn!(path = %path.display(), "The disk is full: the store accepts no writes until there is space");
+            Ok((connection, false))
+        }
+        Err(error) => Err(error),
     }
-    Ok(connection)
+}
+
+/// Copies the whole write-ahead log to the file, which syncs it. Nothing may be written behind a log whose sync has
+/// failed, now or before a restart: a power loss would end the log where the disk does not have it.
+pub(super) fn copy_log(connection: &Connection) -> Result<(), FileError> {
+    let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    if is_busy {
+        let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+        return Err(FileError::Sqlite(rusqlite::Error::SqliteFailure(busy, None)));
+    }
+    Ok(())
 }
 
 /// Opens the store file for the reading thread.

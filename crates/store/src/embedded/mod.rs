@@ -115,7 +115,7 @@ impl EmbeddedStore {
         let path = data_dir.store_file();
         let EmbeddedOptions { retention, transformer, clock, vfs } = options;
         let to_error = |error: FileError| error.into_error(&path);
-        let write_connection = file::open_writer(&path, vfs.as_deref()).map_err(to_error)?;
+        let (write_connection, is_log_copied) = file::open_writer(&path, vfs.as_deref()).map_err(to_error)?;
         let read_connection = file::open_reader(&path, vfs.as_deref()).map_err(to_error)?;
         let (compact_revision, purged_revision) = log::read_meta(&write_connection).map_err(to_error)?;
         let index = LogReader::new(&write_connection)
@@ -148,6 +148,7 @@ impl EmbeddedStore {
                 let _end_guard = ThreadEndGuard { health: &shared.health, thread: COMMITTER };
                 let _close_guard = CloseOnDrop(shared);
                 Committer::new(shared, Arc::clone(&reader_handle), &write_connection, compact_revision)
+                    .map(|committer| if is_log_copied { committer } else { committer.on_full_disk() })
                     .map(Committer::run)
             };
             // The last connection to close checkpoints the whole WAL, so the two must not close at the same time.

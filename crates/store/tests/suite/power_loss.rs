@@ -260,6 +260,47 @@ async fn acknowledged_changes_survive_a_power_loss_after_failed_syncs() {
     }
 }
 
+/// A disk that is full when the store is opened: nothing is written behind the log, whose last sync may have failed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_opened_on_a_full_disk_recovers_before_it_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::register("opened-full").unwrap();
+    let store = Arc::new(open(folder.path(), "opened-full"));
+    let mut log = write(&store, &disk, 300).await;
+    let (writing, ()) = tokio::join!(write(&store, &disk, 1_000_000), async {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        disk.fail(DiskFailure::Sync);
+    });
+    log.extend(writing);
+    disk.fail(DiskFailure::Full);
+    store.close().await.unwrap();
+    drop(store);
+
+    let store = Arc::new(open(folder.path(), "opened-full"));
+    add_unacknowledged(&store, &mut log).await;
+    check(&store, &log, "opened").await;
+    while store.health().is_ok() {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    let error = store.commit(Change::put("/more", "1")).await.unwrap_err();
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    disk.fail(DiskFailure::None);
+    wait_until_healthy(&store).await;
+    log.extend(write(&store, &disk, 200).await);
+    let operations = disk.operation_count();
+    store.close().await.unwrap();
+    for cut in 0..20 {
+        let after = tempfile::tempdir().unwrap();
+        for (path, content) in disk.image_after_power_loss(operations, cut) {
+            fs::write(after.path().join(path.file_name().unwrap()), content).unwrap();
+        }
+        let store = open(after.path(), "");
+        let current = check(&store, &log, &format!("seed {cut}")).await;
+        assert!(current >= *log.last_key_value().unwrap().0, "seed {cut}: {current} is left");
+        store.close().await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stalled_disk_is_reported_while_reads_go_on() {
     let folder = tempfile::tempdir().unwrap();
