@@ -5,6 +5,7 @@
 mod admit;
 mod request_end;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,7 +98,8 @@ pub(crate) async fn handle(
     let admitted = match &deadline {
         Ok(deadline) => {
             let arrived = ArrivedRequest { peer: &peer, headers: &parts.headers, info: &info, query: &query };
-            let admitted = arrived.admit(&cluster, &access, &chain.in_flight, &recorder, &mut user);
+            // Pinned here, as the handler is: futures of requests are large, and each wrapper would copy them.
+            let admitted = pin!(arrived.admit(&cluster, &access, &chain.in_flight, &recorder, &mut user));
             deadline.run(admitted).await.unwrap_or_else(|exceeded| Err(exceeded.into()))
         }
         Err(error) => Err(Refusal::Error(error.clone())),
@@ -129,7 +131,7 @@ pub(crate) async fn handle(
     });
     let mut answered_by = admitted.as_ref().map_or_else(Refusal::answered_by, |()| AnsweredBy::Handler);
     let mut response = match admitted {
-        Ok(()) => match deadline.run(catch_panic(route(&request))).await {
+        Ok(()) => match deadline.run(catch_panic(pin!(route(&request)))).await {
             // The handler has noticed the deadline first.
             Ok(Ok(Err(_))) if request.is_body_late() => {
                 answered_by = AnsweredBy::Deadline;

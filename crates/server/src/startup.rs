@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -181,7 +182,7 @@ impl Handler for ApiServer {
         Box::pin(async move {
             let access = self.access.read().clone();
             let (method, uri) = (request.method().clone(), request.uri().clone());
-            let handled = pipeline::handle(self.cluster.clone(), access, &self.chain, peer, request);
+            let handled = pin!(pipeline::handle(self.cluster.clone(), access, &self.chain, peer, request));
             catch_panic(handled).await.unwrap_or_else(|panic| {
                 // Not in a handler, whose panics the handler chain answers.
                 tracing::error!(%method, %uri, panic = panic_text(&panic), "Request panicked");

@@ -63,7 +63,8 @@ async fn run_detached<W>(
 where
     W: Future<Output = Result<Response, ApiError>> + Send + 'static,
 {
-    let task = request.cluster.spawn_write(write(request.clone()));
+    // Boxed: the future is large, and is moved some times before it runs.
+    let task = request.cluster.spawn_write(Box::pin(write(request.clone())));
     match request.wait_for_write(task).await? {
         Ok(result) => result,
         // The panic goes on in the request's own task, where it is logged and answered.
