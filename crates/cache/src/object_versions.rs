@@ -45,7 +45,7 @@ impl ObjectVersions {
     pub(crate) fn push(&mut self, version: ObjectVersion) {
         let before = std::mem::replace(&mut self.newest, version);
         let OlderVersions(older) = self.older.get_or_insert_default().as_mut();
-        // Of consecutive tombstones, the first and the last one tell everything.
+        // Reads between two tombstones find nothing either, so only the first and the last of a run are kept.
         let is_repeated = before.1.is_none() && self.newest.1.is_none();
         if !is_repeated || older.back().is_none_or(|(_, object)| object.is_some()) {
             older.push_back(before);

@@ -123,7 +123,7 @@ impl EventRecorder {
         }
         let mut event = object! {
             "metadata": object! {
-                // The names of some objects, such as IPv6 addresses, are no names of events.
+                // An event name may not contain a colon, unlike the name of an IPv6 IPAddress.
                 "name": format!("{}.{suffix:x}", regarding.name().replace(':', "-")),
                 "namespace": namespace.unwrap_or(DEFAULT_NAMESPACE),
             },

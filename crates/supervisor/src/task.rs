@@ -90,7 +90,7 @@ impl BackgroundTask {
         self.state.lock().failure = None;
     }
 
-    /// Reports that the task does not do its work, and why. It goes on to try.
+    /// Reports that the task fails, and why. It is not restarted: it retries by itself.
     pub fn report_failure(&self, reason: &str) {
         self.state.lock().record_failure(reason);
     }
