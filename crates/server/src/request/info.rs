@@ -38,6 +38,10 @@ pub(crate) struct RequestInfo {
 /// Subresources of a namespace; any other segment below a namespace is a resource in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
+/// The subresources that connect clients with a pod, node or service: their requests are long-running, and count as
+/// `CONNECT` (upstream: `validConnectRequests`).
+pub(crate) const CONNECT_SUBRESOURCES: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
+
 impl RequestInfo {
     /// Parses method, path and query.
     #[must_use]
@@ -68,8 +72,7 @@ impl RequestInfo {
     /// subresources of kube-apiserver).
     pub(crate) fn is_long_running(&self) -> bool {
         matches!(self.verb, "watch" | "proxy")
-            || (self.is_resource
-                && matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward"))
+            || (self.is_resource && CONNECT_SUBRESOURCES.contains(&self.subresource.as_str()))
             || (!self.is_resource && self.path.starts_with("/debug/pprof/"))
     }
 

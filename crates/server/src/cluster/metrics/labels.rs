@@ -7,11 +7,8 @@ use http::{HeaderMap, Method};
 use pintle_registry::Resource;
 use pintle_value::Str;
 
-use crate::request::info::RequestInfo;
+use crate::request::info::{CONNECT_SUBRESOURCES, RequestInfo};
 use crate::request::query::Query;
-
-/// The subresources whose requests count as `CONNECT` (upstream: `validConnectRequests`).
-const CONNECT_SUBRESOURCES: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
 
 /// The component label of nearly all requests.
 const COMPONENT: &str = "apiserver";
