@@ -78,7 +78,7 @@ func newServer(ctx context.Context, folder, etcdURL string, options options) (*s
 		return nil, err
 	}
 
-	recommended := genericoptions.NewRecommendedOptions("/registry", codecs.LegacyCodec(storageVersions...))
+	recommended := genericoptions.NewRecommendedOptions("/registry", internalCodec{codecs.LegacyCodec(storageVersions...)})
 	recommended.Etcd.StorageConfig.Transport.ServerList = []string{etcdURL}
 	recommended.Etcd.EnableWatchCache = options.watchCache
 	recommended.SecureServing.Listener = listener

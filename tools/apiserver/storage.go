@@ -65,6 +65,8 @@ func (s strategy) PrepareForUpdate(_ context.Context, updated, old runtime.Objec
 	if prepare != nil {
 		prepare(updated, old)
 	}
+	// Objects of internal types have no kind and apiVersion. A patch that changes nothing must leave an equal object.
+	updated.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
 }
 
 // independentStrategy is the strategy of a kind whose objects have no dependents.
@@ -333,4 +335,15 @@ func servedCodecs() serializer.CodecFactory {
 		mutators = append(mutators, serializer.WithStreamingCollectionEncodingToProtobuf())
 	}
 	return serializer.NewCodecFactory(scheme, mutators...)
+}
+
+// internalCodec decodes stored objects without kind and apiVersion, as objects of internal types are.
+type internalCodec struct{ runtime.Codec }
+
+func (c internalCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	object, kind, err := c.Codec.Decode(data, defaults, into)
+	if err == nil {
+		object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	}
+	return object, kind, err
 }

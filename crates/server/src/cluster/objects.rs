@@ -28,7 +28,7 @@ pub(crate) fn check_key(name: &str) -> Result<(), ApiError> {
     Err(ApiError::BadRequest(format!("Name parameter invalid: {name}: {}", why.join(";"))))
 }
 
-/// Decodes a stored object and sets its resourceVersion.
+/// Decodes a stored object and sets its resourceVersion. What a dry run creates has revision 0 and keeps its own.
 ///
 /// # Errors
 /// Returns an error if the stored bytes are not JSON.
@@ -37,7 +37,9 @@ pub(crate) fn tree(object: &pintle_cache::Object) -> Result<Value, ApiError> {
     let decoded =
         decoded.map_err(|error| ApiError::Internal(format!("failed to decode the stored object: {error}")))?;
     let mut value = decoded.value;
-    value.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
+    if object.revision > 0 {
+        value.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
+    }
     Ok(value)
 }
 

@@ -225,7 +225,7 @@ impl ResponseFormat {
 }
 
 impl ResponseFormat {
-    /// Responds with an object that was written. The result of a dry run has revision 0 and no resourceVersion.
+    /// Responds with an object that was written. The object that a dry run creates has revision 0.
     ///
     /// # Errors
     /// See [`ResponseFormat::encode_object`]; also returns an error if the object cannot be converted to the request's
@@ -235,9 +235,7 @@ impl ResponseFormat {
         if object.revision > 0 {
             return Ok(self.respond(code, self.encode_object(&object)?));
         }
-        let mut tree = self.tree(&object)?;
-        tree.remove_at(&["metadata", "resourceVersion"]);
-        Ok(self.respond(code, self.encode_tree(tree)?))
+        Ok(self.respond(code, self.encode_tree(self.tree(&object)?)?))
     }
 }
 

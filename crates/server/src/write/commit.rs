@@ -32,6 +32,24 @@ pub(crate) fn cached_object(key: &str, revision: u64, json: Bytes) -> Result<Arc
     Ok(Arc::new(Object::new(key.into(), revision, json, index)))
 }
 
+/// Returns the object that a dry run creates: it has revision 0, and the resourceVersion of the request's body.
+///
+/// # Errors
+/// See [`cached_object`].
+pub(crate) fn dry_run_object(key: &str, json: Bytes, resource_version: &str) -> Result<Arc<Object>, ApiError> {
+    let object = cached_object(key, 0, json)?;
+    if resource_version.is_empty() {
+        return Ok(object);
+    }
+    let (before, after) = object.json.split_at(object.index.resource_version_offset as usize);
+    let mut json = before.to_vec();
+    json.extend_from_slice(b"\"resourceVersion\":");
+    pintle_codec::json::write_string(resource_version, &mut json);
+    json.push(b',');
+    json.extend_from_slice(after);
+    cached_object(key, 0, json.into())
+}
+
 /// Commits one change of an object and waits until reads see it. If `json` is `None`, the object is deleted.
 ///
 /// # Errors

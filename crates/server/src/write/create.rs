@@ -11,7 +11,7 @@ use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::allocation::Allocated;
-use super::commit::{CommitOutcome, cached_object, commit};
+use super::commit::{CommitOutcome, cached_object, commit, dry_run_object};
 use super::internal_client::InternalClient;
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
@@ -70,14 +70,14 @@ pub(crate) struct CreateOperation<'a> {
 }
 
 impl CreateOperation<'_> {
-    /// Creates an object, given at the request's version with its defaults and managed fields. In a dry run, the result
-    /// has the resourceVersion of the object, or revision 0.
+    /// Creates an object, given at the request's version with its defaults and managed fields. The result of a dry run has
+    /// revision 0 and the resourceVersion of the given object.
     ///
     /// # Errors
     /// Returns an error if the object is rejected or exists already.
     pub(crate) async fn run(&self, mut object: Value) -> Result<Arc<Object>, ApiError> {
         let Self { writer, resource } = self;
-        let revision = metadata::parse_resource_version(&object).ok().flatten();
+        let resource_version = object.resource_version().to_owned();
         let client = InternalClient(writer.cluster.clone());
         {
             // Mutating plugins run before a name is generated.
@@ -95,9 +95,9 @@ impl CreateOperation<'_> {
         loop {
             attempts_left -= 1;
             if attempts_left == 0 {
-                return self.attempt(&hub, &client, object, revision).await;
+                return self.attempt(&hub, &client, object, &resource_version).await;
             }
-            match self.attempt(&hub, &client, object.clone(), revision).await {
+            match self.attempt(&hub, &client, object.clone(), &resource_version).await {
                 Err(ApiError::AlreadyExists { .. }) => {}
                 result => return result,
             }
@@ -110,7 +110,7 @@ impl CreateOperation<'_> {
         hub: &Arc<Resource>,
         client: &InternalClient,
         mut object: Value,
-        revision: Option<u64>,
+        resource_version: &str,
     ) -> Result<Arc<Object>, ApiError> {
         let context = &self.writer.context;
         metadata::fill_system_fields(context, &mut object);
@@ -122,7 +122,7 @@ impl CreateOperation<'_> {
         hub.strategy.prepare_for_create(context, &mut object);
         let write = WriteOperation::Create(&mut object);
         let allocated = Allocated::begin(hub.strategy.allocation(), context, client, write).await?;
-        let result = self.validate_and_store(hub, client, object, revision).await;
+        let result = self.validate_and_store(hub, client, object, resource_version).await;
         allocated.finish(client, result.is_ok() && !context.dry_run).await;
         result
     }
@@ -132,7 +132,7 @@ impl CreateOperation<'_> {
         hub: &Arc<Resource>,
         client: &InternalClient,
         mut object: Value,
-        revision: Option<u64>,
+        resource_version: &str,
     ) -> Result<Arc<Object>, ApiError> {
         let Self { writer, resource } = self;
         let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
@@ -141,7 +141,8 @@ impl CreateOperation<'_> {
         validate_and_admit(writer, &rules, &attributes, &mut object, None).await?;
         // Upstream's storage layer rejects it, and a dry run does not reach that layer. A malformed resourceVersion is
         // ignored.
-        if revision.is_some() && !writer.context.dry_run {
+        let is_revision = |text| crate::request::query::parse_revision(text).is_ok_and(|revision| revision > 0);
+        if !writer.context.dry_run && is_revision(resource_version) {
             return Err(ApiError::Unclassified(
                 "resourceVersion should not be set on objects to be created".to_owned(),
             ));
@@ -156,7 +157,7 @@ impl CreateOperation<'_> {
                 return Err(already_exists());
             }
             // A dry run answers with what would be given to the storage layer.
-            return cached_object(&key, revision.unwrap_or_default(), json);
+            return dry_run_object(&key, json, resource_version);
         }
         // The controllers of namespaces and definitions wait for creates that passed these checks before the namespace or
         // the definition became terminating.
