@@ -173,13 +173,16 @@ pub(crate) fn dedup_owner_references(object: &mut Value, recorder: &Recorder, af
 }
 
 /// Validates the metadata of an updated object: all of it, with any name that is a valid path segment, and the update.
-/// Upstream's strategies validate the update a second time, so its errors appear twice among the causes.
-pub(crate) fn validate_update(object: &Value, old: &Value, resource: &Resource) -> Errors {
+/// Upstream's strategies validate the update a second time, so its errors appear twice among the causes, but only if the
+/// object has the type of its resource.
+pub(crate) fn validate_update(object: &Value, old: &Value, resource: &Resource, has_valid_type: bool) -> Errors {
     let namespaced = resource.scope == Scope::Namespaced;
     let validate_name = &pintle_value::names::path_segment_name;
     let mut errors = pintle_value::metadata::validate_object_meta(object, namespaced, validate_name);
     let update_errors = pintle_value::metadata::validate_object_meta_update(object, old);
-    errors.append(update_errors.clone());
+    if has_valid_type {
+        errors.append(update_errors.clone());
+    }
     errors.append(update_errors);
     errors.append(validate_finalizers(object, resource));
     errors

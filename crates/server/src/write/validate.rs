@@ -65,7 +65,7 @@ fn validate(writer: &Writer<'_>, rules: &ApplicableRules<'_>, object: &Value, ol
             errors
         }
         Some(old) => {
-            let mut errors = metadata::validate_update(object, old, hub);
+            let mut errors = metadata::validate_update(object, old, hub, strategy.has_valid_type(object));
             let mut spec_errors = match rules.subresource {
                 Some(subresource) => subresource.validate_update(context, object, old),
                 None => strategy.validate_update(context, object, old),
