@@ -321,14 +321,26 @@ fn set_last_applied(object: &mut Value, config: &Value) {
     }
 }
 
-/// True if the managed fields of two objects differ only in their times.
+/// True if two objects differ in the times of their managed fields, and in nothing else (upstream:
+/// `IgnoreManagedFieldsTimestampsTransformer`).
 pub(crate) fn differs_only_in_times(new: &Value, old: &Value) -> bool {
-    let (new, old) = (new.items_at(&MANAGED_FIELDS), old.items_at(&MANAGED_FIELDS));
-    let is_same_but_time = |(new, old): (&Value, &Value)| {
-        let rest = |entry: &Value| entry.entries_at(&[]).filter(|(key, _)| *key != "time").count();
-        rest(new) == rest(old) && new.entries_at(&[]).all(|(key, value)| key == "time" || old.get(key) == Some(value))
+    let (new_managers, old_managers) = (new.items_at(&MANAGED_FIELDS), old.items_at(&MANAGED_FIELDS));
+    let is_same_but_time = |(new, old): (&Value, &Value)| is_same_but(new, old, &["time"]);
+    new_managers.len() == old_managers.len()
+        && new_managers != old_managers
+        && new_managers.iter().zip(old_managers).all(is_same_but_time)
+        && is_same_but(new, old, &MANAGED_FIELDS)
+}
+
+/// True if two objects are equal but for the value at a path.
+fn is_same_but(a: &Value, b: &Value, path: &[&str]) -> bool {
+    let [key, rest @ ..] = path else { return true };
+    let others = |object: &Value| object.entries_at(&[]).filter(|(name, _)| name != key).count();
+    let is_same = |(name, value): (&str, &Value)| match b.get(name) {
+        Some(other) if name == *key => is_same_but(value, other, rest),
+        other => name == *key || other == Some(value),
     };
-    new.len() == old.len() && new != old && new.iter().zip(old).all(is_same_but_time)
+    others(a) == others(b) && a.entries_at(&[]).all(is_same)
 }
 
 /// True if an element of managed fields can be decoded. Upstream takes a list with another one for none.

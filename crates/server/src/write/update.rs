@@ -337,6 +337,9 @@ impl<'a> GuaranteedUpdate<'a> {
         client: &InternalClient,
     ) -> Result<Option<Arc<Object>>, ApiError> {
         let (cluster, context, hub) = (self.writer.cluster, &self.writer.context, &view.hub);
+        if differs_only_in_times(&object, old) {
+            object.set_at(&MANAGED_FIELDS, old.at(&MANAGED_FIELDS).cloned().unwrap_or_default());
+        }
         object.remove_at(&["metadata", "resourceVersion"]);
         if !context.dry_run {
             // Only the storage layer removes it.
@@ -354,19 +357,12 @@ impl<'a> GuaranteedUpdate<'a> {
                     super::delete::release_allocations(self, hub, &key, old, client).await;
                     Some(last)
                 }
-                CommitOutcome::Conflict => None,
+                // As upstream, an update that would have removed it succeeds if another request has removed it.
+                CommitOutcome::Conflict => self.current()?.is_none().then_some(last),
             });
         }
-        // An update that changes nothing, or only the times of managed fields, is not written, unless the stored value is
-        // stale (encrypted with an old key).
+        // An update that changes nothing is not written, unless the stored value is stale (encrypted with an old key).
         let is_fresh = !current.is_stale();
-        if is_fresh && differs_only_in_times(&object, old) {
-            let mut with_old_times = object.clone();
-            with_old_times.set_at(&MANAGED_FIELDS, old.at(&MANAGED_FIELDS).cloned().unwrap_or_default());
-            if is_same_object(&view.encode_for_storage(&with_old_times).await?, &current.json) {
-                return Ok(Some(current.clone()));
-            }
-        }
         let json = view.encode_for_storage(&object).await?;
         if is_fresh && is_same_object(&json, &current.json) {
             return Ok(Some(current.clone()));
