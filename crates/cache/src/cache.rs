@@ -172,6 +172,8 @@ struct EventHistory {
     /// The revision of the newest dropped event.
     evicted_to: u64,
     retained_bytes: usize,
+    /// What the history may retain while memory is short, instead of the configured limits.
+    reduced_bytes: Option<usize>,
     frame_budget: FrameBudget,
 }
 
@@ -341,6 +343,29 @@ impl Cache {
         self.shared.progress.wait_until_fresh(revision).await;
     }
 
+    /// Caches encodings of objects and events, or gives them up because memory is short.
+    pub fn set_encodings_cached(&self, cached: bool) {
+        self.encoding_cache.set_enabled(cached);
+        self.shared.history.lock().frame_budget.set_small(!cached);
+    }
+
+    /// Drops the older half of the history, down to a minimum size, and retains no more than that from now on, not even
+    /// for reads that have pinned a revision. Returns the revision up to which events are gone.
+    pub fn halve_history(&self, min_bytes: usize) -> u64 {
+        {
+            let mut history = self.shared.history.lock();
+            let half = history.reduced_bytes.map_or(usize::MAX, |reduced| reduced / 2).min(history.retained_bytes / 2);
+            history.reduced_bytes = Some(half.max(min_bytes));
+        }
+        self.shared.trim();
+        self.shared.history.lock().evicted_to
+    }
+
+    /// Retains history up to the configured limits again.
+    pub fn restore_history(&self) {
+        self.shared.history.lock().reduced_bytes = None;
+    }
+
     /// The cache of object encodings.
     #[must_use]
     pub fn encoding_cache(&self) -> &EncodingCache {
@@ -468,9 +493,11 @@ impl CacheState {
         let now = self.clock.now();
         let pinned = self.pins.lock().first_key_value().map_or(u64::MAX, |(revision, _)| *revision);
         let mut history = self.history.lock();
+        let max_bytes = history.reduced_bytes.unwrap_or(usize::MAX);
         while let Some(HistoryEntry { added_at, event, .. }) = history.events.front() {
-            let is_within =
-                |limits: HistoryLimits| added_at.after(limits.duration) > now && history.retained_bytes <= limits.bytes;
+            let is_within = |limits: HistoryLimits| {
+                added_at.after(limits.duration) > now && history.retained_bytes <= limits.bytes.min(max_bytes)
+            };
             let pinned_limits = self.history_limits.plus(PINNED_EXTRA);
             if is_within(self.history_limits) || (event.revision > pinned && is_within(pinned_limits)) {
                 return;
@@ -525,6 +552,38 @@ mod tests {
         assert!(keeps_frames());
         cache.reindex("things").await.expect("the store is readable");
         assert!(!keeps_frames(), "no budget counts them");
+    }
+
+    #[tokio::test]
+    async fn a_halved_history_stays_small_until_it_is_restored() {
+        let store = Arc::new(MemoryStore::new());
+        let (indexer, clock) = (Arc::new(NullIndexer), Arc::new(SystemClock));
+        let load = Cache::load(store.clone(), "/registry", ["things".into()], indexer, clock, HistoryLimits::default());
+        let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
+        let watch_cache = cache.watch_cache("things").expect("a watch cache");
+        let write = async |count: usize| {
+            for _ in 0..count {
+                let change = Change::put("/registry/things/a", vec![b' '; 1000]);
+                let revision = store.commit(change).await.expect("a commit").revision.get();
+                cache.wait_until_fresh(revision).await;
+            }
+            cache.shared.trim();
+            cache.history_stats().retained_bytes
+        };
+        let all = write(64).await;
+        let first = cache.applied_revision() - 63;
+        // A list in progress does not keep it.
+        let _pin = cache.pin(first);
+        assert!(cache.halve_history(10_000) >= first);
+        assert!((10_000..=all / 2).contains(&cache.history_stats().retained_bytes));
+        assert!(watch_cache.page(&KeyRange::All, None, first, 1).is_err());
+        assert!(write(10).await <= all / 2);
+        for _ in 0..10 {
+            cache.halve_history(10_000);
+        }
+        assert!((5000..=10_000).contains(&write(10).await), "the newest events stay");
+        cache.restore_history();
+        assert!(write(64).await > all / 2);
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 //! get a hit.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -80,6 +80,8 @@ pub struct EncodingCache {
     /// The size of all cached encodings in bytes.
     size: Arc<AtomicUsize>,
     limit: usize,
+    /// False while memory is short: nothing is cached.
+    enabled: AtomicBool,
     ring: Mutex<EvictionRing>,
 }
 
@@ -95,7 +97,7 @@ impl EncodingCache {
     /// A cache with a size limit in bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { size: Arc::default(), limit, ring: Mutex::default() }
+        Self { size: Arc::default(), limit, enabled: AtomicBool::new(true), ring: Mutex::default() }
     }
 
     /// Caches the encoding of an object if there is room for it, otherwise only its length. Does nothing if nobody else
@@ -106,7 +108,7 @@ impl EncodingCache {
             return;
         }
         object.encoding.length.store(length, Ordering::Relaxed);
-        if self.admit(object, bytes.len() + OVERHEAD) {
+        if self.enabled.load(Ordering::Relaxed) && self.admit(object, bytes.len() + OVERHEAD) {
             let cached = CachedBytes { bytes: bytes.into(), referenced: true, size: self.size.clone() };
             *object.encoding.cached.lock() = Some(Box::new(cached));
         }
@@ -142,6 +144,17 @@ impl EncodingCache {
         let mut ring = self.ring.lock();
         let part = ring.objects.len().div_ceil(TICKS_PER_ROUND);
         ring.advance(part);
+    }
+
+    /// Caches encodings from now on, or evicts all of them and caches no more.
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        self.enabled.store(enabled, Ordering::Relaxed);
+        if !enabled {
+            let ring = std::mem::take(&mut *self.ring.lock());
+            for object in ring.objects.iter().filter_map(Weak::upgrade) {
+                object.encoding.cached.lock().take();
+            }
+        }
     }
 
     /// The size of all cached encodings in bytes.
@@ -274,6 +287,17 @@ mod tests {
         }
         assert_eq!((encoding_cache.size(), encoding_cache.ring.lock().objects.len()), (20_000, 20));
         assert_eq!(objects[50].encoding.length(), Some(LENGTH));
+    }
+
+    #[test]
+    fn a_disabled_cache_holds_nothing_until_it_is_enabled() {
+        let (encoding_cache, objects) = (EncodingCache::new(100_000), objects(100));
+        list(&encoding_cache, &objects);
+        encoding_cache.set_enabled(false);
+        assert_eq!((encoding_cache.size(), encoding_cache.ring.lock().objects.len()), (0, 0));
+        assert_eq!((list(&encoding_cache, &objects), encoding_cache.size()), (0, 0));
+        encoding_cache.set_enabled(true);
+        assert_eq!([list(&encoding_cache, &objects), list(&encoding_cache, &objects)], [0, 100]);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::Event;
 
 /// The maximum size of the objects whose events keep frames. There may be one frame per watched format.
 const LIMIT: usize = 16 << 20;
+/// The same while memory is short. Without any frames each watcher would encode its own.
+const SMALL_LIMIT: usize = 1 << 20;
 
 /// The events of all watch caches that keep their frames.
 #[derive(Debug)]
@@ -31,6 +33,16 @@ impl FrameBudget {
         let length = event.frame_size();
         self.bytes += length;
         self.events.push_back((length, Arc::downgrade(event)));
+        self.evict();
+    }
+
+    /// Keeps fewer frames while memory is short.
+    pub(crate) fn set_small(&mut self, small: bool) {
+        self.limit = if small { SMALL_LIMIT } else { LIMIT };
+        self.evict();
+    }
+
+    fn evict(&mut self) {
         while self.bytes > self.limit
             && let Some((length, event)) = self.events.pop_front()
         {

@@ -3,12 +3,13 @@
 
 mod advertise;
 pub mod certificates;
+pub mod cgroup;
 mod kubeconfig;
 mod server;
 mod serving;
 
 pub use kubeconfig::kubeconfig;
-pub use pintle_server::Component;
+pub use pintle_server::{Component, MemoryBudget, MemoryUsage, ResidentMemory};
 pub use pintle_store::{Clock, ManualClock, SystemClock, Timestamp};
 pub use server::{DEFAULT_ENCODING_CACHE_MIB, Engine, Options, Server, StartError};
 pub use serving::{CertificateFiles, NamedCertificate, ServingError, TlsOptions};

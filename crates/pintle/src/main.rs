@@ -6,10 +6,13 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use pintle::{CertificateFiles, Engine, NamedCertificate, Options, Server, TlsOptions};
+use pintle::{
+    CertificateFiles, Engine, MemoryBudget, NamedCertificate, Options, ResidentMemory, Server, TlsOptions, cgroup,
+};
 use pintle_cache::HistoryLimits;
 use pintle_gates::FeatureGatesFlag;
 use pintle_server::RequestLimits;
@@ -106,6 +109,11 @@ struct Serve {
     /// Maximum size of the cache of encodings other than JSON, in MiB. 0 disables the cache.
     #[arg(long, value_name = "MIB", default_value_t = pintle::DEFAULT_ENCODING_CACHE_MIB)]
     encoding_cache_mib: usize,
+    /// How much memory the process may use, in MiB. When it comes close, the server caches no encodings, then shortens
+    /// the watch history, then refuses writes that add objects or make them larger. 0 for no limit [default: 90% of the
+    /// limit of the control group, if it has one].
+    #[arg(long, value_name = "MIB")]
+    memory_limit_mib: Option<u64>,
     /// Minimum lifetime of a watch without timeoutSeconds, in seconds. The actual lifetime is chosen at random between
     /// this and twice this, to spread out load.
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
@@ -254,6 +262,16 @@ impl Serve {
     }
 }
 
+/// The memory limit in bytes, for a value of `--memory-limit-mib`. Of the limit of the control group a part is left for
+/// what is not measured, such as kernel memory, and for what is allocated between two measurements.
+fn memory_limit(flag: Option<u64>) -> Option<u64> {
+    match flag {
+        Some(0) => None,
+        Some(mib) => Some(mib.saturating_mul(1 << 20)),
+        None => cgroup::memory_limit().map(|limit| limit / 10 * 9),
+    }
+}
+
 /// Prints an error to standard error.
 fn fail(error: &(impl std::fmt::Display + ?Sized)) -> ExitCode {
     let _ = writeln!(std::io::stderr(), "pintle: {error}");
@@ -292,6 +310,8 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
         tokens,
         history: HistoryLimits { bytes: serve.watch_window_mib << 20, ..HistoryLimits::default() },
         encoding_cache: serve.encoding_cache_mib << 20,
+        memory: memory_limit(serve.memory_limit_mib)
+            .map(|limit| MemoryBudget { limit, usage: Arc::new(ResidentMemory) }),
         min_request_timeout: Duration::from_secs(serve.min_request_timeout.into()),
         limits: RequestLimits {
             request_timeout: serve.request_timeout,

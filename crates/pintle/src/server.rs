@@ -16,8 +16,8 @@ use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
 use pintle_server::http::{Listener, ListenerOptions};
 use pintle_server::{
-    AccessControl, ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, RequestLimits,
-    service_address,
+    AccessControl, ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, MemoryBudget,
+    RequestLimits, service_address,
 };
 use pintle_store::{Clock, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock};
 use pintle_value::threads::{TREE_STACK, thread_builder};
@@ -78,6 +78,8 @@ pub struct Options {
     pub history: HistoryLimits,
     /// Maximum size of the cache of encodings other than JSON, in bytes.
     pub encoding_cache: usize,
+    /// How much memory the process may use; `None` for no limit (`--memory-limit-mib`).
+    pub memory: Option<MemoryBudget>,
     /// The components whose health `componentstatuses` reports.
     pub components: Vec<Component>,
     /// Minimum lifetime of a watch without `timeoutSeconds`. The actual lifetime is chosen at random between this and
@@ -130,6 +132,7 @@ impl Default for Options {
             tokens: None,
             history: HistoryLimits::default(),
             encoding_cache: DEFAULT_ENCODING_CACHE_MIB << 20,
+            memory: None,
             components: Component::defaults(),
             min_request_timeout: DEFAULT_MIN_REQUEST_TIMEOUT,
             limits: RequestLimits::default(),
@@ -319,6 +322,7 @@ impl Server {
                 hostname: options.register.then_some(hostname),
             },
             event_ttl: options.event_ttl,
+            memory: options.memory,
         })
         .await?;
         let url = base_url(address);

@@ -170,6 +170,14 @@ pub enum ApiError {
         /// When the client may retry.
         retry_after: RetryAfter,
     },
+    /// 503: the process has not enough memory for the write.
+    #[error("{message}")]
+    ShortOfMemory {
+        /// The message for people.
+        message: String,
+        /// When the client may retry.
+        retry_after: RetryAfter,
+    },
     /// 504: the request timed out.
     #[error("Timeout: {message}")]
     Timeout {

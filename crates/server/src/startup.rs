@@ -17,7 +17,7 @@ use pintle_store::{Clock, Store};
 use pintle_value::{Str, Value};
 
 use crate::access::AccessControl;
-use crate::cluster::{Cluster, ClusterParts, Component, Indexers};
+use crate::cluster::{Cluster, ClusterParts, Component, Indexers, MemoryBudget, start_memory_task};
 use crate::controllers::{ControllerOptions, RunningControllers, start_definitions};
 use crate::http::cors::Cors;
 use crate::http::{Handler, Peer, Response, catch_panic, panic_response, panic_text};
@@ -60,6 +60,8 @@ pub struct ClusterConfig {
     pub controllers: ControllerOptions,
     /// How long events are kept after their last write; zero keeps them forever.
     pub event_ttl: Duration,
+    /// How much memory the process may use; `None` for no limit.
+    pub memory: Option<MemoryBudget>,
 }
 
 /// Why a cluster cannot start.
@@ -140,7 +142,9 @@ impl ApiServer {
             gates: config.gates,
             event_ttl: config.event_ttl,
             components: config.components,
+            memory: config.memory,
         }));
+        start_memory_task(&cluster);
         *cluster.admission.write() = Arc::new(plugins);
         create_bootstrap_objects(&cluster).await.map_err(ClusterError::Bootstrap)?;
         start_definitions(definitions, &cluster).await.map_err(ClusterError::Bootstrap)?;

@@ -325,6 +325,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns the same errors as [`Store::get`] if the revision is already compacted or not yet committed.
     fn compact(&self, before: Revision) -> StoreFuture<'_, ()>;
 
+    /// True if the history takes memory of this process, so that compacting it frees some.
+    fn keeps_history_in_memory(&self) -> bool {
+        false
+    }
+
     /// The oldest revision at which the store can be read and from which a feed is complete.
     fn oldest_revision(&self) -> StoreFuture<'_, Revision>;
 

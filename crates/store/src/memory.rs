@@ -195,6 +195,10 @@ impl Store for MemoryStore {
         })
     }
 
+    fn keeps_history_in_memory(&self) -> bool {
+        true
+    }
+
     fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
         Box::pin(async { Ok(self.engine.lock_open()?.compact_revision) })
     }

@@ -75,6 +75,17 @@ impl ConversionCache {
         (lookups.collect(), unknown)
     }
 
+    /// Forgets what was converted.
+    pub(crate) fn clear(&self) {
+        let mut state = self.0.lock();
+        let State { entries, order, bytes } = &mut *state;
+        for key in std::mem::take(order) {
+            if let Some(Lookup::Converted(object)) = entries.remove(&key) {
+                *bytes -= object.json.len() + OVERHEAD;
+            }
+        }
+    }
+
     /// Stores the result of a webhook call. After an error the next lookup calls again.
     pub(crate) fn store(&self, keys: Vec<ConversionKey>, result: &ConversionResult) {
         let mut state = self.0.lock();

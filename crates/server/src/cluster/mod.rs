@@ -5,6 +5,7 @@ pub(crate) mod conversion_cache;
 mod corrupt;
 pub(crate) mod documents;
 mod indexers;
+mod memory;
 mod metrics;
 pub(crate) mod object_index;
 mod objects;
@@ -30,6 +31,9 @@ use tokio_util::task::TaskTracker;
 use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
 pub(crate) use self::indexers::Indexers;
+use self::memory::MemoryGuard;
+pub(crate) use self::memory::start_memory_task;
+pub use self::memory::{MemoryBudget, MemoryUsage, ResidentMemory};
 pub(crate) use self::metrics::{
     AuthenticationResult, AuthorizationResult, CollectionSeries, DryRun, Metrics, Outcome, RecordedRequest,
     RequestSeries, RequestTarget, StorageOperation, WatchSeries,
@@ -81,6 +85,8 @@ pub struct Cluster {
     pub(crate) components: Vec<Component>,
     pub(crate) webhook_clients: WebhookClients,
     pub(crate) conversion_cache: ConversionCache,
+    /// How short memory is.
+    pub(crate) memory: MemoryGuard,
     pub(crate) documents: Documents,
     /// Limits how many large responses are encoded at the same time.
     pub(crate) cpu_permits: CpuPermits,
@@ -115,6 +121,7 @@ pub(crate) struct ClusterParts {
     pub(crate) gates: Gates,
     pub(crate) event_ttl: Duration,
     pub(crate) components: Vec<Component>,
+    pub(crate) memory: Option<MemoryBudget>,
 }
 
 impl Cluster {
@@ -142,6 +149,7 @@ impl Cluster {
             components: parts.components,
             webhook_clients: WebhookClients::default(),
             conversion_cache: ConversionCache::default(),
+            memory: MemoryGuard::new(parts.memory),
             documents: Documents::default(),
             cpu_permits: CpuPermits::default(),
             pending_creates: tokio::sync::RwLock::default(),

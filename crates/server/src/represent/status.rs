@@ -103,7 +103,7 @@ pub(crate) fn error_status(error: &ApiError) -> ErrorStatus {
         }
         ApiError::Unclassified(_) => (500, ""),
         ApiError::Unavailable(_) => (503, "ServiceUnavailable"),
-        ApiError::StorageUnavailable { retry_after, .. } => {
+        ApiError::StorageUnavailable { retry_after, .. } | ApiError::ShortOfMemory { retry_after, .. } => {
             details.retry(*retry_after);
             (503, "ServiceUnavailable")
         }

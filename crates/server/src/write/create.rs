@@ -35,6 +35,10 @@ const MAX_NAME_GENERATION_ATTEMPTS: usize = 8;
 pub(crate) async fn create(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let format = ResponseFormat::negotiate(request, resource, false)?;
     let encoding = negotiate::input(&request.headers, model(resource).endpoint(request.endpoint()))?;
+    if resource.collection().is_some() {
+        // Before the body is received, which takes memory.
+        request.cluster.memory.check_create()?;
+    }
     let body = request.body().await?;
     let options = WriteOptions::read(&request.query, WriteVerb::Create)?;
     let expected = ExpectedKind::of(resource);
@@ -77,6 +81,7 @@ impl CreateOperation<'_> {
     /// Returns an error if the object is rejected or exists already.
     pub(crate) async fn run(&self, mut object: Value) -> Result<Arc<Object>, ApiError> {
         let Self { writer, resource } = self;
+        writer.check_memory_for_create()?;
         let resource_version = object.resource_version().to_owned();
         let client = InternalClient(writer.cluster.clone());
         {

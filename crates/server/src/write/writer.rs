@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_admission::{AdmissionAttributes, AdmissionOperation, PluginChain, RequestOptions};
 use pintle_auth::UserInfo;
-use pintle_registry::{ObjectClient, Resource, StrategyContext};
+use pintle_registry::{ApiError, ObjectClient, Resource, StrategyContext};
 use pintle_value::Value;
 
 use crate::cluster::Cluster;
@@ -25,6 +25,9 @@ pub(crate) struct Writer<'a> {
     /// The admission plugins that the writes pass. All phases of a request use the same chain.
     pub(crate) plugins: Arc<PluginChain>,
     pub(crate) options: &'a (dyn RequestOptions + Send + Sync),
+    /// True for clients, whose writes are refused while memory is short. The server's own are few and small, and the
+    /// deletion of namespaces needs them.
+    pub(super) is_client: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -42,7 +45,24 @@ impl<'a> Writer<'a> {
             conversions: request.conversions.clone(),
             plugins: request.cluster.admission(),
             options,
+            is_client: true,
         }
+    }
+
+    /// Checks that there is memory for a new object.
+    ///
+    /// # Errors
+    /// Memory is short.
+    pub(super) fn check_memory_for_create(&self) -> Result<(), ApiError> {
+        if self.is_client { self.cluster.memory.check_create() } else { Ok(()) }
+    }
+
+    /// Checks that there is memory for an object of `new` bytes in place of one of `old` bytes.
+    ///
+    /// # Errors
+    /// Memory is short, and the object becomes larger.
+    pub(super) fn check_memory_for_update(&self, old: usize, new: usize) -> Result<(), ApiError> {
+        if self.is_client { self.cluster.memory.check_update(old, new) } else { Ok(()) }
     }
 
     /// The same writer for a change that is part of a write which was admitted already (`pods/binding` changes the pod).
@@ -101,6 +121,7 @@ impl InternalWriter {
             conversions: Arc::default(),
             plugins: cluster.admission(),
             options: &self.options,
+            is_client: false,
         }
     }
 }

@@ -20,6 +20,7 @@ impl Cluster {
         self.write_watch_caches(&mut out);
         self.write_history(&mut out);
         self.write_store(&mut out);
+        self.write_memory(&mut out);
         self.metrics.work_queues.all().iter().for_each(|queue| write_work_queue(queue, &mut out));
         out.into_text()
     }
@@ -120,6 +121,17 @@ impl Cluster {
         ] {
             out.family(name, Kind::Gauge, Stability::Alpha, help).value(&[], value);
         }
+    }
+
+    /// The memory budget, if there is one.
+    fn write_memory(&self, out: &mut Exposition) {
+        let Some(limit) = self.memory.limit() else { return };
+        let help = "Memory that the process may use, in bytes (--memory-limit-mib).";
+        out.family("pintle_memory_limit_bytes", Kind::Gauge, Stability::Alpha, help).value(&[], limit as f64);
+        let help = "How short memory is: 0 not, 1 no encodings are cached, 2 the watch history is shortened, 3 writes that \
+                    add objects or make them larger are refused.";
+        let level = f64::from(self.memory.level());
+        out.family("pintle_memory_pressure_level", Kind::Gauge, Stability::Alpha, help).value(&[], level);
     }
 
     fn write_store(&self, out: &mut Exposition) {

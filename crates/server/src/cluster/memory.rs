@@ -1,0 +1,270 @@
+//! The memory budget of the process. While memory is short, the server gives up cached encodings, then history, then it
+//! refuses writes that add to what is stored. It never gives up objects, and reads, deletes and watches go on.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pintle_registry::ApiError;
+use tokio::time::Instant;
+
+use super::Cluster;
+
+/// The name of the task that measures memory.
+const MEMORY_TASK: &str = "memory-budget";
+/// How often the memory in use is measured.
+const MEASURE_INTERVAL: Duration = Duration::from_millis(250);
+/// How long to wait after history was given up before more is: the allocator returns freed memory after a second.
+const HISTORY_INTERVAL: Duration = Duration::from_secs(2);
+/// The share of the limit that the history keeps in any case: without any, each watch that is interrupted would have to
+/// list again, which takes memory, too.
+const MIN_HISTORY_SHARE: u64 = 64;
+/// How far the memory in use has to fall below the threshold of a level before it is left, in percent of the limit.
+const HYSTERESIS_PERCENT: u64 = 5;
+/// An update may make an object larger up to the next multiple of this, in bytes: counters in leases and heartbeats grow
+/// by a digit now and then. All updates together cannot add more than this per object.
+const GROWTH_STEP: usize = 256;
+/// When a client may repeat a refused write, in seconds.
+const RETRY_AFTER: u32 = 1;
+
+/// Measures how much memory the process uses.
+pub trait MemoryUsage: fmt::Debug + Send + Sync + 'static {
+    /// The memory in use, in bytes.
+    ///
+    /// # Errors
+    /// It cannot be measured.
+    fn used_bytes(&self) -> io::Result<u64>;
+}
+
+/// The anonymous resident memory of this process, from `/proc`. Resident pages of files, such as those of the store,
+/// do not count: the kernel takes them back when it needs them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ResidentMemory;
+
+impl MemoryUsage for ResidentMemory {
+    fn used_bytes(&self) -> io::Result<u64> {
+        let status = fs::read_to_string("/proc/self/status")?;
+        anonymous_bytes(&status).ok_or_else(|| io::Error::other("/proc/self/status has no RssAnon"))
+    }
+}
+
+fn anonymous_bytes(status: &str) -> Option<u64> {
+    let kilobytes = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?.split_whitespace().next()?;
+    Some(kilobytes.parse::<u64>().ok()? * 1024)
+}
+
+/// How much memory the process may use.
+#[derive(Clone, Debug)]
+pub struct MemoryBudget {
+    /// The limit in bytes.
+    pub limit: u64,
+    /// Measures what is in use.
+    pub usage: Arc<dyn MemoryUsage>,
+}
+
+/// How short memory is. Each level gives up what the ones before it do, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+enum MemoryPressure {
+    None,
+    /// No encodings are cached.
+    Encodings,
+    /// The history is halved again and again.
+    History,
+    /// Writes that add to what is stored are refused.
+    Writes,
+}
+
+impl MemoryPressure {
+    /// The levels and their thresholds, in percent of the limit.
+    const LEVELS: [(Self, u64); 3] = [(Self::Writes, 95), (Self::History, 85), (Self::Encodings, 75)];
+
+    /// The level after a measurement.
+    fn next(self, used: u64, limit: u64) -> Self {
+        let is_reached = |level: Self, percent: u64| {
+            let percent = if level <= self { percent - HYSTERESIS_PERCENT } else { percent };
+            u128::from(used) * 100 >= u128::from(limit) * u128::from(percent)
+        };
+        let reached = Self::LEVELS.into_iter().find(|(level, percent)| is_reached(*level, *percent));
+        reached.map_or(Self::None, |(level, _)| level)
+    }
+
+    fn of(level: u8) -> Self {
+        Self::LEVELS.into_iter().map(|(known, _)| known).find(|known| *known as u8 == level).unwrap_or(Self::None)
+    }
+
+    /// What the server does at this level, for the log.
+    fn effect(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Encodings => "no encodings are cached",
+            Self::History => "the watch history is shortened",
+            Self::Writes => "writes that add objects or make them larger are refused",
+        }
+    }
+}
+
+/// The state of the memory budget. Without a budget it never changes.
+#[derive(Debug)]
+pub(crate) struct MemoryGuard {
+    budget: Option<MemoryBudget>,
+    pressure: AtomicU8,
+    history_given_up_at: Mutex<Option<Instant>>,
+}
+
+impl MemoryGuard {
+    pub(crate) fn new(budget: Option<MemoryBudget>) -> Self {
+        Self { budget, pressure: AtomicU8::new(MemoryPressure::None as u8), history_given_up_at: Mutex::default() }
+    }
+
+    /// The limit in bytes, if there is one.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        self.budget.as_ref().map(|budget| budget.limit)
+    }
+
+    /// The number of the level, for metrics.
+    pub(crate) fn level(&self) -> u8 {
+        self.pressure.load(Ordering::Relaxed)
+    }
+
+    fn pressure(&self) -> MemoryPressure {
+        MemoryPressure::of(self.level())
+    }
+
+    /// Checks that there is memory for another object.
+    ///
+    /// # Errors
+    /// Memory is short.
+    pub(crate) fn check_create(&self) -> Result<(), ApiError> {
+        if self.pressure() < MemoryPressure::Writes {
+            return Ok(());
+        }
+        let message = "the server is short of memory and accepts only deletes and updates that make no object larger";
+        Err(ApiError::ShortOfMemory { message: message.to_owned(), retry_after: RETRY_AFTER })
+    }
+
+    /// Checks that there is memory for an object of `new` bytes in place of one of `old` bytes.
+    ///
+    /// # Errors
+    /// Memory is short, and the object becomes larger.
+    pub(crate) fn check_update(&self, old: usize, new: usize) -> Result<(), ApiError> {
+        if new.div_ceil(GROWTH_STEP) <= old.div_ceil(GROWTH_STEP) { Ok(()) } else { self.check_create() }
+    }
+}
+
+/// Starts the task that keeps a cluster within its memory budget, if it has one. It ends when the server shuts down.
+pub(crate) fn start_memory_task(cluster: &Arc<Cluster>) {
+    if cluster.memory.budget.is_none() {
+        return;
+    }
+    let task = cluster.background_tasks.task(MEMORY_TASK);
+    let weak = Arc::downgrade(cluster);
+    let reported = task.clone();
+    let start = move || {
+        let (weak, task) = (weak.clone(), reported.clone());
+        async move {
+            let mut interval = tokio::time::interval(MEASURE_INTERVAL);
+            interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                interval.tick().await;
+                let Some(cluster) = weak.upgrade() else { return Ok(()) };
+                cluster.relieve_memory().await?;
+                task.report_success();
+            }
+        }
+    };
+    let weak = Arc::downgrade(cluster);
+    let is_over = move || weak.strong_count() == 0;
+    cluster.spawn_until_shutdown(async move { task.supervise(start, is_over).await });
+}
+
+impl Cluster {
+    /// Measures the memory in use, and gives up what the level of pressure asks for.
+    ///
+    /// # Errors
+    /// Memory cannot be measured.
+    async fn relieve_memory(&self) -> Result<(), String> {
+        let Some(MemoryBudget { limit, usage }) = &self.memory.budget else { return Ok(()) };
+        let used = usage.used_bytes().map_err(|error| format!("failed to measure the memory in use: {error}"))?;
+        let before = self.memory.pressure();
+        let now = before.next(used, *limit);
+        if now != before {
+            let (used_mib, limit_mib, effect) = (used >> 20, limit >> 20, now.effect());
+            if now > before {
+                tracing::warn!(level = now as u8, used_mib, limit_mib, effect, "Memory is short");
+            } else {
+                tracing::info!(level = now as u8, used_mib, limit_mib, effect, "Memory is less short");
+            }
+            self.memory.pressure.store(now as u8, Ordering::Relaxed);
+            self.cache.set_encodings_cached(now < MemoryPressure::Encodings);
+            if now < MemoryPressure::History {
+                self.cache.restore_history();
+                *self.memory.history_given_up_at.lock() = None;
+            }
+        }
+        if now >= MemoryPressure::Encodings {
+            self.conversion_cache.clear();
+        }
+        if now >= MemoryPressure::History && self.memory.is_history_due() {
+            let min_bytes = usize::try_from(limit / MIN_HISTORY_SHARE).unwrap_or(usize::MAX);
+            let evicted_to = self.cache.halve_history(min_bytes);
+            if self.store.keeps_history_in_memory() {
+                // It may have been compacted further already.
+                let _ = self.store.compact(pintle_store::Revision(evicted_to)).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MemoryGuard {
+    /// True if history may be given up now. The next time is later.
+    fn is_history_due(&self) -> bool {
+        let mut last = self.history_given_up_at.lock();
+        let is_due = last.is_none_or(|last| last.elapsed() >= HISTORY_INTERVAL);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_left_only_well_below_its_threshold() {
+        let mut pressure = MemoryPressure::None;
+        let mut levels = String::new();
+        for percent in [74, 75, 84, 85, 94, 95, 90, 89, 80, 79, 70, 69, 74, 200, 0, 86, 81, 94, 96, 72] {
+            pressure = pressure.next(percent * 1000, 100_000);
+            levels += &format!("{percent}:{} ", pressure as u8);
+        }
+        let expect =
+            "74:0 75:1 84:1 85:2 94:2 95:3 90:3 89:2 80:2 79:1 70:1 69:0 74:0 200:3 0:0 86:2 81:2 94:2 96:3 72:1 ";
+        assert_eq!(levels, expect);
+        assert_eq!(MemoryPressure::None.next(u64::MAX, u64::MAX), MemoryPressure::Writes);
+    }
+
+    #[test]
+    fn updates_that_make_no_object_larger_are_accepted_while_memory_is_short() {
+        let guard = MemoryGuard::new(None);
+        assert!(guard.check_create().is_ok() && guard.check_update(0, 1 << 20).is_ok());
+        guard.pressure.store(MemoryPressure::Writes as u8, Ordering::Relaxed);
+        assert!(guard.check_create().is_err());
+        let is_accepted = |old, new| guard.check_update(old, new).is_ok();
+        assert!(is_accepted(1000, 1000) && is_accepted(1000, 10) && is_accepted(1000, 1001));
+        assert!(!is_accepted(1024, 1025) && !is_accepted(1000, 2000));
+    }
+
+    #[test]
+    fn only_anonymous_memory_counts() {
+        let status = "Name:\tpintle\nVmRSS:\t  300 kB\nRssAnon:\t     100 kB\nRssFile:\t     200 kB\n";
+        assert_eq!((anonymous_bytes(status), anonymous_bytes("VmRSS: 1 kB")), (Some(102_400), None));
+    }
+}
