@@ -42,8 +42,9 @@ const COMMANDS: &[Command] = &[
     ),
     (
         "soak",
-        "[WRITES] [--seed N]",
-        "run the consistency test of lists and watches with a million changes and restarts; takes about twenty minutes",
+        "[[--writes] N] [--kills [N]] [--seed N]",
+        "run the consistency test of lists and watches with a million changes and restarts, about twenty minutes, and with a \
+         thousand kills of the server's process",
         soak::run,
     ),
     ("fetch-modules", "", "download the Go modules that the importer and the tests read", catalog::fetch_modules),

@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: one long run of the consistency test (`crates/testkit/tests/consistency`) in release mode.
+//! `cargo xtask soak`: long runs of the consistency test (`crates/pintle/tests/consistency`) in release mode: one with
+//! many changes, and one in which the process of the server is killed again and again.
 
 use std::process::Command;
 
@@ -6,28 +7,49 @@ use crate::{print_status, root};
 
 /// The default number of writes. More than half of them succeed and change an object.
 const WRITES: u64 = 1_900_000;
+/// The default number of kills.
+const KILLS: u64 = 1000;
 
-/// Runs the test. Arguments: `[WRITES] [--seed N]`.
+/// Runs the tests. Arguments: `[[--writes] N] [--kills [N]] [--seed N]`. Without writes and kills, both run.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let number = |text: &String| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
-    let (mut writes, mut seed) = (WRITES, None);
-    let mut rest = arguments.iter();
+    let (mut writes, mut kills, mut seed) = (None, None, None);
+    let mut rest = arguments.iter().peekable();
     while let Some(argument) = rest.next() {
+        let value = rest.next_if(|value| !value.starts_with("--")).map(number).transpose()?;
         match argument.as_str() {
-            "--seed" => seed = Some(number(rest.next().ok_or("--seed needs a number")?)?),
-            _ => writes = number(argument)?,
+            "--writes" => writes = Some(value.unwrap_or(WRITES)),
+            "--kills" => kills = Some(value.unwrap_or(KILLS)),
+            "--seed" => seed = Some(value.ok_or("--seed needs a number")?),
+            _ if value.is_none() => writes = Some(number(argument)?),
+            _ => return Err(format!("unknown argument {argument:?}")),
         }
     }
+    if writes.is_none() && kills.is_none() {
+        (writes, kills) = (Some(WRITES), Some(KILLS));
+    }
+    if let Some(writes) = writes {
+        print_status(&format!("{writes} writes; a failure prints its seed\n"));
+        run_test("soak", ("PINTLE_SOAK", writes), seed)?;
+    }
+    if let Some(kills) = kills {
+        print_status(&format!("{kills} kills; a failure prints its seed\n"));
+        run_test("soak_kills", ("PINTLE_KILLS", kills), seed)?;
+    }
+    Ok(())
+}
+
+/// Runs one test of the consistency test.
+fn run_test(name: &str, (variable, value): (&str, u64), seed: Option<u64>) -> Result<(), String> {
     let mut command = Command::new(env!("CARGO"));
     command
-        .args(["test", "--release", "--package", "pintle-testkit", "--test", "consistency", "--", "--exact", "soak"])
+        .args(["test", "--release", "--package", "pintle", "--test", "consistency", "--", "--exact", name])
         .arg("--nocapture")
-        .env("PINTLE_SOAK", writes.to_string())
+        .env(variable, value.to_string())
         .current_dir(root());
     if let Some(seed) = seed {
         command.env("PINTLE_SEED", seed.to_string());
     }
-    print_status(&format!("{writes} writes; a failure prints its seed\n"));
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("cargo test: {status}")),

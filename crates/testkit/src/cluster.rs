@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
 use crate::client::{Client, Protocol, RequestBuilder, Response, Watch};
-use crate::instance::ServerInstance;
+use crate::instance::{ServerInstance, ServerProcess};
 use crate::port::ReservedPort;
 
 /// A TLS connection to the server.
@@ -27,6 +27,8 @@ pub struct Cluster {
     kubeconfig: String,
     certificates: Certificates,
     options: Options,
+    /// The program whose processes are the server. `None` if the server runs within this process.
+    program: Option<PathBuf>,
     /// Set for a durable cluster.
     port: Option<ReservedPort>,
     temp_dir: Option<tempfile::TempDir>,
@@ -57,14 +59,30 @@ impl Cluster {
     pub async fn durable_with_options(options: Options) -> Self {
         let temp_dir = tempfile::tempdir().expect("a temporary folder");
         let port = ReservedPort::reserve();
-        let options = Options {
-            data_dir: Some(temp_dir.path().to_owned()),
-            engine: Engine::Embedded,
-            port: port.number,
-            ..options
-        };
-        let instance = ServerInstance::start(options.clone()).await;
-        Self { port: Some(port), temp_dir: Some(temp_dir), ..Self::from_instance(instance, options) }
+        let options = durable_options(&temp_dir, &port, options);
+        let instance = ServerInstance::start(None, options.clone()).await;
+        Self { port: Some(port), temp_dir: Some(temp_dir), ..Self::from_server(instance, options) }
+    }
+
+    /// Starts a durable cluster whose server is a process of the `pintle` binary, with the size of the history of these
+    /// options. It can be killed, but not stopped.
+    ///
+    /// # Panics
+    /// Panics if the server does not start.
+    pub async fn of_process(program: &Path, options: Options) -> Self {
+        let temp_dir = tempfile::tempdir().expect("a temporary folder");
+        let port = ReservedPort::reserve();
+        let options = durable_options(&temp_dir, &port, options);
+        let instance = ServerInstance::start(Some(program), options.clone()).await;
+        let certificates = Certificates::load_or_generate(temp_dir.path(), &[]).expect("certificates");
+        let kubeconfig = std::fs::read_to_string(temp_dir.path().join("admin.kubeconfig")).expect("a kubeconfig");
+        let url = format!("https://127.0.0.1:{}", port.number);
+        Self {
+            port: Some(port),
+            program: Some(program.to_owned()),
+            temp_dir: Some(temp_dir),
+            ..Self::from_instance(instance, url, kubeconfig, certificates, options)
+        }
     }
 
     /// Starts a cluster in memory with static tokens, in the format of `--token-auth-file`.
@@ -80,13 +98,23 @@ impl Cluster {
     /// # Panics
     /// Panics if the server does not start.
     pub async fn with_options(options: Options) -> Self {
-        Self::from_instance(ServerInstance::start(options.clone()).await, options)
+        Self::from_server(ServerInstance::start(None, options.clone()).await, options)
     }
 
-    fn from_instance(instance: ServerInstance, options: Options) -> Self {
-        let server = &instance.server;
+    fn from_server(instance: ServerInstance, options: Options) -> Self {
+        let server = instance.server();
         let (url, kubeconfig) = (server.url.clone(), server.kubeconfig.clone());
         let certificates = server.certificates.clone();
+        Self::from_instance(instance, url, kubeconfig, certificates, options)
+    }
+
+    fn from_instance(
+        instance: ServerInstance,
+        url: String,
+        kubeconfig: String,
+        certificates: Certificates,
+        options: Options,
+    ) -> Self {
         Self {
             client: Client::new(&url, &certificates, Protocol::Any),
             instance: Mutex::new(Some(instance)),
@@ -94,6 +122,7 @@ impl Cluster {
             kubeconfig,
             certificates,
             options,
+            program: None,
             port: None,
             temp_dir: None,
         }
@@ -134,7 +163,19 @@ impl Cluster {
         assert!(self.port.is_some(), "only a durable cluster can be restarted");
         let mut instance = self.instance.lock().await;
         assert!(instance.is_none(), "the server is already running");
-        *instance = Some(ServerInstance::start(self.options.clone()).await);
+        *instance = Some(ServerInstance::start(self.program.as_deref(), self.options.clone()).await);
+    }
+
+    /// Starts a process of the server of [`Self::of_process`], and kills it after a time, probably while it starts.
+    ///
+    /// # Panics
+    /// Panics if the server is not a process, is already running, or cannot be started.
+    pub async fn start_and_kill_server(&self, after: std::time::Duration) {
+        let instance = self.instance.lock().await;
+        assert!(instance.is_none(), "the server is already running");
+        let process = ServerProcess::spawn(self.program.as_deref().expect("a process"), &self.options);
+        tokio::time::sleep(after).await;
+        ServerInstance::Process(process).kill().await;
     }
 
     /// Starts a server with the same data on another port while this cluster's server is stopped. The clients of this
@@ -216,7 +257,7 @@ impl Cluster {
     /// Panics if the server is not running or the write fails.
     pub async fn write_to_store(&self, key: &str, value: impl Into<Bytes>) -> u64 {
         let instance = self.instance.lock().await;
-        let server = &instance.as_ref().expect("a running server").server;
+        let server = instance.as_ref().expect("a running server").server();
         let change = pintle_store::Change::put(key, value);
         server.store().commit(change).await.expect("the store commits the write").revision.get()
     }
@@ -260,4 +301,10 @@ impl Cluster {
     pub async fn watch(&self, path: &str) -> Watch {
         self.request("GET", path).watch().await
     }
+}
+
+/// The options of a durable cluster.
+fn durable_options(temp_dir: &tempfile::TempDir, port: &ReservedPort, options: Options) -> Options {
+    let data_dir = Some(temp_dir.path().to_owned());
+    Options { data_dir, engine: Engine::Embedded, port: port.number, ..options }
 }

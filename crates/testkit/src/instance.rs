@@ -1,25 +1,118 @@
-//! One run of the server, from its start to a graceful stop or a kill.
+//! One run of the server, from its start to a graceful stop or a kill: within the test's process, or as a process of its
+//! own.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use pintle::{Options, Server};
 
-/// A running server. It has threads of its own, so that it can be killed like a process.
-pub(crate) struct ServerInstance {
-    pub(crate) server: Server,
+/// How long a process may take from its start until it serves.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A running server.
+pub(crate) enum ServerInstance {
+    /// A server with threads of its own, so that it can be killed like a process.
+    InProcess(Box<Server>),
+    /// A process of the `pintle` binary.
+    Process(ServerProcess),
 }
 
 impl ServerInstance {
-    /// Starts a server.
-    pub(crate) async fn start(options: Options) -> Self {
-        Self { server: Server::start(options).await.expect("the server starts") }
+    /// Starts a server within this process, or as a process of `program`, which gets only the options for the data
+    /// directory, the port and the size of the history.
+    pub(crate) async fn start(program: Option<&Path>, options: Options) -> Self {
+        match program {
+            None => Self::InProcess(Box::new(Server::start(options).await.expect("the server starts"))),
+            Some(program) => {
+                let mut process = ServerProcess::spawn(program, &options);
+                process.wait_until_ready().await;
+                Self::Process(process)
+            }
+        }
+    }
+
+    /// The server within this process.
+    pub(crate) fn server(&self) -> &Server {
+        match self {
+            Self::InProcess(server) => server,
+            Self::Process(_) => panic!("the server is a process of its own"),
+        }
     }
 
     /// Stops the server gracefully, as the binary does on SIGTERM.
     pub(crate) async fn stop(self) {
-        self.server.stop().await.expect("the server stops");
+        match self {
+            Self::InProcess(server) => server.stop().await.expect("the server stops"),
+            Self::Process(_) => panic!("a process is killed"),
+        }
     }
 
-    /// Kills the server: its tasks end at their next await, connections break, and requests remain unfinished.
+    /// Kills the server. Within this process its tasks end at their next await, connections break, and requests remain
+    /// unfinished. A process gets SIGKILL.
     pub(crate) async fn kill(self) {
-        tokio::task::spawn_blocking(move || self.server.kill()).await.expect("the server ends");
+        let kill = tokio::task::spawn_blocking(move || match self {
+            Self::InProcess(server) => server.kill(),
+            Self::Process(process) => drop(process),
+        });
+        kill.await.expect("the server ends");
+    }
+}
+
+/// A process of the `pintle` binary. Dropping it sends SIGKILL and waits for its end.
+pub(crate) struct ServerProcess {
+    child: Child,
+    output: Option<BufReader<ChildStdout>>,
+    /// What the process logs.
+    log: PathBuf,
+    started: Instant,
+}
+
+impl ServerProcess {
+    /// Starts a process, and does not wait until it serves.
+    pub(crate) fn spawn(program: &Path, options: &Options) -> Self {
+        let data_dir = options.data_dir.as_deref().expect("a data directory");
+        let log = data_dir.join("log");
+        let file = File::options().create(true).append(true).open(&log).expect("a log file");
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--data-dir").arg(data_dir);
+        command.args(["--secure-port", &options.port.to_string()]);
+        command.args(["--watch-window-mib", &(options.history.bytes >> 20).to_string()]);
+        let started = Instant::now();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).spawn();
+        let mut child = child.expect("the program starts");
+        let output = child.stdout.take().map(BufReader::new);
+        Self { child, output, log, started }
+    }
+
+    /// Waits until the process prints that it serves.
+    async fn wait_until_ready(&mut self) {
+        let mut output = self.output.take().expect("the process was not waited for");
+        let (sender, ready) = tokio::sync::oneshot::channel();
+        // The thread ends with the process, and keeps its output open until then.
+        std::thread::spawn(move || {
+            let mut sender = Some(sender);
+            let mut line = String::new();
+            while output.read_line(&mut line).is_ok_and(|length| length > 0) {
+                if line.starts_with("kubeconfig:") {
+                    let _ = sender.take().map(|sender| sender.send(()));
+                }
+                line.clear();
+            }
+        });
+        if !matches!(tokio::time::timeout(START_TIMEOUT, ready).await, Ok(Ok(()))) {
+            let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+            panic!("the process does not serve within {:?}: {log}", self.started.elapsed());
+        }
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // The process may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

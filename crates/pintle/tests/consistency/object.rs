@@ -82,6 +82,7 @@ struct Spec<'a> {
     node_name: Option<&'a str>,
     #[serde(default)]
     unschedulable: bool,
+    color: Option<&'a str>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -95,6 +96,7 @@ pub(crate) struct SelectableFields<'a> {
     pub(crate) node_name: Option<&'a str>,
     pub(crate) unschedulable: bool,
     pub(crate) phase: Option<&'a str>,
+    pub(crate) color: Option<&'a str>,
 }
 
 /// Parses a resourceVersion.
@@ -113,16 +115,20 @@ pub(crate) enum Detail {
     Metadata,
 }
 
-/// Parses an object.
-pub(crate) fn parse_object(kind: &TestKind, json: &str, detail: Detail) -> ObjectVersion {
+/// Parses an object. `None` for an object of the server itself, such as the lease of its identity.
+pub(crate) fn parse_object(kind: &TestKind, json: &str, detail: Detail) -> Option<ObjectVersion> {
     let object: ParsedObject<'_> = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"));
     let metadata = &object.metadata;
+    if !metadata.labels.contains_key("write-id") {
+        return None;
+    }
     let label = |key: &str| metadata.labels.get(key).copied().unwrap_or_default();
     let fields = SelectableFields {
         r#type: object.r#type,
         node_name: object.spec.node_name,
         unschedulable: object.spec.unschedulable,
         phase: object.status.phase,
+        color: object.spec.color,
     };
     let attributes = ObjectAttributes {
         key: key(metadata.namespace, metadata.name.unwrap_or_default()),
@@ -133,7 +139,7 @@ pub(crate) fn parse_object(kind: &TestKind, json: &str, detail: Detail) -> Objec
     };
     let version = metadata.resource_version.unwrap_or_default();
     let digest = (detail == Detail::ExactJson).then(|| digest(json, version));
-    ObjectVersion { revision: parse_revision(metadata.resource_version), attributes, digest, detail }
+    Some(ObjectVersion { revision: parse_revision(metadata.resource_version), attributes, digest, detail })
 }
 
 fn index_of(values: &[&str], label: &str) -> u8 {

@@ -13,8 +13,11 @@ pub(crate) const NAMES: usize = 6;
 pub(crate) struct TestKind {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
     pub(crate) plural: &'static str,
     pub(crate) namespaced: bool,
+    /// Whether [`definition`] defines the kind. Custom resources have no Protobuf and no strategic merge patch.
+    pub(crate) is_custom: bool,
     /// The content of an object, chosen by a number.
     body: fn(usize) -> Value,
     /// Encodes the values of the selectable fields.
@@ -50,9 +53,16 @@ impl TestKind {
         }
     }
 
+    /// The value of `apiVersion`.
+    fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    }
+
     /// Builds an object.
     pub(crate) fn object(&self, metadata: Value, variant: usize) -> Value {
         let mut object = (self.body)(variant);
+        object["apiVersion"] = json!(self.api_version());
+        object["kind"] = json!(self.kind);
         object["metadata"] = metadata;
         object
     }
@@ -67,14 +77,17 @@ fn one_based_index(text: Option<&str>, values: &[&str]) -> u8 {
 const TYPES: [&str; 3] = ["Opaque", "example.com/a", "example.com/b"];
 const NODES: [&str; 2] = ["node-a", "node-b"];
 const PHASES: [&str; 2] = ["Pending", "Running"];
+const COLORS: [&str; 2] = ["red", "blue"];
 
 /// The kinds that the test writes.
 pub(crate) static KINDS: &[TestKind] = &[
     TestKind {
         group: "",
         version: "v1",
+        kind: "ConfigMap",
         plural: "configmaps",
         namespaced: true,
+        is_custom: false,
         body: |variant| json!({"data": {"variant": variant.to_string()}}),
         fields: |_| [0, 0],
         subresource_write: None,
@@ -83,8 +96,10 @@ pub(crate) static KINDS: &[TestKind] = &[
     TestKind {
         group: "",
         version: "v1",
+        kind: "Secret",
         plural: "secrets",
         namespaced: true,
+        is_custom: false,
         body: |variant| json!({"type": TYPES[variant % 3], "data": {"k": "dg=="}}),
         fields: |fields| [one_based_index(fields.r#type, &TYPES), 0],
         subresource_write: None,
@@ -96,8 +111,10 @@ pub(crate) static KINDS: &[TestKind] = &[
     TestKind {
         group: "",
         version: "v1",
+        kind: "Pod",
         plural: "pods",
         namespaced: true,
+        is_custom: false,
         body: |variant| {
             let spec = json!({"containers": [{"name": "a", "image": "b"}]});
             match variant % 3 {
@@ -125,8 +142,10 @@ pub(crate) static KINDS: &[TestKind] = &[
     TestKind {
         group: "",
         version: "v1",
+        kind: "Node",
         plural: "nodes",
         namespaced: false,
+        is_custom: false,
         body: |variant| json!({"spec": {"unschedulable": variant.is_multiple_of(2)}}),
         fields: |fields| [u8::from(fields.unschedulable), 0],
         subresource_write: None,
@@ -135,14 +154,49 @@ pub(crate) static KINDS: &[TestKind] = &[
     TestKind {
         group: "coordination.k8s.io",
         version: "v1",
+        kind: "Lease",
         plural: "leases",
         namespaced: true,
+        is_custom: false,
         body: |variant| json!({"spec": {"holderIdentity": format!("holder-{variant}")}}),
         fields: |_| [0, 0],
         subresource_write: None,
         selectors: &[],
     },
+    TestKind {
+        group: "consistency.example.com",
+        version: "v1",
+        kind: "Widget",
+        plural: "widgets",
+        namespaced: true,
+        is_custom: true,
+        body: |variant| json!({"spec": {"color": COLORS[variant % 2], "size": variant}}),
+        fields: |fields| [one_based_index(fields.color, &COLORS), 0],
+        subresource_write: None,
+        selectors: &[Selector { query: "fieldSelector=spec.color%3Dred", matches: |o| o.fields[0] == 1 }],
+    },
 ];
+
+/// The definition of the custom kind of [`KINDS`].
+pub(crate) fn definition() -> Value {
+    let properties = json!({"color": {"type": "string"}, "size": {"type": "integer"}});
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
+    json!({
+        "metadata": {"name": "widgets.consistency.example.com"},
+        "spec": {
+            "group": "consistency.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "schema": {"openAPIV3Schema": schema},
+                "selectableFields": [{"jsonPath": ".spec.color"}],
+            }],
+        },
+    })
+}
 
 /// Selectors for every kind.
 pub(crate) static COMMON_SELECTORS: &[Selector] = &[

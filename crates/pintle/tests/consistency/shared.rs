@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pintle_testkit::{Client, Cluster, Protocol, Response};
 use tokio::sync::watch;
@@ -58,6 +58,10 @@ pub(crate) struct Counters {
     pub(crate) watches: AtomicUsize,
     pub(crate) bookmarks: AtomicUsize,
     pub(crate) restarts: AtomicUsize,
+    /// Answered and unanswered requests of writers.
+    pub(crate) requests: AtomicUsize,
+    /// The longest start of the server, in milliseconds.
+    pub(crate) longest_start: AtomicUsize,
 }
 
 /// Adds one.
@@ -111,7 +115,22 @@ impl SharedState {
         } else {
             self.cluster.stop_server().await;
         }
+        self.start_server().await;
+    }
+
+    /// Kills the process of the server, and starts it again. Starts that are killed after these times come before.
+    pub(crate) async fn kill_process(&self, killed_starts: &[Duration]) {
+        self.cluster.kill_server().await;
+        for after in killed_starts {
+            self.cluster.start_and_kill_server(*after).await;
+        }
+        self.start_server().await;
+    }
+
+    async fn start_server(&self) {
+        let started = Instant::now();
         self.cluster.start_server().await;
+        self.counters.longest_start.fetch_max(started.elapsed().as_millis() as usize, Ordering::Relaxed);
         self.generation.send_modify(|generation| *generation += 1);
         increment(&self.counters.restarts);
     }

@@ -284,6 +284,7 @@ impl Reflector {
                         lock(&shared.bookmarks).push(bookmark);
                         self.record(shared, Observation::Bookmark(bookmark));
                     }
+                    WatchEvent::Foreign => {}
                     WatchEvent::Error(410, _) => return Ok(WatchEnd::Expired),
                     WatchEvent::Error(code, message) => panic!("{}: {code} {message}", self.request("")),
                 }
@@ -340,6 +341,7 @@ impl EventReader {
             while let Some(event) = batch.pop_front() {
                 match event {
                     WatchEvent::Object(EventType::Added, object) => items.push(object),
+                    WatchEvent::Foreign => {}
                     WatchEvent::Bookmark(revision, true) => {
                         self.pending = batch.into();
                         return Ok(Ok((revision, items)));

@@ -2,6 +2,7 @@
 //! each round, all observations are checked against the recorded history.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -12,10 +13,11 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::checker::{CheckResult, HistoryChecker, check_list};
+use crate::definitions::DefinitionWriter;
 use crate::faults;
 use crate::format::ResponseFormat;
 use crate::history::History;
-use crate::kind::{KINDS, NAMESPACES};
+use crate::kind::{self, KINDS, NAMESPACES};
 use crate::lister::{self, ListResult};
 use crate::query::ResourceQuery;
 use crate::random::SeededRandom;
@@ -27,6 +29,8 @@ use crate::writer::{self, Writer};
 const WRITERS: usize = 6;
 /// The number of concurrent listers.
 const LISTERS: usize = 3;
+/// The longest time after which a start of the server's process is killed.
+const MAX_KILLED_START: Duration = Duration::from_millis(400);
 
 /// The parameters of a run.
 #[derive(Clone, Debug)]
@@ -38,6 +42,8 @@ pub(crate) struct Scenario {
     pub(crate) restarts: bool,
     /// Whether the disk fails in every round.
     pub(crate) faults: bool,
+    /// Whether the server is a process of the binary, which gets SIGKILL at a random moment of every round.
+    pub(crate) kills: bool,
     pub(crate) rounds: usize,
     /// The number of writes in a round, by all writers together.
     pub(crate) writes: usize,
@@ -101,6 +107,8 @@ struct WorkloadRun {
     /// The tasks of the reference reflectors, one for each kind.
     references: Vec<JoinHandle<()>>,
     reflectors: Vec<RunningReflector>,
+    /// The client that writes definitions, while it does not run.
+    definitions: Option<DefinitionWriter>,
     started: Instant,
 }
 
@@ -112,7 +120,9 @@ impl WorkloadRun {
         }
         let disk = scenario.faults.then(|| faults::disk(scenario.name));
         options.vfs = disk.as_ref().map(|_| scenario.name.to_owned());
-        let cluster = if scenario.restarts || scenario.faults {
+        let cluster = if scenario.kills {
+            Cluster::of_process(Path::new(env!("CARGO_BIN_EXE_pintle")), options).await
+        } else if scenario.restarts || scenario.faults {
             Cluster::durable_with_options(options).await
         } else {
             Cluster::with_options(options).await
@@ -120,6 +130,16 @@ impl WorkloadRun {
         for namespace in NAMESPACES {
             let body = json!({"metadata": {"name": namespace}}).to_string();
             let _ = cluster.post("/api/v1/namespaces", body).await.expect(201);
+            if scenario.kills {
+                // The binary has the admission of pods, which needs it.
+                let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
+                wait_until_found(&cluster, &account).await;
+            }
+        }
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let _ = cluster.post(definitions, kind::definition().to_string()).await.expect(201);
+        for kind in KINDS {
+            wait_until_found(&cluster, &kind.path(None)).await;
         }
         let shared = Arc::new(SharedState::new(cluster, seed, scenario.history_bytes > 0));
         let config = |kind_index| ReflectorConfig {
@@ -137,7 +157,8 @@ impl WorkloadRun {
         assert!(all_started.is_ok(), "the reference reflectors start");
         drop(all_started);
         drop(started);
-        Self { scenario, disk, shared, references, reflectors: Vec::new(), started: Instant::now() }
+        let definitions = scenario.kills.then(|| DefinitionWriter::new(seed));
+        Self { scenario, disk, shared, references, reflectors: Vec::new(), definitions, started: Instant::now() }
     }
 
     async fn run(mut self) -> RunSummary {
@@ -160,6 +181,7 @@ impl WorkloadRun {
         self.shared.paused.send_replace(round % 2 == 1);
         self.add_reflectors(round, false);
         let half_done = Arc::new(AtomicUsize::new(0));
+        let first_request = self.shared.counters.requests.load(Ordering::Relaxed);
         let writers: Vec<_> = (0..WRITERS)
             .map(|number| {
                 let (shared, half_done) = (self.shared.clone(), half_done.clone());
@@ -179,6 +201,10 @@ impl WorkloadRun {
                 tokio::spawn(async move { lister::run(&shared, round, number, lists / LISTERS).await })
             })
             .collect();
+        let definitions = self.definitions.take().map(|definitions| {
+            let shared = self.shared.clone();
+            tokio::spawn(async move { definitions.write(&shared, writes / WRITERS / 2).await })
+        });
         // More reflectors start while others write.
         self.add_reflectors(round, true);
         if restarts || self.disk.is_some() {
@@ -190,8 +216,14 @@ impl WorkloadRun {
                 None => self.shared.restart(round % 3 != 2).await,
             }
         }
+        if self.scenario.kills {
+            self.kill(round, first_request, &writers).await;
+        }
         for writer in writers {
             join(writer).await;
+        }
+        if let Some(definitions) = definitions {
+            self.definitions = Some(join(definitions).await);
         }
         let mut results = Vec::new();
         for lister in listers {
@@ -203,6 +235,24 @@ impl WorkloadRun {
         }
         self.shared.paused.send_replace(false);
         results
+    }
+
+    /// Kills the server's process after a random number of requests since the first of the round.
+    async fn kill(&self, round: usize, first_request: usize, writers: &[JoinHandle<()>]) {
+        let mut random = SeededRandom::for_part(self.shared.seed, "kill", round);
+        let requests = first_request + random.below(self.scenario.writes);
+        while self.shared.counters.requests.load(Ordering::Relaxed) < requests
+            && !writers.iter().any(JoinHandle::is_finished)
+        {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // The request that comes next is in any state.
+        tokio::time::sleep(Duration::from_micros(random.below(5000) as u64)).await;
+        let mut killed_starts = Vec::new();
+        while random.one_in(4) {
+            killed_starts.push(MAX_KILLED_START.mul_f64(random.below(1000) as f64 / 1000.0));
+        }
+        self.shared.kill_process(&killed_starts).await;
     }
 
     /// Starts a third of the remaining reflectors; all of them `while_writing` once a third of the rounds is over.
@@ -247,7 +297,7 @@ impl WorkloadRun {
 
     fn check_lists(&self, lists: &[ListResult]) {
         for list in lists {
-            let ListResult { query, description, revision, exact_revision, min_revision, items, .. } = list;
+            let ListResult { query, description, revision, exact_revision, min_revision, items, foreign, .. } = list;
             let history = self.shared.records[query.kind_index].history();
             let expected = query.objects_at(&history, *revision);
             if let Err(violation) = check_list(items, &expected) {
@@ -256,7 +306,8 @@ impl WorkloadRun {
             let is_exact = exact_revision.is_none_or(|exact| *revision == exact);
             assert!(revision >= min_revision && is_exact, "{description}: wrong revision {revision}");
             for (listed, remaining) in &list.remaining_item_counts {
-                assert_eq!(listed + remaining, expected.len(), "{description}: {remaining} remain after {listed}");
+                let total = expected.len() + foreign;
+                assert_eq!(listed + remaining, total, "{description}: {remaining} remain after {listed}");
             }
         }
     }
@@ -287,13 +338,16 @@ impl WorkloadRun {
         let events = self.reflectors.iter().map(|running| running.checker.events).sum();
         let text = format!(
             "{}: {changes} changes, {events} checked events, {} reflectors, {} watches, {} lists, {} bookmarks, \
-             {} restarts, {} relists, {} expired lists, {:.0} s, {} MB peak resident memory\n",
+             {} restarts (the longest start {} ms), {} acknowledged writes of definitions, {} relists, {} expired lists, \
+             {:.0} s, {} MB peak resident memory\n",
             self.scenario.name,
             self.reflectors.len(),
             count(&counters.watches),
             count(&counters.lists),
             count(&counters.bookmarks),
             count(&counters.restarts),
+            count(&counters.longest_start),
+            self.definitions.as_ref().map_or(0, |definitions| definitions.acknowledged),
             count(&counters.relists),
             count(&counters.expired_lists),
             self.started.elapsed().as_secs_f64(),
@@ -358,14 +412,25 @@ fn reflector_config(seed: u64, number: usize) -> ReflectorConfig {
         ResponseFormat::Metadata,
     ];
     let offset = SeededRandom::for_part(seed, "query", 0).below(queries.len());
+    let query = queries[(number * 7 + offset) % queries.len()];
     ReflectorConfig {
-        query: queries[(number * 7 + offset) % queries.len()],
-        format: formats[index(8)],
+        query,
+        format: formats[index(8)].for_kind(query.kind()),
         initial_state: initial_states[index(7)],
         pattern: patterns[index(5)],
         protocol: [Protocol::Any, Protocol::Http1, Protocol::Any][index(3)],
         is_reference: false,
     }
+}
+
+/// Waits until a GET succeeds.
+async fn wait_until_found(cluster: &Cluster, path: &str) {
+    let found = async {
+        while cluster.get(path).await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(TIMEOUT, found).await.is_ok(), "{path} is not found");
 }
 
 /// Checks that each write identifier appears once, and then only in later versions of the same object.

@@ -55,7 +55,9 @@ impl Writer {
                 }
                 WriteRequest::Delete { path } => client.inner.request("DELETE", path),
             };
-            match request.try_send().await {
+            let response = request.try_send().await;
+            increment(&shared.counters.requests);
+            match response {
                 // A stopping server, or one whose disk fails, may respond with 503, although the write has happened.
                 Ok(response) if response.status == 503 => {
                     increment(&record.unanswered);
@@ -91,7 +93,7 @@ impl Writer {
             write_id,
         };
         let json = "application/json";
-        match self.random.below(20) {
+        match self.random.below(24) {
             0..5 => change("POST", collection, json, self.object(kind, &name)),
             5..8 => change("PUT", path, json, self.object(kind, &name)),
             8..10 => match self.read(client, &path).await {
@@ -107,7 +109,7 @@ impl Writer {
                     // A null removes the label from the object.
                     labels["pick"] = Value::Null;
                 }
-                let media_type = if self.random.one_in(2) {
+                let media_type = if self.random.one_in(2) && !kind.is_custom {
                     "application/strategic-merge-patch+json"
                 } else {
                     "application/merge-patch+json"
@@ -131,6 +133,17 @@ impl Writer {
             16 if self.random.one_in(8) => WriteRequest::Delete {
                 path: format!("{collection}?gracePeriodSeconds=0&labelSelector=shade%3Dc,pick%21%3Dyes"),
             },
+            20..23 => {
+                let object = self.object(kind, &name);
+                let (manager, force) = (self.random.below(3), !self.random.one_in(4));
+                let path = format!("{path}?fieldManager=m{manager}&force={force}");
+                change("PATCH", path, "application/apply-patch+yaml", object)
+            }
+            23 => {
+                let labels = json!({"write-id": self.last_write_id.to_string()});
+                let patch = json!({"metadata": {"labels": labels, "finalizers": null}});
+                change("PATCH", path, "application/merge-patch+json", patch)
+            }
             _ => WriteRequest::Delete { path: format!("{path}?gracePeriodSeconds=0") },
         }
     }
@@ -156,6 +169,9 @@ impl Writer {
         let mut metadata = json!({"name": name, "labels": self.labels()});
         if self.padding > 0 {
             metadata["annotations"] = json!({"padding": "x".repeat(self.padding)});
+        }
+        if self.random.one_in(6) {
+            metadata["finalizers"] = json!(["example.com/wait"]);
         }
         kind.object(metadata, self.random.below(6))
     }
@@ -205,13 +221,15 @@ fn record_response(record: &KindRecord, write: &WriteRequest, response: &Respons
                 Some(found) => {
                     record.ambiguous_deletes.fetch_add(found.len(), Ordering::Relaxed);
                 }
+                // An object with finalizers is terminating now.
+                None if has_finalizers(&body) => {}
                 None => increment(&record.deleted),
             }
         }
         (200 | 201, WriteRequest::Change { write_id, .. }) => {
             let body = response.json();
             let revision = parse_revision(body["metadata"]["resourceVersion"].as_str());
-            if !body["metadata"]["deletionTimestamp"].is_null() {
+            if !body["metadata"]["deletionTimestamp"].is_null() && !has_finalizers(&body) {
                 // The object was terminating, and this update removed it. The returned version was never stored.
                 increment(&record.ambiguous_deletes);
                 return;
@@ -225,4 +243,8 @@ fn record_response(record: &KindRecord, write: &WriteRequest, response: &Respons
         (404 | 409 | 422, _) => {}
         _ => panic!("{}", describe()),
     }
+}
+
+fn has_finalizers(object: &Value) -> bool {
+    object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty())
 }

@@ -5,12 +5,13 @@
 //! - Revisions only increase. No event is missing or duplicated.
 //! - A list or watch with selectors shows the same as a filter of all objects.
 //!
-//! - A client gets every acknowledged write although the disk fails.
+//! - A client gets every acknowledged write although the disk fails, or the process of the server is killed.
 //!
-//! A seed determines what the clients do: `PINTLE_SEED` sets it. `PINTLE_SOAK` is the number of writes of one long run
-//! (`cargo xtask soak`), which replaces the short ones.
+//! A seed determines what the clients do: `PINTLE_SEED` sets it. `PINTLE_SOAK` is the number of writes of one long run,
+//! and `PINTLE_KILLS` the number of kills of another (`cargo xtask soak`); they replace the short ones.
 
 mod checker;
+mod definitions;
 mod faults;
 mod format;
 mod history;
@@ -43,7 +44,7 @@ fn seed() -> u64 {
 
 /// Runs a short scenario, unless a soak is requested.
 fn run_short(scenario: Scenario) -> Option<RunSummary> {
-    if env_number("PINTLE_SOAK").is_some() {
+    if env_number("PINTLE_SOAK").or(env_number("PINTLE_KILLS")).is_some() {
         return None;
     }
     let writes = scenario.rounds * scenario.writes;
@@ -60,6 +61,7 @@ fn all_clients_observe_the_same_history() {
         history_bytes: 0,
         restarts: false,
         faults: false,
+        kills: false,
         rounds: 4,
         writes: 3000,
         lists: 300,
@@ -78,6 +80,7 @@ fn watches_resume_after_restarts() {
         history_bytes: 0,
         restarts: true,
         faults: false,
+        kills: false,
         rounds: 6,
         writes: 2000,
         lists: 200,
@@ -95,6 +98,7 @@ fn expired_watches_list_again() {
         history_bytes: 2 << 20,
         restarts: true,
         faults: false,
+        kills: false,
         rounds: 6,
         writes: 3000,
         lists: 200,
@@ -112,6 +116,7 @@ fn acknowledged_writes_survive_disk_faults() {
         history_bytes: 2 << 20,
         restarts: false,
         faults: true,
+        kills: false,
         rounds: 3,
         writes: 1500,
         lists: 90,
@@ -129,6 +134,7 @@ fn soak() {
         history_bytes: 16 << 20,
         restarts: true,
         faults: false,
+        kills: false,
         rounds: (writes as usize).div_ceil(SOAK_ROUND),
         writes: SOAK_ROUND,
         lists: 600,
@@ -136,4 +142,32 @@ fn soak() {
         padding: 300,
     };
     run(scenario, seed()).print();
+}
+
+/// A run in which the process of the server is killed in every round.
+fn kills(rounds: usize) -> Scenario {
+    Scenario {
+        name: "acknowledged_writes_survive_kills_of_the_process",
+        history_bytes: 8 << 20,
+        restarts: false,
+        faults: false,
+        kills: true,
+        rounds,
+        writes: 150,
+        lists: 24,
+        reflectors: 24,
+        padding: 300,
+    }
+}
+
+#[test]
+fn acknowledged_writes_survive_kills_of_the_process() {
+    let Some(summary) = run_short(kills(20)) else { return };
+    summary.print();
+}
+
+#[test]
+fn soak_kills() {
+    let Some(rounds) = env_number("PINTLE_KILLS") else { return };
+    run(kills(rounds as usize), seed()).print();
 }

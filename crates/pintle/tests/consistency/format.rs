@@ -21,6 +21,8 @@ pub(crate) enum ResponseFormat {
 #[derive(Debug)]
 pub(crate) enum WatchEvent {
     Object(EventType, ObjectVersion),
+    /// An event about an object of the server itself.
+    Foreign,
     /// The revision of a bookmark, and whether it has the annotation `k8s.io/initial-events-end`.
     Bookmark(u64, bool),
     /// The code and message of a `Status`.
@@ -35,6 +37,8 @@ pub(crate) struct ListPage {
     pub(crate) continue_token: String,
     pub(crate) remaining_item_count: Option<usize>,
     pub(crate) items: Vec<ObjectVersion>,
+    /// The number of objects of the server itself, which are not among the items.
+    pub(crate) foreign: usize,
 }
 
 #[derive(Deserialize)]
@@ -123,7 +127,8 @@ fn parse_event(event_type: &str, object: &str, detail: Detail, kind: &TestKind) 
         } else {
             None
         };
-        WatchEvent::Object(event_type, parse_object(kind, row_object.unwrap_or(object), detail))
+        parse_object(kind, row_object.unwrap_or(object), detail)
+            .map_or(WatchEvent::Foreign, |object| WatchEvent::Object(event_type, object))
     };
     match event_type {
         "ADDED" => object_event(EventType::Added),
@@ -188,6 +193,11 @@ fn varint(rest: &mut &[u8]) -> u64 {
 }
 
 impl ResponseFormat {
+    /// This format, or JSON if the kind does not have it.
+    pub(crate) fn for_kind(self, kind: &TestKind) -> Self {
+        if kind.is_custom && self == Self::Protobuf { Self::Json } else { self }
+    }
+
     /// The `Accept` header of a list or of a watch.
     pub(crate) fn accept(self, list: bool) -> &'static str {
         match (self, list) {
@@ -223,11 +233,14 @@ impl ResponseFormat {
         };
         let envelope = parse_envelope(&text);
         let objects = envelope.items.iter().flatten().copied().chain(envelope.rows.iter().map(|row| row.object));
+        let objects: Vec<_> = objects.map(|object| parse_object(kind, object.get(), detail)).collect();
+        let foreign = objects.iter().filter(|object| object.is_none()).count();
         ListPage {
             revision: parse_revision(envelope.metadata.resource_version),
             continue_token: envelope.metadata.r#continue.unwrap_or_default().to_owned(),
             remaining_item_count: envelope.metadata.remaining_item_count,
-            items: objects.map(|object| parse_object(kind, object.get(), detail)).collect(),
+            items: objects.into_iter().flatten().collect(),
+            foreign,
         }
     }
 }

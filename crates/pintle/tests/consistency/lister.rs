@@ -21,7 +21,9 @@ pub(crate) struct ListResult {
     pub(crate) exact_revision: Option<u64>,
     pub(crate) min_revision: u64,
     pub(crate) items: Vec<ObjectVersion>,
-    /// The number of items up to each chunk, and the chunk's `remainingItemCount`.
+    /// The number of objects of the server itself, which are not among the items.
+    pub(crate) foreign: usize,
+    /// The number of objects up to each chunk, and the chunk's `remainingItemCount`.
     pub(crate) remaining_item_counts: Vec<(usize, usize)>,
 }
 
@@ -29,6 +31,7 @@ pub(crate) struct ListResult {
 pub(crate) struct CompleteList {
     pub(crate) revision: u64,
     pub(crate) items: Vec<ObjectVersion>,
+    foreign: usize,
     remaining_item_counts: Vec<(usize, usize)>,
 }
 
@@ -66,21 +69,28 @@ pub(crate) async fn list_chunks(
             _ => panic!("{path}: {}: {}", response.status, response.text()),
         }
         increment(&shared.counters.lists);
-        let ListPage { revision, continue_token, remaining_item_count, items } =
+        let ListPage { revision, continue_token, remaining_item_count, items, foreign } =
             format.parse_list(query.kind(), &response.body);
-        assert!(ignores_limit || limit.is_none_or(|limit| items.len() <= limit), "{path}: {} items", items.len());
-        let list =
-            list.get_or_insert_with(|| CompleteList { revision, items: Vec::new(), remaining_item_counts: Vec::new() });
+        let length = items.len() + foreign;
+        assert!(ignores_limit || limit.is_none_or(|limit| length <= limit), "{path}: {length} items");
+        let list = list.get_or_insert_with(|| CompleteList {
+            revision,
+            items: Vec::new(),
+            foreign: 0,
+            remaining_item_counts: Vec::new(),
+        });
         assert_eq!(revision, list.revision, "{path}: all chunks of a list have the same revision");
         list.items.extend(items);
+        list.foreign += foreign;
         if let Some(remaining) = remaining_item_count {
             assert!(query.is_unselected(), "{path}: a list with selectors has no remainingItemCount");
-            list.remaining_item_counts.push((list.items.len(), remaining));
+            list.remaining_item_counts.push((list.items.len() + list.foreign, remaining));
         }
         if continue_token.is_empty() {
             return Some(CompleteList {
                 revision,
                 items: std::mem::take(&mut list.items),
+                foreign: list.foreign,
                 remaining_item_counts: list.remaining_item_counts.clone(),
             });
         }
@@ -121,7 +131,7 @@ pub(crate) async fn run(shared: &SharedState, round: usize, number: usize, lists
     let mut results = Vec::new();
     for _ in 0..lists {
         let query = *random.choose(&queries);
-        let format = *random.choose(&formats);
+        let format = random.choose(&formats).for_kind(query.kind());
         let limit = random.one_in(2).then(|| 1 + random.below(7));
         let record = &shared.records[query.kind_index];
         let (newest, observed) = (record.acknowledged(), record.history().last_revision());
@@ -138,7 +148,7 @@ pub(crate) async fn run(shared: &SharedState, round: usize, number: usize, lists
             },
         };
         let list = list_chunks(shared, &mut client, &query, format, &parameters, limit).await;
-        if let Some(CompleteList { revision, items, remaining_item_counts }) = list {
+        if let Some(CompleteList { revision, items, foreign, remaining_item_counts }) = list {
             let description = format!("{} ({format:?}, limit {limit:?}, {protocol:?})", query.request(&parameters));
             results.push(ListResult {
                 query,
@@ -147,6 +157,7 @@ pub(crate) async fn run(shared: &SharedState, round: usize, number: usize, lists
                 exact_revision,
                 min_revision,
                 items,
+                foreign,
                 remaining_item_counts,
             });
         }

@@ -1,0 +1,304 @@
+//! A client that creates, changes and deletes definitions and their objects while the server restarts. Nobody else writes
+//! them, so it knows what has to exist: what was acknowledged last, or also the write that was not answered.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pintle_testkit::{Protocol, Response};
+use serde_json::{Value, json};
+
+use crate::random::SeededRandom;
+use crate::shared::{ReconnectingClient, SharedState, TIMEOUT};
+
+const GROUP: &str = "definitions.example.com";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// The number of definitions, and the number of names of the objects of each.
+const COUNT: usize = 3;
+/// How often a condition is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The write identifiers that an object may have; `None` if it may not exist. There are several after a write that was
+/// not answered.
+type PossibleWrites = Vec<Option<u64>>;
+
+/// A definition and its objects, by their names.
+#[derive(Debug)]
+struct DefinitionRecord {
+    definition: PossibleWrites,
+    objects: BTreeMap<String, PossibleWrites>,
+}
+
+/// The client. It lives as long as the run.
+#[derive(Debug)]
+pub(crate) struct DefinitionWriter {
+    random: SeededRandom,
+    records: Vec<DefinitionRecord>,
+    last_write_id: u64,
+    /// The number of acknowledged writes.
+    pub(crate) acknowledged: usize,
+}
+
+/// What came of a write.
+enum WriteResult {
+    /// It was acknowledged.
+    Done,
+    /// It was refused, and changed nothing.
+    Refused,
+    /// It may or may not have happened.
+    Unknown,
+}
+
+fn plural(index: usize) -> String {
+    format!("gadgets{index}")
+}
+
+fn definition_path(index: usize) -> String {
+    format!("{DEFINITIONS}/{}.{GROUP}", plural(index))
+}
+
+fn collection_path(index: usize) -> String {
+    format!("/apis/{GROUP}/v1/namespaces/n0/{}", plural(index))
+}
+
+fn definition(index: usize, write_id: u64) -> Value {
+    let plural = plural(index);
+    let value = json!({"type": "string", "description": write_id.to_string()});
+    let schema = json!({"type": "object", "properties": {"value": value}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{GROUP}"), "labels": {"write-id": write_id.to_string()}},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": format!("Gadget{index}")},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
+fn write_id(object: &Value) -> Option<u64> {
+    object["metadata"]["labels"]["write-id"].as_str()?.parse().ok()
+}
+
+fn is_established(definition: &Value) -> bool {
+    let conditions = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+}
+
+impl DefinitionWriter {
+    pub(crate) fn new(seed: u64) -> Self {
+        let record = || DefinitionRecord { definition: vec![None], objects: BTreeMap::new() };
+        Self {
+            random: SeededRandom::for_part(seed, "definitions", 0),
+            records: (0..COUNT).map(|_| record()).collect(),
+            last_write_id: 0,
+            acknowledged: 0,
+        }
+    }
+
+    /// Sends a number of random writes, and checks everything after each restart and at the end.
+    pub(crate) async fn write(mut self, shared: &SharedState, times: usize) -> Self {
+        let mut client = ReconnectingClient::connect(shared, Protocol::Any);
+        for _ in 0..times {
+            let index = self.random.below(COUNT);
+            match self.records[index].definition[..] {
+                [None] => self.create_definition(shared, &mut client, index).await,
+                _ => self.change(shared, &mut client, index).await,
+            }
+        }
+        self.check(shared, &mut client).await;
+        self
+    }
+
+    fn next_write_id(&mut self) -> u64 {
+        self.last_write_id += 1;
+        self.last_write_id
+    }
+
+    async fn create_definition(&mut self, shared: &SharedState, client: &mut ReconnectingClient, index: usize) {
+        // An earlier definition with this name may be terminating.
+        if wait_for(shared, client, &definition_path(index), |response| response.status == 404).await.is_none() {
+            return self.check(shared, client).await;
+        }
+        let id = self.next_write_id();
+        let created = send(shared, client, "POST", DEFINITIONS, "", definition(index, id).to_string()).await;
+        self.records[index].objects.clear();
+        self.record(shared, client, index, None, Some(id), created).await;
+    }
+
+    /// Changes or deletes a definition or one of its objects.
+    async fn change(&mut self, shared: &SharedState, client: &mut ReconnectingClient, index: usize) {
+        let name = format!("x{}", self.random.below(COUNT));
+        let (collection, id) = (collection_path(index), self.next_write_id());
+        let object = format!("{collection}/{name}");
+        match self.random.below(12) {
+            0 => {
+                let deleted = send(shared, client, "DELETE", &definition_path(index), "", String::new()).await;
+                self.record(shared, client, index, None, None, deleted).await;
+            }
+            1 | 2 => {
+                let body = definition(index, id).to_string();
+                let apply = "application/apply-patch+yaml";
+                let path = format!("{}?fieldManager=m&force=true", definition_path(index));
+                let applied = send(shared, client, "PATCH", &path, apply, body).await;
+                self.record(shared, client, index, None, Some(id), applied).await;
+            }
+            3 => {
+                let deleted = send(shared, client, "DELETE", &object, "", String::new()).await;
+                self.record(shared, client, index, Some(name), None, deleted).await;
+            }
+            _ => {
+                if wait_for(shared, client, &collection, |response| response.status == 200).await.is_none() {
+                    return self.check(shared, client).await;
+                }
+                let body = json!({
+                    "apiVersion": format!("{GROUP}/v1"),
+                    "kind": format!("Gadget{index}"),
+                    "metadata": {"name": name, "labels": {"write-id": id.to_string()}},
+                    "value": "v",
+                });
+                let manager = self.random.below(3);
+                let path = format!("{object}?fieldManager=m{manager}&force=true");
+                let apply = "application/apply-patch+yaml";
+                let applied = send(shared, client, "PATCH", &path, apply, body.to_string()).await;
+                self.record(shared, client, index, Some(name), Some(id), applied).await;
+            }
+        }
+    }
+
+    /// Records the result of a write to a definition, or to one of its objects. `written` is what exists if it happened.
+    async fn record(
+        &mut self,
+        shared: &SharedState,
+        client: &mut ReconnectingClient,
+        index: usize,
+        name: Option<String>,
+        written: Option<u64>,
+        result: WriteResult,
+    ) {
+        let record = &mut self.records[index];
+        let possible = match name {
+            Some(name) => record.objects.entry(name).or_insert_with(|| vec![None]),
+            None => &mut record.definition,
+        };
+        match result {
+            WriteResult::Done => {
+                *possible = vec![written];
+                self.acknowledged += 1;
+            }
+            WriteResult::Refused => {}
+            WriteResult::Unknown => {
+                possible.push(written);
+                self.check(shared, client).await;
+            }
+        }
+    }
+
+    /// Checks that everything is as it was written, that definitions are established, and that their objects are served.
+    async fn check(&mut self, shared: &SharedState, client: &mut ReconnectingClient) {
+        for (index, record) in self.records.iter_mut().enumerate() {
+            let path = definition_path(index);
+            let exists = |response: &Response| response.status == 404 || is_served(&response.json());
+            let definition = loop {
+                match wait_for(shared, client, &path, exists).await {
+                    Some(response) => break (response.status == 200).then(|| response.json()),
+                    None => continue,
+                }
+            };
+            let found = definition.filter(|found| !is_terminating(found)).map(|found| write_id(&found));
+            let found = found.map(|id| id.unwrap_or_else(|| panic!("{path} has no write-id")));
+            assert!(record.definition.contains(&found), "{path}: {found:?}, expected one of {:?}", record.definition);
+            record.definition = vec![found];
+            if found.is_none() {
+                record.objects.clear();
+                continue;
+            }
+            let collection = collection_path(index);
+            let list = loop {
+                match wait_for(shared, client, &collection, |response| response.status == 200).await {
+                    Some(response) => break response.json(),
+                    None => continue,
+                }
+            };
+            let listed: BTreeMap<&str, Option<u64>> = list["items"]
+                .as_array()
+                .expect("items")
+                .iter()
+                .map(|item| (item["metadata"]["name"].as_str().expect("a name"), write_id(item)))
+                .collect();
+            let names = record.objects.keys().map(String::as_str);
+            assert!(listed.keys().all(|name| names.clone().any(|known| known == *name)), "{collection}: {listed:?}");
+            for (name, possible) in &mut record.objects {
+                let found = listed.get(name.as_str()).copied().flatten();
+                assert!(possible.contains(&found), "{collection}/{name}: {found:?}, expected one of {possible:?}");
+                *possible = vec![found];
+            }
+        }
+    }
+}
+
+fn is_terminating(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// Whether nothing more has to happen before the objects of a definition are served.
+fn is_served(definition: &Value) -> bool {
+    is_terminating(definition) || is_established(definition)
+}
+
+/// Sends a GET until the response is as expected. `None` if the server restarted meanwhile.
+async fn wait_for(
+    shared: &SharedState,
+    client: &mut ReconnectingClient,
+    path: &str,
+    is_expected: impl Fn(&Response) -> bool,
+) -> Option<Response> {
+    let mut last = String::new();
+    let found = async {
+        loop {
+            match client.inner.request("GET", path).try_send().await {
+                Ok(response) if matches!(response.status.as_u16(), 200 | 404) && is_expected(&response) => {
+                    return Some(response);
+                }
+                Ok(response) => last = format!("{}: {}", response.status, response.text()),
+                Err(error) => {
+                    client.reconnect(shared, &error).await;
+                    return None;
+                }
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    };
+    match tokio::time::timeout(2 * TIMEOUT, found).await {
+        Ok(response) => response,
+        Err(_) => panic!("{path} does not become as expected: {last}"),
+    }
+}
+
+/// Sends a write. On a connection error, waits for the restarted server.
+async fn send(
+    shared: &SharedState,
+    client: &mut ReconnectingClient,
+    method: &str,
+    path: &str,
+    media_type: &str,
+    body: String,
+) -> WriteResult {
+    let request = client.inner.request(method, path);
+    let request = match media_type {
+        "" if body.is_empty() => request,
+        "" => request.json(body),
+        media_type => request.body(media_type, body),
+    };
+    match request.try_send().await {
+        Ok(response) if response.status.is_success() => WriteResult::Done,
+        Ok(response) if matches!(response.status.as_u16(), 404 | 409) => WriteResult::Refused,
+        Ok(response) if matches!(response.status.as_u16(), 500 | 503) => WriteResult::Unknown,
+        Ok(response) => panic!("{method} {path}: {}: {}", response.status, response.text()),
+        Err(error) => {
+            client.reconnect(shared, &error).await;
+            WriteResult::Unknown
+        }
+    }
+}
