@@ -17,7 +17,7 @@ use pintle_auth::UserInfo;
 use tokio::sync::SetOnce;
 
 use self::admit::{ArrivedRequest, Refusal};
-use self::request_end::{AnsweredBy, record_end};
+use self::request_end::{AnsweredBy, Unanswered, record_end};
 use crate::access::AccessControl;
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
@@ -129,6 +129,7 @@ pub(crate) async fn handle(
         recorder,
         conversions: Arc::default(),
     });
+    let unanswered = Unanswered::new(&request);
     let mut answered_by = admitted.as_ref().map_or_else(Refusal::answered_by, |()| AnsweredBy::Handler);
     let mut response = match admitted {
         Ok(()) => match deadline.run(catch_panic(pin!(route(&request)))).await {
@@ -163,6 +164,7 @@ pub(crate) async fn handle(
     if request.method == Method::HEAD {
         *response.body_mut() = Body::empty();
     }
+    unanswered.answered();
     let mut response = record_end(&request, answered_by, response);
     let unread = request.body.lock().take();
     if let Some(unread) = unread {

@@ -9,7 +9,8 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, StatusCode};
 use pintle_registry::Resource;
 
-use super::AUDIT_ID;
+use super::admit::Refusal;
+use super::{AUDIT_ID, refuse};
 use crate::cluster::{DryRun, Outcome, RecordedRequest, RequestSeries, RequestTarget};
 use crate::context::RequestContext;
 use crate::http::{BodyEnd, Response, header_text};
@@ -68,6 +69,29 @@ pub(super) fn record_end(request: &Arc<RequestContext>, answered_by: AnsweredBy,
     // A watch lasts, so it keeps nothing but what is recorded.
     let traced = (request.info.verb != "watch").then(|| request.clone());
     response.map(|body| body.observed(Box::new(move |ended| end.record(traced.as_deref(), ended))))
+}
+
+/// A request that is not answered yet. If its client goes away first, this is dropped, and the request is recorded as one
+/// that took too long, as upstream's filter of timeouts does.
+pub(super) struct Unanswered(Option<Arc<RequestContext>>);
+
+impl Unanswered {
+    pub(super) fn new(request: &Arc<RequestContext>) -> Self {
+        Self(Some(request.clone()))
+    }
+
+    /// The request has been answered.
+    pub(super) fn answered(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(request) = self.0.take() {
+            drop(record_end(&request, AnsweredBy::Deadline, refuse(&request, Refusal::DeadlineExceeded)));
+        }
+    }
 }
 
 /// The series in which a request counts when it ends. Records what is known already.

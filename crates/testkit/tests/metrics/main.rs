@@ -355,6 +355,24 @@ fn work_queues_and_failed_handshakes_are_counted() {
 }
 
 #[test]
+fn requests_whose_client_goes_away_are_counted_as_terminated() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let mut socket = cluster.connect().await;
+        // It waits for a revision that does not come.
+        let head = format!("GET {MAPS}?resourceVersion=999999 HTTP/1.1\r\nhost: x\r\n\r\n");
+        socket.write_all(head.as_bytes()).await.expect("the head is sent");
+        // The other is the scrape.
+        wait_for(&cluster, "apiserver_current_inflight_requests{request_kind=readOnly}", 2.0).await;
+        drop(socket);
+        let terminated = "apiserver_request_terminations_total{verb=LIST,resource=configmaps,scope=namespace,code=504}";
+        wait_for(&cluster, terminated, 1.0).await;
+        assert_eq!(scrape(&cluster).await.sum("apiserver_request_total{resource=configmaps,code=504}"), 1.0);
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn requests_that_limits_end_are_counted_as_terminated() {
     run(async {
         let limits = RequestLimits { max_mutating_requests_in_flight: 1, ..RequestLimits::default() };
