@@ -14,9 +14,9 @@ mod webhook_clients;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use pintle_admission::PluginChain;
 use pintle_cache::{Cache, WatchCache};
 use pintle_catalog::Catalog;
@@ -41,6 +41,9 @@ pub(crate) use self::metrics::{
 pub(crate) use self::objects::{check_key, object_key, tree};
 use self::webhook_clients::WebhookClients;
 use crate::http::CpuPermits;
+
+/// How often an error of the store is logged while it lasts.
+const STORE_ERROR_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A component beside the server whose health `componentstatuses` reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -328,7 +331,7 @@ pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
     if matches!(error, Error::Closed) {
         return ApiError::Unavailable("the server is shutting down".to_owned());
     }
-    tracing::error!(%error, "Storage operation failed");
+    log_store_error(&error);
     let unavailable = |message: &str| ApiError::StorageUnavailable { message: message.to_owned(), retry_after: 1 };
     match error {
         Error::DiskFull { .. } => unavailable("no space left on device"),
@@ -338,6 +341,21 @@ pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
         Error::Io { detail, .. } => unavailable(&detail),
         _ => ApiError::Internal("the storage operation failed".to_owned()),
     }
+}
+
+/// Logs an error of the store. While it cannot be written, every write fails: one line in [`STORE_ERROR_INTERVAL`] says
+/// so, with the number of those that were left out since the last.
+fn log_store_error(error: &pintle_store::Error) {
+    static LAST: Mutex<Option<(Instant, u64)>> = Mutex::new(None);
+    let mut last = LAST.lock();
+    if let Some((at, left_out)) = &mut *last
+        && at.elapsed() < STORE_ERROR_INTERVAL
+    {
+        *left_out += 1;
+        return;
+    }
+    let left_out = last.replace((Instant::now(), 0)).map_or(0, |(_, left_out)| left_out);
+    tracing::error!(%error, left_out, "Storage operation failed");
 }
 
 #[cfg(test)]

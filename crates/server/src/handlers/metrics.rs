@@ -26,7 +26,8 @@ pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
             metrics.reset_slis();
             return Some(text(StatusCode::OK, "metrics reset\n"));
         }
-        ("/metrics", _) => request.cluster.metrics_text(&version()),
+        // It reads files: other tasks of this thread do not wait for a slow disk.
+        ("/metrics", _) => tokio::task::block_in_place(|| request.cluster.metrics_text(&version())),
         ("/metrics/slis", _) => metrics.slis_text(),
         _ => return None,
     };
