@@ -298,6 +298,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let memory_limit = memory_limit(serve.memory_limit_mib);
     let server = Server::start(Options {
         data_dir: Some(serve.data_dir.clone()),
         engine,
@@ -310,13 +311,13 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
         tokens,
         history: HistoryLimits { bytes: serve.watch_window_mib << 20, ..HistoryLimits::default() },
         encoding_cache: serve.encoding_cache_mib << 20,
-        memory: memory_limit(serve.memory_limit_mib)
-            .map(|limit| MemoryBudget { limit, usage: Arc::new(ResidentMemory) }),
+        memory: memory_limit.map(|limit| MemoryBudget { limit, usage: Arc::new(ResidentMemory) }),
         min_request_timeout: Duration::from_secs(serve.min_request_timeout.into()),
         limits: RequestLimits {
             request_timeout: serve.request_timeout,
             max_requests_in_flight: serve.max_requests_inflight,
             max_mutating_requests_in_flight: serve.max_mutating_requests_inflight,
+            max_body_bytes_in_flight: RequestLimits::body_bytes_in_flight(memory_limit),
         },
         listener: ListenerOptions {
             max_streams: match serve.http2_max_streams_per_connection {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -19,6 +20,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::access::AccessControl;
 use crate::cluster::{Cluster, RecordedRequest};
 use crate::conversion::MemoizedConversions;
+use crate::request::body_budget::{HeldBody, TooManyBytes};
 use crate::request::deadline::{DeadlineExceeded, RequestDeadline};
 use crate::request::in_flight::InFlightRequest;
 use crate::request::info::RequestInfo;
@@ -36,6 +38,12 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
 fn write_timeout() -> ApiError {
     let message = "request did not complete within requested timeout - context deadline exceeded".to_owned();
     ApiError::Timeout { message, retry_after: 0 }
+}
+
+/// The error of a request for whose body there is no room. Clients see the answer of the limits of requests in flight.
+fn too_many_bodies() -> ApiError {
+    let message = "Too many requests, please try again later.".to_owned();
+    ApiError::TooManyRequests { message, retry_after: 1 }
 }
 
 /// A request after authentication. Dropping it ends the request: it is no longer in flight.
@@ -56,6 +64,10 @@ pub(crate) struct RequestContext {
     pub(crate) body: Mutex<Option<Incoming>>,
     /// When the body was received completely.
     pub(crate) body_received: SetOnce<Instant>,
+    /// Counts the bytes of the body, for as long as the request and what was decoded from it last.
+    pub(crate) held_body: Mutex<HeldBody>,
+    /// Set if there was no room for the body.
+    pub(crate) body_refused: AtomicBool,
     pub(crate) deadline: RequestDeadline,
     /// Counts the request as in flight, with its writes that go on after it. `None` if it was refused.
     pub(crate) _in_flight: Option<InFlightRequest>,
@@ -117,7 +129,8 @@ impl RequestContext {
     /// [`RequestContext::body`].
     ///
     /// # Errors
-    /// Returns an error if the body is too large or is not received in time.
+    /// Returns an error if the body is too large, if there is no room for it beside those of other requests, or if it is
+    /// not received in time.
     pub(crate) async fn body(&self) -> Result<Bytes, ApiError> {
         let Some(mut body) = self.body.lock().take() else { return Ok(Bytes::new()) };
         let too_large = || ApiError::TooLarge(format!("Request entity too large: limit is {MAX_BODY_BYTES}"));
@@ -135,6 +148,12 @@ impl RequestContext {
                         *self.body.lock() = Some(body);
                         return Err(too_large());
                     }
+                    let held = self.held_body.lock().add(data.len());
+                    if let Err(TooManyBytes) = held {
+                        *self.body.lock() = Some(body);
+                        self.body_refused.store(true, Ordering::Relaxed);
+                        return Err(too_many_bodies());
+                    }
                     bytes.extend_from_slice(&data);
                 }
             }
@@ -145,6 +164,11 @@ impl RequestContext {
         // Already set only if this is not the first call.
         let _ = self.body_received.set(Instant::now());
         Ok(received)
+    }
+
+    /// True if there was no room for the body.
+    pub(crate) fn is_body_refused(&self) -> bool {
+        self.body_refused.load(Ordering::Relaxed)
     }
 
     /// True if the deadline has passed while the body was received.

@@ -7,6 +7,7 @@ mod request_end;
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS};
@@ -26,6 +27,7 @@ use crate::http::cors::{self, Cors};
 use crate::http::unread_body::{self, BodyProtocol};
 use crate::http::{Body, Peer, Response, catch_panic, panic_response, panic_text, plain_error, text};
 use crate::represent::error_response;
+use crate::request::body_budget::{self, BodyBudget};
 use crate::request::deadline::RequestDeadline;
 use crate::request::in_flight::InFlightLimits;
 use crate::request::info::RequestInfo;
@@ -44,16 +46,28 @@ pub struct RequestLimits {
     pub max_requests_in_flight: usize,
     /// Maximum number of requests in flight that write; 0 is no limit (`--max-mutating-requests-inflight`).
     pub max_mutating_requests_in_flight: usize,
+    /// Maximum number of bytes of request bodies that are held at the same time; further bodies are refused. It should
+    /// be some times the maximum of one body, which is 3 MiB.
+    pub max_body_bytes_in_flight: usize,
 }
 
 impl Default for RequestLimits {
-    /// kube-apiserver's defaults.
+    /// kube-apiserver's defaults, which does not limit the bytes of bodies.
     fn default() -> Self {
         Self {
             request_timeout: Duration::from_secs(60),
             max_requests_in_flight: 400,
             max_mutating_requests_in_flight: 200,
+            max_body_bytes_in_flight: Self::body_bytes_in_flight(None),
         }
+    }
+}
+
+impl RequestLimits {
+    /// The limit of the bytes of request bodies for a server with a memory budget: 1/32 of it, from 16 to 256 MiB.
+    #[must_use]
+    pub fn body_bytes_in_flight(memory_limit: Option<u64>) -> usize {
+        body_budget::default_limit(memory_limit)
     }
 }
 
@@ -63,12 +77,14 @@ pub(crate) struct HandlerChain {
     cors: Cors,
     request_timeout: Duration,
     in_flight: InFlightLimits,
+    bodies: Arc<BodyBudget>,
 }
 
 impl HandlerChain {
     pub(crate) fn new(cors: Cors, limits: &RequestLimits) -> Self {
         let in_flight = InFlightLimits::new(limits.max_requests_in_flight, limits.max_mutating_requests_in_flight);
-        Self { cors, request_timeout: limits.request_timeout, in_flight }
+        let bodies = BodyBudget::new(limits.max_body_bytes_in_flight);
+        Self { cors, request_timeout: limits.request_timeout, in_flight, bodies }
     }
 }
 
@@ -123,6 +139,8 @@ pub(crate) async fn handle(
         user,
         body: Mutex::new(Some(body)),
         body_received: SetOnce::new(),
+        held_body: Mutex::new(chain.bodies.begin()),
+        body_refused: AtomicBool::new(false),
         deadline,
         _in_flight: in_flight,
         upgrade: Mutex::new(parts.extensions.remove()),
@@ -137,6 +155,10 @@ pub(crate) async fn handle(
             Ok(Ok(Err(_))) if request.is_body_late() => {
                 answered_by = AnsweredBy::Deadline;
                 refuse(&request, Refusal::DeadlineExceeded)
+            }
+            Ok(Ok(Err(_))) if request.is_body_refused() => {
+                answered_by = AnsweredBy::InFlightLimit;
+                refuse(&request, Refusal::TooManyInFlight)
             }
             Ok(handled) => {
                 let handled = handled.unwrap_or_else(|panic| {

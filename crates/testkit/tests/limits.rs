@@ -101,6 +101,57 @@ fn requests_beyond_the_limit_are_refused_except_those_of_administrators() {
 }
 
 #[test]
+fn bodies_beyond_the_limit_are_refused_and_only_bytes_that_arrived_count() {
+    run(async {
+        let limits = RequestLimits { max_body_bytes_in_flight: 4 << 20, ..RequestLimits::default() };
+        let cluster = Cluster::with_options(Options { limits, ..Options::default() }).await;
+        let head = |length: usize| {
+            format!(
+                "POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+            )
+        };
+        // Three times the limit is announced, but does not arrive.
+        let mut announced = Vec::new();
+        for _ in 0..4 {
+            let mut socket = cluster.connect().await;
+            socket.write_all(head(3 << 20).as_bytes()).await.expect("the head is sent");
+            announced.push(socket);
+        }
+        let body = |name: &str, size: usize| {
+            format!(r#"{{"metadata":{{"name":"{name}"}},"data":{{"a":"{}"}}}}"#, "x".repeat(size))
+        };
+        let _ = cluster.post(MAPS, body("large", 900_000)).await.expect(201);
+        // Most of two bodies arrives.
+        for socket in &mut announced[..2] {
+            socket.write_all(&vec![b' '; 1 << 20]).await.expect("a part of the body is sent");
+            socket.write_all(&vec![b' '; 700_000]).await.expect("a part of the body is sent");
+        }
+        let large = body("refused", 900_000);
+        let refused = loop {
+            let response = cluster.post(MAPS, large.clone()).await;
+            if response.status != 201 {
+                break response.expect(429);
+            }
+            let _ = cluster.delete(&format!("{MAPS}/refused")).await.expect(200);
+        };
+        assert_eq!(refused.text(), "Too many requests, please try again later.\n");
+        assert_eq!(refused.header("retry-after"), "1");
+        // Small bodies go on.
+        let _ = cluster.post(MAPS, body("small", 10_000)).await.expect(201);
+        drop(announced);
+        while cluster.post(MAPS, large.clone()).await.status != 201 {
+            tokio::task::yield_now().await;
+        }
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        let dropped = metrics.lines().find(|line| {
+            line.starts_with("apiserver_request_terminations_total{code=\"429\"") && line.contains("configmaps")
+        });
+        assert!(dropped.is_some(), "{metrics}");
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn requests_succeed_while_connections_are_told_to_go_away() {
     run(async {
         let listener = ListenerOptions { goaway_chance: 1.0, ..ListenerOptions::default() };

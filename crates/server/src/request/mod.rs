@@ -2,6 +2,7 @@
 //! requests in flight, the recorder of warnings and audit annotations, and the trace of a request's steps. This layer
 //! does not depend on the cluster.
 
+pub(crate) mod body_budget;
 pub(crate) mod deadline;
 pub(crate) mod in_flight;
 pub(crate) mod info;
