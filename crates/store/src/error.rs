@@ -108,9 +108,9 @@ pub enum Error {
         detail: String,
     },
 
-    /// An earlier fsync failed, so a later one that succeeds proves nothing. The store rejects writes until it is
-    /// opened again, which writes everything anew that the disk may not have.
-    #[error("{} rejects writes because an earlier sync failed ({detail}); check the disk and restart", .path.display())]
+    /// An earlier fsync failed, so a later one that succeeds proves nothing. The store rejects writes until it has
+    /// written everything anew that the disk may not have, which it tries again and again.
+    #[error("{} rejects writes because an earlier sync failed ({detail}); check the disk", .path.display())]
     SyncFailed {
         /// The file.
         path: PathBuf,

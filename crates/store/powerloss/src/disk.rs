@@ -19,6 +19,8 @@ pub enum DiskFailure {
     /// Syncs fail with an I/O error. As on Linux, what was not synced counts as written from then on: a later sync
     /// succeeds without it, although only the file system has it.
     Sync,
+    /// Like `Sync`, except for syncs of write-ahead logs: only checkpoints fail.
+    CheckpointSync,
     /// Reads fail with an I/O error.
     Read,
     /// Writes and syncs do not return until the failure ends.
@@ -108,6 +110,12 @@ impl Disk {
     /// The number of operations so far. The power may be lost after any of them.
     pub fn operation_count(&self) -> usize {
         self.record().operations.len()
+    }
+
+    /// The number of syncs that failed so far.
+    pub fn failed_syncs(&self) -> usize {
+        let record = self.record();
+        record.operations.iter().filter(|operation| matches!(operation, DiskOperation::FailedSync { .. })).count()
     }
 
     /// The numbers that were acknowledged within the first `operations` operations.

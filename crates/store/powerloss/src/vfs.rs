@@ -212,7 +212,9 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     unsafe {
         let _ = flags;
         if let Some(recorded) = recorded(file) {
-            if recorded.disk.failure() == DiskFailure::Sync {
+            let is_log = recorded.path.to_string_lossy().ends_with("-wal");
+            let failure = recorded.disk.failure();
+            if failure == DiskFailure::Sync || (failure == DiskFailure::CheckpointSync && !is_log) {
                 recorded.disk.record_failed_sync(&recorded.path);
                 return ffi::SQLITE_IOERR_FSYNC;
             }

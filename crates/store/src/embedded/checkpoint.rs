@@ -1,7 +1,7 @@
 //! WAL checkpoints that do not block writers: the reading thread checkpoints most pages while commits go on, then the
 //! committing thread checkpoints the rest, after which SQLite restarts the WAL from the beginning.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 
 use rusqlite::{Connection, Statement};
 
@@ -23,8 +23,36 @@ const MAX_WAITING_PAGES: usize = 16_000;
 /// The result of a checkpoint by the reading thread, once it is done, until the committing thread has taken it.
 type CheckpointResult = Mutex<Option<Result<(), FileError>>>;
 
+/// Lets one checkpoint run at a time, and none after one whose sync has failed: the next might succeed without the pages
+/// of the failed one, and SQLite would overwrite the WAL that has them.
+#[derive(Debug, Default)]
+pub(super) struct CheckpointGate(Mutex<bool>);
+
+impl CheckpointGate {
+    /// Allows checkpoints again, after the whole WAL was copied to the file.
+    pub(super) fn open(&self) {
+        *lock(&self.0) = false;
+    }
+
+    /// Runs a checkpoint, unless there is one or a sync has failed.
+    pub(super) fn run(&self, passive: &mut Statement<'_>) -> Result<(), FileError> {
+        let mut has_failed = match self.0.try_lock() {
+            Ok(has_failed) => has_failed,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        if *has_failed {
+            return Ok(());
+        }
+        let result = run(passive);
+        *has_failed = result.as_ref().is_err_and(FileError::is_failed_sync);
+        result
+    }
+}
+
 /// Decides when to checkpoint. The committing thread owns it.
 pub(super) struct Checkpointer<'c> {
+    gate: &'c CheckpointGate,
     reader: Arc<ReaderHandle>,
     passive: Statement<'c>,
     /// The approximate number of pages written since the WAL was last restarted.
@@ -33,8 +61,12 @@ pub(super) struct Checkpointer<'c> {
 }
 
 impl<'c> Checkpointer<'c> {
-    pub(super) fn new(reader: Arc<ReaderHandle>, connection: &'c Connection) -> Result<Checkpointer<'c>, FileError> {
-        Ok(Checkpointer { reader, passive: prepare(connection)?, pages: 0, running: None })
+    pub(super) fn new(
+        gate: &'c CheckpointGate,
+        reader: Arc<ReaderHandle>,
+        connection: &'c Connection,
+    ) -> Result<Checkpointer<'c>, FileError> {
+        Ok(Checkpointer { gate, reader, passive: prepare(connection)?, pages: 0, running: None })
     }
 
     /// Records a committed transaction and the approximate number of pages that it wrote.
@@ -44,7 +76,7 @@ impl<'c> Checkpointer<'c> {
             self.request();
         } else if self.pages >= MAX_WAITING_PAGES {
             self.pages = 0;
-            run(&mut self.passive)?;
+            self.gate.run(&mut self.passive)?;
         }
         Ok(())
     }
@@ -73,7 +105,7 @@ impl<'c> Checkpointer<'c> {
                 self.request();
             } else {
                 self.pages = 0;
-                run(&mut self.passive)?;
+                self.gate.run(&mut self.passive)?;
             }
         }
         Ok(())
@@ -83,7 +115,7 @@ impl<'c> Checkpointer<'c> {
     pub(super) fn run(&mut self) -> Result<(), FileError> {
         if self.running.is_none() {
             self.pages = 0;
-            run(&mut self.passive)?;
+            self.gate.run(&mut self.passive)?;
         }
         Ok(())
     }
@@ -94,7 +126,7 @@ pub(super) fn prepare(connection: &Connection) -> Result<Statement<'_>, FileErro
     Ok(connection.prepare("PRAGMA wal_checkpoint(PASSIVE)")?)
 }
 
-pub(super) fn run(passive: &mut Statement<'_>) -> Result<(), FileError> {
+fn run(passive: &mut Statement<'_>) -> Result<(), FileError> {
     let mut rows = passive.query([])?;
     while rows.next()?.is_some() {}
     Ok(())

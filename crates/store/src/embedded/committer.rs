@@ -5,7 +5,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Statement};
 use tokio::sync::oneshot;
 
@@ -30,6 +29,12 @@ const MAX_EXPIRIES: usize = 256;
 /// How long to wait before the retry after a failed transaction.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long to wait before the first attempt to recover from a failed sync. Each further attempt waits twice as long.
+const FIRST_RECOVERY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The longest wait between two attempts to recover from a failed sync.
+const MAX_RECOVERY_INTERVAL: Duration = Duration::from_secs(8);
+
 type Reply = (oneshot::Sender<Result<CommitResponse, Error>>, Result<CommitResponse, Error>);
 
 pub(super) struct Committer<'c> {
@@ -42,13 +47,43 @@ pub(super) struct Committer<'c> {
     begin: Statement<'c>,
     commit: Statement<'c>,
     rollback: Statement<'c>,
-    /// Set after a failed sync: all further writes are rejected with it.
+    /// Set after a failed sync: writes are rejected with it until the store has recovered.
     sync_failure: Option<Error>,
+    /// A sync of a checkpoint has failed. The file may lack any page of the log, so that the log has to be copied to it
+    /// from the start, which SQLite does only for a log that it opens.
+    must_reopen: bool,
+    /// False if the log may end with a transaction that was reported as failed, because its sync failed. The next
+    /// transaction is written over it.
+    is_log_clean: bool,
+    recovery: RecoveryInterval,
     /// False until the log that was found when the store was opened is in the file. Nothing is written before.
     is_log_copied: bool,
     /// When to retry after a failed transaction, such as one on a full disk. The retry writes even if nothing is due,
     /// so that an idle store notices that it works again.
     retry_at: Option<Instant>,
+}
+
+/// Why a committer has ended.
+pub(super) enum CommitterEnd {
+    /// The queue is stopped and empty.
+    Stopped,
+    /// The file has to be opened again, to recover from this failed sync.
+    Reopen(Error, RecoveryInterval),
+}
+
+/// The wait before the next attempt to recover from a failed sync.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecoveryInterval(Duration);
+
+impl RecoveryInterval {
+    const FIRST: RecoveryInterval = RecoveryInterval(FIRST_RECOVERY_INTERVAL);
+
+    /// The time of the next attempt. The one after it waits twice as long.
+    pub(super) fn next_attempt(&mut self) -> Instant {
+        let at = Instant::now() + self.0;
+        self.0 = (self.0 * 2).min(MAX_RECOVERY_INTERVAL);
+        at
+    }
 }
 
 /// The changes of one transaction. They are not in the index until they are durable.
@@ -85,14 +120,25 @@ impl<'c> Committer<'c> {
             reader: LogReader::new(connection)?,
             writer: LogWriter::new(connection)?,
             compactor: Compactor::new(connection, compact_revision)?,
-            checkpointer: Checkpointer::new(reader_handle, connection)?,
+            checkpointer: Checkpointer::new(&shared.checkpoint_gate, reader_handle, connection)?,
             begin: connection.prepare("BEGIN IMMEDIATE")?,
             commit: connection.prepare("COMMIT")?,
             rollback: connection.prepare("ROLLBACK")?,
             sync_failure: None,
+            must_reopen: false,
+            is_log_clean: true,
+            recovery: RecoveryInterval::FIRST,
             is_log_copied: true,
             retry_at: None,
         })
+    }
+
+    /// The file was opened again after a failed sync. The first transaction shows whether the store works again.
+    pub(super) fn after_failed_sync(mut self, sync_failure: Error, recovery: RecoveryInterval) -> Self {
+        self.sync_failure = Some(sync_failure);
+        self.recovery = recovery;
+        self.retry_at = Some(Instant::now());
+        self
     }
 
     /// The log could not be copied to the file when the store was opened, because the disk is full.
@@ -108,35 +154,39 @@ impl<'c> Committer<'c> {
         if !self.is_log_copied {
             file::copy_log(self.connection)?;
             self.is_log_copied = true;
+            file::set_checkpoint_on_close(self.connection, true);
         }
         Ok(())
     }
 
-    /// Runs until the queue is stopped and empty.
-    pub(super) fn run(mut self) {
+    /// Runs until the queue is stopped and empty, or the file has to be opened again.
+    pub(super) fn run(mut self) -> CommitterEnd {
         loop {
             self.shared.health.set_in_transaction(false);
-            let queued = self.shared.queue.wait(self.idle_timeout(), MAX_CHANGES);
+            let mut queued = self.shared.queue.wait(self.idle_timeout(), MAX_CHANGES);
             self.shared.health.set_in_transaction(true);
             let maintenance_only = queued.requests.is_empty();
             if queued.stopped && maintenance_only {
-                return self.finish();
+                self.finish();
+                return CommitterEnd::Stopped;
+            }
+            if let Some(sync_failure) = self.sync_failure.clone() {
+                reject(std::mem::take(&mut queued.requests), &sync_failure);
+                if self.retry_at.is_some_and(|retry_at| Instant::now() < retry_at) {
+                    continue;
+                }
+                if self.can_reopen() {
+                    return CommitterEnd::Reopen(sync_failure, self.recovery);
+                }
             }
             let mut transaction = Transaction::default();
-            let result = match &self.sync_failure {
-                Some(sync_failure) => {
-                    transaction
-                        .replies
-                        .extend(queued.requests.into_iter().map(|request| (request.reply, Err(Error::Closed))));
-                    Err(sync_failure.clone())
-                }
-                None => self.run_transaction(&mut transaction, queued.requests),
-            };
-            if let Err(error) = result {
+            if let Err(error) = self.run_transaction(&mut transaction, queued.requests) {
                 if maintenance_only {
                     tracing::warn!(%error, "Failed to commit a maintenance transaction, will retry");
                 }
-                self.retry_at = Some(Instant::now() + RETRY_INTERVAL);
+                if self.sync_failure.is_none() {
+                    self.retry_at = Some(Instant::now() + RETRY_INTERVAL);
+                }
                 self.shared.health.set_commit_error(Some(self.sync_failure.as_ref().unwrap_or(&error).clone()));
                 for (reply, _) in transaction.replies {
                     // The caller may have dropped its future.
@@ -144,6 +194,12 @@ impl<'c> Committer<'c> {
                 }
             }
         }
+    }
+
+    /// True if the file has to be opened again, and can be: the log that is read then must not contain a transaction
+    /// that was reported as failed. Such a transaction is overwritten first.
+    fn can_reopen(&self) -> bool {
+        self.must_reopen && self.is_log_clean
     }
 
     /// Saves the compact revision, so that it does not go backwards at a restart.
@@ -158,9 +214,6 @@ impl<'c> Committer<'c> {
 
     /// How long to wait if no request arrives.
     fn idle_timeout(&self) -> Option<Duration> {
-        if self.sync_failure.is_some() {
-            return None;
-        }
         if let Some(retry_at) = self.retry_at {
             return Some(retry_at.saturating_duration_since(Instant::now()));
         }
@@ -178,7 +231,8 @@ impl<'c> Committer<'c> {
         transaction: &mut Transaction,
         mut requests: VecDeque<CommitRequest>,
     ) -> Result<(), Error> {
-        if let Err(error) = self.checkpointer.finish()
+        if !self.must_reopen
+            && let Err(error) = self.checkpointer.finish()
             && let Err(sync_failure) = self.accept_failed_checkpoint(error)
         {
             transaction.replies.extend(requests.into_iter().map(|request| (request.reply, Err(Error::Closed))));
@@ -186,14 +240,19 @@ impl<'c> Committer<'c> {
         }
         let now = self.shared.clock.now();
         let started = Instant::now();
-        let begun = self.copy_log().and_then(|()| self.begin.execute([]).map_err(FileError::from));
+        let copied = self.copy_log();
+        // A failed copy leaves the file as a failed checkpoint does.
+        self.must_reopen |= copied.as_ref().is_err_and(FileError::is_failed_sync);
+        let begun = copied.and_then(|()| self.begin.execute([]).map_err(FileError::from));
+        let is_recovery = self.sync_failure.is_some();
         let result = begun.and_then(|_| {
             self.expire(transaction, now)?;
             loop {
                 while let Some(request) = requests.pop_front() {
                     self.apply(transaction, request, now)?;
                 }
-                if transaction.replies.len() >= MAX_CHANGES || transaction.bytes >= MAX_BYTES {
+                let is_full = transaction.replies.len() >= MAX_CHANGES || transaction.bytes >= MAX_BYTES;
+                if is_full || is_recovery {
                     break;
                 }
                 requests = self.shared.queue.take_up_to(MAX_CHANGES - transaction.replies.len());
@@ -212,7 +271,10 @@ impl<'c> Committer<'c> {
             if transaction.changes.is_empty() && !step.wrote {
                 self.rollback.execute([])?;
             } else {
+                // Unless this returns, the transaction may be in the log.
+                self.is_log_clean = false;
                 self.commit.execute([])?;
+                self.is_log_clean = true;
             }
             Ok(step)
         });
@@ -223,10 +285,10 @@ impl<'c> Committer<'c> {
                     metrics.commit_durations.observe(started.elapsed());
                     metrics.changes.add(transaction.changes.len() as u64);
                 }
-                if self.retry_at.take().is_some() {
-                    self.shared.health.set_commit_error(None);
-                }
-                let checkpointed = if step.vacuum_finished {
+                self.accept_writes();
+                let checkpointed = if self.must_reopen {
+                    Ok(())
+                } else if step.vacuum_finished {
                     // Only a checkpoint truncates the file.
                     self.checkpointer.run()
                 } else if step.wrote || !transaction.changes.is_empty() {
@@ -250,25 +312,45 @@ impl<'c> Committer<'c> {
 
     /// A failed checkpoint loses nothing: the pages stay in the WAL, and the next one copies them again. But once a sync
     /// has failed, a later one may succeed without the pages of the failed one. Then SQLite would drop the WAL that has
-    /// them, so that no further checkpoint may run.
+    /// them, so that no further checkpoint may run before the file is opened again.
     fn accept_failed_checkpoint(&mut self, error: FileError) -> Result<(), Error> {
         let sync_failed = error.is_failed_sync();
         let error = error.into_error(&self.shared.path);
         tracing::warn!(%error, "Failed to checkpoint the write-ahead log");
-        if sync_failed { Err(self.reject_writes(&error)) } else { Ok(()) }
+        if !sync_failed {
+            return Ok(());
+        }
+        self.must_reopen = true;
+        Err(self.reject_writes(&error))
     }
 
-    /// Rejects all further writes after a failed sync. Returns their error.
+    /// Rejects writes after a failed sync, until the store has recovered. Returns their error.
     fn reject_writes(&mut self, error: &Error) -> Error {
         let sync_failure = Error::SyncFailed { path: self.shared.path.clone(), detail: error.to_string() };
-        tracing::error!(%error, "A sync failed: the store rejects writes until it is opened again");
+        tracing::error!(%error, "A sync failed: the store rejects writes until it has recovered");
         self.sync_failure = Some(sync_failure.clone());
+        self.retry_at = Some(self.recovery.next_attempt());
         self.shared.health.set_commit_error(Some(sync_failure.clone()));
         // The WAL has everything that was acknowledged and that the file may lack.
-        if let Err(error) = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
-            tracing::error!(%error, "Failed to turn off the checkpoint of the write-ahead log when the store closes");
-        }
+        file::set_checkpoint_on_close(self.connection, false);
         sync_failure
+    }
+
+    /// A transaction is on the disk: the store works, or works again. After a failed sync of a checkpoint, only a file
+    /// that is opened again does.
+    fn accept_writes(&mut self) {
+        if self.must_reopen {
+            self.retry_at = Some(Instant::now());
+            return;
+        }
+        if self.sync_failure.take().is_some() {
+            tracing::info!("The store has recovered from a failed sync and accepts writes");
+            self.recovery = RecoveryInterval::FIRST;
+            file::set_checkpoint_on_close(self.connection, true);
+        }
+        if self.retry_at.take().is_some() {
+            self.shared.health.set_commit_error(None);
+        }
     }
 
     fn abort(&mut self, error: FileError) -> Error {
@@ -402,6 +484,14 @@ impl<'c> Committer<'c> {
             // The caller may have dropped its future.
             let _ = reply.send(result);
         }
+    }
+}
+
+/// Answers requests that are not committed.
+pub(super) fn reject(requests: VecDeque<CommitRequest>, error: &Error) {
+    for request in requests {
+        // The caller may have dropped its future.
+        let _ = request.reply.send(Err(error.clone()));
     }
 }
 

@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use crate::Error;
@@ -86,6 +87,17 @@ impl FileError {
             },
             rusqlite::Error::SqlInputError { .. } => Error::Corrupted { path, detail },
             _ => Error::Io { path, detail },
+        }
+    }
+
+    /// Returns true if the content is wrong, so that another attempt does not help.
+    pub(super) fn is_corruption(&self) -> bool {
+        match self {
+            FileError::Corrupted(_) => true,
+            FileError::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) => {
+                matches!(cause.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+            }
+            FileError::Sqlite(_) => false,
         }
     }
 
@@ -237,8 +249,13 @@ pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<(Connection,
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     connection.pragma_update(None, "cache_size", -4096)?;
+    // If the copy fails, the log stays as it is.
+    set_checkpoint_on_close(&connection, false);
     match copy_log(&connection) {
-        Ok(()) => Ok((connection, true)),
+        Ok(()) => {
+            set_checkpoint_on_close(&connection, true);
+            Ok((connection, true))
+        }
         // A store on a full disk can still be read.
         Err(error) if error.is_disk_full() => {
             tracing::warn!(path = %path.display(), "The disk is full: the store accepts no writes until there is space");
@@ -257,6 +274,13 @@ pub(super) fn copy_log(connection: &Connection) -> Result<(), FileError> {
         return Err(FileError::Sqlite(rusqlite::Error::SqliteFailure(busy, None)));
     }
     Ok(())
+}
+
+/// Sets whether the log is copied to the file when the last connection closes.
+pub(super) fn set_checkpoint_on_close(connection: &Connection, enabled: bool) {
+    if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !enabled) {
+        tracing::error!(%error, "Failed to set the checkpoint of the write-ahead log when the store closes");
+    }
 }
 
 /// Opens the store file for the reading thread.

@@ -102,6 +102,22 @@ impl KeyIndex {
         Ok(index)
     }
 
+    /// Compares with an index that was just read from the file. Returns how they differ.
+    pub(super) fn difference(&self, read: &KeyIndex) -> Option<String> {
+        if read.revision != self.revision {
+            return Some(format!("its newest revision is {}, although {} is committed", read.revision, self.revision));
+        }
+        if read.purged_revision != self.purged_revision || read.compact_revision > self.compact_revision {
+            return Some("its compact revision is not the committed one".to_owned());
+        }
+        if read.keys == self.keys {
+            return None;
+        }
+        let differs = |(key, entry): &(&Key, &IndexEntry)| read.keys.get(*key) != Some(*entry);
+        let key = self.keys.iter().find(differs).map_or("another key", |(key, _)| key);
+        Some(format!("the record of {key} is not the committed one"))
+    }
+
     fn insert(&mut self, row: RowHeader) {
         let RowHeader { revision, create_revision, previous, .. } = row;
         self.keys.insert(row.key, IndexEntry::new(revision, create_revision, previous, row.size.is_none()));

@@ -158,7 +158,8 @@ impl<'c> LogReader<'c> {
 pub(super) struct LogWriter<'c> {
     insert: Statement<'c>,
     delete: Statement<'c>,
-    meta: Statement<'c>,
+    delete_meta: Statement<'c>,
+    insert_meta: Statement<'c>,
 }
 
 impl<'c> LogWriter<'c> {
@@ -167,7 +168,8 @@ impl<'c> LogWriter<'c> {
             insert: connection
                 .prepare(&format!("INSERT INTO log ({ROW_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"))?,
             delete: connection.prepare("DELETE FROM log WHERE revision = ?1")?,
-            meta: connection.prepare("UPDATE meta SET compacted = ?1, swept = ?2 WHERE id = 1")?,
+            delete_meta: connection.prepare("DELETE FROM meta")?,
+            insert_meta: connection.prepare("INSERT INTO meta (id, compacted, swept) VALUES (1, ?1, ?2)")?,
         })
     }
 
@@ -190,8 +192,10 @@ impl<'c> LogWriter<'c> {
         if self.delete.execute([to_sql_integer(revision.0)])? == 1 { Ok(()) } else { Err(missing_row(revision)) }
     }
 
+    /// Writes to the file even if nothing changes: SQLite skips an UPDATE with the same values.
     pub(super) fn set_meta(&mut self, compact_revision: Revision, purged_revision: Revision) -> Result<(), FileError> {
-        self.meta.execute([to_sql_integer(compact_revision.0), to_sql_integer(purged_revision.0)])?;
+        self.delete_meta.execute([])?;
+        self.insert_meta.execute([to_sql_integer(compact_revision.0), to_sql_integer(purged_revision.0)])?;
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ mod health;
 mod index;
 mod log;
 mod reader;
+mod recovery;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,13 +19,15 @@ use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 
+use self::checkpoint::CheckpointGate;
 use self::commit_queue::{CommitQueue, CommitRequest, PreparedOp};
-use self::committer::Committer;
+use self::committer::{Committer, CommitterEnd};
 use self::file::{DataDir, FileError};
 use self::health::{COMMITTER, EngineHealth, READER, ThreadEndGuard};
 use self::index::KeyIndex;
 use self::log::LogReader;
 use self::reader::{ReadRequest, StoreReader};
+use self::recovery::{Reopener, Writer};
 use crate::feed::{FeedPublisher, HistoryReader};
 use crate::{
     Change, ChangeFeed, Clock, CommitResponse, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Op,
@@ -75,6 +78,7 @@ struct EngineState {
     transformer: Arc<dyn ValueTransformer>,
     index: Mutex<KeyIndex>,
     queue: CommitQueue,
+    checkpoint_gate: CheckpointGate,
     publisher: Arc<FeedPublisher>,
     health: EngineHealth,
     metrics: StoreMetrics,
@@ -129,6 +133,7 @@ impl EmbeddedStore {
             transformer,
             index,
             queue,
+            checkpoint_gate: CheckpointGate::default(),
             publisher,
             health: EngineHealth::default(),
             metrics: StoreMetrics::default(),
@@ -139,21 +144,30 @@ impl EmbeddedStore {
         let reader_handle = Arc::clone(&reader);
         let reader_data_dir = Arc::clone(&data_dir);
         let reader_thread = spawn_thread(READER, reader_data_dir, Arc::clone(&shared), move |shared| {
-            StoreReader::new(shared, &read_connection)?.run(&receiver);
+            let mut connection = read_connection;
+            loop {
+                let reader = StoreReader::new(shared, &connection).map_err(|error| error.into_error(&shared.path))?;
+                let Some(handover) = reader.run(&receiver) else { break };
+                drop(connection);
+                let Some(reopened) = handover.finish() else { break };
+                connection = reopened;
+            }
             Ok(())
         })?;
         let work = move |shared: &EngineState| {
+            let mut writer = Some(Writer { connection: write_connection, is_log_copied, compact_revision });
             let outcome = {
                 // Dropped before the reading thread ends, so that this thread is reported and not the other one.
-                let _end_guard = ThreadEndGuard { health: &shared.health, thread: COMMITTER };
+                let end_guard = ThreadEndGuard { health: &shared.health, thread: COMMITTER };
                 let _close_guard = CloseOnDrop(shared);
-                Committer::new(shared, Arc::clone(&reader_handle), &write_connection, compact_revision)
-                    .map(|committer| if is_log_copied { committer } else { committer.on_full_disk() })
-                    .map(Committer::run)
+                let reopener = Reopener { shared, reader: &reader_handle, vfs: vfs.as_deref(), retention };
+                commit_until_stopped(shared, &reader_handle, &mut writer, &reopener)
+                    .inspect_err(|error| end_guard.fail(error.clone()))
             };
             // The last connection to close checkpoints the whole WAL, so the two must not close at the same time.
             reader_handle.close();
             join(reader_thread);
+            drop(writer);
             outcome
         };
         let thread = spawn_thread(COMMITTER, data_dir, Arc::clone(&shared), work)?;
@@ -195,18 +209,46 @@ impl EmbeddedStore {
     }
 }
 
+/// Commits until the queue is stopped and empty, and opens the file again where that is needed.
+fn commit_until_stopped(
+    shared: &EngineState,
+    reader: &Arc<ReaderHandle>,
+    writer: &mut Option<Writer>,
+    reopener: &Reopener<'_>,
+) -> Result<(), Error> {
+    let mut failure = None;
+    while let Some(Writer { connection, is_log_copied, compact_revision }) = &*writer {
+        let mut committer = Committer::new(shared, Arc::clone(reader), connection, *compact_revision)
+            .map_err(|error| error.into_error(&shared.path))?;
+        if !is_log_copied {
+            committer = committer.on_full_disk();
+        }
+        if let Some((sync_failure, recovery)) = failure.take() {
+            committer = committer.after_failed_sync(sync_failure, recovery);
+        }
+        match committer.run() {
+            CommitterEnd::Stopped => break,
+            CommitterEnd::Reopen(sync_failure, mut recovery) => {
+                let open = writer.take();
+                *writer = reopener.reopen(open, &sync_failure, &mut recovery)?;
+                failure = Some((sync_failure, recovery));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Starts a thread that holds the lock on the data directory while it can access the file.
 fn spawn_thread(
     name: &'static str,
     data_dir: Arc<DataDir>,
     shared: Arc<EngineState>,
-    work: impl FnOnce(&EngineState) -> Result<(), FileError> + Send + 'static,
+    work: impl FnOnce(&EngineState) -> Result<(), Error> + Send + 'static,
 ) -> Result<JoinHandle<()>, Error> {
     let path = shared.path.clone();
     let body = move || {
         let guard = ThreadEndGuard { health: &shared.health, thread: name };
         if let Err(error) = work(&shared) {
-            let error = error.into_error(&shared.path);
             tracing::error!(%error, thread = name, "Store thread failed");
             guard.fail(error);
         }

@@ -6,11 +6,11 @@ use std::sync::mpsc;
 use rusqlite::{Connection, Statement, Transaction};
 use tokio::sync::oneshot;
 
-use super::EngineState;
 use super::checkpoint;
 use super::file::FileError;
 use super::index::IndexEntry;
 use super::log::{LogReader, LogRow, missing_row};
+use super::{EngineState, ReaderHandle};
 use crate::{Error, Key, KeyInterval, RangeResponse, Record, Revision, StoredChange, lock};
 
 /// The number of keys that are read from the index under one lock.
@@ -27,6 +27,24 @@ pub(super) struct StoreReader<'c> {
     connection: &'c Connection,
     log: LogReader<'c>,
     checkpoint: Statement<'c>,
+    /// Set to make the thread give up its connection.
+    handover: Option<ConnectionHandover>,
+}
+
+/// The reading thread closes its connection, so that the file can be opened again, and receives a new one.
+#[derive(Debug)]
+pub(super) struct ConnectionHandover {
+    /// Dropped when the connection is closed.
+    closed: mpsc::Sender<()>,
+    reopened: mpsc::Receiver<Connection>,
+}
+
+impl ConnectionHandover {
+    /// Waits for the new connection. The old one must be closed. `None` if the store closes.
+    pub(super) fn finish(self) -> Option<Connection> {
+        drop(self.closed);
+        self.reopened.recv().ok()
+    }
 }
 
 /// Keeps a revision readable until dropped.
@@ -51,19 +69,24 @@ impl<'c> StoreReader<'c> {
             connection,
             log: LogReader::new(connection)?,
             checkpoint: checkpoint::prepare(connection)?,
+            handover: None,
         })
     }
 
-    /// Runs until every sender is dropped.
-    pub(super) fn run(mut self, requests: &mpsc::Receiver<ReadRequest>) {
+    /// Runs until every sender is dropped, or until the connection has to be closed.
+    pub(super) fn run(mut self, requests: &mpsc::Receiver<ReadRequest>) -> Option<ConnectionHandover> {
         while let Ok(request) = requests.recv() {
             request(&mut self);
+            if self.handover.is_some() {
+                break;
+            }
         }
+        self.handover
     }
 
     /// Checkpoints the WAL as far as possible without waiting.
     pub(super) fn checkpoint(&mut self) -> Result<(), FileError> {
-        checkpoint::run(&mut self.checkpoint)
+        self.shared.checkpoint_gate.run(&mut self.checkpoint)
     }
 
     /// Begins a read transaction, so that the rows of one request share one lock on the file. Locking for each row
@@ -191,6 +214,18 @@ impl<'c> StoreReader<'c> {
     fn to_error(&self, error: FileError) -> Error {
         error.into_error(&self.shared.path)
     }
+}
+
+/// Makes the reading thread close its connection, and waits until it is closed. Returns the channel for a new one; the
+/// thread reads nothing until it has that.
+pub(super) fn close_connection(reader: &ReaderHandle) -> mpsc::Sender<Connection> {
+    let (closed, wait_closed) = mpsc::channel();
+    let (sender, reopened) = mpsc::channel();
+    let handover = ConnectionHandover { closed, reopened };
+    // A thread that has ended has no connection.
+    let _ = reader.send(Box::new(move |reader| reader.handover = Some(handover)));
+    let _ = wait_closed.recv();
+    sender
 }
 
 /// Creates a request for a read, and the channel for its result.

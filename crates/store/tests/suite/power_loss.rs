@@ -165,6 +165,12 @@ async fn writes_fail_on_a_full_disk_and_recover() {
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
     assert!(error.to_string().contains("no space left on device for"), "{error}");
     assert!(matches!(store.health(), Err(Error::DiskFull { .. })), "{:?}", store.health());
+    // Attempts to find out whether the disk works again do not succeed by writing nothing.
+    let failed = store.metrics().unwrap().commit_errors.get();
+    while store.metrics().unwrap().commit_errors.get() < failed + 2 {
+        assert!(store.health().is_err());
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
     disk.fail(DiskFailure::None);
     wait_until_healthy(&store).await;
     log.extend(write(&store, &disk, 200).await);
@@ -185,23 +191,59 @@ async fn a_failed_write_is_reported() {
     assert_eq!(check(&store, &log, "reopened").await, *log.last_key_value().unwrap().0);
 }
 
+/// Waits until some more syncs have failed: attempts to recover, while nobody writes.
+async fn wait_for_failed_syncs(disk: &Disk, more: usize) {
+    let expected = disk.failed_syncs() + more;
+    while disk.failed_syncs() < expected {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_sync_rejects_all_later_writes() {
-    let (folder, disk, store, log, error) = run_until_failure("unsynced", DiskFailure::Sync).await;
-    assert!(matches!(error, Error::SyncFailed { .. }), "{error}");
+async fn a_store_rejects_writes_while_syncs_fail_and_recovers() {
+    let (folder, disk, store, mut log, error) = run_until_failure("unsynced", DiskFailure::Sync).await;
+    for failure in [DiskFailure::Sync, DiskFailure::CheckpointSync, DiskFailure::Sync] {
+        assert!(matches!(error, Error::SyncFailed { .. }), "{error}");
+        wait_for_failed_syncs(&disk, 2).await;
+        assert!(matches!(store.health(), Err(Error::SyncFailed { .. })), "{:?}", store.health());
+        let error = store.commit(Change::put("/more", "1")).await.unwrap_err();
+        assert!(matches!(error, Error::SyncFailed { .. }), "{error}");
+        disk.fail(DiskFailure::None);
+        wait_until_healthy(&store).await;
+        // What was rejected does not show up any more.
+        assert_eq!(check(&store, &log, "recovered").await, *log.last_key_value().unwrap().0);
+        log.extend(write(&store, &disk, 200).await);
+        disk.fail(failure);
+        log.extend(write(&store, &disk, 1_000_000).await);
+        assert_eq!(check(&store, &log, "failed again").await, *log.last_key_value().unwrap().0);
+    }
     disk.fail(DiskFailure::None);
-    let error = store.commit(Change::put("/more", "1")).await.unwrap_err();
-    assert!(matches!(error, Error::SyncFailed { .. }), "a later commit is rejected too: {error}");
-    assert!(matches!(store.health(), Err(Error::SyncFailed { .. })), "{:?}", store.health());
+    wait_until_healthy(&store).await;
     store.close().await.unwrap();
     let store = open(folder.path(), "");
-    let current = store.current_revision().await.unwrap();
-    // A rejected change may exist, as after any lost response. An acknowledged one does.
-    let acknowledged = *log.last_key_value().unwrap().0;
-    assert!(current >= acknowledged);
-    if current == acknowledged {
-        check(&store, &log, "reopened").await;
-    }
+    assert_eq!(check(&store, &log, "reopened").await, *log.last_key_value().unwrap().0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_has_lost_acknowledged_changes_does_not_recover() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::register("damaged").unwrap();
+    let store = Arc::new(open(folder.path(), "damaged"));
+    let file = folder.path().join("pintle.db");
+    let old = fs::read(&file).unwrap();
+    disk.fail(DiskFailure::CheckpointSync);
+    write(&store, &disk, 1_000_000).await;
+    fs::write(&file, old).unwrap();
+    fs::write(file.with_extension("db-wal"), "").unwrap();
+    disk.fail(DiskFailure::None);
+    let error = loop {
+        match store.health() {
+            Err(Error::SyncFailed { .. }) => tokio::time::sleep(std::time::Duration::from_millis(1)).await,
+            other => break other.unwrap_err(),
+        }
+    };
+    assert!(matches!(error, Error::Corrupted { .. }), "{error}");
+    assert!(store.commit(Change::put("/more", "1")).await.is_err());
 }
 
 /// Adds the changes that the store has and nobody acknowledged, as after a lost response.
@@ -216,8 +258,29 @@ async fn add_unacknowledged(store: &EmbeddedStore, log: &mut CommitLog) {
     }
 }
 
+/// Expects the acknowledged state in the files that a power loss leaves, at some moments.
+async fn check_power_losses(disk: &Disk, log: &CommitLog, cuts: u64) {
+    for cut in 0..cuts {
+        let operations = (disk.operation_count() as u64 * (cut + 1) / cuts) as usize;
+        let what = format!("after {operations} operations, seed {cut}");
+        let after = tempfile::tempdir().unwrap();
+        for (path, content) in disk.image_after_power_loss(operations, cut) {
+            fs::write(after.path().join(path.file_name().unwrap()), content).unwrap();
+        }
+        let store = open(after.path(), "");
+        let current = store.current_revision().await.unwrap();
+        let acknowledged = Revision(disk.acknowledged(operations).into_iter().max().unwrap_or(1));
+        assert!(current >= acknowledged, "{what}: {acknowledged} was acknowledged, and {current} is left");
+        // Changes whose sync has failed may show up after a power loss, if the store had not yet recovered from it.
+        let mut log = log.range(..=acknowledged).map(|(at, change)| (*at, change.clone())).collect();
+        add_unacknowledged(&store, &mut log).await;
+        check(&store, &log, &what).await;
+        store.close().await.unwrap();
+    }
+}
+
 /// After a failed sync, the file system shows what the disk does not have, and a later sync succeeds without it. The
-/// store must not build on it.
+/// store must not build on it, whether it is opened again or recovers by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_changes_survive_a_power_loss_after_failed_syncs() {
     let folder = tempfile::tempdir().unwrap();
@@ -231,33 +294,32 @@ async fn acknowledged_changes_survive_a_power_loss_after_failed_syncs() {
         disk.acknowledge(current.0);
         check(&store, &log, &format!("round {round}")).await;
         log.extend(write(&store, &disk, 100 + 150 * round).await);
-        let (writing, ()) = tokio::join!(write(&store, &disk, 1_000_000), async {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            disk.fail(DiskFailure::Sync);
-        });
-        log.extend(writing);
-        disk.fail(DiskFailure::None);
+        for failure in [DiskFailure::CheckpointSync, DiskFailure::Sync].into_iter().cycle().take(round as usize % 3) {
+            log.extend(write_until_failure(&store, &disk, failure).await);
+            wait_for_failed_syncs(&disk, usize::from(round == 2)).await;
+            disk.fail(DiskFailure::None);
+            wait_until_healthy(&store).await;
+            check(&store, &log, &format!("round {round}, recovered")).await;
+            log.extend(write(&store, &disk, 100).await);
+        }
+        log.extend(write_until_failure(&store, &disk, DiskFailure::Sync).await);
         assert!(matches!(store.health(), Err(Error::SyncFailed { .. })), "{:?}", store.health());
         store.close().await.unwrap();
+        disk.fail(DiskFailure::None);
     }
     let store = open(folder.path(), "fsyncgate");
     add_unacknowledged(&store, &mut log).await;
     store.close().await.unwrap();
+    check_power_losses(&disk, &log, 60).await;
+}
 
-    let cuts = 60;
-    for cut in 0..cuts {
-        let operations = (disk.operation_count() as u64 * (cut + 1) / cuts) as usize;
-        let what = format!("after {operations} operations, seed {cut}");
-        let after = tempfile::tempdir().unwrap();
-        for (path, content) in disk.image_after_power_loss(operations, cut) {
-            fs::write(after.path().join(path.file_name().unwrap()), content).unwrap();
-        }
-        let store = open(after.path(), "");
-        let current = check(&store, &log, &what).await;
-        let acknowledged = disk.acknowledged(operations).into_iter().max().unwrap_or(1);
-        assert!(current.0 >= acknowledged, "{what}: {acknowledged} was acknowledged, and {current} is left");
-        store.close().await.unwrap();
-    }
+/// Makes the disk fail while writers run, and returns what they have committed until then.
+async fn write_until_failure(store: &Arc<EmbeddedStore>, disk: &Disk, failure: DiskFailure) -> CommitLog {
+    let (log, ()) = tokio::join!(write(store, disk, 1_000_000), async {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        disk.fail(failure);
+    });
+    log
 }
 
 /// A disk that is full when the store is opened: nothing is written behind the log, whose last sync may have failed.
