@@ -135,6 +135,15 @@ impl<'a> ExpectedKind<'a> {
         }
     }
 
+    /// The error for a tree with unknown or duplicate fields. It was decoded, so an unstructured object of upstream has the
+    /// kind of the body then.
+    fn not_strict(&self, value: &Value, why: String) -> DecodeError {
+        match self.undecodable_value(value, why) {
+            DecodeError::Undecodable { kind, version, why } => DecodeError::NotStrict { kind, version, why },
+            error => error,
+        }
+    }
+
     /// The error for a tree that names its own type.
     pub(crate) fn undecodable_value(&self, value: &Value, why: String) -> DecodeError {
         if !self.model.requires_type() || value.kind().is_empty() {
@@ -152,6 +161,8 @@ pub(crate) enum DecodeError {
     Unrecognized(String),
     /// The kind is known, but the body does not match its schema.
     Undecodable { kind: String, version: Str, why: String },
+    /// The body was decoded, but has unknown or duplicate fields.
+    NotStrict { kind: String, version: Str, why: String },
     /// The body has another version of the kind.
     VersionMismatch(String),
     /// The body has no kind.
@@ -168,6 +179,7 @@ impl DecodeError {
         match self {
             DecodeError::Unrecognized(why)
             | DecodeError::Undecodable { why, .. }
+            | DecodeError::NotStrict { why, .. }
             | DecodeError::VersionMismatch(why) => why,
             DecodeError::MissingKind => missing_kind_message(&text()),
         }
@@ -185,6 +197,9 @@ impl DecodeError {
             }
             DecodeError::Undecodable { kind: found, version, why } => {
                 format!("{found} in version \"{version}\" cannot be handled as a {kind}: {why}")
+            }
+            DecodeError::NotStrict { kind, version, why } => {
+                format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}")
             }
             DecodeError::VersionMismatch(why) => why,
             DecodeError::MissingKind => {
@@ -212,7 +227,7 @@ pub(crate) fn decode(
 ) -> Result<Value, ApiError> {
     let check = |found: &GroupVersion, kind: &str| check_kind(catalog, expected, found, kind);
     let decoded = decode_strict(body, encoding, expected, &check).and_then(|(value, problems)| {
-        report_strict_errors(recorder, &problems, validation).map_err(|why| expected.undecodable_value(&value, why))?;
+        report_strict_errors(recorder, &problems, validation).map_err(|why| expected.not_strict(&value, why))?;
         expected.model.check_version(&value, expected)?;
         Ok(value)
     });
