@@ -18,6 +18,7 @@ mod response;
 mod tls;
 pub(crate) mod unread_body;
 mod unwind;
+mod upgrade_end;
 
 pub use body::Body;
 pub use chunk::{Chunk, ChunkParts};
@@ -31,6 +32,7 @@ pub use push_body::{BodySender, PushBody};
 pub(crate) use response::{page_not_found, plain_error, text};
 pub use tls::{ServingCertificate, TlsError, TlsProtocols, server_config, verifier};
 pub(crate) use unwind::{catch_panic, panic_response, panic_text};
+pub(crate) use upgrade_end::UpgradeEnd;
 
 /// The value of the first header with this name; empty if there is none. A value that is not UTF-8 becomes U+FFFD: it
 /// must not count as none.

@@ -11,7 +11,7 @@ use http_body::{Body as _, Frame};
 use super::{Body, Chunk};
 
 /// How a body ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodyEnd {
     /// How many bytes the connection took.
     pub bytes: u64,

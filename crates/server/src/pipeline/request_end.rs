@@ -13,7 +13,7 @@ use super::admit::Refusal;
 use super::{AUDIT_ID, refuse};
 use crate::cluster::{DryRun, Outcome, RecordedRequest, RequestSeries, RequestTarget};
 use crate::context::RequestContext;
-use crate::http::{BodyEnd, Response, header_text};
+use crate::http::{BodyEnd, Response, UpgradeEnd, header_text};
 use crate::request::trace::Step;
 
 /// The duration from which the trace of a request is logged.
@@ -62,6 +62,10 @@ pub(super) fn record_end(request: &Arc<RequestContext>, answered_by: AnsweredBy,
         counted: count(request, answered_by, &response),
         log_line: tracing::enabled!(tracing::Level::DEBUG).then(|| LogLine::of(request, response.headers())),
     };
+    if let Some(upgraded) = response.extensions().get::<UpgradeEnd>() {
+        upgraded.observe(Box::new(move |ended| end.record(None, ended)));
+        return response;
+    }
     if let Some(bytes) = response.body().complete_size() {
         end.record(Some(request), BodyEnd { bytes, failed: false });
         return response;

@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use crate::context::RequestContext;
-use crate::http::{Body, Response};
+use crate::http::{Body, Response, UpgradeEnd};
 
 /// The supported version of the protocol.
 const PROTOCOL_VERSION: &str = "13";
@@ -38,8 +38,13 @@ pub(crate) fn upgrade(request: &RequestContext, response: Response) -> Response 
         _ => EventFraming::Lengths,
     };
     match handshake(&request.method, &request.headers) {
-        Ok(switching_protocols) => {
-            tokio::spawn(serve(upgrade, response.into_body(), framing));
+        Ok(mut switching_protocols) => {
+            let (end, guard) = UpgradeEnd::new();
+            switching_protocols.extensions_mut().insert(end);
+            tokio::spawn(async move {
+                serve(upgrade, response.into_body(), framing).await;
+                drop(guard);
+            });
             switching_protocols
         }
         Err(rejection) => rejection,

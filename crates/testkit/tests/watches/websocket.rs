@@ -91,6 +91,26 @@ fn each_event_is_one_message() {
 }
 
 #[test]
+fn a_watch_is_counted_when_its_websocket_ends() {
+    pintle_testkit::run(async {
+        let cluster = start_cluster().await;
+        let counted = async || {
+            let metrics = cluster.get("/metrics").await.expect(200).text();
+            metrics.lines().any(|line| line.starts_with("apiserver_request_total{code=\"0\"") && line.contains("WATCH"))
+        };
+        let at = current_revision(&cluster).await;
+        let mut socket = open_websocket(&cluster, &format!("{CONFIGMAPS}?watch=1&resourceVersion={at}"), &[]).await;
+        let a = create(&cluster, "a", "red").await;
+        check(&mut socket, &[format!("ADDED a {a}")]).await;
+        assert!(!counted().await);
+        drop(socket);
+        while !counted().await {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+#[test]
 fn protobuf_events_are_binary_messages() {
     pintle_testkit::run(async {
         let cluster = start_cluster().await;
