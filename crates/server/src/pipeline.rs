@@ -27,7 +27,7 @@ use crate::http::cors::{self, Cors};
 use crate::http::unread_body::{self, BodyProtocol};
 use crate::http::{Body, Peer, Response, catch_panic, panic_response, panic_text, plain_error, text};
 use crate::represent::error_response;
-use crate::request::body_budget::{self, BodyBudget};
+use crate::request::body_budget;
 use crate::request::deadline::RequestDeadline;
 use crate::request::in_flight::InFlightLimits;
 use crate::request::info::RequestInfo;
@@ -77,14 +77,12 @@ pub(crate) struct HandlerChain {
     cors: Cors,
     request_timeout: Duration,
     in_flight: InFlightLimits,
-    bodies: Arc<BodyBudget>,
 }
 
 impl HandlerChain {
     pub(crate) fn new(cors: Cors, limits: &RequestLimits) -> Self {
         let in_flight = InFlightLimits::new(limits.max_requests_in_flight, limits.max_mutating_requests_in_flight);
-        let bodies = BodyBudget::new(limits.max_body_bytes_in_flight);
-        Self { cors, request_timeout: limits.request_timeout, in_flight, bodies }
+        Self { cors, request_timeout: limits.request_timeout, in_flight }
     }
 }
 
@@ -127,6 +125,7 @@ pub(crate) async fn handle(
     };
     // It ends when the context is dropped.
     cluster.metrics.begin_request(&info, recorder.trace.started());
+    let held_body = cluster.bodies.begin();
     let request = Arc::new(RequestContext {
         cluster,
         access,
@@ -139,7 +138,7 @@ pub(crate) async fn handle(
         user,
         body: Mutex::new(Some(body)),
         body_received: SetOnce::new(),
-        held_body: Mutex::new(chain.bodies.begin()),
+        held_body: Mutex::new(held_body),
         body_refused: AtomicBool::new(false),
         deadline,
         _in_flight: in_flight,

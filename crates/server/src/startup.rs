@@ -22,6 +22,7 @@ use crate::controllers::{ControllerOptions, RunningControllers, start_definition
 use crate::http::cors::Cors;
 use crate::http::{Handler, Peer, Response, catch_panic, panic_response, panic_text};
 use crate::pipeline::{self, HandlerChain, RequestLimits};
+use crate::request::body_budget::BodyBudget;
 use crate::write::InternalClient;
 
 /// The prefix of all keys in the store (kube-apiserver's `--etcd-prefix`).
@@ -143,6 +144,7 @@ impl ApiServer {
             event_ttl: config.event_ttl,
             components: config.components,
             memory: config.memory,
+            bodies: BodyBudget::new(config.limits.max_body_bytes_in_flight),
         }));
         start_memory_task(&cluster);
         *cluster.admission.write() = Arc::new(plugins);

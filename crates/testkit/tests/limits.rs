@@ -126,14 +126,16 @@ fn bodies_beyond_the_limit_are_refused_and_only_bytes_that_arrived_count() {
             socket.write_all(&vec![b' '; 1 << 20]).await.expect("a part of the body is sent");
             socket.write_all(&vec![b' '; 700_000]).await.expect("a part of the body is sent");
         }
-        let large = body("refused", 900_000);
-        let refused = loop {
-            let response = cluster.post(MAPS, large.clone()).await;
-            if response.status != 201 {
-                break response.expect(429);
-            }
-            let _ = cluster.delete(&format!("{MAPS}/refused")).await.expect(200);
+        let held = async || {
+            let metrics = cluster.get("/metrics").await.expect(200).text();
+            let held = metrics.lines().find_map(|line| line.strip_prefix("pintle_request_body_bytes "));
+            held.expect("the metric").parse::<f64>().expect("a number")
         };
+        while held().await < 3_400_000.0 {
+            tokio::task::yield_now().await;
+        }
+        let large = body("refused", 900_000);
+        let refused = cluster.post(MAPS, large.clone()).await.expect(429);
         assert_eq!(refused.text(), "Too many requests, please try again later.\n");
         assert_eq!(refused.header("retry-after"), "1");
         // Small bodies go on.
@@ -147,6 +149,32 @@ fn bodies_beyond_the_limit_are_refused_and_only_bytes_that_arrived_count() {
             line.starts_with("apiserver_request_terminations_total{code=\"429\"") && line.contains("configmaps")
         });
         assert!(dropped.is_some(), "{metrics}");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn selectors_as_long_as_a_request_can_be_select_and_end_in_time() {
+    run(async {
+        let cluster = Cluster::start().await;
+        for n in 0..20 {
+            let map = format!(r#"{{"metadata":{{"name":"m{n}","labels":{{"app":"a{n}","zone":"z"}}}}}}"#);
+            let _ = cluster.post(MAPS, map).await.expect(201);
+        }
+        // Every object meets all requirements but the last.
+        let without: String = (0..8_000).map(|n| format!("!x{n},")).collect();
+        let list = |query: &str| format!("{MAPS}?labelSelector={without}{query}");
+        for (query, expect) in
+            [("app=a7", 1), ("zone=z", 20), ("zone=none", 0), ("zone=z&limit=3", 3), ("zone=z,x7", 0)]
+        {
+            let found = cluster.get(&list(query)).await.expect(200).json();
+            assert_eq!(found["items"].as_array().map(Vec::len), Some(expect), "{query}");
+        }
+        let mut watch = cluster.watch(&format!("{}&watch=1", list("app=a7"))).await;
+        watch.expect("ADDED", "m7").await;
+        let _ = cluster.delete(&format!("{MAPS}/m6")).await.expect(200);
+        let _ = cluster.delete(&format!("{MAPS}/m7")).await.expect(200);
+        watch.expect("DELETED", "m7").await;
         cluster.stop().await;
     });
 }

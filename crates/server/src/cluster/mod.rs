@@ -41,6 +41,7 @@ pub(crate) use self::metrics::{
 pub(crate) use self::objects::{check_key, object_key, tree};
 use self::webhook_clients::WebhookClients;
 use crate::http::CpuPermits;
+use crate::request::body_budget::BodyBudget;
 
 /// How often an error of the store is logged while it lasts.
 const STORE_ERROR_INTERVAL: Duration = Duration::from_secs(10);
@@ -88,6 +89,8 @@ pub struct Cluster {
     pub(crate) components: Vec<Component>,
     pub(crate) webhook_clients: WebhookClients,
     pub(crate) conversion_cache: ConversionCache,
+    /// The bodies of requests that are held at present.
+    pub(crate) bodies: Arc<BodyBudget>,
     /// How short memory is.
     pub(crate) memory: MemoryGuard,
     pub(crate) documents: Documents,
@@ -125,6 +128,7 @@ pub(crate) struct ClusterParts {
     pub(crate) event_ttl: Duration,
     pub(crate) components: Vec<Component>,
     pub(crate) memory: Option<MemoryBudget>,
+    pub(crate) bodies: Arc<BodyBudget>,
 }
 
 impl Cluster {
@@ -153,6 +157,7 @@ impl Cluster {
             webhook_clients: WebhookClients::default(),
             conversion_cache: ConversionCache::default(),
             memory: MemoryGuard::new(parts.memory),
+            bodies: parts.bodies,
             documents: Documents::default(),
             cpu_permits: CpuPermits::default(),
             pending_creates: tokio::sync::RwLock::default(),

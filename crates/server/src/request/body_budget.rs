@@ -46,6 +46,11 @@ impl BodyBudget {
         Arc::new(Self { limit, held: AtomicUsize::new(0) })
     }
 
+    /// The bytes that are held at present.
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
     /// Begins a body, of which nothing has arrived.
     pub(crate) fn begin(self: &Arc<Self>) -> HeldBody {
         HeldBody { budget: self.clone(), bytes: 0 }
@@ -96,7 +101,7 @@ mod tests {
         drop((large, small));
         assert!(other.add(SMALL_BODY).is_ok());
         drop(other);
-        assert_eq!(budget.held.load(Ordering::Relaxed), 0);
+        assert_eq!(budget.held(), 0);
     }
 
     #[test]

@@ -123,8 +123,11 @@ impl Cluster {
         }
     }
 
-    /// The memory budget, if there is one.
+    /// The bodies of requests, and the memory budget if there is one.
     fn write_memory(&self, out: &mut Exposition) {
+        let help = "Bytes of request bodies that are held in memory.";
+        let held = self.bodies.held() as f64;
+        out.family("pintle_request_body_bytes", Kind::Gauge, Stability::Alpha, help).value(&[], held);
         let Some(limit) = self.memory.limit() else { return };
         let help = "Memory that the process may use, in bytes (--memory-limit-mib).";
         out.family("pintle_memory_limit_bytes", Kind::Gauge, Stability::Alpha, help).value(&[], limit as f64);
