@@ -78,20 +78,23 @@ impl Object {
     /// The value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels().find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+
+    /// The labels.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let (start, end) = self.index.labels;
-        let mut rest = self.json.get(start as usize..end as usize)?;
+        let mut rest = self.json.get(start as usize..end as usize).unwrap_or_default();
         // Neither keys nor values of labels contain characters that JSON escapes.
-        while let Some(member) = rest.strip_prefix(b"\"") {
+        std::iter::from_fn(move || {
+            let member = rest.strip_prefix(b"\"")?;
             let name = &member[..memchr::memchr(b'"', member)?];
             let value = member.get(name.len() + 3..)?;
             let value = &value[..memchr::memchr(b'"', value)?];
-            if name == key.as_bytes() {
-                return std::str::from_utf8(value).ok();
-            }
             // Skip the name, `":"`, the value, `"` and the comma.
             rest = member.get(name.len() + value.len() + 5..).unwrap_or_default();
-        }
-        None
+            Some((std::str::from_utf8(name).ok()?, std::str::from_utf8(value).ok()?))
+        })
     }
 
     /// The value of a selectable field, by its index in the order of the kind.

@@ -2,9 +2,9 @@
 //! `common/decls`).
 
 use pintle_value::Str;
-use regex::Regex;
 
 use crate::cost::{CallEstimate, EstimatedCall};
+use crate::regexp::Pattern;
 use crate::types::Type;
 use crate::value::{EvalResult, Value};
 
@@ -15,7 +15,7 @@ pub type FunctionOp = for<'a> fn(&[Value<'a>]) -> EvalResult<Value<'a>>;
 
 /// The implementation of a function whose second argument is a constant regular expression, compiled at plan time
 /// (upstream: `interpreter.RegexOptimization`).
-pub type RegexFunctionOp = for<'a> fn(&Regex, &[Value<'a>]) -> EvalResult<Value<'a>>;
+pub type RegexFunctionOp = for<'a> fn(&Pattern, &[Value<'a>]) -> EvalResult<Value<'a>>;
 
 /// The actual cost of a call, from its arguments and its result (upstream: `interpreter.FunctionTracker`).
 pub type FunctionTracker = for<'a> fn(&[Value<'a>], &Value<'a>) -> u64;

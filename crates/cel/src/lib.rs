@@ -55,7 +55,7 @@ pub use eval::Budget;
 pub use function::{Function, FunctionEstimator, FunctionOp, FunctionTracker, Overload, RegexFunctionOp};
 pub use library::is_request_uri;
 pub use program::{CompileError, Evaluation, Program};
-pub use regexp::compile as compile_pattern;
+pub use regexp::{Pattern, compile as compile_pattern};
 pub use source::{Issue, Issues, Location};
 pub use syntax::{
     Comprehension, EntryExpr, Expr, ExprId, ExprKind, Literal, Macro, MacroError, MacroExpander, MacroExpansion,

@@ -5,6 +5,8 @@
 //! exist; `{` is a literal unless a repeat count follows; and character classes have no set operators. A rewriter
 //! translates patterns.
 
+use std::collections::HashSet;
+
 use regex::{Regex, RegexBuilder};
 
 /// The maximum repeat count.
@@ -12,16 +14,52 @@ const MAX_REPEAT: u32 = 1000;
 /// The maximum nesting depth of groups.
 const MAX_DEPTH: usize = 1000;
 
+/// The maximum cost of a search: the size of the pattern, with its repetitions, times the length of the text. It takes
+/// seconds. Go has no such limit.
+const MAX_SEARCH_COST: usize = 500_000_000;
+/// The size of what matches one of several characters. Those beyond ASCII take several steps.
+const CLASS_SIZE: usize = 8;
+
+/// A compiled regular expression.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    regex: Regex,
+    /// The number of characters and classes that it matches, as if each repetition with a count was written out.
+    size: usize,
+}
+
+impl Pattern {
+    /// The expression, for a search in this text.
+    ///
+    /// # Errors
+    /// Pattern and text are so large that the search would take too long.
+    pub fn searching(&self, text: &str) -> Result<&Regex, String> {
+        match self.size.checked_mul(text.len()) {
+            Some(cost) if cost <= MAX_SEARCH_COST => Ok(&self.regex),
+            _ => Err("the regular expression and the text are too large for a search".to_owned()),
+        }
+    }
+}
+
 /// Compiles a regular expression.
 ///
 /// # Errors
 ///
 /// Returns the error message of Go's `regexp.Compile`.
-pub fn compile(pattern: &str) -> Result<Regex, String> {
-    let mut rewriter = Rewriter { rest: pattern, pattern, out: String::new(), open_groups: 0, flags: String::new() };
+pub fn compile(pattern: &str) -> Result<Pattern, String> {
+    let mut rewriter = Rewriter {
+        rest: pattern,
+        pattern,
+        out: String::new(),
+        open_groups: 0,
+        flags: String::new(),
+        classes: HashSet::new(),
+        sizes: PatternSizes { open: vec![0], last: 0 },
+    };
     rewriter.rewrite().map_err(|(what, at)| format!("error parsing regexp: {what}: `{at}`"))?;
     let built = RegexBuilder::new(&rewriter.out).nest_limit(2 * MAX_DEPTH as u32).build();
-    built.map_err(|_| format!("error parsing regexp: expression too large: `{pattern}`"))
+    let regex = built.map_err(|_| format!("error parsing regexp: expression too large: `{pattern}`"))?;
+    Ok(Pattern { regex, size: rewriter.sizes.total() })
 }
 
 type RegexpError<'p> = (&'static str, &'p str);
@@ -47,6 +85,50 @@ struct Rewriter<'p> {
     /// Flag groups such as `(?i)` that have been read but not written. In Go, a repetition operator after them applies
     /// to the item before them.
     flags: String,
+    /// The Unicode classes that are known to exist: to check one takes a millisecond.
+    classes: HashSet<String>,
+    sizes: PatternSizes,
+}
+
+/// The size of what has been read, see [`Pattern`].
+struct PatternSizes {
+    /// The sizes of the open groups, the whole pattern first.
+    open: Vec<usize>,
+    /// The size of the last item.
+    last: usize,
+}
+
+impl PatternSizes {
+    fn add(&mut self, size: usize) {
+        if let Some(open) = self.open.last_mut() {
+            *open = open.saturating_add(size);
+        }
+    }
+
+    fn item(&mut self, size: usize) {
+        self.add(size);
+        self.last = size;
+    }
+
+    fn open_group(&mut self) {
+        self.open.push(0);
+    }
+
+    fn close_group(&mut self) {
+        let size = self.open.pop().unwrap_or_default();
+        self.item(size);
+    }
+
+    /// The last item is repeated so many times.
+    fn repeat(&mut self, count: u32) {
+        let size = self.last.saturating_mul(count.max(1) as usize);
+        self.add(size - self.last);
+        self.last = size;
+    }
+
+    fn total(&self) -> usize {
+        self.open.iter().sum()
+    }
 }
 
 /// The largest product of nested repeat counts within a group. Go rejects `(a{1000}){1000}` by it.
@@ -110,6 +192,7 @@ impl<'p> Rewriter<'p> {
                     if self.group()? {
                         self.open_groups += 1;
                         products.push(RepeatProduct(1));
+                        self.sizes.open_group();
                         if products.len() > MAX_DEPTH {
                             return Err(("expression nests too deeply", self.pattern));
                         }
@@ -125,6 +208,7 @@ impl<'p> Rewriter<'p> {
                     }
                     self.open_groups -= 1;
                     self.out.push(')');
+                    self.sizes.close_group();
                     let product = products.pop().unwrap_or(RepeatProduct(1));
                     if let Some(outer) = products.last_mut() {
                         outer.0 = outer.0.max(product.0);
@@ -149,6 +233,7 @@ impl<'p> Rewriter<'p> {
                             return Err((INVALID_REPEAT_SIZE, operator));
                         }
                         self.out.push_str(operator);
+                        self.sizes.repeat(max);
                         let product = match previous {
                             PreviousItem::Atom(product) => product.0.saturating_mul(max.max(1)),
                             _ => max,
@@ -166,22 +251,32 @@ impl<'p> Rewriter<'p> {
                         self.next();
                         self.write_flags();
                         self.literal('{');
+                        self.sizes.item(1);
                         PreviousItem::Atom(RepeatProduct(1))
                     }
                 },
                 '[' => {
                     self.class()?;
+                    self.sizes.item(CLASS_SIZE);
                     PreviousItem::Atom(RepeatProduct(1))
                 }
-                '\\' => self.escape()?,
+                '\\' => {
+                    let before = self.rest.len();
+                    let item = self.escape()?;
+                    // `\Q…\E` is a text, of which only the last character is repeated: that is counted as more.
+                    self.sizes.item((before - self.rest.len()).max(CLASS_SIZE));
+                    item
+                }
                 '^' | '$' | '.' => {
                     self.next();
                     self.out.push(c);
+                    self.sizes.item(if c == '.' { CLASS_SIZE } else { 1 });
                     PreviousItem::Atom(RepeatProduct(1))
                 }
                 c => {
                     self.next();
                     self.literal(c);
+                    self.sizes.item(1);
                     PreviousItem::Atom(RepeatProduct(1))
                 }
             };
@@ -370,9 +465,12 @@ impl<'p> Rewriter<'p> {
             "Any" => if negated { "[^\\x{0}-\\x{10FFFF}]" } else { "[\\x{0}-\\x{10FFFF}]" }.to_owned(),
             name => format!("\\{}{{{name}}}", if negated { 'P' } else { 'p' }),
         };
-        // Go's class names start with an uppercase letter.
-        if !name.starts_with(|c: char| c.is_ascii_uppercase()) || Regex::new(&class).is_err() {
-            return Err((INVALID_CHAR_RANGE, self.text_since(from)));
+        if !self.classes.contains(&class) {
+            // Go's class names start with an uppercase letter.
+            if !name.starts_with(|c: char| c.is_ascii_uppercase()) || Regex::new(&class).is_err() {
+                return Err((INVALID_CHAR_RANGE, self.text_since(from)));
+            }
+            self.classes.insert(class.clone());
         }
         self.out.push_str(&class);
         Ok(())
@@ -464,4 +562,40 @@ fn perl_class(c: char) -> Option<&'static str> {
         'W' => "^0-9A-Za-z_",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_pattern_counts_its_repetitions() {
+        let check =
+            |pattern: &str, expect: usize| assert_eq!(compile(pattern).map(|p| p.size), Ok(expect), "{pattern}");
+        check("", 0);
+        check("abc", 3);
+        check("a{2,5}b", 6);
+        check("(a{10}|b){100}c*", 1101);
+        check("((ab){3}){4}", 24);
+        check(r"[a-z]\pL.", 3 * CLASS_SIZE);
+        check(&r"(.?){1000}".repeat(3), 3000 * CLASS_SIZE);
+    }
+
+    #[test]
+    fn a_search_that_would_take_too_long_is_an_error() {
+        let text = "a".repeat(3 << 20);
+        // A label, as it occurs in many schemas, fits any text.
+        let label = compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$").expect("a pattern");
+        assert!(label.searching(&text).is_ok_and(|regex| regex.is_match(&text)));
+        let costly = compile(&format!("^{}$", "(.?){1000}".repeat(5))).expect("a pattern");
+        assert!(costly.searching(&text[..10_000]).is_ok() && costly.searching(&text[..20_000]).is_err());
+    }
+
+    #[test]
+    fn a_class_is_looked_up_once_per_pattern() {
+        // Each look-up compiles it, which would take minutes here.
+        let pattern = format!("[{}]", r"\p{Greek}\pL".repeat(20_000));
+        let classes = compile(&pattern).map_err(|error| error.chars().take(60).collect::<String>());
+        assert!(classes.is_ok() || classes.is_err_and(|error| error.contains("too large")));
+    }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pintle_value::Str;
-use regex::Regex;
 
 use crate::function::{FunctionOp, FunctionTracker, Overload, RegexFunctionOp};
+use crate::regexp::Pattern;
 use crate::value::Value;
 
 /// A planned program.
@@ -111,7 +111,7 @@ pub(crate) enum CallBinding {
     Direct(FunctionOp),
     /// One overload, whose argument types are checked at run time since they are `dyn`.
     TypeChecked(FunctionOp, Box<Overload>),
-    Regex(Box<Regex>, RegexFunctionOp),
+    Regex(Box<Pattern>, RegexFunctionOp),
     /// The overload is selected at run time by the argument types.
     Dynamic(Box<[Overload]>),
 }

@@ -140,7 +140,7 @@ fn error_unless(condition: bool, message: &str) -> Vec<String> {
 
 fn is_uuid(text: &str) -> bool {
     const PATTERN: &str = "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$";
-    compile(PATTERN).is_ok_and(|pattern| pattern.is_match(text))
+    compile(PATTERN).is_ok_and(|pattern| pattern.searching(text).is_ok_and(|pattern| pattern.is_match(text)))
 }
 
 fn is_base64(text: &str) -> bool {
@@ -160,6 +160,7 @@ fn is_datetime(text: &str) -> bool {
     let (Some(date), Some(time)) = (parts.next(), parts.next()) else { return false };
     let pattern = compile("^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$");
     let Ok(pattern) = pattern else { return false };
+    let Ok(pattern) = pattern.searching(time) else { return false };
     let Some(found) = pattern.captures(time) else { return false };
     is_date(date) && &found[1] <= "23" && &found[2] <= "59" && &found[3] <= "59"
 }

@@ -1,14 +1,12 @@
 //! `find` and `findAll` (upstream: `apiserver/pkg/cel/library/regex.go`).
 
-use regex::Regex;
-
 use super::Library;
 use crate::cost::{
     CallEstimate, EstimatedCall, REGEX_STRING_LENGTH_COST_FACTOR, SizeEstimate, regex_cost_estimate, tracker,
 };
 use crate::error::EvalError;
 use crate::function::{Function, Overload};
-use crate::regexp::compile;
+use crate::regexp::{Pattern, compile};
 use crate::types::Type;
 use crate::value::{EvalResult, Value};
 
@@ -33,7 +31,7 @@ pub(super) fn library() -> Library {
     ])
 }
 
-fn compile_pattern(pattern: &str) -> EvalResult<Regex> {
+fn compile_pattern(pattern: &str) -> EvalResult<Pattern> {
     compile(pattern).map_err(|message| EvalError::new(format!("Illegal regex: {message}")))
 }
 
@@ -44,19 +42,23 @@ fn all<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     }
 }
 
-fn find<'a>(regex: &Regex, args: &[Value<'a>]) -> EvalResult<Value<'a>> {
+fn find<'a>(pattern: &Pattern, args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     match args {
-        [Value::String(text), _] => Ok(Value::string(regex.find(text).map_or("", |found| found.as_str()))),
+        [Value::String(text), _] => {
+            let regex = pattern.searching(text).map_err(EvalError::new)?;
+            Ok(Value::string(regex.find(text).map_or("", |found| found.as_str())))
+        }
         _ => Err(EvalError::no_overload()),
     }
 }
 
-fn find_all<'a>(regex: &Regex, args: &[Value<'a>]) -> EvalResult<Value<'a>> {
+fn find_all<'a>(pattern: &Pattern, args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     let (text, limit) = match args {
         [Value::String(text), _] => (text, -1),
         [Value::String(text), _, Value::Int(limit)] => (text, *limit),
         _ => return Err(EvalError::no_overload()),
     };
+    let regex = pattern.searching(text).map_err(EvalError::new)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     Ok(Value::list(regex.find_iter(text).take(limit).map(|found| Value::string(found.as_str())).collect()))
 }

@@ -4,9 +4,9 @@ use super::operators::missing_operator;
 use crate::cost::tracker;
 use crate::error::EvalError;
 use crate::function::{Function, FunctionOp, FunctionTracker, Overload};
-use crate::regexp::compile;
+use crate::regexp::{Pattern, compile};
 use crate::types::Type;
-use crate::value::Value;
+use crate::value::{EvalResult, Value};
 
 pub(super) fn functions() -> Vec<Function> {
     let two = [Type::String, Type::String];
@@ -31,15 +31,18 @@ pub(super) fn functions() -> Vec<Function> {
             .overload(Overload::member("matches_string", &two, Type::Bool).cost_tracker(tracker::match_regex))
             .binding(|args| match args {
                 [Value::String(text), Value::String(pattern)] => {
-                    let regex = compile(pattern).map_err(EvalError::new)?;
-                    Ok(Value::Bool(regex.is_match(text)))
+                    is_match(&compile(pattern).map_err(EvalError::new)?, text)
                 }
                 [Value::String(_), _] => Err(EvalError::no_overload()),
                 _ => Err(missing_operator("matches", args)),
             })
-            .regex_binding(|regex, args| match args {
-                [Value::String(text), _] => Ok(Value::Bool(regex.is_match(text))),
+            .regex_binding(|pattern, args| match args {
+                [Value::String(text), _] => is_match(pattern, text),
                 _ => Err(EvalError::no_overload()),
             }),
     ]
+}
+
+fn is_match<'a>(pattern: &Pattern, text: &str) -> EvalResult<Value<'a>> {
+    Ok(Value::Bool(pattern.searching(text).map_err(EvalError::new)?.is_match(text)))
 }

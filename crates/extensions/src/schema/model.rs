@@ -4,7 +4,6 @@
 use std::sync::OnceLock;
 
 use pintle_value::{Str, Value};
-use regex::Regex;
 
 use super::formats::Format;
 
@@ -220,7 +219,7 @@ impl Type {
 #[derive(Debug)]
 pub(super) struct Pattern {
     pub(super) text: Str,
-    compiled: OnceLock<Result<Regex, String>>,
+    compiled: OnceLock<Result<pintle_cel::Pattern, String>>,
 }
 
 impl Pattern {
@@ -228,10 +227,10 @@ impl Pattern {
         Self { text: Str::from(text), compiled: OnceLock::new() }
     }
 
-    /// Returns the compiled expression, or Go's error message.
-    pub(super) fn compiled(&self) -> Result<&Regex, &str> {
+    /// True if the text has a match. The error is Go's message, or tells that the search would take too long.
+    pub(super) fn is_match(&self, text: &str) -> Result<bool, String> {
         let compiled = self.compiled.get_or_init(|| pintle_cel::compile_pattern(&self.text));
-        compiled.as_ref().map_err(String::as_str)
+        Ok(compiled.as_ref().map_err(String::clone)?.searching(text)?.is_match(text))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Selection: which objects a list or watch selects by namespace, labels and fields, and the watch scope that follows.
 
+use std::collections::HashMap;
+
 use pintle_cache::{Event, KeyRange, Object, WatchScope};
 use pintle_registry::{ApiError, Resource};
 use pintle_selector::{FieldSelector, LabelSelector};
@@ -7,6 +9,11 @@ use pintle_value::names::dns1123_label;
 use pintle_value::{Str, Value};
 
 use super::VersionView;
+
+/// How many requirements and values of selectors are checked before other tasks may run.
+const CHECKS_PER_TURN: usize = 1 << 16;
+/// From so many requirements on, the labels of an object are read once for all of them.
+const MANY_REQUIREMENTS: usize = 16;
 
 /// The type of a watch event (`metav1.WatchEvent`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +57,8 @@ pub(crate) struct Selection {
     labels: Option<LabelSelector>,
     fields: Vec<(Field, bool, Str)>,
     namespace: Str,
+    /// How many requirements and values are checked for one object, at most.
+    cost: usize,
 }
 
 impl Selection {
@@ -69,12 +78,21 @@ impl Selection {
             compiled.push((field, !requirement.negated, requirement.value.clone()));
         }
         let labels = (!labels.is_everything()).then(|| labels.clone());
-        Ok(Self { labels, fields: compiled, namespace: namespace.into() })
+        let label_cost =
+            labels.iter().flat_map(LabelSelector::requirements).map(|r| 1 + r.values().len()).sum::<usize>();
+        let cost = label_cost + compiled.len();
+        Ok(Self { labels, fields: compiled, namespace: namespace.into(), cost })
     }
 
     /// True if all objects of the namespace are selected.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_none() && self.fields.is_empty()
+    }
+
+    /// How many objects can be matched in one go before other tasks of the thread should run. A selector is as long as
+    /// a URL, 64 KiB: enough for 20,000 requirements.
+    pub(crate) fn objects_per_turn(&self) -> usize {
+        (CHECKS_PER_TURN / self.cost.max(1)).max(1)
     }
 
     /// True if objects can only be selected after conversion: a webhook may change labels, and selectable fields of
@@ -91,7 +109,11 @@ impl Selection {
             Field::Namespace => object.namespace(),
             Field::Indexed(index) => object.field(index),
         };
-        self.matches_with(field, |key| object.label(key))
+        if self.labels.as_ref().is_none_or(|labels| labels.requirements().len() < MANY_REQUIREMENTS) {
+            return self.matches_with(field, |key| object.label(key));
+        }
+        let labels: HashMap<&str, &str> = object.labels().collect();
+        self.matches_with(field, |key| labels.get(key).copied())
     }
 
     /// Like `matches`, for the tree of an object of a kind without selectable fields of its own.
@@ -180,4 +202,25 @@ fn resolve_field(resource: &Resource, label: &str) -> Result<Field, ApiError> {
     let found = resource.selectable.iter().find(|field| field.name == label);
     let unsupported = || ApiError::BadRequest(resource.strategy.unsupported_field_message(label));
     found.map(|field| Field::Indexed(field.index)).ok_or_else(unsupported)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longer_a_selector_the_fewer_objects_are_matched_in_one_go() {
+        let resources = pintle_kinds::resources(pintle_catalog::shared());
+        let maps = resources.iter().find(|resource| resource.plural == "configmaps").expect("configmaps");
+        let check = |labels: &str, fields: &str, expect: usize| {
+            let (labels, fields) = (LabelSelector::parse(labels), FieldSelector::parse(fields));
+            let (labels, fields) = (labels.expect("a selector"), fields.expect("a selector"));
+            let selection = Selection::compile(maps, "", &labels, &fields).expect("a selection");
+            assert_eq!(selection.objects_per_turn(), expect);
+        };
+        check("", "", CHECKS_PER_TURN);
+        check("a=b", "", CHECKS_PER_TURN / 2);
+        check("!a,b in (c,d,e)", "metadata.name!=x", CHECKS_PER_TURN / 6);
+        check(&format!("a in ({})", (0..200_000).map(|n| format!("{n},")).collect::<String>()), "", 1);
+    }
 }

@@ -6,7 +6,7 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ORIGIN,
 };
 use http::{HeaderMap, HeaderValue};
-use regex::Regex;
+use pintle_cel::Pattern;
 
 const ALLOWED_METHODS: &str = "POST, GET, OPTIONS, PUT, DELETE, PATCH";
 const ALLOWED_HEADERS: &str =
@@ -15,7 +15,7 @@ const EXPOSED_HEADERS: &str = "Date";
 
 /// The origins that may make cross-origin requests.
 #[derive(Clone, Debug, Default)]
-pub struct Cors(Vec<Regex>);
+pub struct Cors(Vec<Pattern>);
 
 impl Cors {
     /// Compiles regular expressions in Go's syntax. A pattern may match anywhere in an origin, so each has to pin the
@@ -31,7 +31,10 @@ impl Cors {
     pub(crate) fn allowed_origin<'h>(&self, headers: &'h HeaderMap) -> Option<&'h HeaderValue> {
         let origin = headers.get(ORIGIN).filter(|_| !self.0.is_empty())?;
         let text = origin.to_str().ok().filter(|text| !text.is_empty())?;
-        self.0.iter().any(|allowed_origin| allowed_origin.is_match(text)).then_some(origin)
+        self.0
+            .iter()
+            .any(|allowed_origin| allowed_origin.searching(text).is_ok_and(|origins| origins.is_match(text)))
+            .then_some(origin)
     }
 }
 
@@ -44,7 +47,7 @@ pub(crate) fn set_response_headers(origin: HeaderValue, headers: &mut HeaderMap)
     headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
 }
 
-fn compile(origin: &str) -> Result<Regex, String> {
+fn compile(origin: &str) -> Result<Pattern, String> {
     if origin.is_empty() {
         return Err("empty value in --cors-allowed-origins".to_owned());
     }

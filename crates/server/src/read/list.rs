@@ -213,6 +213,7 @@ impl ListRead {
     async fn chunk(mut self, format: &ResponseFormat, limit: usize) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
         let needs_conversion = self.selection.needs_conversion(&format.view);
         let page_size = if needs_conversion { PAGE_SIZE.min(limit.saturating_add(1)) } else { PAGE_SIZE };
+        let page_size = page_size.min(self.selection.objects_per_turn());
         let mut head = ListHead { revision: self.revision.to_string(), ..ListHead::default() };
         let mut objects: Vec<Arc<Object>> = Vec::new();
         let mut after = self.after.clone();
@@ -240,7 +241,11 @@ impl ListRead {
                 }
             }
             match page.last {
-                Some(last) => after = Some(last),
+                Some(last) => {
+                    after = Some(last);
+                    // The selector may match nothing for long.
+                    tokio::task::yield_now().await;
+                }
                 None => {
                     self.check_readable(format, None)?;
                     self.metrics.returned = objects.len() as u64;

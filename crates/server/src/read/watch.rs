@@ -252,8 +252,9 @@ impl WatchStream {
     /// Sends the objects at a revision as added.
     async fn send_initial_state(&mut self, at: u64) -> Result<(), WatchEnded> {
         let mut after = None;
+        let page_size = PAGE_SIZE.min(self.selection.objects_per_turn());
         loop {
-            let page = match self.watch_cache.page(&self.range, after.as_deref(), at, PAGE_SIZE) {
+            let page = match self.watch_cache.page(&self.range, after.as_deref(), at, page_size) {
                 Ok(page) => page,
                 Err(TooOld { oldest }) => return self.fail_as_too_old(at, oldest).await,
             };
@@ -282,7 +283,11 @@ impl WatchStream {
                 self.send(buffer.freeze()).await?;
             }
             match page.last {
-                Some(last) => after = Some(last),
+                Some(last) => {
+                    after = Some(last);
+                    // The selector may match nothing for long.
+                    tokio::task::yield_now().await;
+                }
                 None => return Ok(()),
             }
         }
@@ -300,7 +305,11 @@ impl WatchStream {
         let mut frames = Vec::with_capacity(events.len());
         let mut bytes = 0;
         let mut failed = None;
-        for event in events {
+        let per_turn = self.selection.objects_per_turn();
+        for (n, event) in (1..).zip(events) {
+            if n % per_turn == 0 {
+                tokio::task::yield_now().await;
+            }
             self.delivered = event.revision;
             let Some(kind) = self.selection.event_type(event) else { continue };
             match self.format.event_frame(event, kind, std::mem::take(&mut self.needs_columns)) {

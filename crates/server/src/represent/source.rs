@@ -78,15 +78,15 @@ impl ObjectSource {
         }
     }
 
-    /// Returns the next objects, or none at the end. With `selects_later`, objects are returned whether they are
-    /// selected or not.
-    fn next(&mut self, selects_later: bool) -> Result<Vec<Arc<Object>>, ApiError> {
+    /// Returns the next objects, which may be none, or `None` at the end. With `selects_later`, objects are returned
+    /// whether they are selected or not.
+    fn next(&mut self, selects_later: bool) -> Result<Option<Vec<Arc<Object>>>, ApiError> {
         match self {
             ObjectSource::Objects { objects, next } => {
                 let page = objects.get(*next..).unwrap_or_default();
                 let page = &page[..page.len().min(PAGE_SIZE)];
                 *next += page.len();
-                Ok(page.to_vec())
+                Ok((!page.is_empty()).then(|| page.to_vec()))
             }
             ObjectSource::Range(reader) => reader.next(selects_later),
         }
@@ -105,24 +105,24 @@ impl ObjectSource {
 }
 
 impl RangeReader {
-    fn next(&mut self, selects_later: bool) -> Result<Vec<Arc<Object>>, ApiError> {
-        while !self.done {
-            let after = self.position.as_deref().or(self.start_after.as_deref());
-            let expired = |_| ApiError::Internal("the list took longer than the retention of history".to_owned());
-            let page = self.watch_cache.page(&self.range, after, self.revision, PAGE_SIZE).map_err(expired)?;
-            self.done = page.last.is_none();
-            self.position = page.last;
-            let mut objects = page.objects;
-            self.metrics.fetched += objects.len() as u64;
-            if !selects_later {
-                objects.retain(|object| self.selection.matches(object));
-            }
-            self.metrics.returned += objects.len() as u64;
-            if !objects.is_empty() {
-                return Ok(objects);
-            }
+    /// Reads and selects the next page. It is small if the selector is costly.
+    fn next(&mut self, selects_later: bool) -> Result<Option<Vec<Arc<Object>>>, ApiError> {
+        if self.done {
+            return Ok(None);
         }
-        Ok(Vec::new())
+        let after = self.position.as_deref().or(self.start_after.as_deref());
+        let expired = |_| ApiError::Internal("the list took longer than the retention of history".to_owned());
+        let page_size = PAGE_SIZE.min(self.selection.objects_per_turn());
+        let page = self.watch_cache.page(&self.range, after, self.revision, page_size).map_err(expired)?;
+        self.done = page.last.is_none();
+        self.position = page.last;
+        let mut objects = page.objects;
+        self.metrics.fetched += objects.len() as u64;
+        if !selects_later {
+            objects.retain(|object| self.selection.matches(object));
+        }
+        self.metrics.returned += objects.len() as u64;
+        Ok(Some(objects))
     }
 }
 
@@ -178,8 +178,15 @@ impl ListObjects {
         }
         loop {
             let Some(conversion) = &mut self.conversion else {
-                let objects = self.source.next(self.deferred_selection.is_some())?;
-                if objects.is_empty() || self.view.has_single_version() {
+                let Some(objects) = self.source.next(self.deferred_selection.is_some())? else {
+                    return Poll::Ready(Ok(Vec::new()));
+                };
+                if objects.is_empty() {
+                    // Nothing is selected yet. Other tasks run before the next page, and a deadline is noticed.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                if self.view.has_single_version() {
                     return Poll::Ready(Ok(objects));
                 }
                 let view = self.view.clone();
