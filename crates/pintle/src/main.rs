@@ -326,6 +326,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
             },
             goaway_chance: serve.goaway_chance,
             max_connections,
+            ..ListenerOptions::default()
         },
         shutdown_delay: serve.shutdown_delay_duration,
         tls: TlsOptions {

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,21 +18,19 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 
+use super::activity::{Activity, ActivityTimeouts, Expiry, OpenRequest, WatchedStream};
 use super::lingering_close::LingeringClose;
 use super::{Body, Chunk, Handler, Peer};
 
 /// Time limit for the TLS handshake.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection may be idle, and time limit for the head of an HTTP/1.1 request. It is the idle timeout of
-/// kube-apiserver and of Go's clients; a shorter one would close connections on which a client has just sent a request.
-pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-
 /// What the connections of a listener share.
 #[derive(Clone)]
 pub(super) struct ConnectionContext {
     pub(super) protocol: Arc<auto::Builder<TokioExecutor>>,
     pub(super) handler: Arc<dyn Handler>,
     pub(super) goaway_chance: f64,
+    pub(super) timeouts: ActivityTimeouts,
     pub(super) state: watch::Receiver<ConnectionState>,
 }
 
@@ -53,7 +50,7 @@ pub(super) async fn serve_connection(
     tls: Arc<rustls::ServerConfig>,
     context: ConnectionContext,
 ) {
-    let ConnectionContext { protocol, handler, goaway_chance, mut state } = context;
+    let ConnectionContext { protocol, handler, goaway_chance, timeouts, mut state } = context;
     let _ = stream.set_nodelay(true);
     let handshake = TlsAcceptor::from(tls).accept(LingeringClose::new(stream));
     let handshake = tokio::select! {
@@ -78,32 +75,43 @@ pub(super) async fn serve_connection(
         .map(|c| c.iter().map(|c| c.clone().into_owned()).collect())
         .unwrap_or_default();
     let peer = Peer { address: Some(address), certificates };
-    let (requests, finish) = (OpenRequests::default(), Arc::new(Notify::new()));
+    // Each request over HTTP/2 is a stream of its own, and its head arrives in frames between those of other streams.
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let timeouts = ActivityTimeouts { head: timeouts.head.filter(|_| !is_http2), ..timeouts };
+    let (activity, finish) = (Activity::new(), Arc::new(Notify::new()));
     let service = service_fn(|request: http::Request<Incoming>| {
         if goaway_chance > 0.0 && request.version() == Version::HTTP_2 && random_share() < goaway_chance {
             finish.notify_one();
         }
-        let open = requests.begin();
+        let open = activity.begin();
         let response = handler.clone().handle(peer.clone(), request);
         async move { Ok::<_, Infallible>(response.await.map(|body| OpenBody { body, _open: open })) }
     });
-    let connection = protocol.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let stream = TokioIo::new(WatchedStream::new(stream, activity.clone()));
+    let connection = protocol.serve_connection_with_upgrades(stream, service);
     let mut connection = std::pin::pin!(connection);
     let mut closed = state.clone();
     let mut must_finish = std::pin::pin!(async {
         tokio::select! {
             _ = state.wait_for(|state| *state >= ConnectionState::Finishing) => {}
             () = finish.notified() => {}
-            () = requests.wait_until_idle(IDLE_TIMEOUT) => {}
+            expiry = activity.expired(timeouts) => return expiry,
         }
+        Expiry::Idle
     });
     let ended = tokio::select! {
         biased;
         // First, so that the client is told before it gets its response and chooses a connection for its next request.
-        () = &mut must_finish => {
+        expiry = &mut must_finish => {
+            if expiry == Expiry::Head {
+                // As Go's server, which answers nothing.
+                tracing::debug!(%address, "Connection closed: the head of a request did not arrive in time");
+                return;
+            }
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 ended = connection => ended,
+                Expiry::Head = activity.expired(timeouts.only_head()) => return,
                 _ = closed.wait_for(|state| *state == ConnectionState::Closed) => return,
             }
         }
@@ -117,47 +125,6 @@ pub(super) async fn serve_connection(
 /// A random number from 0 to 1.
 pub(crate) fn random_share() -> f64 {
     f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
-}
-
-/// Counts the requests of a connection that are not completely answered.
-#[derive(Clone, Default)]
-struct OpenRequests(Arc<RequestCount>);
-
-#[derive(Default)]
-struct RequestCount {
-    open: AtomicUsize,
-    begun: AtomicUsize,
-}
-
-impl OpenRequests {
-    fn begin(&self) -> OpenRequest {
-        self.0.open.fetch_add(1, Ordering::Relaxed);
-        self.0.begun.fetch_add(1, Ordering::Relaxed);
-        OpenRequest(self.0.clone())
-    }
-
-    /// Completes when no request was open for one to two periods of this duration.
-    async fn wait_until_idle(&self, period: Duration) {
-        let mut begun = None;
-        loop {
-            tokio::time::sleep(period).await;
-            let now = Some(self.0.begun.load(Ordering::Relaxed));
-            let is_idle = self.0.open.load(Ordering::Relaxed) == 0;
-            if is_idle && begun == now {
-                return;
-            }
-            begun = now.filter(|_| is_idle);
-        }
-    }
-}
-
-/// An open request, until this is dropped.
-struct OpenRequest(Arc<RequestCount>);
-
-impl Drop for OpenRequest {
-    fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// The body of a response, and the request that is open until it has ended.
@@ -183,32 +150,5 @@ impl http_body::Body for OpenBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_is_idle_when_no_request_was_open_for_a_while() {
-        let requests = OpenRequests::default();
-        let period = Duration::from_secs(90);
-        let is_idle_within = async |periods: u32| {
-            tokio::time::timeout(period * periods + Duration::from_secs(1), requests.wait_until_idle(period))
-                .await
-                .is_ok()
-        };
-        assert!(is_idle_within(2).await);
-        let watch = requests.begin();
-        assert!(!is_idle_within(100).await);
-        drop(watch);
-        let mut idle = std::pin::pin!(requests.wait_until_idle(period));
-        for _ in 0..10 {
-            // A request now and then.
-            drop(requests.begin());
-            assert!(tokio::time::timeout(period, &mut idle).await.is_err());
-        }
-        assert!(tokio::time::timeout(period * 2, &mut idle).await.is_ok());
     }
 }

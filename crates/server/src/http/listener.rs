@@ -15,7 +15,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
 use super::Response;
-use super::connection::{ConnectionContext, ConnectionState, IDLE_TIMEOUT, serve_connection};
+use super::activity::ActivityTimeouts;
+use super::connection::{ConnectionContext, ConnectionState, serve_connection};
 
 /// Maximum number of headers of an HTTP/1.1 request: enough for some hundred groups to impersonate, each with a header
 /// of its own.
@@ -31,12 +32,23 @@ pub struct ListenerOptions {
     pub goaway_chance: f64,
     /// Maximum number of open connections. Further ones wait until one is closed.
     pub max_connections: usize,
+    /// Time limit for the head of an HTTP/1.1 request.
+    pub head_timeout: Duration,
+    /// How long a connection may have no request. A shorter timeout than that of Go's clients would close connections on
+    /// which a client has just sent a request.
+    pub idle_timeout: Duration,
 }
 
 impl Default for ListenerOptions {
     /// kube-apiserver's defaults, for which the number of connections is not limited.
     fn default() -> Self {
-        Self { max_streams: 100, goaway_chance: 0.0, max_connections: Semaphore::MAX_PERMITS }
+        Self {
+            max_streams: 100,
+            goaway_chance: 0.0,
+            max_connections: Semaphore::MAX_PERMITS,
+            head_timeout: Duration::from_secs(32),
+            idle_timeout: Duration::from_secs(90),
+        }
     }
 }
 
@@ -95,7 +107,8 @@ impl Listener {
     fn protocol(&self) -> auto::Builder<TokioExecutor> {
         let mut server = auto::Builder::new(TokioExecutor::new());
         // No `pipeline_flush`: it would withhold the 400 or 431 response to a request that cannot be parsed.
-        server.http1().timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT).max_headers(MAX_HEADERS);
+        // No `header_read_timeout`: it also runs while a connection is idle.
+        server.http1().timer(TokioTimer::new()).header_read_timeout(None).max_headers(MAX_HEADERS);
         server
             .http2()
             .timer(TokioTimer::new())
@@ -120,6 +133,7 @@ impl Listener {
             protocol: Arc::new(self.protocol()),
             handler: handler.clone(),
             goaway_chance: self.options.goaway_chance,
+            timeouts: ActivityTimeouts { head: Some(self.options.head_timeout), idle: Some(self.options.idle_timeout) },
             state: state.subscribe(),
         };
         let mut was_full = false;

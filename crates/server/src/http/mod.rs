@@ -3,6 +3,7 @@
 use ::http::HeaderMap;
 use ::http::header::{HeaderName, HeaderValue};
 
+mod activity;
 mod body;
 mod chunk;
 mod connection;

@@ -1,0 +1,224 @@
+//! What happens on a connection, for its timeouts: one for the head of a request that has begun to arrive (Go's
+//! `ReadHeaderTimeout`), and one for a connection without requests (Go's `IdleTimeout`).
+
+use std::future::pending;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, sleep_until};
+
+/// The timeouts of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ActivityTimeouts {
+    /// Time limit for the head of a request, from its first byte on; for the first request, from the handshake on.
+    pub(super) head: Option<Duration>,
+    /// How long the connection may have no request.
+    pub(super) idle: Option<Duration>,
+}
+
+impl ActivityTimeouts {
+    /// Without the timeout of an idle connection.
+    pub(super) fn only_head(self) -> Self {
+        Self { idle: None, ..self }
+    }
+}
+
+/// Which timeout has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expiry {
+    /// The head of a request did not arrive in time.
+    Head,
+    /// There was no request for long.
+    Idle,
+}
+
+/// The requests of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Activity(Arc<Mutex<ActivityState>>);
+
+#[derive(Debug)]
+struct ActivityState {
+    /// The number of requests that are not completely answered.
+    open: usize,
+    /// Since when the head of a request has been arriving.
+    head_since: Option<Instant>,
+    /// Since when there has been no request. Only meaningful if there is none.
+    idle_since: Instant,
+}
+
+impl ActivityState {
+    /// When a timeout passes, unless something happens before.
+    fn due(&self, timeouts: ActivityTimeouts) -> Option<(Instant, Expiry)> {
+        if self.open > 0 {
+            return None;
+        }
+        match self.head_since {
+            Some(since) if timeouts.head.is_some() => timeouts.head.map(|head| (since + head, Expiry::Head)),
+            _ => timeouts.idle.map(|idle| (self.idle_since + idle, Expiry::Idle)),
+        }
+    }
+}
+
+impl Activity {
+    /// A connection that was just opened. Its first request is due.
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self(Arc::new(Mutex::new(ActivityState { open: 0, head_since: Some(now), idle_since: now })))
+    }
+
+    /// Called when the head of a request has arrived.
+    pub(super) fn begin(&self) -> OpenRequest {
+        let mut state = self.0.lock();
+        state.open += 1;
+        state.head_since = None;
+        OpenRequest(self.clone())
+    }
+
+    /// Called when bytes have arrived. Without a request they belong to the head of the next one.
+    fn received(&self) {
+        let mut state = self.0.lock();
+        if state.open == 0 && state.head_since.is_none() {
+            state.head_since = Some(Instant::now());
+        }
+    }
+
+    /// Completes when a timeout has passed.
+    pub(super) async fn expired(&self, timeouts: ActivityTimeouts) -> Expiry {
+        let Some(shortest) = timeouts.head.into_iter().chain(timeouts.idle).min() else { return pending().await };
+        loop {
+            let (now, due) = (Instant::now(), self.0.lock().due(timeouts));
+            match due {
+                Some((at, expiry)) if at <= now => return expiry,
+                // What begins while this sleeps is due later than this.
+                _ => sleep_until(due.map_or(now + shortest, |(at, _)| at.min(now + shortest))).await,
+            }
+        }
+    }
+}
+
+/// An open request, until this is dropped.
+#[derive(Debug)]
+pub(super) struct OpenRequest(Activity);
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        let mut state = self.0.0.lock();
+        state.open -= 1;
+        state.idle_since = Instant::now();
+    }
+}
+
+/// A stream that reports when bytes arrive.
+#[derive(Debug)]
+pub(super) struct WatchedStream<S> {
+    stream: S,
+    activity: Activity,
+}
+
+impl<S> WatchedStream<S> {
+    pub(super) fn new(stream: S, activity: Activity) -> Self {
+        Self { stream, activity }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.activity.received();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: Duration = Duration::from_secs(32);
+    const IDLE: Duration = Duration::from_secs(90);
+    const TIMEOUTS: ActivityTimeouts = ActivityTimeouts { head: Some(HEAD), idle: Some(IDLE) };
+
+    /// What expires, and after how long.
+    async fn expiry(activity: &Activity, timeouts: ActivityTimeouts) -> (Expiry, Duration) {
+        let started = Instant::now();
+        (activity.expired(timeouts).await, Duration::from_secs(started.elapsed().as_secs()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_head_of_a_request_has_a_time_limit_from_its_first_byte_on() {
+        let activity = Activity::new();
+        assert_eq!(expiry(&activity, TIMEOUTS).await, (Expiry::Head, HEAD));
+        drop(activity.begin());
+        let late = async {
+            tokio::time::sleep(Duration::from_secs(50)).await;
+            activity.received();
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            activity.received();
+        };
+        let (expired, ()) = tokio::join!(expiry(&activity, TIMEOUTS), late);
+        assert_eq!(expired, (Expiry::Head, Duration::from_secs(82)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_idle_when_it_had_no_request_for_a_while() {
+        let activity = Activity::new();
+        let watch = activity.begin();
+        assert!(tokio::time::timeout(IDLE * 100, activity.expired(TIMEOUTS)).await.is_err());
+        // The body of a request.
+        activity.received();
+        drop(watch);
+        assert_eq!(expiry(&activity, TIMEOUTS).await, (Expiry::Idle, IDLE));
+        drop(activity.begin());
+        let requests = async {
+            for _ in 0..10 {
+                tokio::time::sleep(IDLE - Duration::from_secs(1)).await;
+                activity.received();
+                drop(activity.begin());
+            }
+        };
+        let (expired, ()) = tokio::join!(expiry(&activity, TIMEOUTS), requests);
+        assert_eq!(expired, (Expiry::Idle, (IDLE - Duration::from_secs(1)) * 10 + IDLE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_of_http2_is_idle_until_its_first_request() {
+        let activity = Activity::new();
+        activity.received();
+        let timeouts = ActivityTimeouts { head: None, ..TIMEOUTS };
+        assert_eq!(expiry(&activity, timeouts).await, (Expiry::Idle, IDLE));
+        assert!(tokio::time::timeout(IDLE * 100, activity.expired(timeouts.only_head())).await.is_err());
+    }
+}
