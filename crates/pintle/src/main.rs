@@ -88,8 +88,9 @@ struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
     /// A pair of certificate and key files, and optionally the domain patterns for which it is used, such as
-    /// "foo.crt,foo.key:*.foo.com,foo.com". Without patterns it is used for the names of the certificate. May be given
-    /// more than once; the first that matches counts.
+    /// "foo.crt,foo.key:*.foo.com,foo.com". An IP address stands for clients that connect to it and ask for no name.
+    /// Without patterns it is used for the names of the certificate. May be given more than once; the first that matches
+    /// counts, and patterns count before names of certificates.
     #[arg(long, value_name = "CERT,KEY[:DOMAIN,...]", value_parser = NamedCertificate::parse)]
     tls_sni_cert_key: Vec<NamedCertificate>,
     /// The file with certificate authorities, in PEM, whose client certificates authenticate users, beside those of the

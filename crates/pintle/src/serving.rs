@@ -1,15 +1,17 @@
 //! The certificates with which the server serves, and those of the clients that it trusts. The files are read again when
 //! they change (upstream: `dynamiccertificates`).
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use pintle_server::http::{ServingCertificate, TlsError, TlsProtocols, server_config, verifier};
-use rustls::ServerConfig;
+use pintle_server::http::{ServingCertificate, TlsConfig, TlsError, TlsProtocols, server_config, verifier};
+use pintle_value::names::dns1123_subdomain;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::server::danger::ClientCertVerifier;
@@ -39,7 +41,8 @@ pub struct CertificateFiles {
 pub struct NamedCertificate {
     /// The files.
     pub files: CertificateFiles,
-    /// Domain patterns, such as `*.example.com`. If empty, the names that the certificate is valid for.
+    /// Domain patterns, such as `*.example.com`, and IP addresses of this server for clients that ask for no name. If
+    /// empty, the names that the certificate is valid for.
     pub names: Vec<String>,
 }
 
@@ -110,7 +113,7 @@ pub(crate) struct ServingTls {
     built_in: Certificates,
     /// What the files contained when they were read last, whether it can be used or not.
     contents: parking_lot::Mutex<Vec<Vec<u8>>>,
-    config: watch::Sender<Arc<ServerConfig>>,
+    config: watch::Sender<Arc<TlsConfig>>,
     client_verifier: RwLock<Arc<dyn ClientCertVerifier>>,
 }
 
@@ -143,7 +146,7 @@ impl ServingTls {
     }
 
     /// The configuration of new connections.
-    pub(crate) fn config(&self) -> watch::Receiver<Arc<ServerConfig>> {
+    pub(crate) fn config(&self) -> watch::Receiver<Arc<TlsConfig>> {
         self.config.subscribe()
     }
 
@@ -188,7 +191,7 @@ fn build(
     options: &TlsOptions,
     built_in: &Certificates,
     contents: &[Vec<u8>],
-) -> Result<(Arc<ServerConfig>, Arc<dyn ClientCertVerifier>), TlsError> {
+) -> Result<(Arc<TlsConfig>, Arc<dyn ClientCertVerifier>), TlsError> {
     let mut contents = contents.iter();
     let mut next = || contents.next().cloned().unwrap_or_default();
     let mut certificates = Vec::new();
@@ -199,6 +202,12 @@ fn build(
         let (certificate, key) = (next(), next());
         let names = if named.names.is_empty() { dns_names(&certificate) } else { named.names.clone() };
         certificates.push(ServingCertificate { certificate, key, names });
+    }
+    // As in upstream, patterns that are given count before names of certificates.
+    let given: HashSet<&String> = options.named_certificates.iter().flat_map(|named| &named.names).collect();
+    let first_named = certificates.len() - options.named_certificates.len();
+    for (named, certificate) in options.named_certificates.iter().zip(&mut certificates[first_named..]) {
+        certificate.names.retain(|name| !named.names.is_empty() || !given.contains(name));
     }
     let own = ServingCertificate {
         certificate: built_in.serving.certificate.clone().into_bytes(),
@@ -221,7 +230,8 @@ fn build(
     Ok((config, client_verifier))
 }
 
-/// The DNS names that a certificate is valid for, in lower case. Without any, its common name.
+/// The DNS names that a certificate is valid for, in lower case, and its common name if that is one. Its addresses do not
+/// count (upstream: `getCertificateNames`).
 fn dns_names(pem: &[u8]) -> Vec<String> {
     let Some(Ok(leaf)) = CertificateDer::pem_slice_iter(pem).next() else { return Vec::new() };
     let Ok((_, certificate)) = X509Certificate::from_der(&leaf) else { return Vec::new() };
@@ -231,9 +241,11 @@ fn dns_names(pem: &[u8]) -> Vec<String> {
         .flat_map(|extension| &extension.value.general_names)
         .filter_map(|name| if let GeneralName::DNSName(name) = name { Some(name.to_ascii_lowercase()) } else { None })
         .collect();
-    if names.is_empty() {
-        let common = certificate.subject().iter_common_name().next();
-        names.extend(common.and_then(|name| name.as_str().ok()).map(str::to_ascii_lowercase));
-    }
+    let common = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+    let is_name = |name: &&str| {
+        name.parse::<IpAddr>().is_err()
+            && (*name == "*" || dns1123_subdomain(name.strip_prefix("*.").unwrap_or(name)).is_empty())
+    };
+    names.extend(common.filter(is_name).map(str::to_owned));
     names
 }

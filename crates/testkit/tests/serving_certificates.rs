@@ -141,6 +141,42 @@ fn certificates_are_chosen_by_name_and_read_again_when_they_change() {
 }
 
 #[test]
+fn a_client_that_asks_for_no_name_gets_the_certificate_of_the_address() {
+    run(async {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (default, named, by_address) =
+            (Authority::new("default"), Authority::new("named"), Authority::new("address"));
+        let files = write(folder.path(), "default", &default.sign("server", &["127.0.0.1", "api.example.com"]));
+        // The addresses of a certificate do not count, only those that are given.
+        let names = ["127.0.0.1", "own.example.com", "shared.example.com"];
+        let own_names = write(folder.path(), "own", &named.sign("common.example.com", &names));
+        let of_address = by_address.sign("address", &["127.0.0.1", "shared.example.com"]);
+        let of_address = NamedCertificate {
+            files: write(folder.path(), "address", &of_address),
+            names: vec!["127.0.0.1".to_owned(), "shared.example.com".to_owned()],
+        };
+        let own_names = NamedCertificate { files: own_names, names: Vec::new() };
+        let tls = TlsOptions { certificate: Some(files.clone()), ..TlsOptions::default() };
+        let options = |named_certificates| Options {
+            tls: TlsOptions { named_certificates, ..tls.clone() },
+            ..Options::default()
+        };
+        let cluster = Cluster::with_options(options(vec![own_names.clone()])).await;
+        assert!(is_served(&cluster, &default.pem(), "127.0.0.1").await);
+        cluster.stop().await;
+        let cluster = Cluster::with_options(options(vec![own_names, of_address])).await;
+        // A client that connects by address sends no name.
+        assert!(is_served(&cluster, &by_address.pem(), "127.0.0.1").await);
+        assert!(!is_served(&cluster, &default.pem(), "127.0.0.1").await);
+        // Names count before the address, and given names before those of certificates.
+        assert!(is_served(&cluster, &named.pem(), "own.example.com").await);
+        assert!(is_served(&cluster, &by_address.pem(), "shared.example.com").await);
+        assert!(is_served(&cluster, &default.pem(), "api.example.com").await);
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn client_certificates_of_further_authorities_are_accepted() {
     run(async {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,7 +1,7 @@
 //! One connection: the TLS handshake, then HTTP/1.1 or HTTP/2 until it is idle for too long or told to finish.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::activity::{Activity, ActivityTimeouts, Expiry, OpenRequest, WatchedStream};
 use super::lingering_close::LingeringClose;
-use super::{Body, Chunk, Handler, Peer};
+use super::{Body, Chunk, Handler, Peer, TlsConfig};
 
 /// Time limit for the TLS handshake.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,12 +47,14 @@ pub(super) enum ConnectionState {
 pub(super) async fn serve_connection(
     stream: TcpStream,
     address: SocketAddr,
-    tls: Arc<rustls::ServerConfig>,
+    tls: Arc<TlsConfig>,
     context: ConnectionContext,
 ) {
     let ConnectionContext { protocol, handler, goaway_chance, timeouts, mut state } = context;
     let _ = stream.set_nodelay(true);
-    let handshake = TlsAcceptor::from(tls).accept(LingeringClose::new(stream));
+    // Unknown only if the client has gone.
+    let own_address = stream.local_addr().map_or(Ipv6Addr::UNSPECIFIED.into(), |own| own.ip());
+    let handshake = TlsAcceptor::from(tls.of_address(own_address)).accept(LingeringClose::new(stream));
     let handshake = tokio::select! {
         handshake = tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, handshake) => handshake,
         _ = state.wait_for(|state| *state >= ConnectionState::Finishing) => return,

@@ -14,9 +14,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
-use super::Response;
 use super::activity::ActivityTimeouts;
 use super::connection::{ConnectionContext, ConnectionState, serve_connection};
+use super::{Response, TlsConfig};
 
 /// Maximum number of headers of an HTTP/1.1 request: enough for some hundred groups to impersonate, each with a header
 /// of its own.
@@ -78,7 +78,7 @@ pub trait Handler: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
-    tls: watch::Receiver<Arc<rustls::ServerConfig>>,
+    tls: watch::Receiver<Arc<TlsConfig>>,
     options: ListenerOptions,
 }
 
@@ -89,7 +89,7 @@ impl Listener {
     /// Returns an error if the address cannot be bound.
     pub async fn bind(
         address: SocketAddr,
-        tls: watch::Receiver<Arc<rustls::ServerConfig>>,
+        tls: watch::Receiver<Arc<TlsConfig>>,
         options: ListenerOptions,
     ) -> io::Result<Self> {
         Ok(Self { socket: TcpListener::bind(address).await?, tls, options })

@@ -31,7 +31,7 @@ pub use observed_body::{BodyEnd, BodyObserver, ObservedBody};
 pub use pull_body::{BodySource, CpuPermits, PullBody};
 pub use push_body::{BodySender, PushBody};
 pub(crate) use response::{page_not_found, plain_error, text};
-pub use tls::{ServingCertificate, TlsError, TlsProtocols, server_config, verifier};
+pub use tls::{ServingCertificate, TlsConfig, TlsError, TlsProtocols, server_config, verifier};
 pub(crate) use unwind::{catch_panic, panic_response, panic_text};
 pub(crate) use upgrade_end::UpgradeEnd;
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
@@ -58,7 +59,7 @@ pub struct ServingCertificate {
     pub certificate: Vec<u8>,
     /// The key of the leaf.
     pub key: Vec<u8>,
-    /// DNS names in lower case. The first label may be `*`.
+    /// DNS names in lower case, of which the first label may be `*`, and IP addresses for clients that ask for no name.
     pub names: Vec<String>,
 }
 
@@ -164,9 +165,28 @@ fn cipher_suite(name: &str) -> Result<CipherSuite, TlsError> {
     })
 }
 
-/// Chooses the certificate by the name that the client asks for.
+/// The TLS configuration of a listener.
 #[derive(Debug)]
+pub struct TlsConfig {
+    default: Arc<ServerConfig>,
+    /// The configurations of addresses that have a certificate of their own.
+    by_address: HashMap<IpAddr, Arc<ServerConfig>>,
+}
+
+impl TlsConfig {
+    /// The configuration of a connection to an address of this server. A client that asks for no name gets the
+    /// certificate of the address (upstream: `DynamicServingCertificateController.GetConfigForClient`).
+    pub(super) fn of_address(&self, address: IpAddr) -> Arc<ServerConfig> {
+        self.by_address.get(&address.to_canonical()).unwrap_or(&self.default).clone()
+    }
+}
+
+/// Chooses the certificate by the name that the client asks for.
+#[derive(Clone, Debug)]
 struct CertificatesByName {
+    /// For clients that ask for no name.
+    unnamed: Arc<CertifiedKey>,
+    /// For clients that ask for a name that no certificate has.
     default: Arc<CertifiedKey>,
     by_name: HashMap<String, Arc<CertifiedKey>>,
 }
@@ -181,7 +201,7 @@ impl CertificatesByName {
 
 impl ResolvesServerCert for CertificatesByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(hello.server_name().map_or(&self.default, |name| self.find(name)).clone())
+        Some(hello.server_name().map_or(&self.unnamed, |name| self.find(name)).clone())
     }
 }
 
@@ -195,7 +215,7 @@ pub fn server_config(
     certificates: &[ServingCertificate],
     client_ca: Arc<dyn ClientCertVerifier>,
     protocols: &TlsProtocols,
-) -> Result<Arc<ServerConfig>, TlsError> {
+) -> Result<Arc<TlsConfig>, TlsError> {
     let provider = Arc::new(protocols.provider());
     let keys: Vec<_> =
         certificates.iter().map(|certificate| certificate.certified_key(&provider)).collect::<Result<_, _>>()?;
@@ -206,14 +226,21 @@ pub fn server_config(
             by_name.entry(name.clone()).or_insert_with(|| key.clone());
         }
     }
+    let certificates = CertificatesByName { unnamed: default.clone(), default, by_name };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(protocols.versions())
         .map_err(|e| error("TLS", e))?
         .with_client_cert_verifier(Arc::new(DeferredClientAuth(client_ca)))
-        .with_cert_resolver(Arc::new(CertificatesByName { default, by_name }));
+        .with_cert_resolver(Arc::new(certificates.clone()));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.max_fragment_size = Some(MAX_FRAGMENT_BYTES);
-    Ok(Arc::new(config))
+    let addresses = certificates.by_name.iter().filter_map(|(name, key)| Some((name.parse::<IpAddr>().ok()?, key)));
+    let by_address = addresses.map(|(address, key)| {
+        let mut config = config.clone();
+        config.cert_resolver = Arc::new(CertificatesByName { unnamed: key.clone(), ..certificates.clone() });
+        (address.to_canonical(), Arc::new(config))
+    });
+    Ok(Arc::new(TlsConfig { by_address: by_address.collect(), default: Arc::new(config) }))
 }
 
 /// Accepts any client certificate in the handshake, provided that the client proves possession of its key.
