@@ -90,16 +90,16 @@ const PARTS: [&str; 3] = ["ca", "apiserver", "admin"];
 
 impl Certificates {
     /// Creates new certificates. `names` are host names and addresses that the serving certificate is valid for, in
-    /// addition to those of the loopback interface and of the service `kubernetes`.
+    /// addition to those of the loopback interface and of the service `kubernetes`. They are valid from `now` on.
     ///
     /// # Errors
     /// The random source or the signature fails.
-    pub fn generate(names: &[String]) -> Result<Self, CertificateError> {
+    pub fn generate(names: &[String], now: OffsetDateTime) -> Result<Self, CertificateError> {
         let key = new_key()?;
-        let (certificate, params) = authority(&key)?;
+        let (certificate, params) = authority(&key, now)?;
         let authority = CertificateAndKey { certificate, key: sec1_pem(&key)? };
         let issuer = Issuer::new(params, key);
-        Ok(Self { authority, serving: serving(&issuer, names)?, admin: admin(&issuer)? })
+        Ok(Self { authority, serving: serving(&issuer, names, now)?, admin: admin(&issuer, now)? })
     }
 
     /// Reads the certificates from a data directory, or creates them there. Those that expire soon are renewed, and the
@@ -108,19 +108,13 @@ impl Certificates {
     ///
     /// # Errors
     /// A file cannot be read or written, or the authority's key cannot be used although a certificate has to be renewed.
-    pub fn load_or_generate(data_dir: &Path, names: &[String]) -> Result<Self, CertificateError> {
+    pub fn load_or_generate(data_dir: &Path, names: &[String], now: OffsetDateTime) -> Result<Self, CertificateError> {
         let directory = data_dir.join("pki");
-        let write = |part: &str, pair: &CertificateAndKey| {
-            write_private(&directory.join(format!("{part}.key")), &pair.key)?;
-            write_private(&directory.join(format!("{part}.crt")), &pair.certificate)
-        };
         // This file is written last, so all others exist if it does.
         if !directory.join("admin.crt").exists() {
-            let generated = Self::generate(names)?;
+            let generated = Self::generate(names, now)?;
             fs::create_dir_all(&directory).map_err(|error| file_error(&directory, error))?;
-            for (part, pair) in PARTS.iter().zip([&generated.authority, &generated.serving, &generated.admin]) {
-                write(part, pair)?;
-            }
+            generated.write(data_dir, &PARTS)?;
             return Ok(generated);
         }
         let read = |part: &str| -> Result<CertificateAndKey, CertificateError> {
@@ -130,18 +124,35 @@ impl Certificates {
             })
         };
         let mut stored = Self { authority: read(PARTS[0])?, serving: read(PARTS[1])?, admin: read(PARTS[2])? };
-        let renewed = stored.renew(names, OffsetDateTime::now_utc())?;
-        for (part, pair) in PARTS.iter().zip([&stored.authority, &stored.serving, &stored.admin]) {
-            if renewed.contains(part) {
-                tracing::info!(target: "pintle::start", certificate = part, "Renewed a certificate");
-                write(part, pair)?;
-            }
-        }
+        let renewed = stored.renew(names, now)?;
+        stored.write(data_dir, &renewed)?;
         Ok(stored)
     }
 
+    /// Writes some parts to a data directory, each key before its certificate.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn write(&self, data_dir: &Path, parts: &[&str]) -> Result<(), CertificateError> {
+        let directory = data_dir.join("pki");
+        for (part, pair) in PARTS.iter().zip([&self.authority, &self.serving, &self.admin]) {
+            if parts.contains(part) {
+                write_private(&directory.join(format!("{part}.key")), &pair.key)?;
+                write_private(&directory.join(format!("{part}.crt")), &pair.certificate)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Renews what expires soon or is not valid for all names. Returns the parts that are new.
-    fn renew(&mut self, names: &[String], now: OffsetDateTime) -> Result<Vec<&'static str>, CertificateError> {
+    ///
+    /// # Errors
+    /// The authority's key cannot be used, or the random source or the signature fails.
+    pub(crate) fn renew(
+        &mut self,
+        names: &[String],
+        now: OffsetDateTime,
+    ) -> Result<Vec<&'static str>, CertificateError> {
         let expires_within = |pair: &CertificateAndKey, days: i64| {
             details(&pair.certificate).is_some_and(|(expiry, _)| expiry < now + Duration::days(days))
         };
@@ -159,22 +170,25 @@ impl Certificates {
         }
         let key = read_key(&self.authority.key)?;
         if is_due[0] {
-            self.authority.certificate = authority(&key)?.0;
+            self.authority.certificate = authority(&key, now)?.0;
         }
         let issuer = Issuer::from_ca_cert_pem(&self.authority.certificate, key)?;
         if is_due[1] {
-            self.serving = serving(&issuer, names)?;
+            self.serving = serving(&issuer, names, now)?;
         }
         if is_due[2] {
-            self.admin = admin(&issuer)?;
+            self.admin = admin(&issuer, now)?;
         }
-        Ok(PARTS.into_iter().zip(is_due).filter_map(|(part, is_due)| is_due.then_some(part)).collect())
+        let renewed: Vec<_> =
+            PARTS.into_iter().zip(is_due).filter_map(|(part, is_due)| is_due.then_some(part)).collect();
+        tracing::info!(certificates = renewed.join(","), "Renewed certificates");
+        Ok(renewed)
     }
 }
 
 /// The certificate of an authority with this key.
-fn authority(key: &KeyPair) -> Result<(String, CertificateParams), CertificateError> {
-    let mut params = certificate_params("pintle-ca", &[], AUTHORITY_DAYS);
+fn authority(key: &KeyPair, now: OffsetDateTime) -> Result<(String, CertificateParams), CertificateError> {
+    let mut params = certificate_params("pintle-ca", &[], now, AUTHORITY_DAYS);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     Ok((params.self_signed(key)?.pem(), params))
@@ -200,9 +214,13 @@ fn hosts(names: &[String]) -> Vec<String> {
 }
 
 /// A new serving certificate.
-fn serving(issuer: &Issuer<'_, KeyPair>, names: &[String]) -> Result<CertificateAndKey, CertificateError> {
+fn serving(
+    issuer: &Issuer<'_, KeyPair>,
+    names: &[String],
+    now: OffsetDateTime,
+) -> Result<CertificateAndKey, CertificateError> {
     let key = new_key()?;
-    let mut params = certificate_params("kube-apiserver", &[], LEAF_DAYS);
+    let mut params = certificate_params("kube-apiserver", &[], now, LEAF_DAYS);
     params.subject_alt_names = CertificateParams::new(hosts(names))?.subject_alt_names;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -210,9 +228,9 @@ fn serving(issuer: &Issuer<'_, KeyPair>, names: &[String]) -> Result<Certificate
 }
 
 /// A new client certificate of the administrator.
-fn admin(issuer: &Issuer<'_, KeyPair>) -> Result<CertificateAndKey, CertificateError> {
+fn admin(issuer: &Issuer<'_, KeyPair>, now: OffsetDateTime) -> Result<CertificateAndKey, CertificateError> {
     let key = new_key()?;
-    let mut params = certificate_params("kubernetes-admin", &["system:masters"], LEAF_DAYS);
+    let mut params = certificate_params("kubernetes-admin", &["system:masters"], now, LEAF_DAYS);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     Ok(CertificateAndKey { certificate: params.signed_by(&key, issuer)?.pem(), key: sec1_pem(&key)? })
@@ -279,7 +297,7 @@ fn sec1_pem(key: &KeyPair) -> Result<String, rcgen::Error> {
     Ok(pem)
 }
 
-fn certificate_params(name: &str, groups: &[&str], days: i64) -> CertificateParams {
+fn certificate_params(name: &str, groups: &[&str], now: OffsetDateTime, days: i64) -> CertificateParams {
     let mut params = CertificateParams::default();
     let mut subject = DistinguishedName::new();
     for group in groups {
@@ -288,7 +306,6 @@ fn certificate_params(name: &str, groups: &[&str], days: i64) -> CertificatePara
     subject.push(DnType::CommonName, name);
     params.distinguished_name = subject;
     // The clock of a client may be behind.
-    let now = OffsetDateTime::now_utc();
     params.not_before = now - Duration::hours(1);
     params.not_after = now + Duration::days(days);
     params
@@ -344,20 +361,22 @@ mod tests {
     #[test]
     fn stored_keys_in_pkcs8_are_read_as_they_are() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let before = Certificates::load_or_generate(folder.path(), &[]).expect("new certificates");
+        let before =
+            Certificates::load_or_generate(folder.path(), &[], OffsetDateTime::now_utc()).expect("new certificates");
         assert!(before.admin.key.contains("EC PRIVATE KEY"));
         let pkcs8 = read_key(&before.admin.key).expect("a key").serialize_pem();
         write_private(&folder.path().join("pki/admin.key"), &pkcs8).expect("the file is written");
-        let after = Certificates::load_or_generate(folder.path(), &[]).expect("stored certificates");
+        let after =
+            Certificates::load_or_generate(folder.path(), &[], OffsetDateTime::now_utc()).expect("stored certificates");
         assert_eq!((after.admin.key, after.serving.key), (pkcs8, before.serving.key));
     }
 
     #[test]
     fn certificates_are_renewed_before_they_expire_or_if_they_lack_a_name() {
         let names = ["host.example.com".to_owned(), "192.0.2.7".to_owned()];
-        let mut certificates = Certificates::generate(&names).expect("certificates");
-        let old = certificates.clone();
         let now = OffsetDateTime::now_utc();
+        let mut certificates = Certificates::generate(&names, now).expect("certificates");
+        let old = certificates.clone();
         // A renewal that was cut off has written one of two files.
         certificates.admin.key = certificates.serving.key.clone();
         let mut renew = |names: &[String], days: i64| certificates.renew(names, now + Duration::days(days));
@@ -366,14 +385,17 @@ mod tests {
         assert!(renew(&[], AUTHORITY_DAYS - AUTHORITY_RENEWAL_DAYS - 1).expect("no error").is_empty());
         assert_eq!(renew(&["other.example.com".to_owned()], 0).expect("a certificate"), ["apiserver"]);
         assert_eq!(renew(&[], AUTHORITY_DAYS - AUTHORITY_RENEWAL_DAYS + 1).expect("a certificate"), ["ca"]);
-        assert_eq!(renew(&[], AUTHORITY_DAYS - LEAF_RENEWAL_DAYS + 1).expect("certificates"), PARTS);
+        assert_eq!(renew(&[], AUTHORITY_DAYS - LEAF_RENEWAL_DAYS + 1).expect("certificates"), ["apiserver", "admin"]);
         assert_eq!(certificates.authority.key, old.authority.key);
-        // What the old authority has signed is valid for the new one, and the other way round.
+        // What the old authority has signed is valid for the new one, and the other way round, while both are valid.
+        let then = now + Duration::days(AUTHORITY_DAYS - LEAF_RENEWAL_DAYS + 2);
+        let then = std::time::Duration::from_secs(u64::try_from(then.unix_timestamp()).expect("a time"));
         for (authority, leaf) in [(&certificates.authority, &old.admin), (&old.authority, &certificates.admin)] {
             let verifier = pintle_server::http::verifier(authority.certificate.as_bytes()).expect("a verifier");
             let leaf = CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).expect("a certificate");
-            let now = rustls::pki_types::UnixTime::now();
-            assert!(verifier.verify_client_cert(&leaf, &[], now).is_ok());
+            assert!(
+                verifier.verify_client_cert(&leaf, &[], rustls::pki_types::UnixTime::since_unix_epoch(then)).is_ok()
+            );
         }
     }
 }

@@ -5,6 +5,7 @@ mod advertise;
 pub mod certificates;
 pub mod cgroup;
 mod kubeconfig;
+mod renewal;
 mod server;
 mod serving;
 

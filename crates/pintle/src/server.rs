@@ -20,6 +20,7 @@ use pintle_server::{
     RequestLimits, service_address,
 };
 use pintle_store::{Clock, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock};
+use pintle_supervisor::BackgroundTask;
 use pintle_value::threads::{TREE_STACK, thread_builder};
 use rustls::pki_types::UnixTime;
 use tokio::runtime::Handle;
@@ -27,12 +28,14 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::advertise;
-use crate::certificates::{CertificateError, Certificates, write_private};
-use crate::kubeconfig;
-use crate::serving::{LOOPBACK_NAME, ServingError, ServingTls, TlsOptions};
+use crate::certificates::{CertificateError, Certificates};
+use crate::renewal::{CertificateRenewal, time_of};
+use crate::serving::{ServingError, ServingTls, TlsOptions};
 
 /// Maximum time for open requests to finish when the server stops.
 const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(10);
+/// The name of the task that keeps the certificates of the server up to date.
+const CERTIFICATES_TASK: &str = "certificates";
 /// kube-apiserver's default of `--event-ttl`.
 const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
 /// kube-apiserver's default of `--min-request-timeout`.
@@ -213,8 +216,8 @@ struct RunningServer {
     store: Arc<dyn Store>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
-    /// Reads changed certificates.
-    reload: JoinSet<()>,
+    /// Reads changed certificates, and renews the server's own.
+    background: JoinSet<()>,
     shutdown_delay: Duration,
 }
 
@@ -326,13 +329,18 @@ impl Server {
         })
         .await?;
         let url = base_url(address);
-        let text = kubeconfig(&certificates, &url, tls.has_certificate().then_some(LOOPBACK_NAME));
         let path = options.kubeconfig.or_else(|| options.data_dir.as_ref().map(|dir| dir.join("admin.kubeconfig")));
-        if let Some(path) = &path {
-            write_private(path, &text)?;
-        }
-        let mut reload = JoinSet::new();
-        reload.spawn(tls.reload_when_changed());
+        let renewal = Arc::new(CertificateRenewal {
+            tls,
+            clock: options.clock,
+            names,
+            data_dir: options.data_dir,
+            kubeconfig: path.clone(),
+            url: url.clone(),
+        });
+        let text = renewal.write_kubeconfig()?;
+        let mut background = JoinSet::new();
+        background.spawn(follow_certificates(api_server.background_task(CERTIFICATES_TASK), renewal));
         let stop = watch::Sender::new(false);
         let task = tokio::spawn(listener.serve(api_server.clone(), stop.subscribe(), SHUTDOWN_GRACE_PERIOD));
         Ok(StartedServer {
@@ -341,7 +349,14 @@ impl Server {
             kubeconfig: text,
             kubeconfig_path: path,
             start_time: started.elapsed(),
-            running: RunningServer { api_server, store, stop, task, reload, shutdown_delay: options.shutdown_delay },
+            running: RunningServer {
+                api_server,
+                store,
+                stop,
+                task,
+                background,
+                shutdown_delay: options.shutdown_delay,
+            },
         })
     }
 
@@ -414,7 +429,7 @@ impl RunningServer {
         }
         self.stop.send_replace(true);
         let _ = self.task.await;
-        self.reload.shutdown().await;
+        self.background.shutdown().await;
         if tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, self.api_server.wait_for_writes()).await.is_err() {
             tracing::warn!("Closing the store although some writes have not ended: timed out");
         }
@@ -428,6 +443,7 @@ fn load_certificates_and_open_store(
     names: &[String],
 ) -> Result<(Certificates, Arc<dyn Store>), StartError> {
     // The watch caches restore their history from the store after a restart.
+    let now = time_of(options.clock.now());
     let retention = HistoryRetention { duration: options.history.duration, bytes: options.history.bytes as u64 };
     let Some(data_dir) = &options.data_dir else {
         if options.engine == Engine::Embedded {
@@ -435,11 +451,11 @@ fn load_certificates_and_open_store(
         }
         let in_memory = || Arc::new(MemoryStore::with(retention, options.clock.clone()));
         let store = options.store.clone().unwrap_or_else(|| in_memory());
-        return Ok((Certificates::generate(names)?, store));
+        return Ok((Certificates::generate(names, now)?, store));
     };
     std::fs::create_dir_all(data_dir).map_err(|error| CertificateError::File { path: data_dir.clone(), error })?;
     std::thread::scope(|scope| {
-        let certificates = scope.spawn(|| Certificates::load_or_generate(data_dir, names));
+        let certificates = scope.spawn(|| Certificates::load_or_generate(data_dir, names, now));
         let store: Arc<dyn Store> = match options.engine {
             Engine::Memory => Arc::new(MemoryStore::with(retention, options.clock.clone())),
             Engine::Embedded => {
@@ -453,6 +469,19 @@ fn load_certificates_and_open_store(
             .map_err(|_| StartError::Options("the thread that loads the certificates panicked".to_owned()))??;
         Ok((certificates, store))
     })
+}
+
+/// Keeps the certificates of the server up to date: reads files that change, and renews its own.
+async fn follow_certificates(task: BackgroundTask, renewal: Arc<CertificateRenewal>) {
+    let start = || {
+        let (task, renewal) = (task.clone(), renewal.clone());
+        async move {
+            task.report_success();
+            tokio::join!(renewal.tls.clone().reload_when_changed(), renewal.run());
+            Ok(())
+        }
+    };
+    task.supervise(start, || false).await;
 }
 
 /// The endpoint of the service `kubernetes`; `None` if no address can be advertised.

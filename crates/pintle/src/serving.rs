@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use pintle_server::http::{ServingCertificate, TlsConfig, TlsError, TlsProtocols, server_config, verifier};
 use pintle_value::names::dns1123_subdomain;
 use rustls::pki_types::CertificateDer;
@@ -110,9 +110,9 @@ pub enum ServingError {
 /// The TLS configuration in use.
 pub(crate) struct ServingTls {
     options: TlsOptions,
-    built_in: Certificates,
+    built_in: Mutex<Certificates>,
     /// What the files contained when they were read last, whether it can be used or not.
-    contents: parking_lot::Mutex<Vec<Vec<u8>>>,
+    contents: Mutex<Vec<Vec<u8>>>,
     config: watch::Sender<Arc<TlsConfig>>,
     client_verifier: RwLock<Arc<dyn ClientCertVerifier>>,
 }
@@ -133,8 +133,8 @@ impl ServingTls {
         let (config, client_verifier) = build(&options, &built_in, &contents)?;
         Ok(Arc::new(Self {
             options,
-            built_in,
-            contents: parking_lot::Mutex::new(contents),
+            built_in: Mutex::new(built_in),
+            contents: Mutex::new(contents),
             config: watch::Sender::new(config),
             client_verifier: RwLock::new(client_verifier),
         }))
@@ -155,6 +155,23 @@ impl ServingTls {
         self.client_verifier.read().clone()
     }
 
+    /// The built-in certificates in use.
+    pub(crate) fn built_in(&self) -> Certificates {
+        self.built_in.lock().clone()
+    }
+
+    /// Uses other built-in certificates for new connections.
+    ///
+    /// # Errors
+    /// They cannot be used.
+    pub(crate) fn set_built_in(&self, built_in: Certificates) -> Result<(), TlsError> {
+        let (config, client_verifier) = build(&self.options, &built_in, &self.contents.lock())?;
+        *self.built_in.lock() = built_in;
+        *self.client_verifier.write() = client_verifier;
+        self.config.send_replace(config);
+        Ok(())
+    }
+
     /// Uses the files anew whenever one has changed. What cannot be used is logged, and what was in use stays.
     pub(crate) async fn reload_when_changed(self: Arc<Self>) {
         if self.options.files().next().is_none() {
@@ -172,7 +189,8 @@ impl ServingTls {
             if contents == *self.contents.lock() {
                 continue;
             }
-            match build(&self.options, &self.built_in, &contents) {
+            let built = build(&self.options, &self.built_in.lock(), &contents);
+            match built {
                 Ok((config, client_verifier)) => {
                     *self.client_verifier.write() = client_verifier;
                     self.config.send_replace(config);

@@ -14,6 +14,7 @@ use pintle_controllers::{DefinitionController, SYSTEM_NAMESPACES};
 use pintle_gates::Gates;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Registry};
 use pintle_store::{Clock, Store};
+use pintle_supervisor::BackgroundTask;
 use pintle_value::{Str, Value};
 
 use crate::access::AccessControl;
@@ -159,6 +160,12 @@ impl ApiServer {
     /// Replaces authentication and authorization. Requests in progress keep the old ones.
     pub fn set_access(&self, access: AccessControl) {
         *self.access.write() = Arc::new(access);
+    }
+
+    /// The background task of a name, whose state health checks report.
+    #[must_use]
+    pub fn background_task(&self, name: &'static str) -> BackgroundTask {
+        self.cluster.background_tasks.task(name)
     }
 
     /// Begins to shut down: from now on the server is not ready, but it goes on serving.

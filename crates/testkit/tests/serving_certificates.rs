@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pintle::{CertificateFiles, NamedCertificate, TlsOptions};
-use pintle_testkit::{Cluster, Options, run};
+use pintle::{CertificateFiles, ManualClock, NamedCertificate, Timestamp, TlsOptions};
+use pintle_testkit::{Cluster, Options, Protocol, run};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -85,6 +85,15 @@ async fn get(
 /// True if a client that trusts an authority and asks for a name reaches the server.
 async fn is_served(cluster: &Cluster, authority: &str, name: &str) -> bool {
     get(cluster, authority, name, None, "/version").await.is_ok_and(|response| response.starts_with("HTTP/1.1 200"))
+}
+
+/// True if the server presents the serving certificate of its data directory.
+async fn presents_stored_certificate(cluster: &Cluster) -> bool {
+    let socket = cluster.connect().await;
+    let presented = socket.get_ref().1.peer_certificates().and_then(<[_]>::first).expect("a certificate").to_vec();
+    let path = cluster.data_dir().expect("a folder").join("pki/apiserver.crt");
+    let stored = std::fs::read(path).expect("a file");
+    *CertificateDer::from_pem_slice(&stored).expect("a certificate") == *presented
 }
 
 /// The status of a list of namespaces by a client with this certificate.
@@ -172,6 +181,50 @@ fn a_client_that_asks_for_no_name_gets_the_certificate_of_the_address() {
         assert!(is_served(&cluster, &named.pem(), "own.example.com").await);
         assert!(is_served(&cluster, &by_address.pem(), "shared.example.com").await);
         assert!(is_served(&cluster, &default.pem(), "api.example.com").await);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn own_certificates_are_renewed_while_the_server_runs() {
+    run(async {
+        // The clock of the server is 3,600 days behind, so that its certificates, which last 3,650, are valid all the time.
+        let behind = Duration::from_secs(3600 * 24 * 3600);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
+        let start = Timestamp(u64::try_from((now - behind).as_millis()).expect("a time"));
+        let clock = Arc::new(ManualClock::new(start));
+        let cluster = Cluster::durable_with_options(Options { clock: clock.clone(), ..Options::default() }).await;
+        let folder = cluster.data_dir().expect("a folder").to_owned();
+        let file = |path: &str| std::fs::read_to_string(folder.join(path)).expect("a file");
+        let authority = cluster.authority();
+        assert!(is_served(&cluster, &authority, "localhost").await);
+        let parts = ["ca", "apiserver", "admin"];
+        let before: Vec<String> = parts.iter().map(|part| file(&format!("pki/{part}.crt"))).collect();
+        let (ca_key, kubeconfig) = (file("pki/ca.key"), file("admin.kubeconfig"));
+        // Nothing is due.
+        clock.advance(Duration::from_secs(2 * 3600));
+        let _ = cluster.get("/readyz/certificates").await.expect(200);
+        assert_eq!(file("admin.kubeconfig"), kubeconfig);
+        clock.advance(behind);
+        let mut attempts = 0..;
+        while file("admin.kubeconfig") == kubeconfig {
+            // The server may not have looked at the clock yet.
+            clock.advance(Duration::from_secs(3600));
+            pause(attempts.next().expect("a number")).await;
+        }
+        for (part, before) in parts.iter().zip(&before) {
+            assert_ne!(&file(&format!("pki/{part}.crt")), before, "{part}");
+        }
+        assert_eq!(file("pki/ca.key"), ca_key);
+        // Clients of the old authority and of the new one are served, with old and new certificates.
+        while !presents_stored_certificate(&cluster).await {
+            pause(attempts.next().expect("a number")).await;
+        }
+        assert!(is_served(&cluster, &authority, "localhost").await);
+        assert!(is_served(&cluster, &file("pki/ca.crt"), "localhost").await);
+        let renewed = (file("pki/admin.crt"), file("pki/admin.key"));
+        assert_eq!(list_status(&cluster, &renewed).await, "200");
+        let _ = cluster.client(Protocol::Any).request("GET", "/api/v1/namespaces").send().await.expect(200);
         cluster.stop().await;
     });
 }

@@ -1,0 +1,80 @@
+//! Renews the server's own certificates before they expire, while it runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_store::{Clock, Timestamp};
+use time::OffsetDateTime;
+
+use crate::certificates::{CertificateError, write_private};
+use crate::kubeconfig;
+use crate::serving::{LOOPBACK_NAME, ServingError, ServingTls};
+
+/// How often the certificates are examined. They are renewed months before they expire.
+const INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Renews the server's own certificates.
+#[derive(Debug)]
+pub(crate) struct CertificateRenewal {
+    pub(crate) tls: Arc<ServingTls>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// What the serving certificate is valid for.
+    pub(crate) names: Vec<String>,
+    /// Where the certificates are stored.
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The file with the administrator's kubeconfig, which contains two of the certificates.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The base URL of the server.
+    pub(crate) url: String,
+}
+
+impl CertificateRenewal {
+    /// Renews certificates whenever it is time. What fails is tried again later: the certificates stay valid for long.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            self.clock.sleep(INTERVAL).await;
+            if let Err(error) = self.renew() {
+                tracing::error!(%error, "Failed to renew the server's own certificates, will retry");
+            }
+        }
+    }
+
+    fn renew(&self) -> Result<(), ServingError> {
+        let mut certificates = self.tls.built_in();
+        let renewed = certificates.renew(&self.names, time_of(self.clock.now()))?;
+        if renewed.is_empty() {
+            return Ok(());
+        }
+        if let Some(data_dir) = &self.data_dir {
+            certificates.write(data_dir, &renewed)?;
+        }
+        if let Some(path) = &self.kubeconfig {
+            write_private(path, &self.kubeconfig(&certificates))?;
+        }
+        Ok(self.tls.set_built_in(certificates)?)
+    }
+
+    /// The administrator's kubeconfig.
+    pub(crate) fn kubeconfig(&self, certificates: &crate::certificates::Certificates) -> String {
+        kubeconfig(certificates, &self.url, self.tls.has_certificate().then_some(LOOPBACK_NAME))
+    }
+
+    /// Writes the administrator's kubeconfig, and returns it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn write_kubeconfig(&self) -> Result<String, CertificateError> {
+        let text = self.kubeconfig(&self.tls.built_in());
+        if let Some(path) = &self.kubeconfig {
+            write_private(path, &text)?;
+        }
+        Ok(text)
+    }
+}
+
+/// The time of a clock.
+pub(crate) fn time_of(now: Timestamp) -> OffsetDateTime {
+    let seconds = i64::try_from(now.0 / 1000).unwrap_or(i64::MAX);
+    OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
