@@ -40,7 +40,7 @@ pub(crate) use self::metrics::{
 };
 pub(crate) use self::objects::{check_key, object_key, tree};
 use self::webhook_clients::WebhookClients;
-use crate::http::CpuPermits;
+use crate::http::{CpuPermits, UnreadBodies};
 use crate::request::body_budget::BodyBudget;
 
 /// How often an error of the store is logged while it lasts.
@@ -101,6 +101,8 @@ pub struct Cluster {
     pub(crate) pending_creates: tokio::sync::RwLock<()>,
     /// The background tasks, whose state health checks report.
     pub(crate) background_tasks: BackgroundTasks,
+    /// The watches, which end if their clients do not read.
+    pub(crate) watch_bodies: UnreadBodies,
     /// Turns true when the server begins to shut down: it still serves, but is no longer ready.
     pub(crate) terminating: AtomicBool,
     /// Turns true when the server shuts down. Watches and background tasks end then.
@@ -161,6 +163,7 @@ impl Cluster {
             documents: Documents::default(),
             cpu_permits: CpuPermits::default(),
             pending_creates: tokio::sync::RwLock::default(),
+            watch_bodies: UnreadBodies::default(),
             terminating: AtomicBool::new(false),
             shutting_down: tokio::sync::watch::Sender::new(false),
             writes: TaskTracker::new(),

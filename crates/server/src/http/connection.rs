@@ -20,10 +20,9 @@ use tokio_rustls::TlsAcceptor;
 
 use super::activity::{Activity, ActivityTimeouts, Expiry, OpenRequest, WatchedStream};
 use super::lingering_close::LingeringClose;
+use super::write_timeout::WriteTimeout;
 use super::{Body, Chunk, Handler, Peer, TlsConfig};
 
-/// Time limit for the TLS handshake.
-const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What the connections of a listener share.
 #[derive(Clone)]
 pub(super) struct ConnectionContext {
@@ -31,6 +30,8 @@ pub(super) struct ConnectionContext {
     pub(super) handler: Arc<dyn Handler>,
     pub(super) goaway_chance: f64,
     pub(super) timeouts: ActivityTimeouts,
+    pub(super) handshake_timeout: Duration,
+    pub(super) write_timeout: Duration,
     pub(super) state: watch::Receiver<ConnectionState>,
 }
 
@@ -50,16 +51,18 @@ pub(super) async fn serve_connection(
     tls: Arc<TlsConfig>,
     context: ConnectionContext,
 ) {
-    let ConnectionContext { protocol, handler, goaway_chance, timeouts, mut state } = context;
+    let ConnectionContext { protocol, handler, goaway_chance, timeouts, handshake_timeout, write_timeout, mut state } =
+        context;
     let _ = stream.set_nodelay(true);
     // Unknown only if the client has gone.
     let own_address = stream.local_addr().map_or(Ipv6Addr::UNSPECIFIED.into(), |own| own.ip());
-    let handshake = TlsAcceptor::from(tls.of_address(own_address)).accept(LingeringClose::new(stream));
+    let stream = WriteTimeout::new(LingeringClose::new(stream), write_timeout);
+    let handshake = TlsAcceptor::from(tls.of_address(own_address)).accept(stream);
     let handshake = tokio::select! {
-        handshake = tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, handshake) => handshake,
+        handshake = tokio::time::timeout(handshake_timeout, handshake) => handshake,
         _ = state.wait_for(|state| *state >= ConnectionState::Finishing) => return,
     };
-    let stream = match handshake {
+    let mut stream = match handshake {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
             tracing::debug!(%address, %error, "TLS handshake error");
@@ -70,6 +73,7 @@ pub(super) async fn serve_connection(
             return handler.handshake_failed();
         }
     };
+    stream.get_mut().0.opened();
     let certificates: Arc<[CertificateDer<'static>]> = stream
         .get_ref()
         .1

@@ -12,6 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::write_timeout::Abort;
+
 /// How long a closed connection waits for the client to close its side (Go's default).
 const LINGER: Duration = Duration::from_millis(500);
 /// How much is received at a time, in bytes.
@@ -28,6 +30,13 @@ pub(super) struct LingeringClose {
 impl LingeringClose {
     pub(super) fn new(stream: TcpStream) -> Self {
         Self { stream, lingering: None }
+    }
+}
+
+impl Abort for LingeringClose {
+    fn abort(&mut self) {
+        // A socket that does not take it is closed in the usual way.
+        let _ = self.stream.set_zero_linger();
     }
 }
 

@@ -32,22 +32,33 @@ pub struct ListenerOptions {
     pub goaway_chance: f64,
     /// Maximum number of open connections. Further ones wait until one is closed.
     pub max_connections: usize,
+    /// Time limit for the TLS handshake.
+    pub handshake_timeout: Duration,
     /// Time limit for the head of an HTTP/1.1 request.
     pub head_timeout: Duration,
     /// How long a connection may have no request. A shorter timeout than that of Go's clients would close connections on
     /// which a client has just sent a request.
     pub idle_timeout: Duration,
+    /// How long an HTTP/2 connection may be silent before it gets a ping, which has to be answered in two thirds of that.
+    pub ping_interval: Duration,
+    /// How long a client may take nothing of what is sent to it before its connection is closed.
+    pub write_timeout: Duration,
 }
 
 impl Default for ListenerOptions {
-    /// kube-apiserver's defaults, for which the number of connections is not limited.
+    /// kube-apiserver's defaults, for which the number of connections is not limited, and which has no time limit of
+    /// writes. A shorter idle timeout than that of Go's clients would close connections on which a client has just sent a
+    /// request.
     fn default() -> Self {
         Self {
             max_streams: 100,
             goaway_chance: 0.0,
             max_connections: Semaphore::MAX_PERMITS,
+            handshake_timeout: Duration::from_secs(10),
             head_timeout: Duration::from_secs(32),
             idle_timeout: Duration::from_secs(90),
+            ping_interval: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(90),
         }
     }
 }
@@ -118,8 +129,8 @@ impl Listener {
             .initial_connection_window_size(256 * 1024 * 4)
             .max_header_list_size(1 << 20)
             .max_send_buf_size(512 * 1024)
-            .keep_alive_interval(Some(Duration::from_secs(30)))
-            .keep_alive_timeout(Duration::from_secs(20));
+            .keep_alive_interval(Some(self.options.ping_interval))
+            .keep_alive_timeout(self.options.ping_interval * 2 / 3);
         server
     }
 
@@ -134,6 +145,8 @@ impl Listener {
             handler: handler.clone(),
             goaway_chance: self.options.goaway_chance,
             timeouts: ActivityTimeouts { head: Some(self.options.head_timeout), idle: Some(self.options.idle_timeout) },
+            handshake_timeout: self.options.handshake_timeout,
+            write_timeout: self.options.write_timeout,
             state: state.subscribe(),
         };
         let mut was_full = false;

@@ -79,7 +79,9 @@ impl PullBody {
     /// Ends the body with an error at a deadline, and keeps `held` until the body ends.
     pub(super) fn limit(&mut self, deadline: Instant, held: impl Send + 'static) {
         let ended: Box<dyn BodySource> = Box::new(ChainedSource { first: None, rest: None });
-        let source = std::mem::replace(&mut self.source, ended);
+        let rest = std::mem::replace(&mut self.source, ended);
+        // A client that reads nothing does not take the first chunk either.
+        let source = Box::new(ChainedSource { first: self.first.take(), rest: Some(rest) });
         self.source = Box::new(ExpiringSource::new(source, deadline, held));
     }
 
@@ -120,5 +122,9 @@ impl BodySource for ChainedSource {
             Some(first) => Poll::Ready(Some(first)),
             None => self.rest.as_mut().map_or(Poll::Ready(None), |rest| rest.poll_next(cx)),
         }
+    }
+
+    fn is_done(&self) -> bool {
+        self.first.is_none() && self.rest.as_ref().is_none_or(|rest| rest.is_done())
     }
 }

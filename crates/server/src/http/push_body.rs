@@ -3,13 +3,13 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 
-use super::Chunk;
+use super::{Chunk, UnreadBodies};
 
 /// Where the writer of a body sends its chunks.
 #[derive(Clone, Debug, Default)]
@@ -63,37 +63,90 @@ impl Wake for BodyWaker {
 /// event for a thousand watchers therefore wakes one thousand tasks rather than two thousand, and an idle watch has no
 /// task.
 pub struct PushBody {
-    sender: BodySender,
-    waker_state: Arc<BodyWaker>,
+    state: Arc<PushState>,
     waker: Waker,
-    writer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+/// What is ended if the client does not read.
+pub(super) struct PushState {
+    sender: BodySender,
+    waker: Arc<BodyWaker>,
+    writer: Mutex<Option<Writer>>,
+    /// The number of times that the connection has asked for a chunk.
+    polls: AtomicU32,
+}
+
+struct Writer {
+    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Called if the writer is ended because its client does not read.
+    on_unread: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl PushBody {
     pub(super) fn new<W: Future<Output = ()> + Send + 'static>(writer: impl FnOnce(BodySender) -> W) -> Self {
         let sender = BodySender::default();
-        let waker_state = Arc::new(BodyWaker { is_woken: AtomicBool::new(true), connection: AtomicWaker::new() });
-        let waker = Waker::from(waker_state.clone());
-        Self { sender: sender.clone(), waker_state, waker, writer: Some(Box::pin(writer(sender))) }
+        let body_waker = Arc::new(BodyWaker { is_woken: AtomicBool::new(true), connection: AtomicWaker::new() });
+        let waker = Waker::from(body_waker.clone());
+        let writer = Writer { future: Box::pin(writer(sender.clone())), on_unread: None };
+        let writer = Mutex::new(Some(writer));
+        let state = Arc::new(PushState { sender, waker: body_waker, writer, polls: AtomicU32::new(0) });
+        Self { state, waker }
+    }
+
+    /// Lets `bodies` end the writer, and then call `on_unread`, if the client does not read.
+    pub(super) fn end_if_unread(&mut self, bodies: &UnreadBodies, on_unread: impl FnOnce() + Send + 'static) {
+        if let Some(writer) = &mut *self.state.writer.lock() {
+            writer.on_unread = Some(Box::new(on_unread));
+        }
+        bodies.add(Arc::downgrade(&self.state));
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
-        self.waker_state.connection.register(cx.waker());
-        if self.waker_state.is_woken.swap(false, Ordering::AcqRel)
-            && let Some(writer) = &mut self.writer
-            && writer.as_mut().poll(&mut Context::from_waker(&self.waker)).is_ready()
+        let state = &*self.state;
+        state.polls.fetch_add(1, Ordering::Relaxed);
+        state.waker.connection.register(cx.waker());
+        let mut writer = state.writer.lock();
+        if state.waker.is_woken.swap(false, Ordering::AcqRel)
+            && let Some(running) = &mut *writer
+            && running.future.as_mut().poll(&mut Context::from_waker(&self.waker)).is_ready()
         {
-            self.writer = None;
+            *writer = None;
         }
-        let mut pending = self.sender.0.lock();
+        let mut pending = state.sender.0.lock();
         if std::mem::take(&mut pending.is_writer_waiting) {
-            self.waker_state.is_woken.store(true, Ordering::Release);
+            state.waker.is_woken.store(true, Ordering::Release);
         }
         match pending.chunk.take() {
             Some(chunk) => Poll::Ready(Some(chunk)),
-            None if self.writer.is_none() => Poll::Ready(None),
+            None if writer.is_none() => Poll::Ready(None),
             None => Poll::Pending,
         }
+    }
+}
+
+impl PushState {
+    pub(super) fn polls(&self) -> u32 {
+        self.polls.load(Ordering::Relaxed)
+    }
+
+    /// True if the writer was woken and has not run since.
+    pub(super) fn has_more(&self) -> bool {
+        self.waker.is_woken.load(Ordering::Acquire)
+    }
+
+    /// Ends the writer. False if it runs just now.
+    pub(super) fn end(&self) -> bool {
+        let Some(mut writer) = self.writer.try_lock() else { return false };
+        let ended = writer.take();
+        drop(writer);
+        if let Some(Writer { future, on_unread }) = ended {
+            drop(future);
+            if let Some(on_unread) = on_unread {
+                on_unread();
+            }
+        }
+        self.waker.connection.wake();
+        true
     }
 }
 
@@ -158,5 +211,36 @@ mod tests {
         assert_eq!(runs.load(Ordering::Relaxed), 3);
         assert_eq!(poll_times(&mut body, 2), chunks([None, None]));
         assert_eq!(runs.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn a_writer_ends_if_nobody_asks_for_what_it_has() {
+        const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
+        let (trigger, held, ended) = (Arc::new(Notify::new()), Arc::new(()), Arc::new(AtomicBool::new(false)));
+        let (notify, holds, reports) = (trigger.clone(), held.clone(), ended.clone());
+        let mut body = PushBody::new(|sender| async move {
+            let _holds = holds;
+            loop {
+                notify.notified().await;
+                sender.send(Bytes::from_static(b"a").into()).await;
+            }
+        });
+        let bodies = UnreadBodies::default();
+        body.end_if_unread(&bodies, move || reports.store(true, Ordering::Relaxed));
+        let check = || bodies.end_unread(SECOND, SECOND * 3);
+        // One that waits for something to send.
+        assert_eq!(poll_times(&mut body, 1), chunks([None]));
+        (0..10).for_each(|_| check());
+        // One whose client reads now and then.
+        for _ in 0..5 {
+            trigger.notify_one();
+            (0..2).for_each(|_| check());
+            assert_eq!(poll_times(&mut body, 2), chunks([Some("a"), None]));
+        }
+        assert_eq!((Arc::strong_count(&held), ended.load(Ordering::Relaxed)), (2, false));
+        trigger.notify_one();
+        (0..4).for_each(|_| check());
+        assert_eq!((Arc::strong_count(&held), ended.load(Ordering::Relaxed)), (1, true));
+        assert_eq!(poll_times(&mut body, 1), chunks([Some("end")]));
     }
 }

@@ -23,6 +23,11 @@ use crate::request::query::{ListOptions, revision_parameter};
 const MAX_WRITE_BYTES: usize = 64 * 1024;
 /// How long a watch goes on after the server shuts down, to send its last events.
 const SHUTDOWN_TIME: Duration = Duration::from_secs(1);
+/// How long the client of a watch may take nothing although there are events. Upstream closes a watcher as soon as its
+/// buffer is full; here it reads on from the history.
+const MAX_UNREAD_TIME: Duration = Duration::from_secs(60);
+/// How often that is checked.
+const UNREAD_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum number of objects per read of the initial state.
 const PAGE_SIZE: usize = 256;
 
@@ -101,7 +106,23 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
             }
         }
     });
+    let body = body.ended_if_unread(&request.cluster.watch_bodies, {
+        let (cluster, resource) = (request.cluster.clone(), resource.clone());
+        move || {
+            tracing::info!(resource = %resource.plural, "Forcing watcher close due to unresponsiveness");
+            cluster.metrics.collection(&resource).record_terminated_watcher();
+        }
+    });
     Ok(respond(&format, body))
+}
+
+/// Ends watches whose clients do not read although there are events. They would keep a place in the history, or the pin
+/// of their initial state, until their connections end.
+pub(crate) async fn end_unread_watches(cluster: &Cluster) {
+    loop {
+        cluster.sleep(UNREAD_CHECK_INTERVAL).await;
+        cluster.watch_bodies.end_unread(UNREAD_CHECK_INTERVAL, MAX_UNREAD_TIME);
+    }
 }
 
 /// What ends a watch before its timeout.

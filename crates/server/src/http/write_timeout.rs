@@ -1,0 +1,125 @@
+//! A time limit for writes to a connection: a client that takes nothing for too long loses it. Otherwise it would keep
+//! the connection, and what is sent on it, for as long as it likes. HTTP/2 has pings for that, HTTP/1.1 has not.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// A connection that can be closed at once.
+pub(super) trait Abort {
+    /// Closes the connection without sending what is left when it is dropped. Otherwise the system would keep that for a
+    /// client that does not read.
+    fn abort(&mut self);
+}
+
+/// A stream whose writes fail when nothing could be written for too long.
+#[derive(Debug)]
+pub(super) struct WriteTimeout<S: Abort> {
+    stream: S,
+    limit: Duration,
+    /// The end of the limit, while a write waits.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Set while an end without a shutdown means that the client does not get everything.
+    is_open: bool,
+}
+
+impl<S: Abort> WriteTimeout<S> {
+    pub(super) fn new(stream: S, limit: Duration) -> Self {
+        Self { stream, limit, timer: None, is_open: false }
+    }
+
+    /// Called after the handshake: from now on, an end without a shutdown aborts the connection.
+    pub(super) fn opened(&mut self) {
+        self.is_open = true;
+    }
+
+    /// Checks the time limit of a write that waits.
+    fn check<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.timer = None;
+            return written;
+        }
+        let limit = self.limit;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
+        timer.as_mut().poll(cx).map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
+    }
+}
+
+impl<S: AsyncRead + Abort + Unpin> AsyncRead for WriteTimeout<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Abort + Unpin> AsyncWrite for WriteTimeout<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.check(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.check(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.check(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut_down = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.is_open &= !matches!(shut_down, Poll::Ready(Ok(())));
+        shut_down
+    }
+}
+
+impl<S: Abort> Drop for WriteTimeout<S> {
+    fn drop(&mut self) {
+        if self.is_open || self.timer.is_some() {
+            self.stream.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    impl Abort for tokio::io::DuplexStream {
+        fn abort(&mut self) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_fails_if_the_client_takes_nothing_for_too_long() {
+        let limit = Duration::from_secs(90);
+        let (server, mut client) = tokio::io::duplex(10);
+        let mut server = WriteTimeout::new(server, limit);
+        let write = tokio::spawn(async move { server.write_all(&[0; 100]).await });
+        let mut buffer = [0; 10];
+        // Slowly is fast enough.
+        for _ in 0..8 {
+            tokio::time::sleep(limit - Duration::from_secs(1)).await;
+            client.read_exact(&mut buffer).await.expect("what was written");
+        }
+        assert!(!write.is_finished());
+        tokio::time::sleep(limit + Duration::from_secs(1)).await;
+        let error = write.await.expect("no panic").expect_err("the write fails");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}
