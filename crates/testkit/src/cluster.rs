@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
+use crate::attacks::AttackTarget;
 use crate::client::{Client, Protocol, RequestBuilder, Response, Watch};
 use crate::instance::{ServerInstance, ServerProcess};
 use crate::port::ReservedPort;
@@ -249,6 +250,13 @@ impl Cluster {
         let stream = TcpStream::connect(address).await.expect("the server listens");
         let name = ServerName::try_from("localhost").expect("a server name");
         TlsConnector::from(config).connect(name, stream).await.expect("the TLS handshake succeeds")
+    }
+
+    /// The server as a target of attacks. `list` is the path of a large list.
+    #[must_use]
+    pub fn attack_target(&self, list: &str) -> AttackTarget {
+        let address = self.url.trim_start_matches("https://");
+        AttackTarget::new(address, "localhost", crate::client::tls_config(&self.certificates, true), list)
     }
 
     /// Writes a value directly into the server's store, and returns the revision.

@@ -14,6 +14,7 @@
 //!
 //! Failed assertions panic with the request and the response.
 
+mod attacks;
 mod bootstrapped;
 mod client;
 mod cluster;
@@ -23,6 +24,7 @@ mod runtime;
 mod time;
 mod tools;
 
+pub use attacks::{ATTACKS, Attack, AttackEnd, AttackTarget};
 pub use bootstrapped::bootstrapped;
 pub use client::{Client, ConnectionError, Protocol, RequestBuilder, Response, ResponseStream, Watch};
 pub use cluster::{Cluster, Socket};
