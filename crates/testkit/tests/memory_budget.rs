@@ -133,8 +133,7 @@ fn writes_that_add_memory_are_refused_last_and_reads_deletes_and_watches_go_on()
         cluster.put(&path, map("a", &large)).await.expect_error(503, "ServiceUnavailable", message);
         let patch = format!(r#"{{"data":{{"a":"{large}"}}}}"#);
         cluster.patch(&path, "merge", &patch).await.expect_error(503, "ServiceUnavailable", message);
-        let applied =
-            format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"d"}},"data":{{"a":"x"}}}}"#);
+        let applied = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"d"},"data":{"a":"x"}}"#.to_owned();
         let apply = cluster.request("PATCH", &format!("{MAPS}/d?fieldManager=x"));
         let applied = apply.body("application/apply-patch+yaml", applied).send().await;
         applied.expect_error(503, "ServiceUnavailable", message);
