@@ -36,6 +36,8 @@ use crate::serving::{ServingError, ServingTls, TlsOptions};
 const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(10);
 /// The name of the task that keeps the certificates of the server up to date.
 const CERTIFICATES_TASK: &str = "certificates";
+/// The name of the task that accepts connections.
+const LISTENER_TASK: &str = "listener";
 /// kube-apiserver's default of `--event-ttl`.
 const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
 /// kube-apiserver's default of `--min-request-timeout`.
@@ -342,7 +344,8 @@ impl Server {
         let mut background = JoinSet::new();
         background.spawn(follow_certificates(api_server.background_task(CERTIFICATES_TASK), renewal));
         let stop = watch::Sender::new(false);
-        let task = tokio::spawn(listener.serve(api_server.clone(), stop.subscribe(), SHUTDOWN_GRACE_PERIOD));
+        let accepting = api_server.background_task(LISTENER_TASK);
+        let task = tokio::spawn(listener.serve(api_server.clone(), accepting, stop.subscribe(), SHUTDOWN_GRACE_PERIOD));
         Ok(StartedServer {
             url,
             certificates,

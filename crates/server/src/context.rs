@@ -1,8 +1,8 @@
 //! The context of one request: what the pipeline learned about it, passed to every handler.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::access::AccessControl;
 use crate::cluster::{Cluster, RecordedRequest};
 use crate::conversion::MemoizedConversions;
+use crate::http::ConnectionGuard;
 use crate::request::body_budget::{HeldBody, TooManyBytes};
 use crate::request::deadline::{DeadlineExceeded, RequestDeadline};
 use crate::request::in_flight::InFlightRequest;
@@ -57,6 +58,8 @@ pub(crate) struct RequestContext {
     pub(crate) uri: Uri,
     /// The client's address.
     pub(crate) source: Option<SocketAddr>,
+    /// The connection, while it is open.
+    pub(crate) connection: Weak<ConnectionGuard>,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) user: UserInfo,

@@ -133,6 +133,7 @@ pub(crate) async fn handle(
         method: parts.method,
         uri: parts.uri,
         source: peer.address,
+        connection: peer.connection,
         query,
         headers: parts.headers,
         user,

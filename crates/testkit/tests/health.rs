@@ -44,6 +44,8 @@ const CHECKS: &[(&str, bool)] = &[
     ("namespace-controller", false),
     ("garbage-collector-controller", false),
     ("serviceaccount-token-controller", false),
+    ("certificates", false),
+    ("listener", false),
     ("shutdown", true),
 ];
 

@@ -15,8 +15,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use rustls::pki_types::CertificateDer;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio_rustls::TlsAcceptor;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::activity::{Activity, ActivityTimeouts, Expiry, OpenRequest, WatchedStream};
 use super::lingering_close::LingeringClose;
@@ -44,12 +45,39 @@ pub(super) enum ConnectionState {
     Closed,
 }
 
+/// A connection that counts as open until this is dropped.
+#[derive(Debug)]
+pub(crate) struct ConnectionGuard {
+    _permit: Option<OwnedSemaphorePermit>,
+    _tracked: TaskTrackerToken,
+    state: watch::Receiver<ConnectionState>,
+}
+
+impl ConnectionGuard {
+    pub(super) fn new(
+        permit: Option<OwnedSemaphorePermit>,
+        tracked: TaskTrackerToken,
+        state: watch::Receiver<ConnectionState>,
+    ) -> Self {
+        Self { _permit: permit, _tracked: tracked, state }
+    }
+
+    /// Completes when the connection has to be closed, whatever happens on it.
+    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut state = self.state.clone();
+        async move {
+            let _ = state.wait_for(|state| *state == ConnectionState::Closed).await;
+        }
+    }
+}
+
 /// Serves a connection until it ends.
 pub(super) async fn serve_connection(
     stream: TcpStream,
     address: SocketAddr,
     tls: Arc<TlsConfig>,
     context: ConnectionContext,
+    guard: Arc<ConnectionGuard>,
 ) {
     let ConnectionContext { protocol, handler, goaway_chance, timeouts, handshake_timeout, write_timeout, mut state } =
         context;
@@ -80,7 +108,7 @@ pub(super) async fn serve_connection(
         .peer_certificates()
         .map(|c| c.iter().map(|c| c.clone().into_owned()).collect())
         .unwrap_or_default();
-    let peer = Peer { address: Some(address), certificates };
+    let peer = Peer { address: Some(address), certificates, connection: Arc::downgrade(&guard) };
     // Each request over HTTP/2 is a stream of its own, and its head arrives in frames between those of other streams.
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let timeouts = ActivityTimeouts { head: timeouts.head.filter(|_| !is_http2), ..timeouts };

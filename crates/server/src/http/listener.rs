@@ -2,20 +2,22 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
 use pintle_registry::BoxFuture;
+use pintle_supervisor::BackgroundTask;
 use rustls::pki_types::CertificateDer;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
+use super::accept::AcceptErrors;
 use super::activity::ActivityTimeouts;
-use super::connection::{ConnectionContext, ConnectionState, serve_connection};
+use super::connection::{ConnectionContext, ConnectionGuard, ConnectionState, serve_connection};
 use super::{Response, TlsConfig};
 
 /// Maximum number of headers of an HTTP/1.1 request: enough for some hundred groups to impersonate, each with a header
@@ -70,6 +72,8 @@ pub struct Peer {
     pub address: Option<SocketAddr>,
     /// The client's certificate chain, leaf first, not yet verified.
     pub certificates: Arc<[CertificateDer<'static>]>,
+    /// Keeps the connection counted as open, also when its protocol has changed.
+    pub(crate) connection: Weak<ConnectionGuard>,
 }
 
 /// Handles requests.
@@ -135,55 +139,50 @@ impl Listener {
     }
 
     /// Serves until `stop` becomes true. Then refuses new connections, asks open ones to finish (GOAWAY), calls
-    /// [`Handler::drain`], waits up to `grace`, and closes those that are left.
-    pub async fn serve(self, handler: Arc<dyn Handler>, mut stop: watch::Receiver<bool>, grace: Duration) {
+    /// [`Handler::drain`], waits up to `grace`, and closes those that are left. `task` accepts connections.
+    pub async fn serve(
+        self,
+        handler: Arc<dyn Handler>,
+        task: BackgroundTask,
+        stop: watch::Receiver<bool>,
+        grace: Duration,
+    ) {
         let state = watch::Sender::new(ConnectionState::Open);
         let connections = TaskTracker::new();
-        let permits = Arc::new(Semaphore::new(self.options.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
-        let context = ConnectionContext {
-            protocol: Arc::new(self.protocol()),
-            handler: handler.clone(),
-            goaway_chance: self.options.goaway_chance,
-            timeouts: ActivityTimeouts { head: Some(self.options.head_timeout), idle: Some(self.options.idle_timeout) },
-            handshake_timeout: self.options.handshake_timeout,
-            write_timeout: self.options.write_timeout,
-            state: state.subscribe(),
+        let max_connections = self.options.max_connections.clamp(1, Semaphore::MAX_PERMITS);
+        let acceptor = Arc::new(Acceptor {
+            permits: Arc::new(Semaphore::new(max_connections)),
+            max_connections,
+            context: ConnectionContext {
+                protocol: Arc::new(self.protocol()),
+                handler: handler.clone(),
+                goaway_chance: self.options.goaway_chance,
+                timeouts: ActivityTimeouts {
+                    head: Some(self.options.head_timeout),
+                    idle: Some(self.options.idle_timeout),
+                },
+                handshake_timeout: self.options.handshake_timeout,
+                write_timeout: self.options.write_timeout,
+                state: state.subscribe(),
+            },
+            socket: self.socket,
+            tls: self.tls,
+            connections: connections.clone(),
+            task: task.clone(),
+        });
+        let start = || {
+            let (acceptor, mut stop) = (acceptor.clone(), stop.clone());
+            async move {
+                tokio::select! {
+                    () = acceptor.accept_all() => {}
+                    _ = stop.wait_for(|stop| *stop) => {}
+                }
+                Ok(())
+            }
         };
-        let mut was_full = false;
-        loop {
-            let is_full = permits.available_permits() == 0;
-            if is_full && !was_full {
-                tracing::warn!(
-                    limit = self.options.max_connections,
-                    "Too many open connections, new ones have to wait"
-                );
-            }
-            was_full = is_full;
-            let accept = async {
-                let permit = permits.clone().acquire_owned().await;
-                (self.socket.accept().await, permit)
-            };
-            let (accepted, permit) = tokio::select! {
-                accepted = accept => accepted,
-                _ = stop.wait_for(|stop| *stop) => break,
-            };
-            match accepted {
-                Ok((stream, address)) => {
-                    let tls = self.tls.borrow().clone();
-                    let connection = serve_connection(stream, address, tls, context.clone());
-                    connections.spawn(async move {
-                        connection.await;
-                        drop(permit);
-                    });
-                }
-                Err(error) => {
-                    // Usually the process is out of file descriptors; open connections will release theirs.
-                    tracing::warn!(%error, "Failed to accept a connection, will retry");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            }
-        }
-        drop(self.socket);
+        task.supervise(start, || *stop.borrow()).await;
+        // Closes the socket.
+        drop(acceptor);
         // Connections are told to finish before watches end, so that clients do not reconnect on the same connection or
         // to the same server.
         state.send_replace(ConnectionState::Finishing);
@@ -193,6 +192,37 @@ impl Listener {
         if tokio::time::timeout(grace, connections.wait()).await.is_err() {
             state.send_replace(ConnectionState::Closed);
             connections.wait().await;
+        }
+    }
+}
+
+/// Accepts connections and starts serving them.
+struct Acceptor {
+    socket: TcpListener,
+    tls: watch::Receiver<Arc<TlsConfig>>,
+    permits: Arc<Semaphore>,
+    max_connections: usize,
+    context: ConnectionContext,
+    connections: TaskTracker,
+    task: BackgroundTask,
+}
+
+impl Acceptor {
+    async fn accept_all(&self) {
+        let (mut was_full, mut errors) = (false, AcceptErrors::default());
+        self.task.report_success();
+        loop {
+            let is_full = self.permits.available_permits() == 0;
+            if is_full && !was_full {
+                tracing::warn!(limit = self.max_connections, "Too many open connections, new ones have to wait");
+            }
+            was_full = is_full;
+            let permit = self.permits.clone().acquire_owned().await.ok();
+            let (stream, address) = errors.retry(&self.task, || self.socket.accept()).await;
+            let tls = self.tls.borrow().clone();
+            let context = self.context.clone();
+            let guard = Arc::new(ConnectionGuard::new(permit, self.connections.token(), context.state.clone()));
+            self.connections.spawn(serve_connection(stream, address, tls, context, guard));
         }
     }
 }

@@ -3,6 +3,7 @@
 use ::http::HeaderMap;
 use ::http::header::{HeaderName, HeaderValue};
 
+mod accept;
 mod activity;
 mod body;
 mod chunk;
@@ -26,6 +27,7 @@ mod write_timeout;
 
 pub use body::Body;
 pub use chunk::{Chunk, ChunkParts};
+pub(crate) use connection::ConnectionGuard;
 pub(crate) use connection::random_share;
 pub(crate) use content::serve_content;
 pub use cors::Cors;

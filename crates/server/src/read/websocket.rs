@@ -1,6 +1,8 @@
 //! Watches over WebSockets (RFC 6455), as upstream serves them with `golang.org/x/net/websocket`. The client upgrades
 //! the request of a watch, and each event is a message. Messages from the client are ignored.
 
+use std::sync::Arc;
+
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures_util::{SinkExt, StreamExt};
 use http::header::{
@@ -18,7 +20,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use crate::context::RequestContext;
-use crate::http::{Body, Response, UpgradeEnd};
+use crate::http::{Body, ConnectionGuard, Response, UpgradeEnd};
 
 /// The supported version of the protocol.
 const PROTOCOL_VERSION: &str = "13";
@@ -41,8 +43,9 @@ pub(crate) fn upgrade(request: &RequestContext, response: Response) -> Response 
         Ok(mut switching_protocols) => {
             let (end, guard) = UpgradeEnd::new();
             switching_protocols.extensions_mut().insert(end);
+            let served = serve_on(request.connection.upgrade(), serve(upgrade, response.into_body(), framing));
             tokio::spawn(async move {
-                serve(upgrade, response.into_body(), framing).await;
+                served.await;
                 drop(guard);
             });
             switching_protocols
@@ -150,6 +153,16 @@ impl EventFraming {
             EventFraming::Lines => Utf8Bytes::try_from(event).ok().map(Message::Text),
             EventFraming::Lengths => Some(Message::Binary(event)),
         }
+    }
+}
+
+/// Counts a connection as open while it is served with another protocol, and stops when it has to be closed.
+async fn serve_on(connection: Option<Arc<ConnectionGuard>>, served: impl Future<Output = ()>) {
+    // Without it the client has gone.
+    let Some(connection) = connection else { return };
+    tokio::select! {
+        () = served => {}
+        () = connection.closed() => {}
     }
 }
 

@@ -1,7 +1,10 @@
 //! Watches over WebSockets, with a third-party client.
 
+use std::time::{Duration, Instant};
+
 use futures_util::{SinkExt, StreamExt};
 use http::{HeaderValue, Request, StatusCode};
+use pintle_server::http::ListenerOptions;
 use pintle_testkit::{Cluster, Options, Socket, advance_clock_until};
 use serde_json::Value;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -107,6 +110,31 @@ fn a_watch_is_counted_when_its_websocket_ends() {
         while !counted().await {
             tokio::task::yield_now().await;
         }
+    });
+}
+
+#[test]
+fn a_websocket_counts_as_an_open_connection() {
+    pintle_testkit::run(async {
+        let listener = ListenerOptions { max_connections: 1, ..ListenerOptions::default() };
+        let cluster = Cluster::with_options(Options { listener, ..Options::default() }).await;
+        let socket = open_websocket(&cluster, "/api/v1/configmaps?watch=1", &[]).await;
+        let closes = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let closed_at = Instant::now();
+            drop(socket);
+            closed_at
+        };
+        let connects = async {
+            let mut second = open_websocket(&cluster, "/api/v1/configmaps?watch=1", &[]).await;
+            let connected_at = Instant::now();
+            // It ends with the server.
+            let ((), message) = tokio::join!(cluster.stop_server(), next_message(&mut second));
+            assert!(matches!(message, Message::Close(_)), "{message:?}");
+            connected_at
+        };
+        let (closed_at, connected_at) = tokio::join!(closes, connects);
+        assert!(connected_at > closed_at);
     });
 }
 
