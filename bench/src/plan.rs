@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) deletes_per_client: u64,
     /// The number of open watches in the scenario of filtered watches.
     pub(crate) watches: usize,
+    /// By how much the number of connections of attacks is divided.
+    pub(crate) attack_divisor: usize,
     /// The number of nodes in the mixed workload.
     pub(crate) nodes: u64,
     /// The pause before memory is measured, so that the allocator can return freed memory.
@@ -50,6 +52,7 @@ impl Plan {
         pods: 100_000,
         deletes_per_client: 500,
         watches: 10_000,
+        attack_divisor: 1,
         nodes: 5_000,
         settle: Duration::from_secs(1),
         idle: Duration::from_secs(3),
@@ -67,6 +70,7 @@ impl Plan {
         pods: 10_000,
         deletes_per_client: 50,
         watches: 1_000,
+        attack_divisor: 10,
         nodes: 500,
         settle: Duration::from_millis(500),
         idle: Duration::from_secs(1),
@@ -85,6 +89,7 @@ impl Plan {
         pods: 100,
         deletes_per_client: 2,
         watches: 30,
+        attack_divisor: 1000,
         nodes: 20,
         settle: Duration::ZERO,
         idle: Duration::from_millis(10),

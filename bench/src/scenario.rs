@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
     apply, big_list, cascading_delete, codecs, conversion, create, custom_objects, definitions, delete, fanout,
-    filtered_watches, get, list, memory, mixed, open_loop, start, start_loaded, update,
+    filtered_watches, get, hostile, list, memory, mixed, open_loop, start, start_loaded, update,
 };
 use crate::target::{Server, ServerProcess, Target};
 
@@ -52,6 +52,7 @@ pub(crate) const ALL: &[Scenario] = &[
     filtered_watches::SCENARIO,
     open_loop::SCENARIO,
     mixed::SCENARIO,
+    hostile::SCENARIO,
 ];
 
 /// Where scenarios get a server from.

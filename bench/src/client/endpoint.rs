@@ -6,6 +6,7 @@ use http::HeaderValue;
 use http::uri::{Authority, Uri};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use pintle_testkit::AttackTarget;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -111,6 +112,14 @@ impl Endpoint {
         let stream = connector.connect(self.tls.name.clone(), stream).await?;
         let sender = http_handshake(stream, protocol).await?;
         Ok(Connection { sender, info: self.info.clone() })
+    }
+
+    /// The server as a target of attacks. `list` is the path of a large list.
+    pub(crate) fn attack_target(&self, list: &str) -> AttackTarget {
+        let mut config = ClientConfig::clone(self.tls.http1.config());
+        config.alpn_protocols.clear();
+        let address = format!("{}:{}", self.host, self.port);
+        AttackTarget::new(&address, &self.tls.name.to_str(), config, list)
     }
 
     /// Opens the connections for `count` clients: one for each with HTTP/1.1, one shared by all with HTTP/2.

@@ -12,6 +12,7 @@ pub(crate) mod delete;
 pub(crate) mod fanout;
 pub(crate) mod filtered_watches;
 pub(crate) mod get;
+pub(crate) mod hostile;
 pub(crate) mod list;
 pub(crate) mod memory;
 pub(crate) mod mixed;

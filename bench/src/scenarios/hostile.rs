@@ -1,0 +1,90 @@
+//! GETs beside hostile clients (`pintle_testkit::ATTACKS`): the latency of the GETs, and the memory that the server takes
+//! for each connection of an attack. The clients share the machine's processors with the server, so that a flood also
+//! takes time from the GETs' own client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_testkit::{ATTACKS, Attack, AttackTarget};
+use tokio::task::JoinSet;
+
+use super::megabytes;
+use crate::Result;
+use crate::client::get;
+use crate::load::{Load, Workload};
+use crate::objects::{config_map, config_maps_path, fill};
+use crate::scenario::{Scenario, ScenarioContext};
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "hostile",
+    description: "GETs beside slow clients, floods and clients that do not read",
+    requires_binary: false,
+    on_go_api_server: false,
+    run: |bench| Box::pin(run(bench)),
+};
+
+/// The number of clients that send GETs, and the GETs in a second.
+const CLIENTS: usize = 4;
+const RATE: f64 = 100.0;
+/// The budget for the p99 of the GETs, in milliseconds.
+const MAX_P99_MS: f64 = 50.0;
+/// The budget for the memory of a connection, in MB. One with 100 streams has a chunk of a response for each.
+const MAX_CONNECTION_MB: f64 = 16.0;
+/// The pause of an attacker before it opens a connection again.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
+/// How many connections are opened in each pause.
+const OPENED_AT_ONCE: usize = 20;
+
+async fn run(bench: &mut ScenarioContext) -> Result<()> {
+    let mut target = bench.target().await?;
+    let collection = config_maps_path(&target.namespace("hostile").await?);
+    let make = |number| config_map(&format!("o-{number}"), number);
+    fill(&target.server, &collection, bench.plan.listed_objects, make).await?;
+    let path = format!("{collection}/o-1");
+    let workload: Workload = Arc::new(move |_, _| Some(get(path.as_str())));
+    let attacked = target.server.endpoint.attack_target(&collection);
+    bench.report.section(format!("GETs beside hostile clients, {RATE}/s"));
+    for attack in ATTACKS {
+        let before = target.server.settled_memory(&bench.plan).await?;
+        let connections = (attack.connections / bench.plan.attack_divisor).max(1);
+        let attackers = start(attack, connections, &attacked, bench.plan.settle).await;
+        let load = Load::open(CLIENTS, RATE, bench.plan.open_loop_duration);
+        let latencies = load.run(&target.server, &workload).await?.percentiles();
+        let during = target.server.meter.resident_bytes()?;
+        drop(attackers);
+        let grown = during.zip(before).map(|(during, before)| megabytes(during.saturating_sub(before)));
+        let note = match grown {
+            Some(grown) => {
+                let each = grown * 1000.0 / connections as f64;
+                format!("{connections} connections, {grown:.1} MB more resident memory, {each:.0} kB for each")
+            }
+            None => format!("{connections} connections"),
+        };
+        let row = bench.report.row(format!("{}: p99", attack.name), latencies.p99, "ms");
+        row.scheduled_latencies(latencies).at_most(MAX_P99_MS).note(note);
+        if let Some(grown) = grown {
+            let row = bench.report.row(format!("{}: memory", attack.name), grown, "MB");
+            row.at_most(MAX_CONNECTION_MB * connections as f64);
+        }
+    }
+    target.tear_down().await
+}
+
+/// Starts an attack. When the server closes a connection, its attacker opens the next one.
+async fn start(attack: &'static Attack, connections: usize, target: &AttackTarget, settle: Duration) -> JoinSet<()> {
+    let mut attackers = JoinSet::new();
+    for number in 0..connections {
+        let target = target.clone();
+        attackers.spawn(async move {
+            loop {
+                attack.run(&target).await;
+                tokio::time::sleep(RECONNECT_PAUSE).await;
+            }
+        });
+        if number % OPENED_AT_ONCE == 0 {
+            tokio::time::sleep(RECONNECT_PAUSE).await;
+        }
+    }
+    tokio::time::sleep(settle).await;
+    attackers
+}
