@@ -501,14 +501,12 @@ impl<'p> Rewriter<'p> {
 
     fn class_item(&mut self, class: &'p str) -> RegexpResult<'p> {
         let item = self.rest;
-        if item.starts_with("[:")
-            && let Some(end) = item.find(":]")
-        {
-            let name = &item[..end + 2];
-            if !POSIX_CLASSES.contains(&item[2..end].trim_start_matches('^')) {
+        if let Some((class, rest)) = item.strip_prefix("[:").and_then(|named| named.split_once(":]")) {
+            let name = &item[..item.len() - rest.len()];
+            if !POSIX_CLASSES.contains(&class.strip_prefix('^').unwrap_or(class)) {
                 return Err((INVALID_CHAR_RANGE, name));
             }
-            self.rest = &item[end + 2..];
+            self.rest = rest;
             self.out.push_str(name);
             return Ok(());
         }
