@@ -4,6 +4,7 @@ mod bench;
 mod catalog;
 mod check;
 mod compare;
+mod fuzz;
 mod go_tools;
 mod soak;
 
@@ -46,6 +47,12 @@ const COMMANDS: &[Command] = &[
         "run the consistency test of lists and watches with a million changes and restarts, about twenty minutes, and with a \
          thousand kills of the server's process",
         soak::run,
+    ),
+    (
+        "fuzz",
+        "[--executions N] [--only TARGET,TARGET] [--seed N]",
+        "run each fuzz target with a million inputs, or N; prints executions, times, panics and inputs above a second",
+        fuzz::run,
     ),
     ("fetch-modules", "", "download the Go modules that the importer and the tests read", catalog::fetch_modules),
 ];

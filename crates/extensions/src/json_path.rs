@@ -5,7 +5,7 @@ use pintle_value::{Str, Value};
 
 /// A parsed JSONPath.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct JsonPath(Vec<PathStep>);
+pub struct JsonPath(Vec<PathStep>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum PathStep {
@@ -42,14 +42,16 @@ enum Operand {
 
 impl JsonPath {
     /// Parses a path (`.status.conditions[?(@.type=="Ready")].status`). Returns `None` if it is malformed.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let mut parser = Parser { rest: text };
         let path = parser.path()?;
         parser.rest.is_empty().then_some(path)
     }
 
     /// Returns the values at the path, in order. There are none if a step cannot be taken.
-    pub(crate) fn find<'v>(&self, root: &'v Value) -> Vec<&'v Value> {
+    #[must_use]
+    pub fn find<'v>(&self, root: &'v Value) -> Vec<&'v Value> {
         self.walk(root).unwrap_or_default()
     }
 

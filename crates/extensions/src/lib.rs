@@ -19,6 +19,7 @@ mod strategy;
 mod version_priority;
 
 pub use conditions::{Condition, is_condition_true, set_condition};
+pub use json_path::JsonPath;
 pub use pintle_kinds::CLEANUP_FINALIZER;
 pub use resources::{build_resources, build_storage_resource, key_prefix};
 pub use schema_validator::install_definition_validation;

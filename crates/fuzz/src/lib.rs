@@ -6,11 +6,13 @@
 mod memory_limit;
 mod mutate;
 mod random;
+mod run;
 mod sample;
 mod targets;
 
 pub use memory_limit::{MemoryLimit, with_memory_limit};
 pub use mutate::mutate;
 pub use random::Random;
+pub use run::{Finding, Inputs, check, record_panics};
 pub use sample::sample;
 pub use targets::{FuzzTarget, TARGETS, round_trips_in_yaml};

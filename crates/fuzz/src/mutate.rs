@@ -87,6 +87,9 @@ const DICTIONARY: &[&[u8]] = &[
     b"i:0",
 ];
 
+/// The maximum length of an input that repeats a piece very often.
+const MAX_REPEATED: usize = 64 << 10;
+
 /// Returns a mutation of `seed`, which may contain parts of `other`.
 #[must_use]
 pub fn mutate(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> {
@@ -120,6 +123,14 @@ pub fn mutate(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> {
                 }
             }
         }
+    }
+    // What takes more than linear time, or recurses, shows in long inputs only.
+    if random.once_in(2_000) {
+        let at = random.below(bytes.len() + 1);
+        let end = at + random.below((bytes.len() - at).min(32) + 1);
+        let piece = bytes[at..end].to_vec();
+        let times = random.below(MAX_REPEATED / piece.len().max(1));
+        drop(bytes.splice(at..at, piece.repeat(times)));
     }
     bytes
 }

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pintle_fuzz::{FuzzTarget, Random, TARGETS, mutate};
+use pintle_fuzz::{FuzzTarget, Inputs, TARGETS};
 
 /// Recursion over deeply nested inputs needs more than a test's default stack.
 const STACK: usize = 256 << 20;
@@ -11,26 +11,14 @@ const STACK: usize = 256 << 20;
 const TOTAL_INPUT_BYTES: usize = 3 << 20;
 
 fn run(target: &FuzzTarget) {
-    let seeds = (target.seeds)();
-    let check = |input: &[u8]| {
-        if catch_unwind(AssertUnwindSafe(|| (target.run)(input))).is_err() {
-            panic!("{}: b\"{}\"", target.name, input.escape_ascii());
-        }
-    };
-    let mut random = Random::new(7);
-    let mut inputs = seeds.clone();
-    seeds.iter().for_each(|seed| check(seed));
+    let mut inputs = Inputs::new(target, 7);
     let mut remaining_bytes = TOTAL_INPUT_BYTES;
     while remaining_bytes > 0 {
-        let (seed, other) = (random.below(inputs.len()), random.below(seeds.len()));
-        let input = mutate(&mut random, &inputs[seed], &seeds[other]);
-        check(&input);
-        remaining_bytes = remaining_bytes.saturating_sub(input.len().max(64));
-        // Sometimes add the input to the corpus. Most mutations start from a seed.
-        if random.once_in(8) && input.len() < 4096 {
-            let index = seeds.len() + random.below(64);
-            if index < inputs.len() { inputs[index] = input } else { inputs.push(input) }
+        let input = inputs.next_input();
+        if catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).is_err() {
+            panic!("{}: b\"{}\"", target.name, input.escape_ascii());
         }
+        remaining_bytes = remaining_bytes.saturating_sub(input.len().max(64));
     }
 }
 
@@ -70,5 +58,15 @@ targets!(
     json_patch,
     merge_patch,
     strategic_merge_patch,
-    fields_v1
+    fields_v1,
+    apply,
+    cel,
+    pattern,
+    structural_schema,
+    definition,
+    request_head,
+    quantity,
+    time,
+    name,
+    json_path
 );

@@ -15,6 +15,7 @@ mod cluster;
 mod context;
 mod controllers;
 mod conversion;
+pub mod fuzzing;
 mod handlers;
 pub mod http;
 mod objects;

@@ -1,8 +1,17 @@
-//! `fieldsV1`: field sets as JSON.
+//! Server-side apply: field sets as JSON (`fieldsV1`), and applies to objects with managed fields. The input of an apply
+//! is a live object and a configuration, separated by a zero byte, after the two bytes of their kind.
 
+use pintle_apply::managed_fields::{self, FieldManager, FieldManagerRequest};
+use pintle_apply::merge::{ConvertError, Updater, VersionConverter};
 use pintle_apply::set::FieldSet;
+use pintle_apply::typed::{Duplicates, TypeRef};
+use pintle_codec::json;
+use pintle_schema::{Problems, normalise};
+use pintle_value::Value;
+use pintle_value::time::Time;
 
-use crate::{MemoryLimit, with_memory_limit};
+use super::{kinds, split_kind};
+use crate::{MemoryLimit, Random, sample, with_memory_limit};
 
 const LIMIT: MemoryLimit = MemoryLimit { per_byte: 600, base: 64 << 10 };
 
@@ -15,6 +24,75 @@ pub(super) fn fields_v1(input: &[u8]) {
     assert_eq!(FieldSet::from_value(&set.to_value()).as_ref(), Ok(&set));
     assert_eq!(set.difference(&set).len(), 0);
     assert_eq!(set.union(&set), set);
+}
+
+/// A kind with one version.
+struct OneVersion<'t>(TypeRef<'t>);
+
+impl VersionConverter for OneVersion<'_> {
+    fn type_ref(&self, version: &str) -> Option<TypeRef<'_>> {
+        (version == VERSION).then_some(self.0)
+    }
+
+    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, ConvertError> {
+        if from == to { Ok(object.clone()) } else { Err(ConvertError::MissingVersion) }
+    }
+}
+
+const VERSION: &str = "v1";
+
+pub(super) fn apply(input: &[u8]) {
+    let Some((catalog, type_id, texts)) = split_kind(input) else { return };
+    let Some(zero) = texts.iter().position(|byte| *byte == 0) else { return };
+    let types = catalog.types();
+    let read = |text: &[u8]| json::decode_typed(text, types, type_id).ok().map(|read| read.value);
+    let (Some(mut live), Some(mut config)) = (read(&texts[..zero]), read(&texts[zero + 1..])) else { return };
+    let type_ref = TypeRef::new(types, type_id);
+    if type_ref.validate(&live, Duplicates::Allowed).is_err()
+        || type_ref.validate(&config, Duplicates::Forbidden).is_err()
+    {
+        return;
+    }
+    let entries = remove_managed_fields(&mut live);
+    remove_managed_fields(&mut config);
+    let managed = managed_fields::decode(&entries).unwrap_or_default();
+    let written = managed_fields::encode(&managed);
+    let decoded = managed_fields::decode(&written).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(managed_fields::encode(&decoded), written, "managed fields round-trip");
+    let converter = OneVersion(type_ref);
+    let manager = FieldManager { updater: Updater { converter: &converter } };
+    let request =
+        FieldManagerRequest { manager: "fuzz", version: VERSION, subresource: "", now: Time::from_seconds(1) };
+    let _ = manager.update(&live, &config, managed.clone(), &request);
+    let _ = manager.apply(&live, &config, managed.clone(), &request, false, None);
+    let Ok((object, owners)) = manager.apply(&live, &config, managed, &request, true, None) else { return };
+    let object = object.unwrap_or(live);
+    if let Ok((again, owners_again)) = manager.apply(&object, &config, owners.clone(), &request, true, None) {
+        assert_eq!(again, None, "applied twice, a configuration changes nothing");
+        assert_eq!(managed_fields::encode(&owners_again), managed_fields::encode(&owners));
+    }
+}
+
+fn remove_managed_fields(object: &mut Value) -> Vec<Value> {
+    let entries = object.items_at(&["metadata", "managedFields"]).to_vec();
+    object.set_at(&["metadata", "managedFields"], Value::Null);
+    entries
+}
+
+pub(super) fn apply_seeds() -> Vec<Vec<u8>> {
+    let types = pintle_catalog::shared().types();
+    let mut random = Random::new(9);
+    let mut seed = |(number, type_id): ([u8; 2], _)| {
+        let mut seed = number.to_vec();
+        for separator in [&b"\0"[..], b""] {
+            let mut value = sample(&mut random, types, type_id);
+            normalise(types, type_id, &mut value, &mut Problems::default());
+            json::encode_into(&value, &mut seed);
+            seed.extend_from_slice(separator);
+        }
+        seed
+    };
+    kinds().map(&mut seed).collect()
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {

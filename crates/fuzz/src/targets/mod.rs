@@ -3,9 +3,13 @@
 
 mod apply;
 mod cbor;
+mod cel;
 mod json;
 mod patch;
 mod protobuf;
+mod request;
+mod scalar;
+mod schema;
 mod selector;
 mod yaml;
 
@@ -46,6 +50,16 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "merge_patch", run: patch::merge_patch, seeds: patch::patch_seeds },
     FuzzTarget { name: "strategic_merge_patch", run: patch::strategic, seeds: patch::patch_seeds },
     FuzzTarget { name: "fields_v1", run: apply::fields_v1, seeds: apply::seeds },
+    FuzzTarget { name: "apply", run: apply::apply, seeds: apply::apply_seeds },
+    FuzzTarget { name: "cel", run: cel::expression, seeds: cel::expression_seeds },
+    FuzzTarget { name: "pattern", run: cel::pattern, seeds: cel::pattern_seeds },
+    FuzzTarget { name: "structural_schema", run: schema::schema, seeds: schema::schema_seeds },
+    FuzzTarget { name: "definition", run: schema::definition, seeds: schema::definition_seeds },
+    FuzzTarget { name: "request_head", run: request::request_head, seeds: request::seeds },
+    FuzzTarget { name: "quantity", run: scalar::quantity, seeds: scalar::quantity_seeds },
+    FuzzTarget { name: "time", run: scalar::time, seeds: scalar::time_seeds },
+    FuzzTarget { name: "name", run: scalar::name, seeds: scalar::name_seeds },
+    FuzzTarget { name: "json_path", run: scalar::json_path, seeds: scalar::json_path_seeds },
 ];
 
 /// Splits an input into the kind that its first two bytes select, and the rest.

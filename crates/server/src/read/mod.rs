@@ -2,7 +2,7 @@
 
 mod component_statuses;
 pub(crate) mod computed;
-mod continue_token;
+pub(crate) mod continue_token;
 mod get;
 mod lifetime;
 mod list;

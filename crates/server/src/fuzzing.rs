@@ -1,0 +1,51 @@
+//! The parsers of a request's head, for the fuzz target that checks them. Nothing that is served uses this module.
+
+use std::time::Duration;
+
+use http::request::Parts;
+use pintle_gates::Gates;
+use tokio::time::Instant;
+
+use crate::read::continue_token;
+use crate::request::deadline::RequestDeadline;
+use crate::request::info::RequestInfo;
+use crate::request::negotiate::{self, EndpointRestrictions};
+use crate::request::query::{DeleteOptions, ListOptions, Query, WriteOptions, WriteVerb, revision_parameter};
+
+/// The verbs of writes, whose options differ.
+const WRITES: [WriteVerb; 4] = [WriteVerb::Create, WriteVerb::Update, WriteVerb::Patch, WriteVerb::Apply];
+
+/// Parses everything that handlers read from a request's method, URI and headers.
+///
+/// # Panics
+/// Panics if a parser does, or if what it has parsed does not parse again.
+pub fn parse_request_head(parts: &Parts) {
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
+    assert!(info.is_resource || info.resource.is_empty(), "{info:?}");
+    let _ = RequestDeadline::of(&info, &query, Instant::now(), Duration::from_secs(60));
+    if let Ok(options) = ListOptions::read(&query) {
+        let _ = revision_parameter(&options.resource_version);
+    }
+    for verb in WRITES {
+        let _ = WriteOptions::read(&query, verb);
+    }
+    let _ = DeleteOptions::from_query(&query, &Gates::default());
+    if let Ok(token) = continue_token::decode(query.get("continue").unwrap_or_default()) {
+        assert_eq!(continue_token::decode(&continue_token::encode(&token)), Ok(token));
+    }
+    let collection =
+        EndpointRestrictions { allows_transform: true, is_collection: true, ..EndpointRestrictions::PLAIN };
+    let watch = EndpointRestrictions { is_stream: true, ..collection };
+    for has_cbor in [false, true] {
+        for endpoint in [EndpointRestrictions::PLAIN, collection, watch] {
+            for has_router in [false, true] {
+                let endpoint = EndpointRestrictions { has_cbor, has_router, ..endpoint };
+                let _ = negotiate::output(&parts.headers, &query, endpoint);
+                let _ = negotiate::input(&parts.headers, endpoint);
+            }
+        }
+    }
+    let _ = negotiate::accepted_types(&parts.headers);
+    let _ = negotiate::exposition_escaping(&parts.headers);
+}
