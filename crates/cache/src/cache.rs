@@ -49,7 +49,8 @@ impl dyn Indexer {
         match self.index(prefix, value) {
             Ok(index) => NewState::Object(Object::new(key.clone(), revision, value.clone(), index).with_stale(stale)),
             Err(error) => {
-                tracing::error!(prefix, key = &**key, revision, error, "Failed to decode a stored object");
+                let key = format!("{prefix}/{key}");
+                tracing::error!(key, revision, error, "Failed to decode a stored object");
                 NewState::Corrupt(error.into())
             }
         }

@@ -1,5 +1,6 @@
 //! Loads a cache: reads the whole store once, reading the next part while the present one is indexed.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -22,6 +23,9 @@ use crate::{EncodingCache, WatchCache};
 
 /// The number of records per read.
 const RECORDS_PER_READ: usize = 25_000;
+
+/// The number of unclaimed objects that the log names at a start.
+const MAX_LOGGED_UNCLAIMED: usize = 100;
 
 /// A cache that is loaded with everything stored of the collections that are known so far, but does not follow the
 /// store yet.
@@ -106,6 +110,7 @@ impl LoadedCache {
         shared.insert_initial(&unclaimed.records);
         shared.apply_changes(&unclaimed.changes, map_parallel);
         shared.remember_unclaimed(&unclaimed.changes);
+        shared.log_unclaimed(&unclaimed);
         // Events are dropped in the order of their revisions over all collections.
         shared.history.lock().events.make_contiguous().sort_by_key(|entry| entry.event.revision);
         shared.trim();
@@ -130,6 +135,22 @@ impl CacheState {
             let prefixes: Vec<Str> = self.possible_prefixes(&change.key).map(|(prefix, _)| prefix.into()).collect();
             let revision = change.revision.get();
             self.watch_caches.write().unchanged_since.extend(prefixes.into_iter().map(|prefix| (prefix, revision)));
+        }
+    }
+
+    /// Names the stored objects of no collection: those of a definition that is gone or cannot be read, for example.
+    fn log_unclaimed(&self, unclaimed: &UnclaimedData) {
+        let records = unclaimed.records.iter().map(|record| (&record.key, true));
+        let changes = unclaimed.changes.iter().map(|change| (&change.key, change.value.is_some()));
+        let mut exists = BTreeMap::new();
+        // The last change of a key counts.
+        exists.extend(records.chain(changes).filter(|(key, _)| self.locate(key).is_none()));
+        let keys: Vec<&str> = exists.into_iter().filter(|(_, exists)| *exists).map(|(key, _)| key.as_str()).collect();
+        for key in keys.iter().take(MAX_LOGGED_UNCLAIMED) {
+            tracing::error!(key, "A stored object belongs to no resource, so it is not served");
+        }
+        if keys.len() > MAX_LOGGED_UNCLAIMED {
+            tracing::error!(count = keys.len(), "Stored objects belong to no resource, and are not served");
         }
     }
 
