@@ -4,6 +4,7 @@
 
 mod apply;
 mod deletes;
+mod odd_objects;
 mod representations;
 mod restart;
 mod runner;
@@ -123,4 +124,9 @@ fn create_only_kinds_store_nothing() {
 #[test]
 fn every_kind_is_identical_after_a_restart() {
     pintle_testkit::run(restart::check_restart());
+}
+
+#[test]
+fn every_kind_keeps_odd_objects_over_a_restart() {
+    pintle_testkit::run(odd_objects::check_odd_objects());
 }
