@@ -88,8 +88,10 @@ pub(super) fn expression(input: &[u8]) {
 pub(super) fn pattern(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let (pattern, text) = text.split_once('\0').unwrap_or((text, "a1-b2.example"));
-    if let Ok(compiled) = compile_pattern(pattern) {
-        let _ = compiled.is_match(text);
+    if let Ok(compiled) = compile_pattern(pattern)
+        && let Ok(regex) = compiled.searching(text)
+    {
+        let _ = regex.is_match(text);
     }
 }
 
