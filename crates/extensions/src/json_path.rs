@@ -1,7 +1,13 @@
 //! JSONPath for printer columns and selectable fields (upstream: client-go's `util/jsonpath`): fields, items, slices,
 //! unions, wildcards, filters and recursive descent.
 
+use std::cell::Cell;
+
 use pintle_value::{Str, Value};
+
+/// The number of values that one evaluation visits. Without a limit, each recursive descent of a path would multiply the
+/// work by the depth of the object, as it does upstream.
+const MAX_VISITS: usize = 1_000_000;
 
 /// A parsed JSONPath.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,16 +55,17 @@ impl JsonPath {
         parser.rest.is_empty().then_some(path)
     }
 
-    /// Returns the values at the path, in order. There are none if a step cannot be taken.
+    /// Returns the values at the path, in order. There are none if a step cannot be taken, or if there are too many.
     #[must_use]
     pub fn find<'v>(&self, root: &'v Value) -> Vec<&'v Value> {
-        self.walk(root).unwrap_or_default()
+        self.walk(root, &Visits(Cell::new(MAX_VISITS))).unwrap_or_default()
     }
 
-    fn walk<'v>(&self, root: &'v Value) -> Result<Vec<&'v Value>, NotApplicable> {
+    fn walk<'v>(&self, root: &'v Value, visits: &Visits) -> Result<Vec<&'v Value>, NotApplicable> {
         let mut found = vec![root];
         for step in &self.0 {
-            found = step.from(&found)?;
+            visits.add(found.len())?;
+            found = step.from(&found, visits)?;
         }
         Ok(found)
     }
@@ -67,11 +74,22 @@ impl JsonPath {
 /// A step cannot be taken from a value, or values cannot be compared: nothing is found then.
 struct NotApplicable;
 
+/// The visits that are left.
+struct Visits(Cell<usize>);
+
+impl Visits {
+    fn add(&self, count: usize) -> Result<(), NotApplicable> {
+        self.0.set(self.0.get().checked_sub(count).ok_or(NotApplicable)?);
+        Ok(())
+    }
+}
+
 impl PathStep {
-    fn from<'v>(&self, values: &[&'v Value]) -> Result<Vec<&'v Value>, NotApplicable> {
+    fn from<'v>(&self, values: &[&'v Value], visits: &Visits) -> Result<Vec<&'v Value>, NotApplicable> {
         let mut found = Vec::new();
         if let PathStep::Fields(names) = self {
             for name in names {
+                visits.add(values.len())?;
                 found.extend(values.iter().filter_map(|value| value.as_object()?.get(name)));
             }
             return Ok(found);
@@ -81,8 +99,12 @@ impl PathStep {
         for value in values.iter().copied().filter(|value| is_filter || !value.is_null()) {
             match self {
                 PathStep::Fields(_) => {}
-                PathStep::All => found.extend(children(value)),
-                PathStep::Descend => descend(value, &mut found),
+                PathStep::All => {
+                    let children = children(value);
+                    visits.add(children.len())?;
+                    found.extend(children);
+                }
+                PathStep::Descend => descend(value, &mut found, visits)?,
                 PathStep::Item(index) => {
                     let items = value.as_array().ok_or(NotApplicable)?;
                     let position = position(*index, items.len()).ok_or(NotApplicable)?;
@@ -97,11 +119,13 @@ impl PathStep {
                     }
                     let (start, end) = start.zip(end).ok_or(NotApplicable)?;
                     let by = usize::try_from(*by).ok().filter(|by| *by > 0).ok_or(NotApplicable)?;
-                    found.extend(items.get(start..end).ok_or(NotApplicable)?.iter().step_by(by));
+                    let items = items.get(start..end).ok_or(NotApplicable)?;
+                    visits.add(items.len())?;
+                    found.extend(items.iter().step_by(by));
                 }
                 PathStep::Filter(left, operator) => {
                     for item in value.as_array().ok_or(NotApplicable)? {
-                        if is_match(left, operator.as_ref(), item)? {
+                        if is_match(left, operator.as_ref(), item, visits)? {
                             found.push(item);
                         }
                     }
@@ -121,12 +145,13 @@ fn children(value: &Value) -> Vec<&Value> {
 }
 
 /// Appends the objects and arrays at any depth that are not empty.
-fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
+fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>, visits: &Visits) -> Result<(), NotApplicable> {
+    visits.add(1)?;
     let children = children(value);
     if !children.is_empty() {
         found.push(value);
     }
-    children.into_iter().for_each(|child| descend(child, found));
+    children.into_iter().try_for_each(|child| descend(child, found, visits))
 }
 
 fn position(index: i64, length: usize) -> Option<usize> {
@@ -136,13 +161,19 @@ fn position(index: i64, length: usize) -> Option<usize> {
     length.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)
 }
 
-fn is_match(left: &Operand, operator: Option<&(Operator, Operand)>, item: &Value) -> Result<bool, NotApplicable> {
+fn is_match(
+    left: &Operand,
+    operator: Option<&(Operator, Operand)>,
+    item: &Value,
+    visits: &Visits,
+) -> Result<bool, NotApplicable> {
+    visits.add(1)?;
     let Some((operator, right)) = operator else {
         // A path that cannot be followed counts as one that exists.
-        return Ok(left.values(item).map_or(true, |found| !found.is_empty()));
+        return Ok(left.values(item, visits).map_or(true, |found| !found.is_empty()));
     };
-    let Some(left) = left.only_value(item)? else { return Ok(false) };
-    let Some(right) = right.only_value(item)? else { return Ok(false) };
+    let Some(left) = left.only_value(item, visits)? else { return Ok(false) };
+    let Some(right) = right.only_value(item, visits)? else { return Ok(false) };
     let order = match (left, right) {
         (Value::String(a), Value::String(b)) => a.as_str().partial_cmp(b.as_str()),
         (Value::Int(a), Value::Int(b)) => a.partial_cmp(b),
@@ -163,16 +194,16 @@ fn is_match(left: &Operand, operator: Option<&(Operator, Operand)>, item: &Value
 }
 
 impl Operand {
-    fn values<'v>(&'v self, item: &'v Value) -> Result<Vec<&'v Value>, NotApplicable> {
+    fn values<'v>(&'v self, item: &'v Value, visits: &Visits) -> Result<Vec<&'v Value>, NotApplicable> {
         match self {
-            Operand::Path(path) => path.walk(item),
+            Operand::Path(path) => path.walk(item, visits),
             Operand::Literal(value) => Ok(vec![value]),
         }
     }
 
     /// The value that is compared.
-    fn only_value<'v>(&'v self, item: &'v Value) -> Result<Option<&'v Value>, NotApplicable> {
-        match *self.values(item)? {
+    fn only_value<'v>(&'v self, item: &'v Value, visits: &Visits) -> Result<Option<&'v Value>, NotApplicable> {
+        match *self.values(item, visits)? {
             [] => Ok(None),
             [value] => Ok(Some(value)),
             _ => Err(NotApplicable),
@@ -381,6 +412,16 @@ mod tests {
             let found = JsonPath::parse(path).map(|path| path.find(&sample).into_iter().cloned().collect::<Vec<_>>());
             assert_eq!(found.map(|found| print::json(&Value::Array(found))).as_deref(), Some(expect), "{path}");
         }
+    }
+
+    #[test]
+    fn repeated_descents_are_bounded() {
+        let deep = (0..500).fold(Value::Int(1), |value, _| object! { "a": value });
+        let find = |path: &str| JsonPath::parse(path).map(|path| path.find(&deep).len());
+        assert_eq!(find("..a"), Some(500));
+        // Each further descent multiplies what is found.
+        assert_eq!(find(&"..a".repeat(2)), Some(500 * 499 / 2));
+        assert_eq!(find(&"..a".repeat(40)), Some(0));
     }
 
     #[test]
