@@ -1,6 +1,6 @@
-//! Parsing of requests: request info, query parameters and options, content negotiation, deadline and number of
-//! requests in flight, the recorder of warnings and audit annotations, and the trace of a request's steps. This layer
-//! does not depend on the cluster.
+//! Parsing of requests: request info, query parameters and options, content negotiation, deadline, number of requests
+//! and size of bodies in flight, the recorder of warnings and audit annotations, and the trace of a request's steps.
+//! This layer does not depend on the cluster.
 
 pub(crate) mod body_budget;
 pub(crate) mod deadline;
