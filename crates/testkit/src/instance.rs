@@ -104,7 +104,10 @@ impl ServerProcess {
         });
         if !matches!(tokio::time::timeout(START_TIMEOUT, ready).await, Ok(Ok(()))) {
             let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-            panic!("the process does not serve within {:?}: {log}", self.started.elapsed());
+            let last: Vec<&str> = log.lines().rev().take(5).collect();
+            // Tells a process that hangs from one that gets no processor: its state, and its time in clock ticks.
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+            panic!("the process does not serve within {:?}: {stat:?} {last:#?}", self.started.elapsed());
         }
     }
 }
