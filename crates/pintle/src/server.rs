@@ -17,7 +17,7 @@ use pintle_gates::Gates;
 use pintle_server::http::{Listener, ListenerOptions};
 use pintle_server::{
     AccessControl, ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, MemoryBudget,
-    RequestLimits, service_address,
+    RecoveryTimes, RequestLimits, service_address,
 };
 use pintle_store::{Clock, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock};
 use pintle_supervisor::BackgroundTask;
@@ -92,6 +92,8 @@ pub struct Options {
     pub min_request_timeout: Duration,
     /// How long and how many requests are handled.
     pub limits: RequestLimits,
+    /// When a background task that fails has recovered, and when `/livez` fails because of it.
+    pub recovery: RecoveryTimes,
     /// How connections are served.
     pub listener: ListenerOptions,
     /// The certificates of the server and of its clients.
@@ -141,6 +143,7 @@ impl Default for Options {
             components: Component::defaults(),
             min_request_timeout: DEFAULT_MIN_REQUEST_TIMEOUT,
             limits: RequestLimits::default(),
+            recovery: RecoveryTimes::default(),
             listener: ListenerOptions::default(),
             tls: TlsOptions::default(),
             shutdown_delay: Duration::ZERO,
@@ -308,6 +311,7 @@ impl Server {
             clock: options.clock.clone(),
             min_request_timeout: options.min_request_timeout,
             limits: options.limits,
+            recovery: options.recovery,
             access: Box::new(|_| AccessControl {
                 authenticator: Box::new(UnionAuthenticator(authenticators)),
                 authorizer: Box::new(AlwaysAllow),

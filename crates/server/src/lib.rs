@@ -31,5 +31,6 @@ pub use cluster::{Cluster, Component, MemoryBudget, MemoryUsage, ResidentMemory}
 pub use controllers::{ControllerOptions, service_address};
 pub use handlers::version;
 pub use http::Cors;
+pub use pintle_supervisor::RecoveryTimes;
 pub use pipeline::RequestLimits;
 pub use startup::{AccessBuilder, ApiServer, ClusterConfig, ClusterError};

@@ -14,7 +14,7 @@ use pintle_controllers::{DefinitionController, SYSTEM_NAMESPACES};
 use pintle_gates::Gates;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Registry};
 use pintle_store::{Clock, Store};
-use pintle_supervisor::BackgroundTask;
+use pintle_supervisor::{BackgroundTask, RecoveryTimes};
 use pintle_value::{Str, Value};
 
 use crate::access::AccessControl;
@@ -61,6 +61,8 @@ pub struct ClusterConfig {
     pub limits: RequestLimits,
     /// What the cluster's controllers do.
     pub controllers: ControllerOptions,
+    /// When a background task that fails has recovered, and when `/livez` fails because of it.
+    pub recovery: RecoveryTimes,
     /// How long events are kept after their last write; zero keeps them forever.
     pub event_ttl: Duration,
     /// How much memory the process may use; `None` for no limit.
@@ -147,6 +149,7 @@ impl ApiServer {
             components: config.components,
             memory: config.memory,
             bodies: BodyBudget::new(config.limits.max_body_bytes_in_flight),
+            recovery: config.recovery,
         }));
         start_memory_task(&cluster);
         *cluster.admission.write() = Arc::new(plugins);

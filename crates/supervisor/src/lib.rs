@@ -5,4 +5,4 @@ mod registry;
 mod task;
 
 pub use registry::BackgroundTasks;
-pub use task::{BackgroundTask, UNRECOVERABLE_AFTER};
+pub use task::{BackgroundTask, RecoveryTimes};

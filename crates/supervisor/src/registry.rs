@@ -2,16 +2,26 @@
 
 use parking_lot::RwLock;
 
-use crate::BackgroundTask;
+use crate::{BackgroundTask, RecoveryTimes};
 
 /// The background tasks of a server, in the order in which they were added.
 #[derive(Debug, Default)]
-pub struct BackgroundTasks(RwLock<Vec<BackgroundTask>>);
+pub struct BackgroundTasks {
+    tasks: RwLock<Vec<BackgroundTask>>,
+    recovery: RecoveryTimes,
+}
 
 impl BackgroundTasks {
+    /// No tasks yet. `recovery` is for all that will be added.
+    #[must_use]
+    pub fn new(recovery: RecoveryTimes) -> Self {
+        Self { tasks: RwLock::default(), recovery }
+    }
+
     /// Adds a task that something else has created, unless there is one of its name.
     pub fn add(&self, task: BackgroundTask) {
-        let mut tasks = self.0.write();
+        task.set_recovery(self.recovery);
+        let mut tasks = self.tasks.write();
         if tasks.iter().all(|known| known.name() != task.name()) {
             tasks.push(task);
         }
@@ -20,11 +30,12 @@ impl BackgroundTasks {
     /// The task of a name, which is added if there is none.
     #[must_use]
     pub fn task(&self, name: &'static str) -> BackgroundTask {
-        let mut tasks = self.0.write();
+        let mut tasks = self.tasks.write();
         if let Some(task) = tasks.iter().find(|task| task.name() == name) {
             return task.clone();
         }
         let task = BackgroundTask::new(name);
+        task.set_recovery(self.recovery);
         tasks.push(task.clone());
         task
     }
@@ -32,6 +43,6 @@ impl BackgroundTasks {
     /// All tasks.
     #[must_use]
     pub fn all(&self) -> Vec<BackgroundTask> {
-        self.0.read().clone()
+        self.tasks.read().clone()
     }
 }

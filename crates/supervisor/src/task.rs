@@ -11,10 +11,20 @@ use tokio::time::{Instant, sleep};
 const MIN_BACKOFF: Duration = Duration::from_millis(100);
 /// The longest delay.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
-/// A task that has worked for so long since its last failure has recovered.
-const RECOVERED_AFTER: Duration = Duration::from_secs(30);
-/// A task that has failed again and again for so long does not recover by itself.
-pub const UNRECOVERABLE_AFTER: Duration = Duration::from_secs(120);
+/// When a task that fails has recovered, and when it no longer can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveryTimes {
+    /// A task that has worked for so long since its last failure has recovered.
+    pub recovered_after: Duration,
+    /// A task that has failed again and again for so long does not recover by itself.
+    pub unrecoverable_after: Duration,
+}
+
+impl Default for RecoveryTimes {
+    fn default() -> Self {
+        Self { recovered_after: Duration::from_secs(30), unrecoverable_after: Duration::from_secs(120) }
+    }
+}
 
 /// A background task of the server. Clones share its state.
 #[derive(Clone, Debug)]
@@ -28,6 +38,7 @@ struct TaskState {
     /// Why the task does not work now.
     failure: Option<String>,
     last_failure: Option<FailureSeries>,
+    recovery: RecoveryTimes,
 }
 
 /// Failures between which the task has not recovered.
@@ -43,8 +54,8 @@ struct FailureSeries {
 impl TaskState {
     /// The failures from which the task has not recovered.
     fn failures(&mut self) -> Option<&mut FailureSeries> {
-        let works = self.failure.is_none();
-        self.last_failure.as_mut().filter(|series| !works || series.last_at.elapsed() < RECOVERED_AFTER)
+        let (works, recovered_after) = (self.failure.is_none(), self.recovery.recovered_after);
+        self.last_failure.as_mut().filter(|series| !works || series.last_at.elapsed() < recovered_after)
     }
 
     fn record_failure(&mut self, reason: &str) -> &mut FailureSeries {
@@ -64,6 +75,11 @@ impl BackgroundTask {
         Self { name, state: Arc::default() }
     }
 
+    /// Changes when the task has recovered, and when it no longer can.
+    pub(crate) fn set_recovery(&self, recovery: RecoveryTimes) {
+        self.state.lock().recovery = recovery;
+    }
+
     /// The name.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -76,13 +92,14 @@ impl BackgroundTask {
         self.state.lock().failure.clone()
     }
 
-    /// The last failure of a task that has failed again and again for [`UNRECOVERABLE_AFTER`], whether it works at the
-    /// moment or not.
+    /// The last failure of a task that has failed again and again for [`RecoveryTimes::unrecoverable_after`], whether it
+    /// works at the moment or not.
     #[must_use]
     pub fn unrecoverable_failure(&self) -> Option<String> {
         let mut state = self.state.lock();
+        let unrecoverable_after = state.recovery.unrecoverable_after;
         let series = state.failures()?;
-        (series.started_at.elapsed() >= UNRECOVERABLE_AFTER).then(|| series.last_reason.clone())
+        (series.started_at.elapsed() >= unrecoverable_after).then(|| series.last_reason.clone())
     }
 
     /// Reports that the task works.
@@ -198,7 +215,7 @@ mod tests {
         };
         let supervised = task.supervise(start, || false);
         let check = async {
-            sleep(UNRECOVERABLE_AFTER - SECOND).await;
+            sleep(RecoveryTimes::default().unrecoverable_after - SECOND).await;
             assert_eq!(task.unrecoverable_failure(), None);
             sleep(SECOND * 3).await;
             // It is started once in at most 11 seconds and then runs for one.
@@ -219,11 +236,11 @@ mod tests {
         for _ in 0..10 {
             task.report_failure("an error");
             task.report_success();
-            sleep(RECOVERED_AFTER).await;
+            sleep(RecoveryTimes::default().recovered_after).await;
         }
         assert_eq!(task.unrecoverable_failure(), None);
         task.report_failure("an error");
-        sleep(UNRECOVERABLE_AFTER).await;
+        sleep(RecoveryTimes::default().unrecoverable_after).await;
         assert_eq!(task.unrecoverable_failure().as_deref(), Some("an error"), "it has not worked since");
         task.report_success();
         assert_eq!(task.unrecoverable_failure(), None, "its last failure was long ago");

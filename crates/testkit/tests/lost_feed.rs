@@ -2,7 +2,9 @@
 //! was acknowledged is lost, and the server recovers without a restart.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use pintle_server::RecoveryTimes;
 use pintle_store::{
     Change, ChangeBatch, ChangeFeed, CommitResponse, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record,
     Revision, Store, StoreFuture,
@@ -105,14 +107,18 @@ impl Store for FaultyStore {
 }
 
 async fn start() -> (Arc<Cluster>, Arc<FaultyStore>) {
+    start_with_options(Options::default()).await
+}
+
+async fn start_with_options(options: Options) -> (Arc<Cluster>, Arc<FaultyStore>) {
     let store = Arc::new(FaultyStore { store: MemoryStore::new(), fault: watch::Sender::new(FeedFault::None) });
-    let options = Options { store: Some(store.clone()), ..Options::default() };
+    let options = Options { store: Some(store.clone()), ..options };
     (Arc::new(Cluster::with_options(options).await), store)
 }
 
 async fn wait_for_health(cluster: &Cluster, code: u16) {
     while cluster.get("/readyz/informer-sync").await.status != code {
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
@@ -180,5 +186,54 @@ fn a_lost_feed_makes_watches_list_again() {
         let _ = cluster.post("/api/v1/namespaces/n/configmaps", configmap("c")).await.expect(201);
         let _ = cluster.delete("/api/v1/namespaces/n").await.expect(200);
         while namespaces.next().await.expect("an event")["type"] != "DELETED" {}
+    });
+}
+
+/// Waits until a health endpoint passes or fails.
+async fn wait_for_endpoint(cluster: &Cluster, endpoint: &str, code: u16) -> String {
+    loop {
+        let response = cluster.get(&format!("/{endpoint}?verbose")).await;
+        if response.status == code {
+            return response.text();
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[test]
+fn health_checks_fail_while_the_feed_cannot_be_read_and_pass_again_afterwards() {
+    pintle_testkit::run(async {
+        let recovery =
+            RecoveryTimes { recovered_after: Duration::from_millis(200), unrecoverable_after: Duration::from_secs(1) };
+        let (cluster, store) = start_with_options(Options { recovery, ..Options::default() }).await;
+        for endpoint in ["readyz", "livez", "healthz"] {
+            let _ = wait_for_endpoint(&cluster, endpoint, 200).await;
+        }
+        store.fault.send_replace(FeedFault::Unreadable);
+        // A server that is not ready is alive. Only when it does not recover does it have to be started again.
+        for (endpoint, check) in [
+            ("readyz", "informer-sync"),
+            ("readyz", "poststarthook/storage-readiness"),
+            ("livez", "poststarthook/storage-readiness"),
+            ("healthz", "poststarthook/storage-readiness"),
+        ] {
+            let text = wait_for_endpoint(&cluster, endpoint, 500).await;
+            assert!(text.contains(&format!("[-]{check} failed: reason withheld\n")), "{endpoint}: {text}");
+            assert!(text.ends_with(&format!("{endpoint} check failed\n")), "{text}");
+            let single = cluster.get(&format!("/{endpoint}/{check}")).await.expect(500).text();
+            assert!(single.starts_with("internal server error: ") && single.contains("no answer"), "{single}");
+            // Without the checks that fail the endpoint passes.
+            let failed = text.lines().filter_map(|line| line.strip_prefix("[-]")?.split(' ').next());
+            let excluded: String = failed.map(|check| format!("&exclude={check}")).collect();
+            let text = cluster.get(&format!("/{endpoint}?verbose{excluded}")).await.expect(200).text();
+            assert!(text.contains(&format!("[+]{check} excluded: ok\n")), "{text}");
+            let _ = cluster.get(&format!("/{endpoint}/etcd")).await.expect(200);
+        }
+        store.fault.send_replace(FeedFault::None);
+        for endpoint in ["readyz", "livez", "healthz"] {
+            let text = wait_for_endpoint(&cluster, endpoint, 200).await;
+            assert!(!text.contains("[-]"), "{text}");
+        }
+        let _ = cluster.post(CONFIGMAPS, configmap("after")).await.expect(201);
     });
 }

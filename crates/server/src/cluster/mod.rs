@@ -23,7 +23,7 @@ use pintle_catalog::Catalog;
 use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, GroupResource, Registry, Resource, StrategyContext};
 use pintle_store::{Clock, Sleep, Store};
-use pintle_supervisor::BackgroundTasks;
+use pintle_supervisor::{BackgroundTasks, RecoveryTimes};
 use pintle_value::Str;
 use pintle_value::time::Time;
 use tokio_util::task::TaskTracker;
@@ -131,12 +131,13 @@ pub(crate) struct ClusterParts {
     pub(crate) components: Vec<Component>,
     pub(crate) memory: Option<MemoryBudget>,
     pub(crate) bodies: Arc<BodyBudget>,
+    pub(crate) recovery: RecoveryTimes,
 }
 
 impl Cluster {
     /// Creates a cluster without admission plugins.
     pub(crate) fn new(parts: ClusterParts) -> Self {
-        let background_tasks = BackgroundTasks::default();
+        let background_tasks = BackgroundTasks::new(parts.recovery);
         background_tasks.add(parts.cache.feed_task().clone());
         Self {
             background_tasks,

@@ -212,7 +212,7 @@ mod tests {
     use std::time::Duration;
 
     use http_body_util::BodyExt;
-    use pintle_supervisor::UNRECOVERABLE_AFTER;
+    use pintle_supervisor::RecoveryTimes;
 
     use super::*;
 
@@ -255,7 +255,7 @@ mod tests {
         task.report_failure("an error");
         assert_eq!(states(&task), [true, false, true]);
         assert_eq!(check_task(&task, Endpoint::Readyz), Err("test has failed and is retried: an error".to_owned()));
-        tokio::time::sleep(UNRECOVERABLE_AFTER).await;
+        tokio::time::sleep(RecoveryTimes::default().unrecoverable_after).await;
         assert_eq!(states(&task), [false, false, false]);
         task.report_failure("another error");
         task.report_success();
