@@ -39,7 +39,7 @@ impl Source {
         Location { line: before as i32 + 1, column: (offset - start) as i32 }
     }
 
-    /// The text of a line, counted from 1.
+    /// The text of a line, counted from 1, unless it is too long to be quoted.
     fn snippet(&self, line: i32) -> Option<String> {
         let index = usize::try_from(line).ok()?.checked_sub(1)?;
         if self.chars.is_empty() || index > self.lines.len() {
@@ -47,7 +47,10 @@ impl Source {
         }
         let start = if index == 0 { 0 } else { self.lines[index - 1] as usize };
         let end = self.lines.get(index).map_or(self.chars.len(), |next| *next as usize - 1);
-        Some(self.chars[start..end].iter().collect())
+        if end - start > MAX_SNIPPET_LENGTH {
+            return None;
+        }
+        Some(self.chars[start..end].iter().collect::<String>()).filter(|snippet| snippet.len() <= MAX_SNIPPET_LENGTH)
     }
 }
 
@@ -121,7 +124,7 @@ impl fmt::Display for Issues {
             }
             let Location { line, column } = issue.location;
             write!(f, "ERROR: <input>:{line}:{}: {}", column + 1, issue.message)?;
-            if let Some(snippet) = self.source.snippet(line).filter(|snippet| snippet.len() <= MAX_SNIPPET_LENGTH) {
+            if let Some(snippet) = self.source.snippet(line) {
                 write_marker(f, &snippet, column)?;
             }
         }

@@ -16,6 +16,9 @@ const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// The number of findings after which a target is not run further.
 const MAX_FINDINGS: usize = 50;
 
+/// The number of bytes of an input that are printed.
+const MAX_SHOWN: usize = 2_000;
+
 /// The executions of a part of a target. Parts are small, so that all processors are used until the end.
 const PART: u64 = 100_000;
 
@@ -101,7 +104,9 @@ fn run_part(target: &FuzzTarget, part: &Part, progress: &Mutex<Progress>, failed
             Finding::Slow => Finding::Slow,
         };
         if progress.distinct.insert(kind, input.clone()).is_none() {
-            println!("{}: {finding:?}\n  seed {} b\"{}\"", target.name, part.seed, input.escape_ascii());
+            // All of a long input would hide the rest of the report.
+            let shown = input[..input.len().min(MAX_SHOWN)].escape_ascii();
+            println!("{}: {finding:?}\n  seed {}, {} bytes: b\"{shown}\"", target.name, part.seed, input.len());
         }
         if progress.findings >= MAX_FINDINGS {
             break;
