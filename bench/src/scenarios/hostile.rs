@@ -28,8 +28,9 @@ const CLIENTS: usize = 4;
 const RATE: f64 = 100.0;
 /// The budget for the p99 of the GETs, in milliseconds.
 const MAX_P99_MS: f64 = 50.0;
-/// The budget for the memory of a connection, in MB. One with 100 streams has a chunk of a response for each.
-const MAX_CONNECTION_MB: f64 = 16.0;
+/// The budget for the memory of a connection, in MB: 100 streams, each with a full send buffer of 512 KiB and the next
+/// chunk of its response. Such a connection answers no pings, so it is closed after a minute.
+const MAX_CONNECTION_MB: f64 = 80.0;
 /// The pause of an attacker before it opens a connection again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// How many connections are opened in each pause.
