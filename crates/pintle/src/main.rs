@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use pintle::{
-    CertificateFiles, Engine, MemoryBudget, NamedCertificate, Options, ResidentMemory, Server, TlsOptions, cgroup,
+    CertificateFiles, Engine, MemoryBudget, MemoryUsage, NamedCertificate, Options, ResidentMemory, Server, TlsOptions,
+    cgroup,
 };
 use pintle_cache::HistoryLimits;
 use pintle_gates::FeatureGatesFlag;
@@ -265,11 +266,22 @@ impl Serve {
 
 /// The memory limit in bytes, for a value of `--memory-limit-mib`. Of the limit of the control group a part is left for
 /// what is not measured, such as kernel memory, and for what is allocated between two measurements.
-fn memory_limit(flag: Option<u64>) -> Option<u64> {
-    match flag {
+///
+/// # Errors
+/// A limit is given, and memory cannot be measured.
+fn memory_limit(flag: Option<u64>) -> Result<Option<u64>, String> {
+    let limit = match flag {
         Some(0) => None,
         Some(mib) => Some(mib.saturating_mul(1 << 20)),
         None => cgroup::memory_limit().map(|limit| limit / 10 * 9),
+    };
+    match (limit, ResidentMemory.used_bytes()) {
+        (Some(_), Err(error)) if flag.is_some() => Err(format!("--memory-limit-mib: {error}")),
+        (Some(_), Err(error)) => {
+            tracing::warn!(%error, "Memory cannot be measured, so the limit of the control group is not observed");
+            Ok(None)
+        }
+        (limit, _) => Ok(limit),
     }
 }
 
@@ -299,7 +311,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let memory_limit = memory_limit(serve.memory_limit_mib);
+    let memory_limit = memory_limit(serve.memory_limit_mib)?;
     let server = Server::start(Options {
         data_dir: Some(serve.data_dir.clone()),
         engine,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -25,9 +25,12 @@ const HISTORY_INTERVAL: Duration = Duration::from_secs(2);
 const MIN_HISTORY_SHARE: u64 = 64;
 /// How far the memory in use has to fall below the threshold of a level before it is left, in percent of the limit.
 const HYSTERESIS_PERCENT: u64 = 5;
-/// An update may make an object larger up to the next multiple of this, in bytes: counters in leases and heartbeats grow
-/// by a digit now and then. All updates together cannot add more than this per object.
-const GROWTH_STEP: usize = 256;
+/// How much larger an update may make an object while writes are refused, in bytes: counters in leases and heartbeats
+/// grow by a digit now and then.
+const ALLOWED_GROWTH: usize = 64;
+/// The same for an object that is being deleted: what ends it, such as the last status of a pod or the removal of one of
+/// several finalizers by a new manager, may make it larger first.
+const ALLOWED_GROWTH_OF_TERMINATING: usize = 4096;
 /// When a client may repeat a refused write, in seconds.
 const RETRY_AFTER: u32 = 1;
 
@@ -113,17 +116,25 @@ impl MemoryPressure {
 pub(crate) struct MemoryGuard {
     budget: Option<MemoryBudget>,
     pressure: AtomicU8,
+    /// The last measurement, in bytes.
+    used: AtomicU64,
     history_given_up_at: Mutex<Option<Instant>>,
 }
 
 impl MemoryGuard {
     pub(crate) fn new(budget: Option<MemoryBudget>) -> Self {
-        Self { budget, pressure: AtomicU8::new(MemoryPressure::None as u8), history_given_up_at: Mutex::default() }
+        let pressure = AtomicU8::new(MemoryPressure::None as u8);
+        Self { budget, pressure, used: AtomicU64::new(0), history_given_up_at: Mutex::default() }
     }
 
     /// The limit in bytes, if there is one.
     pub(crate) fn limit(&self) -> Option<u64> {
         self.budget.as_ref().map(|budget| budget.limit)
+    }
+
+    /// The memory in use when it was measured last, in bytes.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
     }
 
     /// The number of the level, for metrics.
@@ -151,8 +162,9 @@ impl MemoryGuard {
     ///
     /// # Errors
     /// Memory is short, and the object becomes larger.
-    pub(crate) fn check_update(&self, old: usize, new: usize) -> Result<(), ApiError> {
-        if new.div_ceil(GROWTH_STEP) <= old.div_ceil(GROWTH_STEP) { Ok(()) } else { self.check_create() }
+    pub(crate) fn check_update(&self, old: usize, new: usize, is_terminating: bool) -> Result<(), ApiError> {
+        let growth = if is_terminating { ALLOWED_GROWTH_OF_TERMINATING } else { ALLOWED_GROWTH };
+        if new <= old.saturating_add(growth) { Ok(()) } else { self.check_create() }
     }
 }
 
@@ -190,6 +202,7 @@ impl Cluster {
     async fn relieve_memory(&self) -> Result<(), String> {
         let Some(MemoryBudget { limit, usage }) = &self.memory.budget else { return Ok(()) };
         let used = usage.used_bytes().map_err(|error| format!("failed to measure the memory in use: {error}"))?;
+        self.memory.used.store(used, Ordering::Relaxed);
         let before = self.memory.pressure();
         let now = before.next(used, *limit);
         if now != before {
@@ -254,12 +267,13 @@ mod tests {
     #[test]
     fn updates_that_make_no_object_larger_are_accepted_while_memory_is_short() {
         let guard = MemoryGuard::new(None);
-        assert!(guard.check_create().is_ok() && guard.check_update(0, 1 << 20).is_ok());
+        assert!(guard.check_create().is_ok() && guard.check_update(0, 1 << 20, false).is_ok());
         guard.pressure.store(MemoryPressure::Writes as u8, Ordering::Relaxed);
         assert!(guard.check_create().is_err());
-        let is_accepted = |old, new| guard.check_update(old, new).is_ok();
-        assert!(is_accepted(1000, 1000) && is_accepted(1000, 10) && is_accepted(1000, 1001));
-        assert!(!is_accepted(1024, 1025) && !is_accepted(1000, 2000));
+        let is_accepted = |old, new| guard.check_update(old, new, false).is_ok();
+        assert!(is_accepted(1000, 1000) && is_accepted(1000, 10) && is_accepted(1024, 1025));
+        assert!(is_accepted(1000, 1064) && !is_accepted(1000, 1065));
+        assert!(guard.check_update(1000, 5000, true).is_ok() && guard.check_update(1000, 5097, true).is_err());
     }
 
     #[test]

@@ -367,7 +367,7 @@ impl<'a> GuaranteedUpdate<'a> {
         if is_fresh && is_same_object(&json, &current.json) {
             return Ok(Some(current.clone()));
         }
-        self.writer.check_memory_for_update(current.json.len(), json.len())?;
+        self.writer.check_memory_for_update(current.json.len(), json.len(), old.is_terminating())?;
         if context.dry_run {
             return cached_object(&key, current.revision, json).map(Some);
         }

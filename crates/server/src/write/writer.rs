@@ -61,8 +61,8 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// Memory is short, and the object becomes larger.
-    pub(super) fn check_memory_for_update(&self, old: usize, new: usize) -> Result<(), ApiError> {
-        if self.is_client { self.cluster.memory.check_update(old, new) } else { Ok(()) }
+    pub(super) fn check_memory_for_update(&self, old: usize, new: usize, is_terminating: bool) -> Result<(), ApiError> {
+        if self.is_client { self.cluster.memory.check_update(old, new, is_terminating) } else { Ok(()) }
     }
 
     /// The same writer for a change that is part of a write which was admitted already (`pods/binding` changes the pod).

@@ -131,6 +131,9 @@ impl Cluster {
         let Some(limit) = self.memory.limit() else { return };
         let help = "Memory that the process may use, in bytes (--memory-limit-mib).";
         out.family("pintle_memory_limit_bytes", Kind::Gauge, Stability::Alpha, help).value(&[], limit as f64);
+        let help = "Memory that counts against the limit, in bytes: resident, without pages of files.";
+        let used = self.memory.used() as f64;
+        out.family("pintle_memory_used_bytes", Kind::Gauge, Stability::Alpha, help).value(&[], used);
         let help = "How short memory is: 0 not, 1 no encodings are cached, 2 the watch history is shortened, 3 writes that \
                     add objects or make them larger are refused.";
         let level = f64::from(self.memory.level());
