@@ -46,13 +46,15 @@ impl CertificateRenewal {
         if renewed.is_empty() {
             return Ok(());
         }
-        if let Some(data_dir) = &self.data_dir {
-            certificates.write(data_dir, &renewed)?;
-        }
-        if let Some(path) = &self.kubeconfig {
-            write_private(path, &self.kubeconfig(&certificates))?;
-        }
-        Ok(self.tls.set_built_in(certificates)?)
+        self.tls.set_built_in(certificates, |certificates| {
+            if let Some(data_dir) = &self.data_dir {
+                certificates.write(data_dir, &renewed)?;
+            }
+            match &self.kubeconfig {
+                Some(path) => write_private(path, &self.kubeconfig(certificates)),
+                None => Ok(()),
+            }
+        })
     }
 
     /// The administrator's kubeconfig.

@@ -113,6 +113,8 @@ pub(crate) struct ServingTls {
     built_in: Mutex<Certificates>,
     /// What the files contained when they were read last, whether it can be used or not.
     contents: Mutex<Vec<Vec<u8>>>,
+    /// What the files contained when it could be used last.
+    usable_contents: Mutex<Vec<Vec<u8>>>,
     config: watch::Sender<Arc<TlsConfig>>,
     client_verifier: RwLock<Arc<dyn ClientCertVerifier>>,
 }
@@ -134,6 +136,7 @@ impl ServingTls {
         Ok(Arc::new(Self {
             options,
             built_in: Mutex::new(built_in),
+            usable_contents: Mutex::new(contents.clone()),
             contents: Mutex::new(contents),
             config: watch::Sender::new(config),
             client_verifier: RwLock::new(client_verifier),
@@ -160,12 +163,18 @@ impl ServingTls {
         self.built_in.lock().clone()
     }
 
-    /// Uses other built-in certificates for new connections.
+    /// Uses other built-in certificates for new connections. `save` stores them: first it is certain that they can be
+    /// used.
     ///
     /// # Errors
-    /// They cannot be used.
-    pub(crate) fn set_built_in(&self, built_in: Certificates) -> Result<(), TlsError> {
-        let (config, client_verifier) = build(&self.options, &built_in, &self.contents.lock())?;
+    /// They cannot be used or saved. Those in use stay.
+    pub(crate) fn set_built_in(
+        &self,
+        built_in: Certificates,
+        save: impl FnOnce(&Certificates) -> Result<(), CertificateError>,
+    ) -> Result<(), ServingError> {
+        let (config, client_verifier) = build(&self.options, &built_in, &self.usable_contents.lock())?;
+        save(&built_in)?;
         *self.built_in.lock() = built_in;
         *self.client_verifier.write() = client_verifier;
         self.config.send_replace(config);
@@ -194,6 +203,7 @@ impl ServingTls {
                 Ok((config, client_verifier)) => {
                     *self.client_verifier.write() = client_verifier;
                     self.config.send_replace(config);
+                    (*self.usable_contents.lock()).clone_from(&contents);
                     tracing::info!("Reloaded the certificates of the server");
                 }
                 // Another change may follow: a certificate and its key are two files.
