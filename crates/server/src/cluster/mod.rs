@@ -12,6 +12,7 @@ mod objects;
 mod webhook_clients;
 
 use std::fmt;
+use std::mem::Discriminant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -353,18 +354,22 @@ pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
 }
 
 /// Logs an error of the store. While it cannot be written, every write fails: one line in [`STORE_ERROR_INTERVAL`] says
-/// so, with the number of those that were left out since the last.
+/// so, with the number of errors of this sort that were left out since the last. Corrupted values are all logged.
 fn log_store_error(error: &pintle_store::Error) {
-    static LAST: Mutex<Option<(Instant, u64)>> = Mutex::new(None);
-    let mut last = LAST.lock();
-    if let Some((at, left_out)) = &mut *last
-        && at.elapsed() < STORE_ERROR_INTERVAL
-    {
-        *left_out += 1;
-        return;
+    /// The sort of the last error, when it was logged, and how many were left out since.
+    static LAST: Mutex<Option<(Discriminant<pintle_store::Error>, Instant, u64)>> = Mutex::new(None);
+    if matches!(error, pintle_store::Error::Corrupted { .. }) {
+        return tracing::error!(%error, "Storage operation failed");
     }
-    let left_out = last.replace((Instant::now(), 0)).map_or(0, |(_, left_out)| left_out);
-    tracing::error!(%error, left_out, "Storage operation failed");
+    let sort = std::mem::discriminant(error);
+    let mut last = LAST.lock();
+    match &mut *last {
+        Some((logged, at, left_out)) if *logged == sort && at.elapsed() < STORE_ERROR_INTERVAL => *left_out += 1,
+        _ => {
+            let left_out = last.replace((sort, Instant::now(), 0)).map_or(0, |(_, _, left_out)| left_out);
+            tracing::error!(%error, left_out, "Storage operation failed");
+        }
+    }
 }
 
 #[cfg(test)]
