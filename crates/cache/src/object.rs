@@ -78,11 +78,17 @@ impl Object {
     /// The value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.labels().find(|(name, _)| *name == key).map(|(_, value)| value)
+        let (_, value) = self.label_bytes().find(|(name, _)| *name == key.as_bytes())?;
+        std::str::from_utf8(value).ok()
     }
 
     /// The labels.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let text = |bytes| std::str::from_utf8(bytes).ok();
+        self.label_bytes().map_while(move |(name, value)| Some((text(name)?, text(value)?)))
+    }
+
+    fn label_bytes(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let (start, end) = self.index.labels;
         let mut rest = self.json.get(start as usize..end as usize).unwrap_or_default();
         // Neither keys nor values of labels contain characters that JSON escapes.
@@ -93,7 +99,7 @@ impl Object {
             let value = &value[..memchr::memchr(b'"', value)?];
             // Skip the name, `":"`, the value, `"` and the comma.
             rest = member.get(name.len() + value.len() + 5..).unwrap_or_default();
-            Some((std::str::from_utf8(name).ok()?, std::str::from_utf8(value).ok()?))
+            Some((name, value))
         })
     }
 
