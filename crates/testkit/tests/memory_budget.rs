@@ -109,7 +109,7 @@ fn writes_that_add_memory_are_refused_last_and_reads_deletes_and_watches_go_on()
         for name in ["a", "b"] {
             assert_eq!(server.create(name, "some text").await, 201);
         }
-        let _ = cluster.post(MAPS, r#"{"metadata":{"name":"held","finalizers":["x/y"]}}"#).await.expect(201);
+        let _ = cluster.post(MAPS, r#"{"metadata":{"name":"held","finalizers":["x/y","x/z"]}}"#).await.expect(201);
         let lease = |second: &str| {
             let renewed = format!("2026-01-01T00:00:{second}.000000Z");
             format!(r#"{{"metadata":{{"name":"l"}},"spec":{{"holderIdentity":"x","renewTime":"{renewed}"}}}}"#)
@@ -153,6 +153,12 @@ fn writes_that_add_memory_are_refused_last_and_reads_deletes_and_watches_go_on()
         let held = format!("{MAPS}/held");
         let _ = cluster.delete(&held).await.expect(200);
         watch.expect("MODIFIED", "held").await;
+        // A new manager, and what is noted last of an object that ends, may make it larger first.
+        let first =
+            format!(r#"{{"metadata":{{"finalizers":["x/z"],"annotations":{{"end":"{}"}}}}}}"#, "x".repeat(1000));
+        let _ = cluster.patch(&format!("{held}?fieldManager=new"), "merge", &first).await.expect(200);
+        watch.expect("MODIFIED", "held").await;
+        cluster.patch(&held, "merge", &patch).await.expect_error(503, "ServiceUnavailable", message);
         let _ = cluster.patch(&held, "merge", r#"{"metadata":{"finalizers":null}}"#).await.expect(200);
         watch.expect("DELETED", "held").await;
         let _ = cluster.delete("/api/v1/namespaces/n").await.expect(200);
