@@ -114,7 +114,7 @@ pub enum Error {
     SyncFailed {
         /// The file.
         path: PathBuf,
-        /// The error of the failed sync.
+        /// The error of the failed sync, and the last error of the recovery if that is another one.
         detail: String,
     },
 
@@ -137,4 +137,15 @@ pub enum Error {
     /// The store is closed.
     #[error("the store is closed")]
     Closed,
+}
+
+impl Error {
+    /// The cause of a failed operation on the file, without the path.
+    pub(crate) fn into_cause(self) -> String {
+        match self {
+            Error::DiskFull { .. } => "no space left on device".to_owned(),
+            Error::Io { detail, .. } | Error::Corrupted { detail, .. } | Error::NotAStore { detail, .. } => detail,
+            error => error.to_string(),
+        }
+    }
 }

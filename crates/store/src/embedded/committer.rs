@@ -2,6 +2,7 @@
 //! and a step of compaction, syncs once, and only then publishes the result.
 
 use std::collections::{HashMap, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -47,15 +48,14 @@ pub(super) struct Committer<'c> {
     begin: Statement<'c>,
     commit: Statement<'c>,
     rollback: Statement<'c>,
-    /// Set after a failed sync: writes are rejected with it until the store has recovered.
-    sync_failure: Option<Error>,
+    /// Set after a failed sync: writes are rejected until the store has recovered.
+    sync_failure: Option<SyncFailure>,
     /// A sync of a checkpoint has failed. The file may lack any page of the log, so that the log has to be copied to it
     /// from the start, which SQLite does only for a log that it opens.
     must_reopen: bool,
     /// False if the log may end with a transaction that was reported as failed, because its sync failed. The next
     /// transaction is written over it.
     is_log_clean: bool,
-    recovery: RecoveryInterval,
     /// False until the log that was found when the store was opened is in the file. Nothing is written before.
     is_log_copied: bool,
     /// When to retry after a failed transaction, such as one on a full disk. The retry writes even if nothing is due,
@@ -68,20 +68,40 @@ pub(super) enum CommitterEnd {
     /// The queue is stopped and empty.
     Stopped,
     /// The file has to be opened again, to recover from this failed sync.
-    Reopen(Error, RecoveryInterval),
+    Reopen(SyncFailure),
 }
 
-/// The wait before the next attempt to recover from a failed sync.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RecoveryInterval(Duration);
+/// A failed sync from which the store has not yet recovered.
+#[derive(Debug)]
+pub(super) struct SyncFailure {
+    /// The error of the sync.
+    sync_error: String,
+    /// Why the last attempt to recover has failed, if not by a failed sync: the disk may be full, for example.
+    recovery_error: Option<String>,
+    /// The wait before the next attempt.
+    interval: Duration,
+}
 
-impl RecoveryInterval {
-    const FIRST: RecoveryInterval = RecoveryInterval(FIRST_RECOVERY_INTERVAL);
+impl SyncFailure {
+    /// The error of the store, and of the requests that are rejected meanwhile.
+    pub(super) fn to_error(&self, path: &Path) -> Error {
+        let detail = match &self.recovery_error {
+            None => self.sync_error.clone(),
+            Some(recovery_error) => format!("{}; recovery failed: {recovery_error}", self.sync_error),
+        };
+        Error::SyncFailed { path: path.to_owned(), detail }
+    }
+
+    /// An attempt to recover has failed, but not by a failed sync. Returns the time of the next attempt.
+    pub(super) fn retry_after(&mut self, recovery_error: Error) -> Instant {
+        self.recovery_error = Some(recovery_error.into_cause());
+        self.next_attempt()
+    }
 
     /// The time of the next attempt. The one after it waits twice as long.
-    pub(super) fn next_attempt(&mut self) -> Instant {
-        let at = Instant::now() + self.0;
-        self.0 = (self.0 * 2).min(MAX_RECOVERY_INTERVAL);
+    fn next_attempt(&mut self) -> Instant {
+        let at = Instant::now() + self.interval;
+        self.interval = (self.interval * 2).min(MAX_RECOVERY_INTERVAL);
         at
     }
 }
@@ -127,16 +147,15 @@ impl<'c> Committer<'c> {
             sync_failure: None,
             must_reopen: false,
             is_log_clean: true,
-            recovery: RecoveryInterval::FIRST,
             is_log_copied: true,
             retry_at: None,
         })
     }
 
     /// The file was opened again after a failed sync. The first transaction shows whether the store works again.
-    pub(super) fn after_failed_sync(mut self, sync_failure: Error, recovery: RecoveryInterval) -> Self {
+    pub(super) fn after_failed_sync(mut self, sync_failure: SyncFailure) -> Self {
+        self.shared.health.set_commit_error(Some(sync_failure.to_error(&self.shared.path)));
         self.sync_failure = Some(sync_failure);
-        self.recovery = recovery;
         self.retry_at = Some(Instant::now());
         self
     }
@@ -170,30 +189,47 @@ impl<'c> Committer<'c> {
                 self.finish();
                 return CommitterEnd::Stopped;
             }
-            if let Some(sync_failure) = self.sync_failure.clone() {
-                reject(std::mem::take(&mut queued.requests), &sync_failure);
-                if self.retry_at.is_some_and(|retry_at| Instant::now() < retry_at) {
-                    continue;
+            if let Some(sync_failure) = self.sync_failure.take() {
+                reject(std::mem::take(&mut queued.requests), &sync_failure.to_error(&self.shared.path));
+                let waits = self.waits_for_retry();
+                if !waits && self.can_reopen() {
+                    return CommitterEnd::Reopen(sync_failure);
                 }
-                if self.can_reopen() {
-                    return CommitterEnd::Reopen(sync_failure, self.recovery);
+                self.sync_failure = Some(sync_failure);
+                if waits {
+                    continue;
                 }
             }
             let mut transaction = Transaction::default();
             if let Err(error) = self.run_transaction(&mut transaction, queued.requests) {
-                if maintenance_only {
+                if maintenance_only || self.sync_failure.is_some() {
                     tracing::warn!(%error, "Failed to commit a maintenance transaction, will retry");
                 }
-                if self.sync_failure.is_none() {
-                    self.retry_at = Some(Instant::now() + RETRY_INTERVAL);
-                }
-                self.shared.health.set_commit_error(Some(self.sync_failure.as_ref().unwrap_or(&error).clone()));
+                self.schedule_retry(&error);
                 for (reply, _) in transaction.replies {
                     // The caller may have dropped its future.
                     let _ = reply.send(Err(error.clone()));
                 }
             }
         }
+    }
+
+    /// True if a retry is due only later.
+    fn waits_for_retry(&self) -> bool {
+        self.retry_at.is_some_and(|retry_at| Instant::now() < retry_at)
+    }
+
+    /// A transaction has failed: reports the error, and retries later even if nothing is due. A retry that has been
+    /// scheduled for later stays.
+    fn schedule_retry(&mut self, error: &Error) {
+        if !self.waits_for_retry() {
+            self.retry_at = Some(match &mut self.sync_failure {
+                Some(sync_failure) => sync_failure.retry_after(error.clone()),
+                None => Instant::now() + RETRY_INTERVAL,
+            });
+        }
+        let reported = self.sync_failure.as_ref().map(|sync_failure| sync_failure.to_error(&self.shared.path));
+        self.shared.health.set_commit_error(Some(reported.unwrap_or_else(|| error.clone())));
     }
 
     /// True if the file has to be opened again, and can be: the log that is read then must not contain a transaction
@@ -321,19 +357,21 @@ impl<'c> Committer<'c> {
             return Ok(());
         }
         self.must_reopen = true;
-        Err(self.reject_writes(&error))
+        Err(self.reject_writes(error))
     }
 
     /// Rejects writes after a failed sync, until the store has recovered. Returns their error.
-    fn reject_writes(&mut self, error: &Error) -> Error {
-        let sync_failure = Error::SyncFailed { path: self.shared.path.clone(), detail: error.to_string() };
+    fn reject_writes(&mut self, error: Error) -> Error {
         tracing::error!(%error, "A sync failed: the store rejects writes until it has recovered");
-        self.sync_failure = Some(sync_failure.clone());
-        self.retry_at = Some(self.recovery.next_attempt());
-        self.shared.health.set_commit_error(Some(sync_failure.clone()));
+        let interval = self.sync_failure.as_ref().map_or(FIRST_RECOVERY_INTERVAL, |failure| failure.interval);
+        let mut failure = SyncFailure { sync_error: error.into_cause(), recovery_error: None, interval };
+        self.retry_at = Some(failure.next_attempt());
+        let rejection = failure.to_error(&self.shared.path);
+        self.sync_failure = Some(failure);
+        self.shared.health.set_commit_error(Some(rejection.clone()));
         // The WAL has everything that was acknowledged and that the file may lack.
         file::set_checkpoint_on_close(self.connection, false);
-        sync_failure
+        rejection
     }
 
     /// A transaction is on the disk: the store works, or works again. After a failed sync of a checkpoint, only a file
@@ -345,7 +383,6 @@ impl<'c> Committer<'c> {
         }
         if self.sync_failure.take().is_some() {
             tracing::info!("The store has recovered from a failed sync and accepts writes");
-            self.recovery = RecoveryInterval::FIRST;
             file::set_checkpoint_on_close(self.connection, true);
         }
         if self.retry_at.take().is_some() {
@@ -359,7 +396,7 @@ impl<'c> Committer<'c> {
         // After some errors SQLite has already rolled back. Then this fails, which is harmless.
         let _ = self.rollback.execute([]);
         if sync_failed {
-            self.reject_writes(&error);
+            self.reject_writes(error.clone());
         }
         error
     }

@@ -223,15 +223,15 @@ fn commit_until_stopped(
         if !is_log_copied {
             committer = committer.on_full_disk();
         }
-        if let Some((sync_failure, recovery)) = failure.take() {
-            committer = committer.after_failed_sync(sync_failure, recovery);
+        if let Some(sync_failure) = failure.take() {
+            committer = committer.after_failed_sync(sync_failure);
         }
         match committer.run() {
             CommitterEnd::Stopped => break,
-            CommitterEnd::Reopen(sync_failure, mut recovery) => {
+            CommitterEnd::Reopen(mut sync_failure) => {
                 let open = writer.take();
-                *writer = reopener.reopen(open, &sync_failure, &mut recovery)?;
-                failure = Some((sync_failure, recovery));
+                *writer = reopener.reopen(open, &mut sync_failure)?;
+                failure = Some(sync_failure);
             }
         }
     }

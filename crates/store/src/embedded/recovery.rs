@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
-use super::committer::{RecoveryInterval, reject};
+use super::committer::{SyncFailure, reject};
 use super::file::{self, FileError};
 use super::index::KeyIndex;
 use super::log::{self, LogReader};
@@ -40,17 +40,12 @@ impl Reopener<'_> {
     ///
     /// # Errors
     /// The file does not contain what was acknowledged, and only that.
-    pub(super) fn reopen(
-        &self,
-        writer: Option<Writer>,
-        failure: &Error,
-        recovery: &mut RecoveryInterval,
-    ) -> Result<Option<Writer>, Error> {
+    pub(super) fn reopen(&self, writer: Option<Writer>, failure: &mut SyncFailure) -> Result<Option<Writer>, Error> {
         // SQLite forgets how much of the log is in the file when no connection is open.
         let reopened = reader::close_connection(self.reader);
         drop(writer);
         loop {
-            match self.open() {
+            let error = match self.open() {
                 Ok((writer, connection)) => {
                     self.shared.checkpoint_gate.open();
                     // A reading thread that has ended needs none.
@@ -58,12 +53,13 @@ impl Reopener<'_> {
                     return Ok(Some(writer));
                 }
                 Err(error) if error.is_corruption() => return Err(error.into_error(&self.shared.path)),
-                Err(error) => {
-                    let error = error.into_error(&self.shared.path);
-                    tracing::warn!(%error, "Failed to open the store again after a failed sync, will retry");
-                }
-            }
-            if self.reject_until(recovery.next_attempt(), failure) {
+                Err(error) => error.into_error(&self.shared.path),
+            };
+            tracing::warn!(%error, "Failed to open the store again after a failed sync, will retry");
+            let retry_at = failure.retry_after(error);
+            let rejection = failure.to_error(&self.shared.path);
+            self.shared.health.set_commit_error(Some(rejection.clone()));
+            if self.reject_until(retry_at, &rejection) {
                 return Ok(None);
             }
         }

@@ -224,6 +224,70 @@ async fn a_store_rejects_writes_while_syncs_fail_and_recovers() {
     assert_eq!(check(&store, &log, "reopened").await, *log.last_key_value().unwrap().0);
 }
 
+/// After a failed sync the disk fails in another way, so that the recovery fails with that error.
+async fn check_recovery_with_other_failure(name: &str, sync_failure: DiskFailure, other: DiskFailure, cause: &str) {
+    let (folder, disk, store, mut log, error) = run_until_failure(name, sync_failure).await;
+    assert!(matches!(error, Error::SyncFailed { .. }), "{error}");
+    disk.fail(other);
+    // Both errors are reported, without the path, which clients do not get.
+    let expected = format!("disk I/O error; recovery failed: {cause}");
+    let reported = |error: &Error| matches!(error, Error::SyncFailed { detail, .. } if *detail == expected);
+    while !store.health().is_err_and(|error| reported(&error)) {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    let error = store.commit(Change::put("/more", "1")).await.unwrap_err();
+    assert!(reported(&error), "{error}");
+    disk.fail(DiskFailure::None);
+    wait_until_healthy(&store).await;
+    assert_eq!(check(&store, &log, "recovered").await, *log.last_key_value().unwrap().0);
+    log.extend(write(&store, &disk, 200).await);
+    store.close().await.unwrap();
+    let store = open(folder.path(), "");
+    assert_eq!(check(&store, &log, "reopened").await, *log.last_key_value().unwrap().0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recovery_that_fails_with_another_error_reports_it_and_goes_on() {
+    let (full, refused) = ("no space left on device", "disk I/O error");
+    tokio::join!(
+        check_recovery_with_other_failure("sync-full", DiskFailure::Sync, DiskFailure::Full, full),
+        check_recovery_with_other_failure("sync-write", DiskFailure::Sync, DiskFailure::Write, refused),
+        check_recovery_with_other_failure("checkpoint-full", DiskFailure::CheckpointSync, DiskFailure::Full, full),
+        check_recovery_with_other_failure("checkpoint-write", DiskFailure::CheckpointSync, DiskFailure::Write, refused),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recovery_that_fails_with_another_error_is_not_retried_without_a_pause() {
+    for (name, sync_failure, other) in [
+        ("sync-full-pause", DiskFailure::Sync, DiskFailure::Full),
+        ("sync-write-pause", DiskFailure::Sync, DiskFailure::Write),
+        ("checkpoint-full-pause", DiskFailure::CheckpointSync, DiskFailure::Full),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::register(name).unwrap();
+        let store = Arc::new(open(folder.path(), name));
+        // Too few for a checkpoint: only a commit fails, or only a checkpoint.
+        write(&store, &disk, 10).await;
+        disk.fail(sync_failure);
+        write(&store, &disk, 1_000_000).await;
+        disk.fail(other);
+        let errors = || store.metrics().unwrap().commit_errors.get();
+        let wait_for_errors = async |more: u64| {
+            let expected = errors() + more;
+            while errors() < expected {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        };
+        wait_for_errors(1).await;
+        let started = std::time::Instant::now();
+        wait_for_errors(2).await;
+        // A slow machine only makes it longer.
+        let paused = started.elapsed();
+        assert!(paused > std::time::Duration::from_millis(250), "{name}: two attempts in {paused:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_has_lost_acknowledged_changes_does_not_recover() {
     let folder = tempfile::tempdir().unwrap();
