@@ -34,6 +34,11 @@ impl CheckpointGate {
         *lock(&self.0) = false;
     }
 
+    /// A sync has failed, and the WAL was not copied since.
+    pub(super) fn has_failed(&self) -> bool {
+        *lock(&self.0)
+    }
+
     /// Runs a checkpoint, unless there is one or a sync has failed.
     pub(super) fn run(&self, passive: &mut Statement<'_>) -> Result<(), FileError> {
         let mut has_failed = match self.0.try_lock() {

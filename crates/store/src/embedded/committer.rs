@@ -66,7 +66,10 @@ pub(super) struct Committer<'c> {
 /// Why a committer has ended.
 pub(super) enum CommitterEnd {
     /// The queue is stopped and empty.
-    Stopped,
+    Stopped {
+        /// The log may be copied to the file when that is closed. After a failed sync only the log has everything.
+        can_checkpoint: bool,
+    },
     /// The file has to be opened again, to recover from this failed sync.
     Reopen(SyncFailure),
 }
@@ -83,6 +86,10 @@ pub(super) struct SyncFailure {
 }
 
 impl SyncFailure {
+    pub(super) fn new(error: Error) -> SyncFailure {
+        SyncFailure { sync_error: error.into_cause(), recovery_error: None, interval: FIRST_RECOVERY_INTERVAL }
+    }
+
     /// The error of the store, and of the requests that are rejected meanwhile.
     pub(super) fn to_error(&self, path: &Path) -> Error {
         let detail = match &self.recovery_error {
@@ -173,7 +180,6 @@ impl<'c> Committer<'c> {
         if !self.is_log_copied {
             file::copy_log(self.connection)?;
             self.is_log_copied = true;
-            file::set_checkpoint_on_close(self.connection, true);
         }
         Ok(())
     }
@@ -186,8 +192,7 @@ impl<'c> Committer<'c> {
             self.shared.health.set_in_transaction(true);
             let maintenance_only = queued.requests.is_empty();
             if queued.stopped && maintenance_only {
-                self.finish();
-                return CommitterEnd::Stopped;
+                return CommitterEnd::Stopped { can_checkpoint: self.finish() };
             }
             if let Some(sync_failure) = self.sync_failure.take() {
                 reject(std::mem::take(&mut queued.requests), &sync_failure.to_error(&self.shared.path));
@@ -238,14 +243,16 @@ impl<'c> Committer<'c> {
         self.must_reopen && self.is_log_clean
     }
 
-    /// Saves the compact revision, so that it does not go backwards at a restart.
-    fn finish(mut self) {
+    /// Saves the compact revision, so that it does not go backwards at a restart. Returns true if the log may be copied
+    /// to the file.
+    fn finish(mut self) -> bool {
         if self.sync_failure.is_none()
             && self.compactor.has_unsaved_revision(&lock(&self.shared.index))
             && let Err(error) = self.run_transaction(&mut Transaction::default(), VecDeque::new())
         {
             tracing::warn!(%error, "Failed to save the compact revision");
         }
+        self.sync_failure.is_none() && self.is_log_copied
     }
 
     /// How long to wait if no request arrives.
@@ -363,14 +370,14 @@ impl<'c> Committer<'c> {
     /// Rejects writes after a failed sync, until the store has recovered. Returns their error.
     fn reject_writes(&mut self, error: Error) -> Error {
         tracing::error!(%error, "A sync failed: the store rejects writes until it has recovered");
-        let interval = self.sync_failure.as_ref().map_or(FIRST_RECOVERY_INTERVAL, |failure| failure.interval);
-        let mut failure = SyncFailure { sync_error: error.into_cause(), recovery_error: None, interval };
+        let mut failure = SyncFailure::new(error);
+        if let Some(earlier) = &self.sync_failure {
+            failure.interval = earlier.interval;
+        }
         self.retry_at = Some(failure.next_attempt());
         let rejection = failure.to_error(&self.shared.path);
         self.sync_failure = Some(failure);
         self.shared.health.set_commit_error(Some(rejection.clone()));
-        // The WAL has everything that was acknowledged and that the file may lack.
-        file::set_checkpoint_on_close(self.connection, false);
         rejection
     }
 
@@ -383,7 +390,6 @@ impl<'c> Committer<'c> {
         }
         if self.sync_failure.take().is_some() {
             tracing::info!("The store has recovered from a failed sync and accepts writes");
-            file::set_checkpoint_on_close(self.connection, true);
         }
         if self.retry_at.take().is_some() {
             self.shared.health.set_commit_error(None);

@@ -249,13 +249,8 @@ pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<(Connection,
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     connection.pragma_update(None, "cache_size", -4096)?;
-    // If the copy fails, the log stays as it is.
-    set_checkpoint_on_close(&connection, false);
     match copy_log(&connection) {
-        Ok(()) => {
-            set_checkpoint_on_close(&connection, true);
-            Ok((connection, true))
-        }
+        Ok(()) => Ok((connection, true)),
         // A store on a full disk can still be read.
         Err(error) if error.is_disk_full() => {
             tracing::warn!(path = %path.display(), "The disk is full: the store accepts no writes until there is space");
@@ -276,10 +271,10 @@ pub(super) fn copy_log(connection: &Connection) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Sets whether the log is copied to the file when the last connection closes.
-pub(super) fn set_checkpoint_on_close(connection: &Connection, enabled: bool) {
-    if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !enabled) {
-        tracing::error!(%error, "Failed to set the checkpoint of the write-ahead log when the store closes");
+/// Makes this connection copy the log to the file and delete it when it closes, if it is the last one.
+pub(super) fn checkpoint_on_close(connection: &Connection) {
+    if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false) {
+        tracing::warn!(%error, "Failed to enable the checkpoint of the write-ahead log when the store closes");
     }
 }
 
@@ -299,6 +294,8 @@ fn open(path: &Path, access: OpenFlags, vfs: Option<&str>) -> Result<Connection,
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
         None => Connection::open_with_flags(path, flags)?,
     };
+    // SQLite would do it whenever the last connection closes. After a failed sync, only the log has everything.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.busy_timeout(std::time::Duration::from_secs(10))?;
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.pragma_update(None, "trusted_schema", false)?;

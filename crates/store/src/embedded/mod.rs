@@ -164,11 +164,17 @@ impl EmbeddedStore {
                 commit_until_stopped(shared, &reader_handle, &mut writer, &reopener)
                     .inspect_err(|error| end_guard.fail(error.clone()))
             };
-            // The last connection to close checkpoints the whole WAL, so the two must not close at the same time.
+            // Only the last connection to close can checkpoint the whole WAL, so the reading thread closes its one first.
             reader_handle.close();
             join(reader_thread);
+            // Nobody may have noticed that the last checkpoint of the reading thread has failed.
+            if let (Some(writer), Ok(true)) = (&writer, &outcome)
+                && !shared.checkpoint_gate.has_failed()
+            {
+                file::checkpoint_on_close(&writer.connection);
+            }
             drop(writer);
-            outcome
+            outcome.map(drop)
         };
         let thread = spawn_thread(COMMITTER, data_dir, Arc::clone(&shared), work)?;
         Ok(EmbeddedStore { shared, reader, thread: Mutex::new(Some(thread)) })
@@ -209,13 +215,14 @@ impl EmbeddedStore {
     }
 }
 
-/// Commits until the queue is stopped and empty, and opens the file again where that is needed.
+/// Commits until the queue is stopped and empty, and opens the file again where that is needed. Returns true if the
+/// log may be copied to the file when that is closed.
 fn commit_until_stopped(
     shared: &EngineState,
     reader: &Arc<ReaderHandle>,
     writer: &mut Option<Writer>,
     reopener: &Reopener<'_>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let mut failure = None;
     while let Some(Writer { connection, is_log_copied, compact_revision }) = &*writer {
         let mut committer = Committer::new(shared, Arc::clone(reader), connection, *compact_revision)
@@ -227,7 +234,7 @@ fn commit_until_stopped(
             committer = committer.after_failed_sync(sync_failure);
         }
         match committer.run() {
-            CommitterEnd::Stopped => break,
+            CommitterEnd::Stopped { can_checkpoint } => return Ok(can_checkpoint),
             CommitterEnd::Reopen(mut sync_failure) => {
                 let open = writer.take();
                 *writer = reopener.reopen(open, &mut sync_failure)?;
@@ -235,7 +242,7 @@ fn commit_until_stopped(
             }
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Starts a thread that holds the lock on the data directory while it can access the file.
@@ -263,6 +270,10 @@ impl ReaderHandle {
     /// Makes the reading thread end after its queued requests.
     fn close(&self) {
         lock(&self.0).take();
+    }
+
+    fn is_closed(&self) -> bool {
+        lock(&self.0).is_none()
     }
 
     fn send(&self, request: ReadRequest) -> Result<(), Error> {

@@ -217,15 +217,18 @@ impl<'c> StoreReader<'c> {
 }
 
 /// Makes the reading thread close its connection, and waits until it is closed. Returns the channel for a new one; the
-/// thread reads nothing until it has that.
-pub(super) fn close_connection(reader: &ReaderHandle) -> mpsc::Sender<Connection> {
+/// thread reads nothing until it has that. `None` if the store closes: the thread closes its connection some time later.
+pub(super) fn close_connection(reader: &ReaderHandle) -> Option<mpsc::Sender<Connection>> {
     let (closed, wait_closed) = mpsc::channel();
     let (sender, reopened) = mpsc::channel();
     let handover = ConnectionHandover { closed, reopened };
-    // A thread that has ended has no connection.
-    let _ = reader.send(Box::new(move |reader| reader.handover = Some(handover)));
+    let sent = reader.send(Box::new(move |reader| reader.handover = Some(handover)));
+    // If nobody closed the handle, the thread has ended, and has no connection.
+    if sent.is_err() && reader.is_closed() {
+        return None;
+    }
     let _ = wait_closed.recv();
-    sender
+    Some(sender)
 }
 
 /// Creates a request for a read, and the channel for its result.

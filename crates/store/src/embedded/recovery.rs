@@ -1,6 +1,12 @@
 //! Opens the file again after a failed sync of a checkpoint. The file system then shows pages that the disk may not
 //! have, and the write-ahead log has all of them. So the log is read anew and copied to the file as a whole, as when the
 //! store is opened, and compared with what is committed.
+//!
+//! SQLite keeps in the wal-index how much of the log is in the file, and drops that with the last connection. Another
+//! process that has the file open keeps it, so no other process may open the file.
+//!
+//! The system reports a write-back error once per file descriptor. The reading thread's descriptor may report the error
+//! that the committing thread's has already reported, as another failed sync, from which the store recovers likewise.
 
 use std::time::Instant;
 
@@ -41,8 +47,8 @@ impl Reopener<'_> {
     /// # Errors
     /// The file does not contain what was acknowledged, and only that.
     pub(super) fn reopen(&self, writer: Option<Writer>, failure: &mut SyncFailure) -> Result<Option<Writer>, Error> {
-        // SQLite forgets how much of the log is in the file when no connection is open.
-        let reopened = reader::close_connection(self.reader);
+        // Both are closed before one is opened, so that SQLite drops the wal-index.
+        let Some(reopened) = reader::close_connection(self.reader) else { return Ok(None) };
         drop(writer);
         loop {
             let error = match self.open() {
@@ -87,6 +93,89 @@ impl Reopener<'_> {
             if is_stopped || left.is_zero() {
                 return is_stopped;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+    use std::path::PathBuf;
+    use std::sync::{Mutex, mpsc};
+
+    use pintle_store_powerloss::{Disk, DiskFailure};
+
+    use super::*;
+    use crate::{Change, EmbeddedOptions, EmbeddedStore, Store};
+
+    /// A store with one change in its log.
+    async fn open_store(folder: &tempfile::TempDir, vfs: Option<&str>) -> EmbeddedStore {
+        let options = EmbeddedOptions { vfs: vfs.map(str::to_owned), ..EmbeddedOptions::default() };
+        let store = EmbeddedStore::open(folder.path(), options).unwrap();
+        store.commit(Change::put("/a", "1")).await.unwrap();
+        store
+    }
+
+    fn log_size(store: &EmbeddedStore) -> Option<u64> {
+        std::fs::metadata(store.shared.path.with_extension("db-wal")).ok().map(|log| log.len())
+    }
+
+    /// Opens the file again beside the connections of the store, with this handle.
+    fn reopen(store: &EmbeddedStore, reader: &ReaderHandle) -> Option<Writer> {
+        let retention = HistoryRetention::default();
+        let reopener = Reopener { shared: &store.shared, reader, vfs: None, retention };
+        let sync_error = Error::Io { path: PathBuf::new(), detail: "disk I/O error".to_owned() };
+        reopener.reopen(None, &mut SyncFailure::new(sync_error)).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_store_that_closes_is_not_opened_again_while_its_reading_thread_has_a_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open_store(&folder, None).await;
+        let log = log_size(&store);
+        assert!(reopen(&store, &ReaderHandle(Mutex::new(None))).is_none());
+        assert_eq!(log_size(&store), log, "the log is not copied");
+        // A reading thread that has ended has no connection.
+        let (ended, _) = mpsc::channel();
+        assert!(reopen(&store, &ReaderHandle(Mutex::new(Some(ended)))).is_some());
+        assert_eq!(log_size(&store), Some(0), "the log is copied");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_closes_keeps_its_log_after_a_failed_checkpoint_that_nobody_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::register("unnoticed").unwrap();
+        let store = open_store(&folder, Some("unnoticed")).await;
+        disk.fail(DiskFailure::CheckpointSync);
+        store.reader.read(|reader| Ok(reader.checkpoint())).await.unwrap().unwrap_err();
+        disk.fail(DiskFailure::None);
+        store.health().unwrap();
+        store.close().await.unwrap();
+        assert!(log_size(&store).is_some_and(|size| size > 0));
+
+        let store = open_store(&folder, Some("unnoticed")).await;
+        store.close().await.unwrap();
+        assert_eq!(log_size(&store), None, "the log of a store that works is copied and deleted");
+    }
+
+    #[test]
+    fn no_connection_copies_the_log_because_it_is_the_last_one() {
+        for reader_is_last in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let data_dir = file::DataDir::lock(folder.path()).unwrap();
+            data_dir.ensure_store_file().unwrap();
+            let path = data_dir.store_file();
+            let (writer, _) = file::open_writer(&path, None).unwrap();
+            let reader = file::open_reader(&path, None).unwrap();
+            writer.execute("UPDATE meta SET compacted = 2", []).unwrap();
+            log::read_meta(&reader).unwrap();
+            if reader_is_last {
+                drop((writer, reader));
+            } else {
+                drop((reader, writer));
+            }
+            assert!(std::fs::metadata(path.with_extension("db-wal")).unwrap().len() > 0);
         }
     }
 }

@@ -108,6 +108,7 @@ async fn acknowledged_changes_survive_a_power_loss() {
     assert_eq!(check(&store, &log, "before").await, *log.last_key_value().unwrap().0);
     assert!(store.oldest_revision().await.unwrap() > Revision(1000), "compaction ran meanwhile");
     store.close().await.unwrap();
+    assert!(!folder.path().join("pintle.db-wal").exists(), "a store that is closed leaves no log");
 
     let mut lost = 0;
     for cut in 0..cuts {
