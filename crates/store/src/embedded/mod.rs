@@ -149,7 +149,11 @@ impl EmbeddedStore {
                 let reader = StoreReader::new(shared, &connection).map_err(|error| error.into_error(&shared.path))?;
                 let Some(handover) = reader.run(&receiver) else { break };
                 drop(connection);
-                let Some(reopened) = handover.finish() else { break };
+                let Some(reopened) = handover.finish() else {
+                    // The committing thread reports why it ends, and ends this thread afterwards. Until then reads fail.
+                    while receiver.recv().is_ok() {}
+                    break;
+                };
                 connection = reopened;
             }
             Ok(())
