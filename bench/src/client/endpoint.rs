@@ -114,12 +114,13 @@ impl Endpoint {
         Ok(Connection { sender, info: self.info.clone() })
     }
 
-    /// The server as a target of attacks. `list` is the path of a large list.
-    pub(crate) fn attack_target(&self, list: &str) -> AttackTarget {
+    /// The server as a target of attacks. `list` is the path of a large list, and `object` that of a large
+    /// object.
+    pub(crate) fn attack_target(&self, list: &str, object: &str) -> AttackTarget {
         let mut config = ClientConfig::clone(self.tls.http1.config());
         config.alpn_protocols.clear();
         let address = format!("{}:{}", self.host, self.port);
-        AttackTarget::new(&address, &self.tls.name.to_str(), config, list)
+        AttackTarget::new(&address, &self.tls.name.to_str(), config, list, object)
     }
 
     /// Opens the connections for `count` clients: one for each with HTTP/1.1, one shared by all with HTTP/2.

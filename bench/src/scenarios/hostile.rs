@@ -31,6 +31,9 @@ const MAX_P99_MS: f64 = 50.0;
 /// The budget for the memory of a connection, in MB: 100 streams, each with a full send buffer of 512 KiB and the next
 /// chunk of its response. Such a connection answers no pings, so it is closed after a minute.
 const MAX_CONNECTION_MB: f64 = 80.0;
+/// The size of the object that attacks get. A connection keeps each response in memory, so that of 100 streams is within
+/// the budget.
+const LARGE_OBJECT_BYTES: usize = 512 << 10;
 /// The pause of an attacker before it opens a connection again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// How many connections are opened in each pause.
@@ -41,9 +44,14 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let collection = config_maps_path(&target.namespace("hostile").await?);
     let make = |number| config_map(&format!("o-{number}"), number);
     fill(&target.server, &collection, bench.plan.listed_objects, make).await?;
+    let large = |_| {
+        let text = "x".repeat(LARGE_OBJECT_BYTES);
+        format!(r#"{{"metadata":{{"name":"z-large"}},"data":{{"text":"{text}"}}}}"#).into()
+    };
+    fill(&target.server, &collection, 1, large).await?;
     let path = format!("{collection}/o-1");
     let workload: Workload = Arc::new(move |_, _| Some(get(path.as_str())));
-    let attacked = target.server.endpoint.attack_target(&collection);
+    let attacked = target.server.endpoint.attack_target(&collection, &format!("{collection}/z-large"));
     bench.report.section(format!("GETs beside hostile clients, {RATE}/s"));
     for attack in ATTACKS {
         let before = target.server.settled_memory(&bench.plan).await?;

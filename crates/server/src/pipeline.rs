@@ -25,7 +25,7 @@ use crate::context::RequestContext;
 use crate::handlers::route;
 use crate::http::cors::{self, Cors};
 use crate::http::unread_body::{self, BodyProtocol};
-use crate::http::{Body, Peer, Response, catch_panic, panic_response, panic_text, plain_error, text};
+use crate::http::{Body, Peer, Response, ResponseDeadline, catch_panic, panic_response, panic_text, plain_error, text};
 use crate::represent::error_response;
 use crate::request::body_budget;
 use crate::request::deadline::RequestDeadline;
@@ -179,6 +179,9 @@ pub(crate) async fn handle(
         },
         Err(refusal) => refuse(&request, refusal),
     };
+    if let Some(deadline) = deadline.instant() {
+        response.extensions_mut().insert(ResponseDeadline(deadline));
+    }
     finish(&request.headers, origin, &mut response);
     for warning in request.recorder.headers() {
         response.headers_mut().append(WARNING, warning);

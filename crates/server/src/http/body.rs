@@ -12,22 +12,16 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::expiring_bytes::ExpiringBytes;
 use super::observed_body::{BodyObserver, ObservedBody};
 use super::pull_body::{BodySource, CpuPermits, PullBody};
 use super::push_body::{BodySender, PushBody};
 use super::unwind::panic_text;
 use super::{Chunk, UnreadBodies};
 
-/// Complete bodies of at least this size are dropped at the deadline of their request.
-const MIN_EXPIRING_BYTES: usize = 64 * 1024;
-
 /// The body of a response.
 pub enum Body {
     /// Complete bytes; taken out when they are sent.
     Full(Bytes),
-    /// Complete bytes that are dropped at a deadline.
-    Expiring(ExpiringBytes),
     /// Chunks that a source produces on demand.
     Pull(PullBody),
     /// Chunks that a writer sends.
@@ -61,15 +55,21 @@ impl Body {
         self
     }
 
-    /// Ends a large body, or one that is made while it is sent, with an error at a deadline, so that a client which does
-    /// not read it cannot keep it or what it is made from. `held` is kept until the body ends.
+    /// Ends a body that is made while it is sent with an error at a deadline, so that a client which does not read it
+    /// cannot keep what it is made from. `held` is kept until the body ends. The connection takes complete bytes at
+    /// once; see [`ResponseDeadline`](super::ResponseDeadline).
     pub(crate) fn limit(&mut self, deadline: Instant, held: impl Send + 'static) {
+        if let Body::Pull(body) = self {
+            body.limit(deadline, held);
+        }
+    }
+
+    /// Drops `held` when the writer of the body has ended; at once if there is no writer.
+    pub(super) fn hold_in_writer(&mut self, held: impl Send + 'static) {
         match self {
-            Body::Pull(body) => body.limit(deadline, held),
-            Body::Full(bytes) if bytes.len() >= MIN_EXPIRING_BYTES => {
-                *self = Body::Expiring(ExpiringBytes::new(std::mem::take(bytes), deadline, held));
-            }
-            _ => {}
+            Body::Push(body) => body.hold_in_writer(held),
+            Body::Observed(body) => body.inner_mut().hold_in_writer(held),
+            Body::Full(_) | Body::Pull(_) => drop(held),
         }
     }
 
@@ -78,7 +78,6 @@ impl Body {
     pub fn complete_size(&self) -> Option<u64> {
         match self {
             Body::Full(bytes) => Some(bytes.len() as u64),
-            Body::Expiring(bytes) => Some(bytes.size()),
             _ => None,
         }
     }
@@ -100,7 +99,6 @@ impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Body::Full(bytes) => f.debug_tuple("Full").field(&bytes.len()).finish(),
-            Body::Expiring(bytes) => f.debug_tuple("Expiring").field(&bytes.size()).finish(),
             Body::Pull(_) => f.write_str("Pull"),
             Body::Push(_) => f.write_str("Push"),
             Body::Observed(body) => body.fmt(f),
@@ -122,9 +120,6 @@ impl http_body::Body for Body {
         let polled = catch_unwind(AssertUnwindSafe(|| match &mut *self {
             Body::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
             Body::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes).into())))),
-            Body::Expiring(bytes) => {
-                Poll::Ready(bytes.take().map(|bytes| bytes.map(|bytes| Frame::data(bytes.into()))))
-            }
             Body::Pull(body) => {
                 body.poll(cx).map(|chunk| chunk.map(|chunk| chunk.map(|bytes| Frame::data(bytes.into()))))
             }
@@ -143,7 +138,6 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Body::Full(bytes) => bytes.is_empty(),
-            Body::Expiring(bytes) => bytes.size() == 0,
             _ => false,
         }
     }
@@ -151,7 +145,6 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Body::Expiring(bytes) => SizeHint::with_exact(bytes.size()),
             _ => SizeHint::default(),
         }
     }

@@ -2,13 +2,10 @@
 
 use std::convert::Infallible;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Version;
-use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -19,10 +16,11 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::activity::{Activity, ActivityTimeouts, Expiry, OpenRequest, WatchedStream};
+use super::activity::{Activity, ActivityTimeouts, Expiry, WatchedStream};
 use super::lingering_close::LingeringClose;
+use super::open_body::open_response;
 use super::write_timeout::WriteTimeout;
-use super::{Body, Chunk, Handler, Peer, TlsConfig};
+use super::{Handler, Peer, TlsConfig};
 
 /// What the connections of a listener share.
 #[derive(Clone)]
@@ -119,7 +117,7 @@ pub(super) async fn serve_connection(
         }
         let open = activity.begin();
         let response = handler.clone().handle(peer.clone(), request);
-        async move { Ok::<_, Infallible>(response.await.map(|body| OpenBody { body, _open: open })) }
+        async move { Ok::<_, Infallible>(open_response(response.await, open)) }
     });
     let stream = TokioIo::new(WatchedStream::new(stream, activity.clone()));
     let connection = protocol.serve_connection_with_upgrades(stream, service);
@@ -137,15 +135,17 @@ pub(super) async fn serve_connection(
         biased;
         // First, so that the client is told before it gets its response and chooses a connection for its next request.
         expiry = &mut must_finish => {
-            if expiry == Expiry::Head {
-                // As Go's server, which answers nothing.
-                tracing::debug!(%address, "Connection closed: the head of a request did not arrive in time");
+            if let Some(reason) = expiry.close_reason() {
+                tracing::debug!(%address, reason, "Connection closed");
                 return;
             }
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 ended = connection => ended,
-                Expiry::Head = activity.expired(timeouts.only_head()) => return,
+                expiry = activity.expired(timeouts.without_idle()) => {
+                    tracing::debug!(%address, reason = expiry.close_reason(), "Connection closed");
+                    return;
+                }
                 _ = closed.wait_for(|state| *state == ConnectionState::Closed) => return,
             }
         }
@@ -159,30 +159,4 @@ pub(super) async fn serve_connection(
 /// A random number from 0 to 1.
 pub(crate) fn random_share() -> f64 {
     f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
-}
-
-/// The body of a response, and the request that is open until it has ended.
-struct OpenBody {
-    body: Body,
-    _open: OpenRequest,
-}
-
-impl http_body::Body for OpenBody {
-    type Data = Chunk;
-    type Error = std::io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Chunk>, std::io::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }

@@ -43,7 +43,8 @@ pub struct ListenerOptions {
     pub idle_timeout: Duration,
     /// How long an HTTP/2 connection may be silent before it gets a ping, which has to be answered in two thirds of that.
     pub ping_interval: Duration,
-    /// How long a client may take nothing of what is sent to it before its connection is closed.
+    /// How long a client may take nothing of what is sent to it before its connection is closed, and how long after the
+    /// deadline of its request it may not have taken a response.
     pub write_timeout: Duration,
 }
 
@@ -160,6 +161,7 @@ impl Listener {
                 timeouts: ActivityTimeouts {
                     head: Some(self.options.head_timeout),
                     idle: Some(self.options.idle_timeout),
+                    response: self.options.write_timeout,
                 },
                 handshake_timeout: self.options.handshake_timeout,
                 write_timeout: self.options.write_timeout,

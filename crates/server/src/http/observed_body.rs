@@ -51,6 +51,10 @@ impl ObservedBody {
         polled
     }
 
+    pub(super) fn inner_mut(&mut self) -> &mut Body {
+        &mut self.inner
+    }
+
     fn finish(&mut self) {
         if let Some(observer) = self.observer.take() {
             observer(self.end);

@@ -80,9 +80,7 @@ impl PullBody {
     pub(super) fn limit(&mut self, deadline: Instant, held: impl Send + 'static) {
         let ended: Box<dyn BodySource> = Box::new(ChainedSource { first: None, rest: None });
         let rest = std::mem::replace(&mut self.source, ended);
-        // A client that reads nothing does not take the first chunk either.
-        let source = Box::new(ChainedSource { first: self.first.take(), rest: Some(rest) });
-        self.source = Box::new(ExpiringSource::new(source, deadline, held));
+        self.source = Box::new(ExpiringSource::new(rest, deadline, held));
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {

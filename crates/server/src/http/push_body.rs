@@ -80,6 +80,8 @@ struct Writer {
     future: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Called if the writer is ended because its client does not read.
     on_unread: Option<Box<dyn FnOnce() + Send>>,
+    /// Dropped when the writer has ended.
+    held: Option<Box<dyn Send>>,
 }
 
 impl PushBody {
@@ -87,7 +89,7 @@ impl PushBody {
         let sender = BodySender::default();
         let body_waker = Arc::new(BodyWaker { is_woken: AtomicBool::new(true), connection: AtomicWaker::new() });
         let waker = Waker::from(body_waker.clone());
-        let writer = Writer { future: Box::pin(writer(sender.clone())), on_unread: None };
+        let writer = Writer { future: Box::pin(writer(sender.clone())), on_unread: None, held: None };
         let writer = Mutex::new(Some(writer));
         let state = Arc::new(PushState { sender, waker: body_waker, writer, polls: AtomicU32::new(0) });
         Self { state, waker }
@@ -99,6 +101,13 @@ impl PushBody {
             writer.on_unread = Some(Box::new(on_unread));
         }
         bodies.add(Arc::downgrade(&self.state));
+    }
+
+    /// Drops `held` when the writer has ended, although what it has sent may not be read yet.
+    pub(super) fn hold_in_writer(&mut self, held: impl Send + 'static) {
+        if let Some(writer) = &mut *self.state.writer.lock() {
+            writer.held = Some(Box::new(held));
+        }
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
@@ -139,8 +148,8 @@ impl PushState {
         let Some(mut writer) = self.writer.try_lock() else { return false };
         let ended = writer.take();
         drop(writer);
-        if let Some(Writer { future, on_unread }) = ended {
-            drop(future);
+        if let Some(Writer { future, on_unread, held }) = ended {
+            drop((future, held));
             if let Some(on_unread) = on_unread {
                 on_unread();
             }
@@ -227,6 +236,8 @@ mod tests {
         });
         let bodies = UnreadBodies::default();
         body.end_if_unread(&bodies, move || reports.store(true, Ordering::Relaxed));
+        let until_end = Arc::new(());
+        body.hold_in_writer(until_end.clone());
         let check = || bodies.end_unread(SECOND, SECOND * 3);
         // One that waits for something to send.
         assert_eq!(poll_times(&mut body, 1), chunks([None]));
@@ -238,9 +249,11 @@ mod tests {
             assert_eq!(poll_times(&mut body, 2), chunks([Some("a"), None]));
         }
         assert_eq!((Arc::strong_count(&held), ended.load(Ordering::Relaxed)), (2, false));
+        assert_eq!(Arc::strong_count(&until_end), 2);
         trigger.notify_one();
         (0..4).for_each(|_| check());
         assert_eq!((Arc::strong_count(&held), ended.load(Ordering::Relaxed)), (1, true));
+        assert_eq!(Arc::strong_count(&until_end), 1);
         assert_eq!(poll_times(&mut body, 1), chunks([Some("end")]));
     }
 }
