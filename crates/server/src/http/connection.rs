@@ -20,7 +20,7 @@ use super::activity::{Activity, ActivityTimeouts, Expiry, WatchedStream};
 use super::lingering_close::LingeringClose;
 use super::open_body::open_response;
 use super::write_timeout::WriteTimeout;
-use super::{Handler, Peer, TlsConfig};
+use super::{Handler, Peer, TlsConfig, keep_alive};
 
 /// What the connections of a listener share.
 #[derive(Clone)]
@@ -80,6 +80,9 @@ pub(super) async fn serve_connection(
     let ConnectionContext { protocol, handler, goaway_chance, timeouts, handshake_timeout, write_timeout, mut state } =
         context;
     let _ = stream.set_nodelay(true);
+    if let Err(error) = keep_alive::enable(&stream) {
+        tracing::debug!(%address, %error, "Failed to enable TCP keep-alive");
+    }
     // Unknown only if the client has gone.
     let own_address = stream.local_addr().map_or(Ipv6Addr::UNSPECIFIED.into(), |own| own.ip());
     let stream = WriteTimeout::new(LingeringClose::new(stream), write_timeout);

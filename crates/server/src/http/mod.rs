@@ -11,6 +11,7 @@ mod connection;
 mod content;
 pub(crate) mod cors;
 mod expiring_source;
+mod keep_alive;
 mod lingering_close;
 mod listener;
 mod observed_body;

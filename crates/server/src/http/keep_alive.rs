@@ -1,0 +1,44 @@
+//! TCP keep-alive: the system detects clients that have vanished without closing their connections. Nothing else would
+//! for watches over HTTP/1.1 and connections that were taken over from HTTP, because the server does not ping them.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+
+/// How long a connection is silent before it is probed (upstream's `tcpKeepAliveListener`).
+const IDLE: Duration = Duration::from_secs(3 * 60);
+/// The interval of probes (Go's default).
+const INTERVAL: Duration = Duration::from_secs(15);
+/// How many probes in a row have no answer before the connection is closed (Go's default).
+const PROBES: u32 = 9;
+
+/// Enables TCP keep-alive.
+///
+/// # Errors
+/// The socket is not one of TCP.
+pub(super) fn enable(socket: impl AsFd) -> io::Result<()> {
+    sockopt::set_socket_keepalive(&socket, true)?;
+    sockopt::set_tcp_keepidle(&socket, IDLE)?;
+    sockopt::set_tcp_keepintvl(&socket, INTERVAL)?;
+    Ok(sockopt::set_tcp_keepcnt(&socket, PROBES)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_socket_has_the_options() -> io::Result<()> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        let _client = std::net::TcpStream::connect(listener.local_addr()?)?;
+        let (accepted, _) = listener.accept()?;
+        assert!(!sockopt::socket_keepalive(&accepted)?);
+        enable(&accepted)?;
+        assert!(sockopt::socket_keepalive(&accepted)?);
+        assert_eq!(sockopt::tcp_keepidle(&accepted)?, IDLE);
+        assert_eq!((sockopt::tcp_keepintvl(&accepted)?, sockopt::tcp_keepcnt(&accepted)?), (INTERVAL, PROBES));
+        Ok(())
+    }
+}
