@@ -388,9 +388,14 @@ impl Watch {
             let Ok(chunk) = tokio::time::timeout(TIMEOUT, self.stream.next()).await else {
                 panic!("{}: no event within {TIMEOUT:?}", self.stream.request);
             };
-            self.buffer.extend_from_slice(&chunk.unwrap_or_else(|error| panic!("{error}"))?);
-            while let Some(end) = self.buffer.iter().position(|b| *b == b'\n') {
-                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+            let chunk = chunk.unwrap_or_else(|error| panic!("{error}"))?;
+            // Only new bytes are searched: events may be large.
+            for part in chunk.split_inclusive(|b| *b == b'\n') {
+                self.buffer.extend_from_slice(part);
+                if !part.ends_with(b"\n") {
+                    break;
+                }
+                let line = std::mem::take(&mut self.buffer);
                 match serde_json::from_slice(&line) {
                     Ok(event) => self.events.push_back(event),
                     Err(error) => panic!("{}: {error}: {}", self.stream.request, String::from_utf8_lossy(&line)),
