@@ -13,11 +13,15 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep_until};
 
+/// What every client sends first over HTTP/2 (RFC 9113, section 3.4).
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 /// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ActivityTimeouts {
-    /// Time limit for the head of a request, from its first byte on; for the first request, from the handshake on.
-    pub(super) head: Option<Duration>,
+    /// Time limit for the head of a request over HTTP/1.1, from its first byte on; for the first request, from the
+    /// handshake on. Over HTTP/2 the head of a request arrives in frames between those of other streams.
+    pub(super) head: Duration,
     /// How long the connection may have no request.
     pub(super) idle: Option<Duration>,
     /// How long after its deadline a response may not be sent completely. The client of such a response gives its stream
@@ -59,6 +63,31 @@ impl Expiry {
 #[derive(Clone, Debug)]
 pub(super) struct Activity(Arc<Mutex<ActivityState>>);
 
+/// The protocol of a connection, by the first bytes that its client sends: ALPN does not say it, because clients may
+/// begin HTTP/2 without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConnectionProtocol {
+    /// The client has sent so many bytes of the preface of HTTP/2.
+    Unknown(usize),
+    Http1,
+    Http2,
+}
+
+impl ConnectionProtocol {
+    /// The protocol after more bytes have arrived.
+    fn after(self, bytes: &[u8]) -> Self {
+        let Self::Unknown(sent) = self else { return self };
+        let left = &HTTP2_PREFACE[sent..];
+        if bytes.starts_with(left) {
+            Self::Http2
+        } else if left.starts_with(bytes) {
+            Self::Unknown(sent + bytes.len())
+        } else {
+            Self::Http1
+        }
+    }
+}
+
 #[derive(Debug)]
 struct ActivityState {
     /// The number of requests that are not completely answered.
@@ -67,7 +96,8 @@ struct ActivityState {
     deadlines: BTreeSet<(Instant, u64)>,
     /// The number of the next request.
     next_request: u64,
-    /// Since when the head of a request has been arriving.
+    protocol: ConnectionProtocol,
+    /// Since when the head of a request has been arriving. Always `None` over HTTP/2.
     head_since: Option<Instant>,
     /// Since when there has been no request. Only meaningful if there is none.
     idle_since: Instant,
@@ -80,8 +110,8 @@ impl ActivityState {
             return self.deadlines.first().map(|(deadline, _)| (*deadline + timeouts.response, Expiry::Response));
         }
         match self.head_since {
-            Some(since) if timeouts.head.is_some() => timeouts.head.map(|head| (since + head, Expiry::Head)),
-            _ => timeouts.idle.map(|idle| (self.idle_since + idle, Expiry::Idle)),
+            Some(since) => Some((since + timeouts.head, Expiry::Head)),
+            None => timeouts.idle.map(|idle| (self.idle_since + idle, Expiry::Idle)),
         }
     }
 }
@@ -91,7 +121,8 @@ impl Activity {
     pub(super) fn new() -> Self {
         let now = Instant::now();
         let (open, deadlines, next_request) = (0, BTreeSet::new(), 0);
-        let state = ActivityState { open, deadlines, next_request, head_since: Some(now), idle_since: now };
+        let (protocol, head_since) = (ConnectionProtocol::Unknown(0), Some(now));
+        let state = ActivityState { open, deadlines, next_request, protocol, head_since, idle_since: now };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -105,17 +136,20 @@ impl Activity {
         OpenRequest { activity: self.clone(), number, deadline: OnceLock::new() }
     }
 
-    /// Called when bytes have arrived. Without a request they belong to the head of the next one.
-    fn received(&self) {
+    /// Called when bytes have arrived. Over HTTP/1.1, they belong to the head of the next request if there is none.
+    fn received(&self, bytes: &[u8]) {
         let mut state = self.0.lock();
-        if state.open == 0 && state.head_since.is_none() {
+        state.protocol = state.protocol.after(bytes);
+        if state.protocol == ConnectionProtocol::Http2 {
+            state.head_since = None;
+        } else if state.open == 0 && state.head_since.is_none() {
             state.head_since = Some(Instant::now());
         }
     }
 
     /// Completes when a timeout has passed.
     pub(super) async fn expired(&self, timeouts: ActivityTimeouts) -> Expiry {
-        let shortest = timeouts.head.into_iter().chain(timeouts.idle).fold(timeouts.response, Duration::min);
+        let shortest = timeouts.idle.into_iter().fold(timeouts.head.min(timeouts.response), Duration::min);
         loop {
             let (now, due) = (Instant::now(), self.0.lock().due(timeouts));
             match due {
@@ -173,8 +207,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
-            self.activity.received();
+        let received = &buffer.filled()[before..];
+        if !received.is_empty() {
+            self.activity.received(received);
         }
         polled
     }
@@ -213,7 +248,7 @@ mod tests {
     const HEAD: Duration = Duration::from_secs(32);
     const IDLE: Duration = Duration::from_secs(90);
     const RESPONSE: Duration = Duration::from_secs(100);
-    const TIMEOUTS: ActivityTimeouts = ActivityTimeouts { head: Some(HEAD), idle: Some(IDLE), response: RESPONSE };
+    const TIMEOUTS: ActivityTimeouts = ActivityTimeouts { head: HEAD, idle: Some(IDLE), response: RESPONSE };
 
     /// What expires, and after how long.
     async fn expiry(activity: &Activity, timeouts: ActivityTimeouts) -> (Expiry, Duration) {
@@ -228,9 +263,9 @@ mod tests {
         drop(activity.begin());
         let late = async {
             tokio::time::sleep(Duration::from_secs(50)).await;
-            activity.received();
+            activity.received(b"GET");
             tokio::time::sleep(Duration::from_secs(20)).await;
-            activity.received();
+            activity.received(b"GET");
         };
         let (expired, ()) = tokio::join!(expiry(&activity, TIMEOUTS), late);
         assert_eq!(expired, (Expiry::Head, Duration::from_secs(82)));
@@ -242,14 +277,14 @@ mod tests {
         let watch = activity.begin();
         assert!(tokio::time::timeout(IDLE * 100, activity.expired(TIMEOUTS)).await.is_err());
         // The body of a request.
-        activity.received();
+        activity.received(b"GET");
         drop(watch);
         assert_eq!(expiry(&activity, TIMEOUTS).await, (Expiry::Idle, IDLE));
         drop(activity.begin());
         let requests = async {
             for _ in 0..10 {
                 tokio::time::sleep(IDLE - Duration::from_secs(1)).await;
-                activity.received();
+                activity.received(b"GET");
                 drop(activity.begin());
             }
         };
@@ -277,10 +312,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_of_http2_is_idle_until_its_first_request() {
+        for size in [1, 7, HTTP2_PREFACE.len()] {
+            let activity = Activity::new();
+            HTTP2_PREFACE.chunks(size).for_each(|piece| activity.received(piece));
+            // The answer to a ping.
+            activity.received(b"PONG");
+            assert_eq!(expiry(&activity, TIMEOUTS).await, (Expiry::Idle, IDLE));
+            drop(activity.begin());
+            activity.received(b"PONG");
+            assert_eq!(expiry(&activity, TIMEOUTS).await, (Expiry::Idle, IDLE));
+            assert!(tokio::time::timeout(IDLE * 100, activity.expired(TIMEOUTS.without_idle())).await.is_err());
+        }
         let activity = Activity::new();
-        activity.received();
-        let timeouts = ActivityTimeouts { head: None, ..TIMEOUTS };
-        assert_eq!(expiry(&activity, timeouts).await, (Expiry::Idle, IDLE));
-        assert!(tokio::time::timeout(IDLE * 100, activity.expired(timeouts.without_idle())).await.is_err());
+        activity.received(b"PRI * HTTP/1");
+        assert_eq!(expiry(&activity, TIMEOUTS).await, (Expiry::Head, HEAD));
     }
 }

@@ -110,9 +110,6 @@ pub(super) async fn serve_connection(
         .map(|c| c.iter().map(|c| c.clone().into_owned()).collect())
         .unwrap_or_default();
     let peer = Peer { address: Some(address), certificates, connection: Arc::downgrade(&guard) };
-    // Each request over HTTP/2 is a stream of its own, and its head arrives in frames between those of other streams.
-    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let timeouts = ActivityTimeouts { head: timeouts.head.filter(|_| !is_http2), ..timeouts };
     let (activity, finish) = (Activity::new(), Arc::new(Notify::new()));
     let service = service_fn(|request: http::Request<Incoming>| {
         if goaway_chance > 0.0 && request.version() == Version::HTTP_2 && random_share() < goaway_chance {

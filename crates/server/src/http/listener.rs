@@ -159,7 +159,7 @@ impl Listener {
                 handler: handler.clone(),
                 goaway_chance: self.options.goaway_chance,
                 timeouts: ActivityTimeouts {
-                    head: Some(self.options.head_timeout),
+                    head: self.options.head_timeout,
                     idle: Some(self.options.idle_timeout),
                     response: self.options.write_timeout,
                 },
