@@ -23,7 +23,7 @@ use crate::controllers::{ControllerOptions, RunningControllers, start_definition
 use crate::http::cors::Cors;
 use crate::http::{Handler, Peer, Response, catch_panic, panic_response, panic_text};
 use crate::pipeline::{self, HandlerChain, RequestLimits};
-use crate::read::end_unread_watches;
+use crate::read::start_watch_terminator;
 use crate::request::body_budget::BodyBudget;
 use crate::write::InternalClient;
 
@@ -156,7 +156,7 @@ impl ApiServer {
         create_bootstrap_objects(&cluster).await.map_err(ClusterError::Bootstrap)?;
         start_definitions(definitions, &cluster).await.map_err(ClusterError::Bootstrap)?;
         running.start(&cluster, &config.controllers).await;
-        supervise_watches(&cluster);
+        start_watch_terminator(&cluster);
         let access = RwLock::new(Arc::new((config.access)(&cluster)));
         let chain = HandlerChain::new(config.cors, &config.limits);
         Ok(Arc::new(Self { cluster, access, chain, controllers: running }))
@@ -217,20 +217,6 @@ impl Handler for ApiServer {
         self.terminate();
         self.cluster.shutting_down.send_replace(true);
     }
-}
-
-/// Starts the task that ends watches whose clients do not read. It cannot fail, so there is no health check for it.
-fn supervise_watches(cluster: &Arc<Cluster>) {
-    let watched = cluster.clone();
-    let end_unread = move || {
-        let cluster = watched.clone();
-        async move {
-            end_unread_watches(&cluster).await;
-            Ok(())
-        }
-    };
-    let task = async move { BackgroundTask::new("unread-watches").supervise(end_unread, || false).await };
-    cluster.spawn_until_shutdown(task);
 }
 
 /// Creates the bootstrap objects that do not exist yet.

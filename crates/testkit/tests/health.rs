@@ -44,6 +44,7 @@ const CHECKS: &[(&str, bool)] = &[
     ("namespace-controller", false),
     ("garbage-collector-controller", false),
     ("serviceaccount-token-controller", false),
+    ("watch-terminator", false),
     ("certificates", false),
     ("listener", false),
     ("shutdown", true),

@@ -41,7 +41,7 @@ pub(crate) use self::metrics::{
 };
 pub(crate) use self::objects::{check_key, object_key, tree};
 use self::webhook_clients::WebhookClients;
-use crate::http::{CpuPermits, UnreadBodies};
+use crate::http::{CpuPermits, UnresponsiveWatches};
 use crate::request::body_budget::BodyBudget;
 
 /// How often an error of the store is logged while it lasts.
@@ -103,7 +103,7 @@ pub struct Cluster {
     /// The background tasks, whose state health checks report.
     pub(crate) background_tasks: BackgroundTasks,
     /// The watches, which end if their clients do not read.
-    pub(crate) watch_bodies: UnreadBodies,
+    pub(crate) unresponsive_watches: UnresponsiveWatches,
     /// Turns true when the server begins to shut down: it still serves, but is no longer ready.
     pub(crate) terminating: AtomicBool,
     /// Turns true when the server shuts down. Watches and background tasks end then.
@@ -165,7 +165,7 @@ impl Cluster {
             documents: Documents::default(),
             cpu_permits: CpuPermits::default(),
             pending_creates: tokio::sync::RwLock::default(),
-            watch_bodies: UnreadBodies::default(),
+            unresponsive_watches: UnresponsiveWatches::default(),
             terminating: AtomicBool::new(false),
             shutting_down: tokio::sync::watch::Sender::new(false),
             writes: TaskTracker::new(),

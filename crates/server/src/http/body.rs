@@ -16,7 +16,7 @@ use super::observed_body::{BodyObserver, ObservedBody};
 use super::pull_body::{BodySource, CpuPermits, PullBody};
 use super::push_body::{BodySender, PushBody};
 use super::unwind::panic_text;
-use super::{Chunk, UnreadBodies};
+use super::{Chunk, UnresponsiveWatches};
 
 /// The body of a response.
 pub enum Body {
@@ -48,7 +48,11 @@ impl Body {
 
     /// Ends the writer of a body, and then calls `on_unread`, if its client does not read.
     #[must_use]
-    pub(crate) fn ended_if_unread(mut self, bodies: &UnreadBodies, on_unread: impl FnOnce() + Send + 'static) -> Self {
+    pub(crate) fn ended_if_unread(
+        mut self,
+        bodies: &UnresponsiveWatches,
+        on_unread: impl FnOnce() + Send + 'static,
+    ) -> Self {
         if let Body::Push(body) = &mut self {
             body.end_if_unread(bodies, on_unread);
         }

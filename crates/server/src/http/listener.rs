@@ -50,8 +50,7 @@ pub struct ListenerOptions {
 
 impl Default for ListenerOptions {
     /// kube-apiserver's defaults, for which the number of connections is not limited, and which has no time limit of
-    /// writes. A shorter idle timeout than that of Go's clients would close connections on which a client has just sent a
-    /// request.
+    /// writes.
     fn default() -> Self {
         Self {
             max_streams: 100,

@@ -20,8 +20,8 @@ mod pull_body;
 mod push_body;
 mod response;
 mod tls;
-mod unread_bodies;
 pub(crate) mod unread_body;
+mod unresponsive_watches;
 mod unwind;
 mod upgrade_end;
 mod write_timeout;
@@ -39,7 +39,7 @@ pub use pull_body::{BodySource, CpuPermits, PullBody};
 pub use push_body::{BodySender, PushBody};
 pub(crate) use response::{page_not_found, plain_error, text};
 pub use tls::{ServingCertificate, TlsConfig, TlsError, TlsProtocols, server_config, verifier};
-pub use unread_bodies::UnreadBodies;
+pub use unresponsive_watches::UnresponsiveWatches;
 pub(crate) use unwind::{catch_panic, panic_response, panic_text};
 pub(crate) use upgrade_end::UpgradeEnd;
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 
-use super::{Chunk, UnreadBodies};
+use super::{Chunk, UnresponsiveWatches};
 
 /// Where the writer of a body sends its chunks.
 #[derive(Clone, Debug, Default)]
@@ -96,7 +96,7 @@ impl PushBody {
     }
 
     /// Lets `bodies` end the writer, and then call `on_unread`, if the client does not read.
-    pub(super) fn end_if_unread(&mut self, bodies: &UnreadBodies, on_unread: impl FnOnce() + Send + 'static) {
+    pub(super) fn end_if_unread(&mut self, bodies: &UnresponsiveWatches, on_unread: impl FnOnce() + Send + 'static) {
         if let Some(writer) = &mut *self.state.writer.lock() {
             writer.on_unread = Some(Box::new(on_unread));
         }
@@ -234,7 +234,7 @@ mod tests {
                 sender.send(Bytes::from_static(b"a").into()).await;
             }
         });
-        let bodies = UnreadBodies::default();
+        let bodies = UnresponsiveWatches::default();
         body.end_if_unread(&bodies, move || reports.store(true, Ordering::Relaxed));
         let until_end = Arc::new(());
         body.hold_in_writer(until_end.clone());

@@ -11,7 +11,7 @@ mod websocket;
 
 pub(crate) use get::{find, get, wait_until_fresh};
 pub(crate) use list::{collect, list, select};
-pub(crate) use watch::end_unread_watches;
+pub(crate) use watch::start_watch_terminator;
 
 use std::sync::Arc;
 use std::time::Duration;

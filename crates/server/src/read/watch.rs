@@ -28,6 +28,8 @@ const SHUTDOWN_TIME: Duration = Duration::from_secs(1);
 const MAX_UNREAD_TIME: Duration = Duration::from_secs(60);
 /// How often that is checked.
 const UNREAD_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// The name of the task that does.
+const TERMINATOR_TASK: &str = "watch-terminator";
 /// Maximum number of objects per read of the initial state.
 const PAGE_SIZE: usize = 256;
 
@@ -106,7 +108,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
             }
         }
     });
-    let body = body.ended_if_unread(&request.cluster.watch_bodies, {
+    let body = body.ended_if_unread(&request.cluster.unresponsive_watches, {
         let (cluster, resource) = (request.cluster.clone(), resource.clone());
         move || {
             tracing::info!(resource = %resource.plural, "Forcing watcher close due to unresponsiveness");
@@ -116,13 +118,27 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     Ok(respond(&format, body))
 }
 
-/// Ends watches whose clients do not read although there are events. They would keep a place in the history, or the pin
+/// Starts the task that ends watches whose clients do not read although there are events. They would keep a place in the history, or the pin
 /// of their initial state, until their connections end.
-pub(crate) async fn end_unread_watches(cluster: &Cluster) {
-    loop {
-        cluster.sleep(UNREAD_CHECK_INTERVAL).await;
-        cluster.watch_bodies.end_unread(UNREAD_CHECK_INTERVAL, MAX_UNREAD_TIME);
-    }
+pub(crate) fn start_watch_terminator(cluster: &Arc<Cluster>) {
+    let task = cluster.background_tasks.task(TERMINATOR_TASK);
+    let (weak, reported) = (Arc::downgrade(cluster), task.clone());
+    let start = move || {
+        let (weak, task) = (weak.clone(), reported.clone());
+        async move {
+            loop {
+                let Some(sleep) = weak.upgrade().map(|cluster| cluster.sleep(UNREAD_CHECK_INTERVAL)) else { break };
+                sleep.await;
+                let Some(cluster) = weak.upgrade() else { break };
+                cluster.unresponsive_watches.end_unread(UNREAD_CHECK_INTERVAL, MAX_UNREAD_TIME);
+                task.report_success();
+            }
+            Ok(())
+        }
+    };
+    let weak = Arc::downgrade(cluster);
+    let is_over = move || weak.strong_count() == 0;
+    cluster.spawn_until_shutdown(async move { task.supervise(start, is_over).await });
 }
 
 /// What ends a watch before its timeout.

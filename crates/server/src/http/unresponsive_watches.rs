@@ -1,4 +1,4 @@
-//! Bodies of writers that clients do not read. A connection asks for no more while its client reads nothing, so nobody
+//! Watches whose clients do not read: response bodies of writers. A connection asks for no more while its client reads nothing, so nobody
 //! else would end such a writer and release what it holds (upstream's watch cache: "forcing watcher close due to
 //! unresponsiveness").
 
@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 
 use super::push_body::PushState;
 
-/// The bodies of writers that may have to be ended.
+/// The watches that may have to be ended.
 #[derive(Default)]
-pub struct UnreadBodies(Mutex<Vec<TrackedBody>>);
+pub struct UnresponsiveWatches(Mutex<Vec<TrackedBody>>);
 
 struct TrackedBody {
     body: Weak<PushState>,
@@ -22,7 +22,7 @@ struct TrackedBody {
     unread: Duration,
 }
 
-impl UnreadBodies {
+impl UnresponsiveWatches {
     /// Adds a body.
     pub(super) fn add(&self, body: Weak<PushState>) {
         self.0.lock().push(TrackedBody { body, polls: 0, unread: Duration::ZERO });
@@ -47,8 +47,8 @@ impl UnreadBodies {
     }
 }
 
-impl fmt::Debug for UnreadBodies {
+impl fmt::Debug for UnresponsiveWatches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnreadBodies").field("count", &self.0.lock().len()).finish()
+        f.debug_struct("UnresponsiveWatches").field("count", &self.0.lock().len()).finish()
     }
 }
