@@ -28,12 +28,12 @@ pub(crate) fn init(verbosity: u8, format: LoggingFormat) {
 }
 
 /// The filter of a verbosity of klog: kube-apiserver logs the traces of slow requests from 2 on, and every request from
-/// 3 on.
+/// 3 on. Libraries log only errors below 6: some warn of what a client does, which would let a client fill the log.
 fn filter(verbosity: u8) -> &'static str {
     match verbosity {
-        0 => "warn,pintle::start=info",
-        1..=2 => "info",
-        3..=5 => "info,pintle=debug",
+        0 => "error,pintle=warn,pintle::start=info",
+        1..=2 => "error,pintle=info",
+        3..=5 => "error,pintle=debug",
         6..=8 => "debug,pintle=trace",
         9.. => "trace",
     }
@@ -48,5 +48,31 @@ mod tests {
         for verbosity in 0..=u8::MAX {
             assert!(EnvFilter::try_new(filter(verbosity)).is_ok(), "{verbosity}");
         }
+    }
+
+    /// Logs as this crate, another of the server, and a library do. Returns the messages that pass the filter.
+    fn logged(verbosity: u8) -> Vec<String> {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let writer = file.reopen().expect("the file");
+        let log =
+            tracing_subscriber::fmt().with_env_filter(filter(verbosity)).with_writer(std::sync::Mutex::new(writer));
+        tracing::subscriber::with_default(log.without_time().with_ansi(false).finish(), || {
+            tracing::info!(target: "pintle::start", "start");
+            tracing::info!(target: "pintle_server::pipeline", "request");
+            tracing::warn!(target: "pintle_server::pipeline", "retry");
+            tracing::warn!(target: "h2::proto::streams::recv", "flood");
+            tracing::error!(target: "rusqlite", "corrupt");
+        });
+        let text = std::fs::read_to_string(file.path()).expect("the log");
+        text.lines().filter_map(|line| line.rsplit(' ').next()).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_client_cannot_fill_the_log_with_warnings_of_libraries() {
+        assert_eq!(logged(0), ["start", "retry", "corrupt"]);
+        for verbosity in 1..6 {
+            assert_eq!(logged(verbosity), ["start", "request", "retry", "corrupt"], "{verbosity}");
+        }
+        assert_eq!(logged(6), ["start", "request", "retry", "flood", "corrupt"]);
     }
 }
