@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pintle_store::{
-    Change, Compare, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, KeyInterval, Revision, Store,
-    StoredChange,
+    Change, ChangeFeed, Compare, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, KeyInterval, Revision,
+    Store, StoredChange,
 };
 use pintle_store_powerloss::{Disk, DiskFailure};
 
@@ -63,6 +63,17 @@ async fn write(store: &Arc<EmbeddedStore>, disk: &Disk, changes: u64) -> CommitL
     log.clone()
 }
 
+/// The feed of all changes that are there. Compaction may go on meanwhile.
+async fn oldest_changes(store: &EmbeddedStore) -> Box<dyn ChangeFeed> {
+    loop {
+        let oldest = store.oldest_revision().await.unwrap();
+        match store.changes(oldest).await {
+            Err(Error::Compacted { .. }) => {}
+            feed => return feed.unwrap(),
+        }
+    }
+}
+
 /// Expects the state and the history of the store to match the log up to the store's current revision, which is
 /// returned.
 async fn check(store: &EmbeddedStore, log: &CommitLog, what: &str) -> Revision {
@@ -79,13 +90,12 @@ async fn check(store: &EmbeddedStore, log: &CommitLog, what: &str) -> Revision {
         range.records.into_iter().map(|record| (record.key, (record.mod_revision, record.value.to_vec()))).collect();
     assert!(actual == state, "{what}: the state at {current} differs");
 
-    let oldest = store.oldest_revision().await.unwrap();
-    let mut feed = store.changes(oldest).await.unwrap();
+    let mut feed = oldest_changes(store).await;
     while feed.complete_to() < current {
         let batch = match feed.next_batch().await {
             // Compaction has passed the feed.
-            Err(Error::Compacted { oldest }) => {
-                feed = store.changes(oldest).await.unwrap();
+            Err(Error::Compacted { .. }) => {
+                feed = oldest_changes(store).await;
                 continue;
             }
             batch => batch.unwrap(),
