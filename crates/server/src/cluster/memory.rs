@@ -208,9 +208,9 @@ impl Cluster {
         if now != before {
             let (used_mib, limit_mib, effect) = (used >> 20, limit >> 20, now.effect());
             if now > before {
-                tracing::warn!(level = now as u8, used_mib, limit_mib, effect, "Memory is short");
+                tracing::warn!(level = now as u8, used_mib, limit_mib, effect, "Memory pressure has increased");
             } else {
-                tracing::info!(level = now as u8, used_mib, limit_mib, effect, "Memory is less short");
+                tracing::info!(level = now as u8, used_mib, limit_mib, effect, "Memory pressure has decreased");
             }
             self.memory.pressure.store(now as u8, Ordering::Relaxed);
             self.cache.set_encodings_cached(now < MemoryPressure::Encodings);

@@ -354,9 +354,9 @@ pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
 }
 
 /// Logs an error of the store. While it cannot be written, every write fails: one line in [`STORE_ERROR_INTERVAL`] says
-/// so, with the number of errors of this sort that were left out since the last. Corrupted values are all logged.
+/// so, with the number of errors of this sort that were not logged since the last. Corrupted values are all logged.
 fn log_store_error(error: &pintle_store::Error) {
-    /// The sort of the last error, when it was logged, and how many were left out since.
+    /// The sort of the last error, when it was logged, and how many were not logged since.
     static LAST: Mutex<Option<(Discriminant<pintle_store::Error>, Instant, u64)>> = Mutex::new(None);
     if matches!(error, pintle_store::Error::Corrupted { .. }) {
         return tracing::error!(%error, "Storage operation failed");
@@ -364,10 +364,10 @@ fn log_store_error(error: &pintle_store::Error) {
     let sort = std::mem::discriminant(error);
     let mut last = LAST.lock();
     match &mut *last {
-        Some((logged, at, left_out)) if *logged == sort && at.elapsed() < STORE_ERROR_INTERVAL => *left_out += 1,
+        Some((logged, at, unlogged)) if *logged == sort && at.elapsed() < STORE_ERROR_INTERVAL => *unlogged += 1,
         _ => {
-            let left_out = last.replace((sort, Instant::now(), 0)).map_or(0, |(_, _, left_out)| left_out);
-            tracing::error!(%error, left_out, "Storage operation failed");
+            let unlogged = last.replace((sort, Instant::now(), 0)).map_or(0, |(_, _, unlogged)| unlogged);
+            tracing::error!(%error, unlogged, "Storage operation failed");
         }
     }
 }
