@@ -108,6 +108,15 @@ async fn check(store: &EmbeddedStore, log: &CommitLog, what: &str) -> Revision {
     current
 }
 
+/// A folder with the files that are left if the power fails after so many operations.
+fn folder_after_power_loss(disk: &Disk, operations: usize, seed: u64) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, content) in disk.image_after_power_loss(operations, seed) {
+        fs::write(folder.path().join(path.file_name().unwrap()), content).unwrap();
+    }
+    folder
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_changes_survive_a_power_loss() {
     let cuts: u64 = std::env::var("PINTLE_POWER_CUTS").map_or(60, |cuts| cuts.parse().unwrap());
@@ -124,10 +133,7 @@ async fn acknowledged_changes_survive_a_power_loss() {
     for cut in 0..cuts {
         let operations = (disk.operation_count() as u64 * (cut + 1) / cuts) as usize;
         let what = format!("after {operations} operations, seed {cut}");
-        let after = tempfile::tempdir().unwrap();
-        for (path, content) in disk.image_after_power_loss(operations, cut) {
-            fs::write(after.path().join(path.file_name().unwrap()), content).unwrap();
-        }
+        let after = folder_after_power_loss(&disk, operations, cut);
         let store = open(after.path(), "");
         let current = check(&store, &log, &what).await;
         let acknowledged = disk.acknowledged(operations).into_iter().max().unwrap_or(1);
@@ -338,10 +344,7 @@ async fn check_power_losses(disk: &Disk, log: &CommitLog, cuts: u64) {
     for cut in 0..cuts {
         let operations = (disk.operation_count() as u64 * (cut + 1) / cuts) as usize;
         let what = format!("after {operations} operations, seed {cut}");
-        let after = tempfile::tempdir().unwrap();
-        for (path, content) in disk.image_after_power_loss(operations, cut) {
-            fs::write(after.path().join(path.file_name().unwrap()), content).unwrap();
-        }
+        let after = folder_after_power_loss(disk, operations, cut);
         let store = open(after.path(), "");
         let current = store.current_revision().await.unwrap();
         let acknowledged = Revision(disk.acknowledged(operations).into_iter().max().unwrap_or(1));
@@ -427,10 +430,7 @@ async fn a_store_that_is_opened_on_a_full_disk_recovers_before_it_writes() {
     let operations = disk.operation_count();
     store.close().await.unwrap();
     for cut in 0..20 {
-        let after = tempfile::tempdir().unwrap();
-        for (path, content) in disk.image_after_power_loss(operations, cut) {
-            fs::write(after.path().join(path.file_name().unwrap()), content).unwrap();
-        }
+        let after = folder_after_power_loss(&disk, operations, cut);
         let store = open(after.path(), "");
         let current = check(&store, &log, &format!("seed {cut}")).await;
         assert!(current >= *log.last_key_value().unwrap().0, "seed {cut}: {current} is left");
