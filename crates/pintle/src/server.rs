@@ -19,7 +19,7 @@ use pintle_server::{
     AccessControl, ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, MemoryBudget,
     RecoveryTimes, RequestLimits, service_address,
 };
-use pintle_store::{Clock, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock};
+use pintle_store::{Clock, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock, Vfs};
 use pintle_supervisor::BackgroundTask;
 use pintle_value::threads::{TREE_STACK, thread_builder};
 use rustls::pki_types::UnixTime;
@@ -119,9 +119,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// The store to use instead of an engine's, without a data directory. Tests let it fail.
     pub store: Option<Arc<dyn Store>>,
-    /// The name of the SQLite VFS that the embedded store uses instead of the operating system's. Tests let disks fail
-    /// with it.
-    pub vfs: Option<String>,
+    /// How the embedded store accesses its files, instead of the operating system's way. Tests let disks fail with it.
+    pub vfs: Option<Vfs>,
 }
 
 impl Default for Options {

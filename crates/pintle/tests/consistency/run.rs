@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use pintle_store::Vfs;
 use pintle_store_powerloss::Disk;
 use pintle_testkit::{Cluster, Options, Protocol};
 use serde_json::json;
@@ -119,7 +120,7 @@ impl WorkloadRun {
             options.history.bytes = scenario.history_bytes;
         }
         let disk = scenario.faults.then(|| faults::disk(scenario.name));
-        options.vfs = disk.as_ref().map(|_| scenario.name.to_owned());
+        options.vfs = disk.as_ref().map(|_| Vfs { name: scenario.name.to_owned(), rewrite: Disk::rewrite });
         let cluster = if scenario.kills {
             Cluster::of_process(Path::new(env!("CARGO_BIN_EXE_pintle")), options).await
         } else if scenario.restarts || scenario.faults {

@@ -61,6 +61,13 @@ enum DiskOperation {
     Acknowledge(u64),
 }
 
+/// The disks by name.
+static DISKS: Mutex<BTreeMap<String, Disk>> = Mutex::new(BTreeMap::new());
+
+fn registered() -> MutexGuard<'static, BTreeMap<String, Disk>> {
+    DISKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Disk {
     /// Creates a disk and registers it with SQLite under a name that no other VFS has.
     ///
@@ -78,7 +85,34 @@ impl Disk {
     fn register_with(name: &str, is_recorded: bool) -> Result<Disk, i32> {
         let disk = Disk::new(Vec::new(), is_recorded);
         crate::vfs::register(name, disk.clone())?;
+        registered().insert(name.to_owned(), disk.clone());
         Ok(disk)
+    }
+
+    /// Writes the content of a file on the disk of this name again, and syncs it. A file that does not exist is not
+    /// created.
+    ///
+    /// # Errors
+    /// The disk fails, or has no such name.
+    pub fn rewrite(name: &str, file: &Path) -> std::io::Result<()> {
+        let disk = registered().get(name).cloned().ok_or(std::io::ErrorKind::InvalidInput)?;
+        let content = match std::fs::read(file) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            content => content?,
+        };
+        disk.record_open(file);
+        let failure = disk.failure();
+        if matches!(failure, DiskFailure::Read | DiskFailure::Write) {
+            return Err(std::io::Error::other("disk I/O error"));
+        }
+        // A full disk has a place for these bytes.
+        disk.record_write(file, 0, &content);
+        if failure == DiskFailure::Sync {
+            disk.record_failed_sync(file);
+            return Err(std::io::Error::other("disk I/O error"));
+        }
+        disk.record_sync(file);
+        Ok(())
     }
 
     fn new(operations: Vec<DiskOperation>, is_recorded: bool) -> Disk {

@@ -2,12 +2,13 @@
 //! file gets its name only when it is complete and synced, so that a crash leaves either a store or nothing.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
+use super::Vfs;
 use crate::Error;
 
 /// The name of the store file in the data directory.
@@ -21,6 +22,9 @@ const APPLICATION_ID: i32 = 0x506e_746c;
 
 /// The version of the schema. Incremented when an older program cannot read or would corrupt the file.
 const FORMAT_VERSION: i64 = 1;
+
+/// The number of bytes of the write-ahead log that are rewritten at once.
+const REWRITE_BYTES: usize = 1 << 20;
 
 /// The first bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -50,6 +54,8 @@ const SCHEMA: &str = "
 #[derive(Debug)]
 pub(super) enum FileError {
     Sqlite(rusqlite::Error),
+    /// An error of [`rewrite_log`].
+    Rewrite(std::io::Error),
     Corrupted(String),
 }
 
@@ -65,6 +71,7 @@ impl FileError {
         let path = path.to_owned();
         let error = match self {
             FileError::Corrupted(detail) => return Error::Corrupted { path, detail },
+            FileError::Rewrite(error) => return io(&path)(error),
             FileError::Sqlite(error) => error,
         };
         let detail = error.to_string();
@@ -97,14 +104,17 @@ impl FileError {
             FileError::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) => {
                 matches!(cause.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
             }
-            FileError::Sqlite(_) => false,
+            FileError::Sqlite(_) | FileError::Rewrite(_) => false,
         }
     }
 
     /// Returns true if the disk is full.
     fn is_disk_full(&self) -> bool {
-        let FileError::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) = self else { return false };
-        cause.code == ErrorCode::DiskFull
+        match self {
+            FileError::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) => cause.code == ErrorCode::DiskFull,
+            FileError::Rewrite(error) => is_disk_full(error),
+            FileError::Sqlite(_) | FileError::Corrupted(_) => false,
+        }
     }
 
     /// Returns true if the disk may have lost synced data, so that no later commit can be trusted.
@@ -238,8 +248,10 @@ fn check_header(path: &Path) -> Result<(), Error> {
 /// ignores errors, and a sync that failed must not be followed by another.
 ///
 /// The WAL may hold what an earlier process failed to sync: the file system shows it, but the disk may not have it. So
-/// the whole WAL is copied to the file, which writes and syncs it anew.
-pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<(Connection, bool), FileError> {
+/// the WAL is written again before SQLite reads it, and copied to the file as a whole. If the disk is too full for that,
+/// the second value is false: the store can be read, but nothing may be written before both are done.
+pub(super) fn open_writer(path: &Path, vfs: Option<&Vfs>) -> Result<(Connection, bool), FileError> {
+    let rewritten = rewrite_log(path, vfs);
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)?;
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     if mode != "wal" {
@@ -249,14 +261,42 @@ pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<(Connection,
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     connection.pragma_update(None, "cache_size", -4096)?;
-    match copy_log(&connection) {
+    match rewritten.and_then(|()| copy_log(&connection)) {
         Ok(()) => Ok((connection, true)),
-        // A store on a full disk can still be read.
         Err(error) if error.is_disk_full() => {
             tracing::warn!(path = %path.display(), "The disk is full: the store accepts no writes until there is space");
             Ok((connection, false))
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Writes the write-ahead log again, in place, and syncs it. SQLite writes to the file what it reads in the log; if the
+/// disk did not have that, a power loss in the middle would leave a part of a transaction in the file.
+pub(super) fn rewrite_log(path: &Path, vfs: Option<&Vfs>) -> Result<(), FileError> {
+    let log = path.with_extension("db-wal");
+    let rewritten = match vfs {
+        Some(vfs) => (vfs.rewrite)(&vfs.name, &log),
+        None => rewrite(&log),
+    };
+    rewritten.map_err(FileError::Rewrite)
+}
+
+/// Writes the content of a file again and syncs it. A file that does not exist is not created.
+fn rewrite(path: &Path) -> std::io::Result<()> {
+    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        file => file?,
+    };
+    let mut chunk = vec![0; REWRITE_BYTES];
+    loop {
+        let start = file.stream_position()?;
+        let read = file.read(&mut chunk)?;
+        if read == 0 {
+            return file.sync_all();
+        }
+        file.seek(SeekFrom::Start(start))?;
+        file.write_all(&chunk[..read])?;
     }
 }
 
@@ -279,7 +319,7 @@ pub(super) fn checkpoint_on_close(connection: &Connection) {
 }
 
 /// Opens the store file for the reading thread.
-pub(super) fn open_reader(path: &Path, vfs: Option<&str>) -> Result<Connection, FileError> {
+pub(super) fn open_reader(path: &Path, vfs: Option<&Vfs>) -> Result<Connection, FileError> {
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)?;
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
@@ -287,11 +327,11 @@ pub(super) fn open_reader(path: &Path, vfs: Option<&str>) -> Result<Connection, 
     Ok(connection)
 }
 
-fn open(path: &Path, access: OpenFlags, vfs: Option<&str>) -> Result<Connection, FileError> {
+fn open(path: &Path, access: OpenFlags, vfs: Option<&Vfs>) -> Result<Connection, FileError> {
     // Each connection stays on one thread, so SQLite's own mutexes are not needed.
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let connection = match vfs {
-        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.name.as_str())?,
         None => Connection::open_with_flags(path, flags)?,
     };
     // SQLite would do it whenever the last connection closes. After a failed sync, only the log has everything.
@@ -306,10 +346,13 @@ fn open(path: &Path, access: OpenFlags, vfs: Option<&str>) -> Result<Connection,
 
 fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error + use<> {
     let path = path.to_owned();
-    move |error| match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Error::DiskFull { path },
-        _ => Error::Io { path, detail: error.to_string() },
+    move |error| {
+        if is_disk_full(&error) { Error::DiskFull { path } } else { Error::Io { path, detail: error.to_string() } }
     }
+}
+
+fn is_disk_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
 #[cfg(unix)]

@@ -47,8 +47,18 @@ pub struct EmbeddedOptions {
     pub transformer: Arc<dyn ValueTransformer>,
     /// The clock for leases and retention.
     pub clock: Arc<dyn Clock>,
-    /// The name of a registered SQLite VFS to use instead of the operating system's. Tests simulate power loss with it.
-    pub vfs: Option<String>,
+    /// The access to the files, instead of the operating system's. Tests simulate power loss with it.
+    pub vfs: Option<Vfs>,
+}
+
+/// An access to the files of a store.
+#[derive(Clone, Debug)]
+pub struct Vfs {
+    /// The name of a registered SQLite VFS.
+    pub name: String,
+    /// Writes the content of a file again, in place, and syncs it, with the VFS of this name. A file that does not exist
+    /// is not created.
+    pub rewrite: fn(vfs: &str, file: &Path) -> std::io::Result<()>,
 }
 
 impl Default for EmbeddedOptions {
@@ -74,6 +84,7 @@ pub struct EmbeddedStore {
 #[derive(Debug)]
 struct EngineState {
     path: PathBuf,
+    vfs: Option<Vfs>,
     clock: Arc<dyn Clock>,
     transformer: Arc<dyn ValueTransformer>,
     index: Mutex<KeyIndex>,
@@ -119,8 +130,8 @@ impl EmbeddedStore {
         let path = data_dir.store_file();
         let EmbeddedOptions { retention, transformer, clock, vfs } = options;
         let to_error = |error: FileError| error.into_error(&path);
-        let (write_connection, is_log_copied) = file::open_writer(&path, vfs.as_deref()).map_err(to_error)?;
-        let read_connection = file::open_reader(&path, vfs.as_deref()).map_err(to_error)?;
+        let (write_connection, is_log_copied) = file::open_writer(&path, vfs.as_ref()).map_err(to_error)?;
+        let read_connection = file::open_reader(&path, vfs.as_ref()).map_err(to_error)?;
         let (compact_revision, purged_revision) = log::read_meta(&write_connection).map_err(to_error)?;
         let index = LogReader::new(&write_connection)
             .and_then(|mut log| KeyIndex::load(&mut log, retention, compact_revision, purged_revision));
@@ -129,6 +140,7 @@ impl EmbeddedStore {
         let (index, queue) = (Mutex::new(index), CommitQueue::default());
         let shared = Arc::new(EngineState {
             path,
+            vfs,
             clock,
             transformer,
             index,
@@ -164,7 +176,7 @@ impl EmbeddedStore {
                 // Dropped before the reading thread ends, so that this thread is reported and not the other one.
                 let end_guard = ThreadEndGuard { health: &shared.health, thread: COMMITTER };
                 let _close_guard = CloseOnDrop(shared);
-                let reopener = Reopener { shared, reader: &reader_handle, vfs: vfs.as_deref(), retention };
+                let reopener = Reopener { shared, reader: &reader_handle, retention };
                 commit_until_stopped(shared, &reader_handle, &mut writer, &reopener)
                     .inspect_err(|error| end_guard.fail(error.clone()))
             };

@@ -36,7 +36,6 @@ pub(super) struct Writer {
 pub(super) struct Reopener<'c> {
     pub(super) shared: &'c EngineState,
     pub(super) reader: &'c ReaderHandle,
-    pub(super) vfs: Option<&'c str>,
     pub(super) retention: HistoryRetention,
 }
 
@@ -72,15 +71,15 @@ impl Reopener<'_> {
     }
 
     fn open(&self) -> Result<(Writer, Connection), FileError> {
-        let path = &self.shared.path;
-        let (connection, is_log_copied) = file::open_writer(path, self.vfs)?;
+        let (path, vfs) = (&self.shared.path, self.shared.vfs.as_ref());
+        let (connection, is_log_copied) = file::open_writer(path, vfs)?;
         let (compact_revision, purged_revision) = log::read_meta(&connection)?;
         let read = LogReader::new(&connection)
             .and_then(|mut log| KeyIndex::load(&mut log, self.retention, compact_revision, purged_revision))?;
         if let Some(difference) = lock(&self.shared.index).difference(&read) {
             return Err(FileError::Corrupted(difference));
         }
-        Ok((Writer { connection, is_log_copied, compact_revision }, file::open_reader(path, self.vfs)?))
+        Ok((Writer { connection, is_log_copied, compact_revision }, file::open_reader(path, vfs)?))
     }
 
     /// Rejects requests until then. Returns true if the store closes.
@@ -107,11 +106,12 @@ mod tests {
     use pintle_store_powerloss::{Disk, DiskFailure};
 
     use super::*;
-    use crate::{Change, EmbeddedOptions, EmbeddedStore, Store};
+    use crate::{Change, EmbeddedOptions, EmbeddedStore, Store, Vfs};
 
     /// A store with one change in its log.
     async fn open_store(folder: &tempfile::TempDir, vfs: Option<&str>) -> EmbeddedStore {
-        let options = EmbeddedOptions { vfs: vfs.map(str::to_owned), ..EmbeddedOptions::default() };
+        let vfs = vfs.map(|name| Vfs { name: name.to_owned(), rewrite: Disk::rewrite });
+        let options = EmbeddedOptions { vfs, ..EmbeddedOptions::default() };
         let store = EmbeddedStore::open(folder.path(), options).unwrap();
         store.commit(Change::put("/a", "1")).await.unwrap();
         store
@@ -124,7 +124,7 @@ mod tests {
     /// Opens the file again beside the connections of the store, with this handle.
     fn reopen(store: &EmbeddedStore, reader: &ReaderHandle) -> Option<Writer> {
         let retention = HistoryRetention::default();
-        let reopener = Reopener { shared: &store.shared, reader, vfs: None, retention };
+        let reopener = Reopener { shared: &store.shared, reader, retention };
         let sync_error = Error::Io { path: PathBuf::new(), detail: "disk I/O error".to_owned() };
         reopener.reopen(None, &mut SyncFailure::new(sync_error)).unwrap()
     }

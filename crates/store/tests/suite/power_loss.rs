@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use pintle_store::{
     Change, ChangeFeed, Compare, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, KeyInterval, Revision,
-    Store, StoredChange,
+    Store, StoredChange, Vfs,
 };
 use pintle_store_powerloss::{Disk, DiskFailure};
 
@@ -19,7 +19,7 @@ const RETENTION: HistoryRetention = HistoryRetention { duration: std::time::Dura
 type CommitLog = BTreeMap<Revision, (Key, Option<Vec<u8>>)>;
 
 fn open(folder: &Path, disk: &str) -> EmbeddedStore {
-    let vfs = (!disk.is_empty()).then(|| disk.to_owned());
+    let vfs = (!disk.is_empty()).then(|| Vfs { name: disk.to_owned(), rewrite: Disk::rewrite });
     EmbeddedStore::open(folder, EmbeddedOptions { retention: RETENTION, vfs, ..EmbeddedOptions::default() }).unwrap()
 }
 
@@ -339,10 +339,10 @@ async fn add_unacknowledged(store: &EmbeddedStore, log: &mut CommitLog) {
     }
 }
 
-/// Expects the acknowledged state in the files that a power loss leaves, at some moments.
-async fn check_power_losses(disk: &Disk, log: &CommitLog, cuts: u64) {
+/// Expects the acknowledged state in the files that a power loss leaves, at some moments after so many operations.
+async fn check_power_losses(disk: &Disk, log: &CommitLog, after: usize, cuts: u64) {
     for cut in 0..cuts {
-        let operations = (disk.operation_count() as u64 * (cut + 1) / cuts) as usize;
+        let operations = after + ((disk.operation_count() - after) as u64 * (cut + 1) / cuts) as usize;
         let what = format!("after {operations} operations, seed {cut}");
         let after = folder_after_power_loss(disk, operations, cut);
         let store = open(after.path(), "");
@@ -388,7 +388,34 @@ async fn acknowledged_changes_survive_a_power_loss_after_failed_syncs() {
     let store = open(folder.path(), "fsyncgate");
     add_unacknowledged(&store, &mut log).await;
     store.close().await.unwrap();
-    check_power_losses(&disk, &log, 60).await;
+    check_power_losses(&disk, &log, 0, 60).await;
+}
+
+/// The log ends with a transaction that the file system shows and the disk does not have. The next start copies it to
+/// the file, and the power fails meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_changes_survive_a_power_loss_at_the_start_after_a_failed_sync() {
+    for round in 0..4 {
+        let name = format!("start-{round}");
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::register(&name).unwrap();
+        let store = Arc::new(open(folder.path(), &name));
+        // Enough that each transaction compacts, and so changes pages that are not in the log.
+        let mut log = write(&store, &disk, 1000).await;
+        store.close().await.unwrap();
+        // The log has only a few pages besides those of the transaction that fails.
+        let store = Arc::new(open(folder.path(), &name));
+        log.extend(write(&store, &disk, 5 * round).await);
+        disk.fail(DiskFailure::Sync);
+        write(&store, &disk, 1_000_000).await;
+        store.close().await.unwrap();
+        disk.fail(DiskFailure::None);
+        let closed = disk.operation_count();
+        let store = open(folder.path(), &name);
+        add_unacknowledged(&store, &mut log).await;
+        store.close().await.unwrap();
+        check_power_losses(&disk, &log, closed, 40).await;
+    }
 }
 
 /// Makes the disk fail while writers run, and returns what they have committed until then.
