@@ -16,6 +16,10 @@ use tokio::time::{Instant, sleep_until};
 /// What every client sends first over HTTP/2 (RFC 9113, section 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// How much is received before other tasks run, in bytes. A flood of small frames would otherwise occupy a thread for
+/// as long as tokio lets a task read.
+const MAX_READ_AT_ONCE: usize = 16 * 1024;
+
 /// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ActivityTimeouts {
@@ -190,27 +194,36 @@ impl Drop for OpenRequest {
     }
 }
 
-/// A stream that reports when bytes arrive.
+/// A stream that reports when bytes arrive, and lets other tasks run after some of them. It is the stream that the
+/// protocol reads: a TLS stream reads on when the stream below it is pending, as long as there is place in the buffer.
 #[derive(Debug)]
 pub(super) struct WatchedStream<S> {
     stream: S,
     activity: Activity,
+    /// How much was received since other tasks could run, in bytes.
+    received: usize,
 }
 
 impl<S> WatchedStream<S> {
     pub(super) fn new(stream: S, activity: Activity) -> Self {
-        Self { stream, activity }
+        Self { stream, activity, received: 0 }
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.received >= MAX_READ_AT_ONCE {
+            self.received = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let received = &buffer.filled()[before..];
         if !received.is_empty() {
             self.activity.received(received);
         }
+        self.received = if polled.is_pending() { 0 } else { self.received + received.len() };
         polled
     }
 }
@@ -254,6 +267,32 @@ mod tests {
     async fn expiry(activity: &Activity, timeouts: ActivityTimeouts) -> (Expiry, Duration) {
         let started = Instant::now();
         (activity.expired(timeouts).await, Duration::from_secs(started.elapsed().as_secs()))
+    }
+
+    /// A stream from which one can read without end, counting the reads.
+    struct Endless(usize);
+
+    impl AsyncRead for Endless {
+        fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            self.0 += 1;
+            let free = buffer.remaining();
+            buffer.put_slice(&vec![b'x'; free]);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn a_stream_that_always_has_bytes_lets_other_tasks_run() {
+        let mut stream = WatchedStream::new(Endless(0), Activity::new());
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut read = || {
+            let mut buffer = [0; MAX_READ_AT_ONCE / 2];
+            Pin::new(&mut stream).poll_read(&mut cx, &mut ReadBuf::new(&mut buffer)).is_ready()
+        };
+        for _ in 0..3 {
+            assert_eq!([read(), read(), read()], [true, true, false]);
+        }
+        assert_eq!(stream.stream.0, 6, "a stream that waits is not read");
     }
 
     #[tokio::test(start_paused = true)]

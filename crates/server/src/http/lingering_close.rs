@@ -19,23 +19,17 @@ const LINGER: Duration = Duration::from_millis(500);
 /// How much is received at a time, in bytes.
 const PIECE: usize = 16 * 1024;
 
-/// How much is received before other tasks run, in bytes. A flood of small frames would otherwise occupy a thread for
-/// as long as tokio lets a task read.
-const MAX_READ_AT_ONCE: usize = 64 * 1024;
-
 /// A TCP connection that lingers when it is closed.
 #[derive(Debug)]
 pub(super) struct LingeringClose {
     stream: TcpStream,
-    /// How much was received since other tasks could run, in bytes.
-    received: usize,
     /// Set once the sending side is closed.
     lingering: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
 impl LingeringClose {
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, received: 0, lingering: None }
+        Self { stream, lingering: None }
     }
 }
 
@@ -48,15 +42,7 @@ impl Abort for LingeringClose {
 
 impl AsyncRead for LingeringClose {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.received >= MAX_READ_AT_ONCE {
-            self.received = 0;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.received = if read.is_pending() { 0 } else { self.received + buffer.filled().len() - before };
-        read
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
