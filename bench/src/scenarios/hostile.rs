@@ -1,11 +1,12 @@
 //! GETs beside hostile clients (`pintle_testkit::ATTACKS`): the latency of the GETs, and the memory that the server takes
-//! for each connection of an attack. The clients share the machine's processors with the server, so that a flood also
-//! takes time from the GETs' own client.
+//! for each connection of an attack. The attackers have a thread of their own, so that they do not delay the client of
+//! the GETs, but they share the machine's processors with it and with the server.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_testkit::{ATTACKS, Attack, AttackTarget};
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
 use super::megabytes;
@@ -52,11 +53,12 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let path = format!("{collection}/o-1");
     let workload: Workload = Arc::new(move |_, _| Some(get(path.as_str())));
     let attacked = target.server.endpoint.attack_target(&collection, &format!("{collection}/z-large"));
+    let attack_runtime = AttackRuntime::start()?;
     bench.report.section(format!("GETs beside hostile clients, {RATE}/s"));
     for attack in ATTACKS {
         let before = target.server.settled_memory(&bench.plan).await?;
         let connections = (attack.connections / bench.plan.attack_divisor).max(1);
-        let attackers = start(attack, connections, &attacked, bench.plan.settle).await;
+        let attackers = attack_runtime.start_attack(attack, connections, &attacked, bench.plan.settle).await;
         let load = Load::open(CLIENTS, RATE, bench.plan.open_loop_duration);
         let latencies = load.run(&target.server, &workload).await?.percentiles();
         let during = target.server.meter.resident_bytes()?;
@@ -79,21 +81,47 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     target.tear_down().await
 }
 
-/// Starts an attack. When the server closes a connection, its attacker opens the next one.
-async fn start(attack: &'static Attack, connections: usize, target: &AttackTarget, settle: Duration) -> JoinSet<()> {
-    let mut attackers = JoinSet::new();
-    for number in 0..connections {
-        let target = target.clone();
-        attackers.spawn(async move {
-            loop {
-                attack.run(&target).await;
+/// The thread of the attackers.
+struct AttackRuntime(Option<Runtime>);
+
+impl AttackRuntime {
+    fn start() -> Result<Self> {
+        Ok(Self(Some(Builder::new_multi_thread().worker_threads(1).thread_name("attack").enable_all().build()?)))
+    }
+
+    /// Starts an attack. When the server closes a connection, its attacker opens the next one.
+    async fn start_attack(
+        &self,
+        attack: &'static Attack,
+        connections: usize,
+        target: &AttackTarget,
+        settle: Duration,
+    ) -> JoinSet<()> {
+        let mut attackers = JoinSet::new();
+        let Some(runtime) = &self.0 else { return attackers };
+        for number in 0..connections {
+            let target = target.clone();
+            let attacker = async move {
+                loop {
+                    attack.run(&target).await;
+                    tokio::time::sleep(RECONNECT_PAUSE).await;
+                }
+            };
+            attackers.spawn_on(attacker, runtime.handle());
+            if number % OPENED_AT_ONCE == 0 {
                 tokio::time::sleep(RECONNECT_PAUSE).await;
             }
-        });
-        if number % OPENED_AT_ONCE == 0 {
-            tokio::time::sleep(RECONNECT_PAUSE).await;
+        }
+        tokio::time::sleep(settle).await;
+        attackers
+    }
+}
+
+impl Drop for AttackRuntime {
+    fn drop(&mut self) {
+        // A runtime that is dropped waits for its threads, which a task must not do.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
         }
     }
-    tokio::time::sleep(settle).await;
-    attackers
 }
