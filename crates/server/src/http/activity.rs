@@ -13,6 +13,8 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep_until};
 
+use super::layer::Layer;
+
 /// What every client sends first over HTTP/2 (RFC 9113, section 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -194,24 +196,34 @@ impl Drop for OpenRequest {
     }
 }
 
-/// A stream that reports when bytes arrive, and lets other tasks run after some of them. It is the stream that the
-/// protocol reads: a TLS stream reads on when the stream below it is pending, as long as there is place in the buffer.
+/// The layer that reports when bytes arrive, and lets other tasks run after some of them. It lies above TLS: a TLS stream
+/// reads on when the stream below it is pending, as long as there is place in the buffer.
 #[derive(Debug)]
-pub(super) struct WatchedStream<S> {
+pub(super) struct Watched<S> {
     stream: S,
     activity: Activity,
     /// How much was received since other tasks could run, in bytes.
     received: usize,
 }
 
-impl<S> WatchedStream<S> {
+impl<S> Watched<S> {
     pub(super) fn new(stream: S, activity: Activity) -> Self {
         Self { stream, activity, received: 0 }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Layer for Watched<S> {
+    type Below = S;
+
+    fn below(&self) -> &S {
+        &self.stream
+    }
+
+    fn below_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.received >= MAX_READ_AT_ONCE {
             self.received = 0;
             cx.waker().wake_by_ref();
@@ -225,32 +237,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
         }
         self.received = if polled.is_pending() { 0 } else { self.received + received.len() };
         polled
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
@@ -283,16 +269,16 @@ mod tests {
 
     #[test]
     fn a_stream_that_always_has_bytes_lets_other_tasks_run() {
-        let mut stream = WatchedStream::new(Endless(0), Activity::new());
+        let mut stream = Watched::new(tokio::io::join(Endless(0), tokio::io::sink()), Activity::new());
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let mut read = || {
             let mut buffer = [0; MAX_READ_AT_ONCE / 2];
-            Pin::new(&mut stream).poll_read(&mut cx, &mut ReadBuf::new(&mut buffer)).is_ready()
+            stream.poll_read(&mut cx, &mut ReadBuf::new(&mut buffer)).is_ready()
         };
         for _ in 0..3 {
             assert_eq!([read(), read(), read()], [true, true, false]);
         }
-        assert_eq!(stream.stream.0, 6, "a stream that waits is not read");
+        assert_eq!(stream.stream.reader().0, 6, "a stream that waits is not read");
     }
 
     #[tokio::test(start_paused = true)]

@@ -16,7 +16,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::activity::{Activity, ActivityTimeouts, Expiry, WatchedStream};
+use super::activity::{Activity, ActivityTimeouts, Expiry, Watched};
+use super::layer::Layered;
 use super::lingering_close::LingeringClose;
 use super::open_body::open_response;
 use super::write_timeout::WriteTimeout;
@@ -85,7 +86,7 @@ pub(super) async fn serve_connection(
     }
     // Unknown only if the client has gone.
     let own_address = stream.local_addr().map_or(Ipv6Addr::UNSPECIFIED.into(), |own| own.ip());
-    let stream = WriteTimeout::new(LingeringClose::new(stream), write_timeout);
+    let stream = Layered(WriteTimeout::new(Layered(LingeringClose::new(stream)), write_timeout));
     let handshake = TlsAcceptor::from(tls.of_address(own_address)).accept(stream);
     let handshake = tokio::select! {
         handshake = tokio::time::timeout(handshake_timeout, handshake) => handshake,
@@ -102,7 +103,7 @@ pub(super) async fn serve_connection(
             return handler.handshake_failed();
         }
     };
-    stream.get_mut().0.opened();
+    stream.get_mut().0.0.opened();
     let certificates: Arc<[CertificateDer<'static>]> = stream
         .get_ref()
         .1
@@ -119,7 +120,7 @@ pub(super) async fn serve_connection(
         let response = handler.clone().handle(peer.clone(), request);
         async move { Ok::<_, Infallible>(open_response(response.await, open)) }
     });
-    let stream = TokioIo::new(WatchedStream::new(stream, activity.clone()));
+    let stream = TokioIo::new(Layered(Watched::new(stream, activity.clone())));
     let connection = protocol.serve_connection_with_upgrades(stream, service);
     let mut connection = std::pin::pin!(connection);
     let mut closed = state.clone();

@@ -12,6 +12,7 @@ mod content;
 pub(crate) mod cors;
 mod expiring_source;
 mod keep_alive;
+mod layer;
 mod lingering_close;
 mod listener;
 mod observed_body;

@@ -7,8 +7,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Sleep, sleep};
+
+use super::layer::{Layer, Layered};
 
 /// A connection that can be closed at once.
 pub(super) trait Abort {
@@ -17,7 +19,13 @@ pub(super) trait Abort {
     fn abort(&mut self);
 }
 
-/// A stream whose writes fail when nothing could be written for too long.
+impl<L: Abort> Abort for Layered<L> {
+    fn abort(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The layer whose writes fail when nothing could be written for too long.
 #[derive(Debug)]
 pub(super) struct WriteTimeout<S: Abort> {
     stream: S,
@@ -37,9 +45,21 @@ impl<S: Abort> WriteTimeout<S> {
     pub(super) fn opened(&mut self) {
         self.is_open = true;
     }
+}
+
+impl<S: AsyncRead + AsyncWrite + Abort + Unpin> Layer for WriteTimeout<S> {
+    type Below = S;
+
+    fn below(&self) -> &S {
+        &self.stream
+    }
+
+    fn below_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
 
     /// Checks the time limit of a write that waits.
-    fn check<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn after_write<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.timer = None;
             return written;
@@ -48,39 +68,8 @@ impl<S: Abort> WriteTimeout<S> {
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
         timer.as_mut().poll(cx).map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
     }
-}
 
-impl<S: AsyncRead + Abort + Unpin> AsyncRead for WriteTimeout<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
-}
-
-impl<S: AsyncWrite + Abort + Unpin> AsyncWrite for WriteTimeout<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.check(cx, written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.check(cx, written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.check(cx, flushed)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shut_down = Pin::new(&mut self.stream).poll_shutdown(cx);
         self.is_open &= !matches!(shut_down, Poll::Ready(Ok(())));
         shut_down
@@ -109,7 +98,7 @@ mod tests {
     async fn a_write_fails_if_the_client_takes_nothing_for_too_long() {
         let limit = Duration::from_secs(90);
         let (server, mut client) = tokio::io::duplex(10);
-        let mut server = WriteTimeout::new(server, limit);
+        let mut server = Layered(WriteTimeout::new(server, limit));
         let write = tokio::spawn(async move { server.write_all(&[0; 100]).await });
         let mut buffer = [0; 10];
         // Slowly is fast enough.

@@ -1,0 +1,73 @@
+//! Layers of a connection's stream: each changes some of its operations, and the others reach the stream below it.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// What a layer changes. By default it changes nothing.
+pub(super) trait Layer: Unpin {
+    /// The stream below.
+    type Below: AsyncRead + AsyncWrite + Unpin;
+
+    /// The stream below.
+    fn below(&self) -> &Self::Below;
+
+    /// The stream below.
+    fn below_mut(&mut self) -> &mut Self::Below;
+
+    /// Reads (`AsyncRead::poll_read`).
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(self.below_mut()).poll_read(cx, buffer)
+    }
+
+    /// Called with what the stream below returned for a write or flush; returns what the layer returns.
+    fn after_write<T>(&mut self, _cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        written
+    }
+
+    /// Closes the sending side (`AsyncWrite::poll_shutdown`).
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(self.below_mut()).poll_shutdown(cx)
+    }
+}
+
+/// The stream that a layer makes of the one below it.
+#[derive(Debug)]
+pub(super) struct Layered<L>(pub(super) L);
+
+impl<L: Layer> AsyncRead for Layered<L> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_read(cx, buffer)
+    }
+}
+
+impl<L: Layer> AsyncWrite for Layered<L> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(self.0.below_mut()).poll_write(cx, bytes);
+        self.0.after_write(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(self.0.below_mut()).poll_write_vectored(cx, slices);
+        self.0.after_write(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.below().is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(self.0.below_mut()).poll_flush(cx);
+        self.0.after_write(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_shutdown(cx)
+    }
+}
