@@ -57,6 +57,12 @@ impl Authorization {
     /// Allows, without a reason.
     pub const ALLOW: Authorization =
         Authorization { decision: Decision::Allow, reason: Cow::Borrowed(""), error: None };
+
+    /// True if the request is allowed. An authorizer may allow a request although a part of its evaluation has failed.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.decision == Decision::Allow
+    }
 }
 
 /// Decides what users may do.

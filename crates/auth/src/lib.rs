@@ -5,6 +5,7 @@
 mod authenticate;
 mod authorize;
 mod certificate;
+mod forbidden;
 mod future;
 mod impersonate;
 mod token_file;
@@ -18,6 +19,7 @@ pub use authorize::{
     RulesReview,
 };
 pub use certificate::{ClientCertificateAuthenticator, VerifyCertificate};
+pub use forbidden::ForbiddenError;
 pub use future::AuthFuture;
 pub use impersonate::{ImpersonationError, impersonate};
 pub use token_file::{TokenFileAuthenticator, TokenFileError};

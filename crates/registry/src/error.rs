@@ -23,6 +23,15 @@ pub struct Cause {
     pub field: String,
 }
 
+/// `pods "x" is `, `pods is `, or nothing for a path.
+fn forbidden_subject(resource: &GroupResource, name: &str) -> String {
+    match (resource.resource.is_empty() && resource.group.is_empty(), name.is_empty()) {
+        (true, _) => String::new(),
+        (false, true) => format!("{resource} is "),
+        (false, false) => format!("{resource} {} is ", quote(name)),
+    }
+}
+
 /// The error of a request. Each variant is a status that clients can tell apart.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ApiError {
@@ -33,7 +42,7 @@ pub enum ApiError {
     #[error("Unauthorized")]
     Unauthorized,
     /// 403: `pods "x" is forbidden: why`.
-    #[error("{resource} {} is forbidden: {why}", quote(.name))]
+    #[error("{}forbidden: {why}", forbidden_subject(.resource, .name))]
     Forbidden {
         /// The resource.
         resource: GroupResource,
