@@ -21,5 +21,5 @@ pub use authorize::{
 pub use certificate::{ClientCertificateAuthenticator, VerifyCertificate};
 pub use forbidden::ForbiddenError;
 pub use future::AuthFuture;
-pub use impersonate::{ImpersonationError, impersonate};
+pub use impersonate::{Impersonation, ImpersonationError, ImpersonationMode, ImpersonationObserver, Impersonator};
 pub use token_file::{TokenFileAuthenticator, TokenFileError};

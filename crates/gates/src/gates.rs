@@ -16,6 +16,8 @@ impl Feature {
     pub const API_SERVER_IDENTITY: Feature = Feature("APIServerIdentity");
     /// CBOR as an encoding of requests and responses (KEP-4222).
     pub const CBOR: Feature = Feature("CBORServingAndStorage");
+    /// Impersonation that is limited to some requests (KEP-5284).
+    pub const CONSTRAINED_IMPERSONATION: Feature = Feature("ConstrainedImpersonation");
     /// Stop signals of containers (KEP-4960).
     pub const CONTAINER_STOP_SIGNALS: Feature = Feature("ContainerStopSignals");
     /// Coordinated leader election (KEP-4355).
@@ -32,10 +34,11 @@ impl Feature {
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
     /// The features whose gates have an effect in this server. All others behave as by default.
-    pub const SUPPORTED: [Feature; 10] = [
+    pub const SUPPORTED: [Feature; 11] = [
         Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION,
         Feature::API_SERVER_IDENTITY,
         Feature::CBOR,
+        Feature::CONSTRAINED_IMPERSONATION,
         Feature::CONTAINER_STOP_SIGNALS,
         Feature::COORDINATED_LEADER_ELECTION,
         Feature::DRA_LIST_TYPE_ATTRIBUTES,

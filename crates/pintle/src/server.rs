@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use pintle_admission::AdmissionConfiguration;
 use pintle_auth::{
-    AlwaysAllow, Authenticator, ClientCertificateAuthenticator, TokenFileAuthenticator, TokenFileError,
+    AlwaysAllow, Authenticator, ClientCertificateAuthenticator, Impersonator, TokenFileAuthenticator, TokenFileError,
     UnionAuthenticator,
 };
 use pintle_cache::HistoryLimits;
-use pintle_gates::Gates;
+use pintle_gates::{Feature, Gates};
 use pintle_server::http::{Listener, ListenerOptions};
 use pintle_server::{
     AccessControl, ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, MemoryBudget,
@@ -308,6 +308,7 @@ impl Server {
         let bind = |error| StartError::Bind { address, error };
         let listener = Listener::bind(address, tls.config(), options.listener).await.map_err(bind)?;
         let address = listener.address().map_err(bind)?;
+        let impersonator = Impersonator::new(options.gates.is_enabled(Feature::CONSTRAINED_IMPERSONATION));
         let api_server = ApiServer::start(ClusterConfig {
             store: store.clone(),
             history: options.history,
@@ -319,6 +320,7 @@ impl Server {
             access: Box::new(|_| AccessControl {
                 authenticator: Box::new(UnionAuthenticator(authenticators)),
                 authorizer: Box::new(AlwaysAllow),
+                impersonator,
             }),
             admission: options.admission,
             components: options.components,

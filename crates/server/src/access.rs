@@ -2,7 +2,8 @@
 
 use http::HeaderMap;
 use pintle_auth::{
-    AuthenticationRequest, Authenticator, AuthorizationAttributes, Authorizer, Decision, ImpersonationError, UserInfo,
+    AuthenticationRequest, Authenticator, AuthorizationAttributes, Authorizer, ForbiddenError, Impersonation,
+    ImpersonationError, ImpersonationObserver, Impersonator, UserInfo,
 };
 use pintle_registry::{ApiError, GroupResource};
 
@@ -17,6 +18,29 @@ pub struct AccessControl {
     pub authenticator: Box<dyn Authenticator>,
     /// Decides what a user may do.
     pub authorizer: Box<dyn Authorizer>,
+    /// Decides who may act as whom.
+    pub impersonator: Impersonator,
+}
+
+/// What a request does, as authorizers see it.
+fn attributes<'r>(info: &'r RequestInfo, query: &'r Query, verb: &'r str) -> AuthorizationAttributes<'r> {
+    AuthorizationAttributes {
+        verb,
+        group: &info.group,
+        version: &info.version,
+        resource: &info.resource,
+        subresource: &info.subresource,
+        namespace: &info.namespace,
+        name: &info.name,
+        path: &info.path,
+        field_selector: query.get("fieldSelector").unwrap_or_default(),
+        label_selector: query.get("labelSelector").unwrap_or_default(),
+    }
+}
+
+fn forbidden(error: ForbiddenError) -> ApiError {
+    let ForbiddenError { group, resource, name, why } = error;
+    ApiError::Forbidden { resource: GroupResource::new(group, resource), name, why, causes: Vec::new() }
 }
 
 /// Why a sender is not authenticated.
@@ -61,24 +85,27 @@ impl AccessControl {
         &self,
         sender: &UserInfo,
         headers: &HeaderMap,
-    ) -> Result<Option<UserInfo>, ApiError> {
-        pintle_auth::impersonate(headers, sender, &*self.authorizer).await.map_err(|error| match error {
+        info: &RequestInfo,
+        query: &Query,
+        observer: &dyn ImpersonationObserver,
+    ) -> Result<Option<Impersonation>, ApiError> {
+        let request = attributes(info, query, info.verb);
+        let impersonated = self.impersonator.impersonate(headers, sender, &request, &*self.authorizer, observer).await;
+        impersonated.map_err(|error| match error {
             ImpersonationError::WithoutUser { requested } => {
                 ApiError::BadRequest(format!("requested {requested} without impersonating a user name"))
             }
             ImpersonationError::Malformed { header } => {
                 ApiError::BadRequest(format!("the value of the header {header} is not valid UTF-8"))
             }
-            ImpersonationError::Forbidden { resource, name, why } => {
-                ApiError::Forbidden { resource: GroupResource::new("", resource), name, why, causes: Vec::new() }
-            }
+            ImpersonationError::Forbidden(error) => forbidden(error),
         })
     }
 
     /// Checks that a user may do `verb` on the object or path of a request.
     ///
     /// # Errors
-    /// Returns `Forbidden` if no authorizer allows it.
+    /// `Forbidden` if no authorizer allows it; an internal error if the authorizers could not decide.
     pub(crate) async fn authorize(
         &self,
         user: &UserInfo,
@@ -86,27 +113,14 @@ impl AccessControl {
         query: &Query,
         verb: &str,
     ) -> Result<(), ApiError> {
-        let attributes = AuthorizationAttributes {
-            verb,
-            group: &info.group,
-            version: &info.version,
-            resource: &info.resource,
-            subresource: &info.subresource,
-            namespace: &info.namespace,
-            name: &info.name,
-            path: &info.path,
-            field_selector: query.get("fieldSelector").unwrap_or_default(),
-            label_selector: query.get("labelSelector").unwrap_or_default(),
-        };
+        let attributes = attributes(info, query, verb);
         let authorization = self.authorizer.authorize(user, &attributes).await;
-        match authorization.decision {
-            Decision::Allow => Ok(()),
-            Decision::Deny | Decision::NoOpinion => Err(ApiError::Forbidden {
-                resource: GroupResource::new(info.group.clone(), info.resource.clone()),
-                name: info.name.clone(),
-                why: authorization.reason.into_owned(),
-                causes: Vec::new(),
-            }),
+        if authorization.is_allowed() {
+            return Ok(());
         }
+        if let Some(error) = authorization.error {
+            return Err(ApiError::Internal(error));
+        }
+        Err(forbidden(ForbiddenError::new(user, &attributes, &authorization.reason)))
     }
 }

@@ -1,22 +1,25 @@
 //! Impersonation: an authorized user acts as another user (upstream: `endpoints/filters/impersonation`).
+//!
+//! Whether a user may do that is decided in one of several modes (KEP-5284). In a constrained mode the sender needs the
+//! verb `impersonate:MODE` on the other user, and `impersonate-on:MODE:VERB` for what the request does. In the legacy
+//! mode the verb `impersonate` on the other user is enough.
 
-use std::collections::BTreeMap;
+mod headers;
+mod modes;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
 
 use http::HeaderMap;
-use percent_encoding::percent_decode_str;
-use pintle_value::names::{dns1123_label, dns1123_subdomain};
-use pintle_value::{Str, print};
+use parking_lot::Mutex;
+use pintle_value::Str;
 
-use crate::{AuthorizationAttributes, Authorizer, Decision, UserInfo};
+use self::modes::{ModeCheck, ModeError};
+use crate::{AuthorizationAttributes, Authorizer, ForbiddenError, UserInfo};
 
-const USER: &str = "impersonate-user";
-const UID: &str = "impersonate-uid";
-const GROUP: &str = "impersonate-group";
-const EXTRA: &str = "impersonate-extra-";
-const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
-const AUTHENTICATED: &str = "system:authenticated";
-const UNAUTHENTICATED: &str = "system:unauthenticated";
-const ANONYMOUS: &str = "system:anonymous";
+/// The number of users whose mode is remembered (upstream's, too).
+const MAX_REMEMBERED: usize = 10_000;
 
 /// Why a user cannot act as another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,150 +35,171 @@ pub enum ImpersonationError {
         header: String,
     },
     /// The sender is not authorized.
-    Forbidden {
-        /// What the sender wants to impersonate: `users`, `groups`, `uids`, `userextras`, `serviceaccounts`.
-        resource: &'static str,
-        /// Its name.
-        name: Str,
-        /// The authorizer's reason.
-        why: String,
-    },
+    Forbidden(ForbiddenError),
 }
 
-/// The user that a request with these headers acts as; `None` for its sender.
-///
-/// # Errors
-/// The headers are incomplete or malformed, or the sender may not act as the user that they name.
-pub async fn impersonate(
-    headers: &HeaderMap,
-    sender: &UserInfo,
-    authorizer: &dyn Authorizer,
-) -> Result<Option<UserInfo>, ImpersonationError> {
-    let Some(mut wanted) = requested_user(headers)? else { return Ok(None) };
-    let authorize = async |resource: &'static str, group: &str, namespace: &str, subresource: &str, name: &str| {
-        let attributes = AuthorizationAttributes {
-            verb: "impersonate",
-            group,
-            version: "v1",
-            resource,
-            subresource,
-            namespace,
-            name,
-            ..AuthorizationAttributes::default()
-        };
-        let authorization = authorizer.authorize(sender, &attributes).await;
-        match authorization.decision {
-            Decision::Allow => Ok(()),
-            Decision::Deny | Decision::NoOpinion => Err(ImpersonationError::Forbidden {
-                resource,
-                name: name.into(),
-                why: authorization.reason.into_owned(),
-            }),
-        }
-    };
-    let account = service_account(&wanted.name);
-    match account {
-        Some((namespace, name)) => authorize("serviceaccounts", "", namespace, "", name).await?,
-        None => authorize("users", "", "", "", &wanted.name).await?,
-    }
-    if !wanted.uid.is_empty() {
-        authorize("uids", "authentication.k8s.io", "", "", &wanted.uid).await?;
-    }
-    for group in &wanted.groups {
-        authorize("groups", "", "", "", group).await?;
-    }
-    for (key, values) in &wanted.extra {
-        for value in values {
-            authorize("userextras", "authentication.k8s.io", "", key, value).await?;
-        }
-    }
-    if let (Some((namespace, _)), true) = (account, wanted.groups.is_empty()) {
-        wanted.groups.push("system:serviceaccounts".into());
-        wanted.groups.push(format!("system:serviceaccounts:{namespace}").into());
-    }
-    let has_group = |group: &str| wanted.groups.iter().any(|found| found == group);
-    let missing = match &*wanted.name {
-        ANONYMOUS => (!has_group(UNAUTHENTICATED)).then_some(UNAUTHENTICATED),
-        _ => (!has_group(UNAUTHENTICATED) && !has_group(AUTHENTICATED)).then_some(AUTHENTICATED),
-    };
-    wanted.groups.extend(missing.map(Str::from));
-    Ok(Some(wanted))
+/// How a user may act as another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ImpersonationMode {
+    /// A service account acts as the node that its pod runs on.
+    AssociatedNode,
+    /// A user acts as a node.
+    ArbitraryNode,
+    /// A user acts as a service account.
+    ServiceAccount,
+    /// A user acts as a user who is neither a node nor a service account.
+    UserInfo,
+    /// A user acts as any other user, in every request.
+    Legacy,
 }
 
-/// The namespace and the name of a service account, given its user name (upstream: `serviceaccount.SplitUsername`).
-fn service_account(user: &str) -> Option<(&str, &str)> {
-    let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')?;
-    (dns1123_label(namespace).is_empty() && dns1123_subdomain(name).is_empty()).then_some((namespace, name))
+impl ImpersonationMode {
+    /// All modes, in the order in which they are tried: the most constrained first.
+    pub const ALL: [ImpersonationMode; 5] =
+        [Self::AssociatedNode, Self::ArbitraryNode, Self::ServiceAccount, Self::UserInfo, Self::Legacy];
+
+    /// The name, as in verbs and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AssociatedNode => "associated-node",
+            Self::ArbitraryNode => "arbitrary-node",
+            Self::ServiceAccount => "serviceaccount",
+            Self::UserInfo => "user-info",
+            Self::Legacy => "legacy",
+        }
+    }
+
+    /// The verb that the sender needs on the other user.
+    #[must_use]
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::AssociatedNode => "impersonate:associated-node",
+            Self::ArbitraryNode => "impersonate:arbitrary-node",
+            Self::ServiceAccount => "impersonate:serviceaccount",
+            Self::UserInfo => "impersonate:user-info",
+            Self::Legacy => "impersonate",
+        }
+    }
+
+    /// True if what the request does is authorized, too.
+    #[must_use]
+    pub fn is_constrained(self) -> bool {
+        self != Self::Legacy
+    }
 }
 
-/// The user that the headers name; `None` if there are no impersonation headers. Of several names or uids, the first
-/// counts.
-fn requested_user(headers: &HeaderMap) -> Result<Option<UserInfo>, ImpersonationError> {
-    let mut wanted = UserInfo::default();
-    let (mut has_name, mut has_uid) = (false, false);
-    for (name, value) in headers {
-        let name = name.as_str();
-        let extra = name.strip_prefix(EXTRA);
-        if extra.is_none() && !matches!(name, USER | UID | GROUP) {
-            continue;
-        }
-        let Ok(value) = std::str::from_utf8(value.as_bytes()) else {
-            return Err(ImpersonationError::Malformed { header: name.to_owned() });
-        };
-        match (name, extra) {
-            (USER, _) if !std::mem::replace(&mut has_name, true) => wanted.name = value.into(),
-            (UID, _) if !std::mem::replace(&mut has_uid, true) => wanted.uid = value.into(),
-            (USER | UID, _) => {}
-            (_, None) => wanted.groups.push(value.into()),
-            (_, Some(key)) => {
-                let key = extra_key(key, name)?;
-                match wanted.extra.iter_mut().find(|(known, _)| *known == key) {
-                    Some((_, values)) => values.push(value.into()),
-                    None => wanted.extra.push((key, vec![value.into()])),
+/// The user that a request acts as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Impersonation {
+    /// The user.
+    pub user: UserInfo,
+    /// The mode that allows it.
+    pub mode: ImpersonationMode,
+}
+
+/// Is told about each decision of the authorizer.
+pub trait ImpersonationObserver: Sync {
+    /// A mode has asked the authorizer, which allowed it or not, and took so long.
+    fn authorized(&self, mode: ImpersonationMode, allowed: bool, took: Duration);
+}
+
+/// Observes nothing.
+impl ImpersonationObserver for () {
+    fn authorized(&self, _: ImpersonationMode, _: bool, _: Duration) {}
+}
+
+/// Decides who may act as whom.
+#[derive(Debug)]
+pub struct Impersonator {
+    /// Whether there are other modes than the legacy one (the feature gate `ConstrainedImpersonation`).
+    constrained: bool,
+    hasher: RandomState,
+    /// The mode that last allowed a user something, by the hash of the user's name. It is tried first, as most users
+    /// need one mode only; an error is that of the mode that was tried first.
+    last_modes: Mutex<HashMap<u64, ImpersonationMode>>,
+}
+
+impl Impersonator {
+    /// With all modes, or with the legacy mode only.
+    #[must_use]
+    pub fn new(constrained: bool) -> Self {
+        Self { constrained, hasher: RandomState::new(), last_modes: Mutex::default() }
+    }
+
+    /// The user that a request with these headers acts as; `None` for its sender. `request` is what the request does.
+    ///
+    /// # Errors
+    /// The headers are incomplete or malformed, or the sender may not act as the user that they name.
+    pub async fn impersonate(
+        &self,
+        headers: &HeaderMap,
+        sender: &UserInfo,
+        request: &AuthorizationAttributes<'_>,
+        authorizer: &dyn Authorizer,
+        observer: &dyn ImpersonationObserver,
+    ) -> Result<Option<Impersonation>, ImpersonationError> {
+        let Some(wanted) = headers::requested_user(headers)? else { return Ok(None) };
+        let check = ModeCheck { wanted: &wanted, sender, request, authorizer: &Observed { authorizer, observer } };
+        let last = self.last_mode(&sender.name);
+        let others = ImpersonationMode::ALL.into_iter().filter(|mode| Some(*mode) != last);
+        let mut first_error = None;
+        for mode in last.into_iter().chain(others).filter(|mode| self.constrained || !mode.is_constrained()) {
+            match check.run(mode).await {
+                Ok(user) => {
+                    self.remember(&sender.name, mode);
+                    return Ok(Some(Impersonation { user, mode }));
                 }
+                Err(ModeError::NotApplicable) => {}
+                Err(ModeError::Forbidden(error)) => first_error = first_error.or(Some(error)),
             }
         }
+        // The legacy mode applies to everyone, so there is an error.
+        Err(ImpersonationError::Forbidden(first_error.unwrap_or_default()))
     }
-    if wanted == UserInfo::default() {
-        return Ok(None);
+
+    fn last_mode(&self, user: &Str) -> Option<ImpersonationMode> {
+        self.last_modes.lock().get(&self.hasher.hash_one(user)).copied()
     }
-    if wanted.name.is_empty() {
-        return Err(ImpersonationError::WithoutUser { requested: go_syntax(&wanted) });
+
+    fn remember(&self, user: &Str, mode: ImpersonationMode) {
+        let key = self.hasher.hash_one(user);
+        let mut modes = self.last_modes.lock();
+        if modes.len() >= MAX_REMEMBERED && !modes.contains_key(&key) {
+            modes.clear();
+        }
+        modes.insert(key, mode);
     }
-    Ok(Some(wanted))
 }
 
-/// The key of an extra attribute: the rest of a header's name, in which bytes may be escaped. As in upstream, a key with
-/// a malformed escape stays as it is.
-fn extra_key(escaped: &str, header: &str) -> Result<Str, ImpersonationError> {
-    let is_digit = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_hexdigit());
-    let bytes = escaped.as_bytes();
-    let is_well_formed = (0..bytes.len())
-        .filter(|at| bytes[*at] == b'%')
-        .all(|at| is_digit(bytes.get(at + 1).copied()) && is_digit(bytes.get(at + 2).copied()));
-    if !is_well_formed {
-        return Ok(escaped.into());
-    }
-    let unescaped = percent_decode_str(escaped).decode_utf8();
-    unescaped.map(Str::from).map_err(|_| ImpersonationError::Malformed { header: header.to_owned() })
+/// An authorizer whose decisions are observed.
+struct Observed<'a> {
+    authorizer: &'a dyn Authorizer,
+    observer: &'a dyn ImpersonationObserver,
 }
 
-/// A user as Go prints it with `%#v`.
-fn go_syntax(user: &UserInfo) -> String {
-    let texts = |texts: &[Str]| {
-        let quoted: Vec<String> = texts.iter().map(|text| print::quote(text)).collect();
-        format!("[]string{{{}}}", quoted.join(", "))
-    };
-    let groups = if user.groups.is_empty() { "[]string(nil)".to_owned() } else { texts(&user.groups) };
-    let extra: BTreeMap<&Str, &Vec<Str>> = user.extra.iter().map(|(key, values)| (key, values)).collect();
-    let extra: Vec<String> =
-        extra.into_iter().map(|(key, values)| format!("{}:{}", print::quote(key), texts(values))).collect();
-    let extra = if extra.is_empty() { "(nil)".to_owned() } else { format!("{{{}}}", extra.join(", ")) };
-    format!(
-        "&user.DefaultInfo{{Name:{}, UID:{}, Groups:{groups}, Extra:map[string][]string{extra}}}",
-        print::quote(&user.name),
-        print::quote(&user.uid)
-    )
+impl Observed<'_> {
+    /// Asks the authorizer for a mode.
+    async fn authorize(
+        &self,
+        mode: ImpersonationMode,
+        user: &UserInfo,
+        attributes: &AuthorizationAttributes<'_>,
+    ) -> Result<(), ForbiddenError> {
+        let started = Instant::now();
+        let authorization = self.authorizer.authorize(user, attributes).await;
+        let allowed = authorization.is_allowed();
+        self.observer.authorized(mode, allowed, started.elapsed());
+        if allowed {
+            return Ok(());
+        }
+        let why = match (&authorization.error, &*authorization.reason) {
+            (None, reason) => reason.to_owned(),
+            (Some(error), "") => error.clone(),
+            (Some(error), reason) => format!("{error}: {reason}"),
+        };
+        Err(ForbiddenError::new(user, attributes, &why))
+    }
 }
 
 #[cfg(test)]
@@ -186,8 +210,20 @@ mod tests {
 
     use http::{HeaderName, HeaderValue};
 
+    use super::headers::{GROUP, UID, USER};
     use super::*;
-    use crate::AlwaysAllow;
+    use crate::{AlwaysAllow, AuthFuture, Authorization, Decision, RulesReview};
+
+    const AUTHENTICATED: &str = "system:authenticated";
+    const UNAUTHENTICATED: &str = "system:unauthenticated";
+    const ANONYMOUS: &str = "system:anonymous";
+
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => result,
+            Poll::Pending => panic!("these authorizers decide at once"),
+        }
+    }
 
     fn check(headers: &[(&str, &str)], expect: Result<Option<(&str, &[&str])>, ImpersonationError>) {
         let mut map = HeaderMap::new();
@@ -205,12 +241,10 @@ mod tests {
     }
 
     fn run(headers: &HeaderMap) -> Result<Option<NameAndGroups>, ImpersonationError> {
-        let sender = UserInfo::default();
-        let future = pin!(impersonate(headers, &sender, &AlwaysAllow));
-        match future.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => result.map(|user| user.map(|user| (user.name, user.groups))),
-            Poll::Pending => panic!("AlwaysAllow decides at once"),
-        }
+        let (sender, request) = (UserInfo::default(), AuthorizationAttributes::default());
+        let impersonator = Impersonator::new(false);
+        let result = now(impersonator.impersonate(headers, &sender, &request, &AlwaysAllow, &()));
+        result.map(|found| found.map(|found| (found.user.name, found.user.groups)))
     }
 
     #[test]
@@ -251,19 +285,190 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_extra_attributes_are_unescaped() {
-        for (escaped, expect) in
-            [("scopes", "scopes"), ("acme.com%2fproject", "acme.com/project"), ("a%zz%41", "a%zz%41"), ("a%4", "a%4")]
-        {
-            assert_eq!(extra_key(escaped, "h").as_deref(), Ok(expect), "{escaped}");
-        }
-        assert!(extra_key("%ff", "h").is_err());
-    }
-
-    #[test]
     fn a_header_that_is_not_utf8_refuses_the_request() {
         let mut headers = HeaderMap::new();
         headers.insert(USER, HeaderValue::from_bytes(b"b\xffb").unwrap());
         assert_eq!(run(&headers), Err(ImpersonationError::Malformed { header: USER.to_owned() }));
+    }
+
+    /// Allows what it is told, in the form `VERB GROUP/RESOURCE/SUBRESOURCE NAMESPACE/NAME`, and remembers questions.
+    #[derive(Default)]
+    struct Allowed {
+        allowed: Vec<&'static str>,
+        asked: Mutex<Vec<String>>,
+    }
+
+    impl Authorizer for Allowed {
+        fn authorize<'a>(
+            &'a self,
+            user: &'a UserInfo,
+            attributes: &'a AuthorizationAttributes<'a>,
+        ) -> AuthFuture<'a, Authorization> {
+            let AuthorizationAttributes { verb, group, resource, subresource, namespace, name, .. } = *attributes;
+            let question = format!("{verb} {group}/{resource}/{subresource} {namespace}/{name}");
+            let is_allowed = self.allowed.contains(&&*question);
+            let extra: String = user.extra.iter().map(|(key, values)| format!(" {key}={values:?}")).collect();
+            self.asked.lock().push(format!("{question}{extra}"));
+            let decision = if is_allowed { Decision::Allow } else { Decision::NoOpinion };
+            AuthFuture::ready(Authorization { decision, ..Authorization::ALLOW })
+        }
+
+        fn rules<'a>(&'a self, _: &'a UserInfo, _: &'a str) -> AuthFuture<'a, RulesReview> {
+            AuthFuture::ready(RulesReview::default())
+        }
+    }
+
+    const LIST_PODS: AuthorizationAttributes<'_> = AuthorizationAttributes {
+        verb: "list",
+        group: "",
+        version: "v1",
+        resource: "pods",
+        subresource: "",
+        namespace: "ns",
+        name: "",
+        path: "/api/v1/namespaces/ns/pods",
+        field_selector: "",
+        label_selector: "",
+    };
+
+    fn agent() -> UserInfo {
+        let on_node = ("authentication.kubernetes.io/node-name".into(), vec!["n1".into()]);
+        UserInfo { name: "system:serviceaccount:ns:agent".into(), extra: vec![on_node], ..UserInfo::default() }
+    }
+
+    type ModeAndGroups = Result<(ImpersonationMode, Vec<Str>), String>;
+
+    /// Sends a list of pods with these headers as the agent. Returns the mode and the groups, or the error's text.
+    fn list_as(
+        impersonator: &Impersonator,
+        headers: &[(&str, &str)],
+        allowed: &[&'static str],
+    ) -> (ModeAndGroups, Vec<String>) {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap());
+        }
+        let authorizer = Allowed { allowed: allowed.to_vec(), asked: Mutex::default() };
+        let result = now(impersonator.impersonate(&map, &agent(), &LIST_PODS, &authorizer, &()));
+        let result = match result {
+            Ok(found) => found.map(|found| (found.mode, found.user.groups)).ok_or_else(String::new),
+            Err(ImpersonationError::Forbidden(error)) => Err(error.why),
+            Err(error) => Err(format!("{error:?}")),
+        };
+        (result, authorizer.asked.into_inner())
+    }
+
+    #[test]
+    fn a_constrained_mode_needs_two_permissions() {
+        let nodes = || vec!["system:nodes".into(), AUTHENTICATED.into()];
+        let account = || vec!["system:serviceaccounts".into(), "system:serviceaccounts:x".into(), AUTHENTICATED.into()];
+        use ImpersonationMode::{ArbitraryNode, AssociatedNode, Legacy, ServiceAccount, UserInfo};
+        for (user, on, permission, mode, groups) in [
+            (
+                "system:node:n1",
+                "impersonate-on:associated-node:list /pods/ ns/",
+                "impersonate:associated-node authentication.k8s.io/nodes/ /*",
+                AssociatedNode,
+                nodes(),
+            ),
+            (
+                "system:node:n2",
+                "impersonate-on:arbitrary-node:list /pods/ ns/",
+                "impersonate:arbitrary-node authentication.k8s.io/nodes/ /n2",
+                ArbitraryNode,
+                nodes(),
+            ),
+            (
+                "system:serviceaccount:x:y",
+                "impersonate-on:serviceaccount:list /pods/ ns/",
+                "impersonate:serviceaccount authentication.k8s.io/serviceaccounts/ x/y",
+                ServiceAccount,
+                account(),
+            ),
+            (
+                "bob",
+                "impersonate-on:user-info:list /pods/ ns/",
+                "impersonate:user-info authentication.k8s.io/users/ /bob",
+                UserInfo,
+                vec![AUTHENTICATED.into()],
+            ),
+            ("bob", "", "impersonate /users/ /bob", Legacy, vec![AUTHENTICATED.into()]),
+            // In the legacy mode the user name of a node is that of any user.
+            ("system:node:n1", "", "impersonate /users/ /system:node:n1", Legacy, vec![AUTHENTICATED.into()]),
+        ] {
+            let headers = [(USER, user)];
+            let run = |allowed: &[&'static str]| list_as(&Impersonator::new(true), &headers, allowed).0;
+            assert_eq!(run(&[on, permission]), Ok((mode, groups)), "{user}");
+            if mode.is_constrained() {
+                assert!(run(&[permission]).is_err(), "{user}");
+                assert!(list_as(&Impersonator::new(false), &headers, &[on, permission]).0.is_err(), "{user}");
+            }
+            assert!(run(&[on]).is_err(), "{user}");
+        }
+    }
+
+    #[test]
+    fn a_service_account_acts_as_its_node_without_telling_which() {
+        let (_, asked) = list_as(&Impersonator::new(true), &[(USER, "system:node:n1")], &[]);
+        let keys = r#" authentication.kubernetes.io/associated-node-keys=["authentication.kubernetes.io/node-name"]"#;
+        assert_eq!(asked[0], format!("impersonate-on:associated-node:list /pods/ ns/{keys}"));
+        assert!(asked.iter().skip(1).all(|question| !question.contains("associated")), "{asked:?}");
+    }
+
+    #[test]
+    fn the_constrained_modes_refuse_some_groups_and_extra_attributes() {
+        let allowed = &[
+            "impersonate-on:user-info:list /pods/ ns/",
+            "impersonate:user-info authentication.k8s.io/users/ /bob",
+            "impersonate:user-info authentication.k8s.io/groups/ /*",
+            "impersonate:user-info authentication.k8s.io/userextras/* /*",
+        ];
+        let key = "impersonate-extra-example.com%2fk";
+        for (headers, why) in [
+            (
+                vec![(GROUP, "")],
+                Some(
+                    r#"groups" in API group "authentication.k8s.io" at the cluster scope: impersonating the empty string group is not allowed"#,
+                ),
+            ),
+            (vec![(GROUP, "system:masters")], Some("impersonating the system:masters group is not allowed")),
+            (vec![(GROUP, "a"), (GROUP, "b"), (GROUP, "c")], Some(r#"cannot impersonate:user-info resource "groups""#)),
+            // From four on, the permission for all is enough.
+            (vec![(GROUP, "a"), (GROUP, "b"), (GROUP, "c"), (GROUP, "d")], None),
+            (vec![(key, "1"), (key, "2"), (key, "3"), (key, "4")], None),
+            (vec![(key, "1")], Some(r#"cannot impersonate:user-info resource "userextras/example.com/k""#)),
+            (vec![(key, "")], Some("impersonating the empty string value in extra is not allowed")),
+            (
+                vec![("impersonate-extra-scopes", "1")],
+                Some(
+                    "impersonating an invalid key in extra is not allowed: extra.key: Invalid value: \"scopes\": must be a domain-prefixed path",
+                ),
+            ),
+        ] {
+            let headers: Vec<_> = [(USER, "bob")].into_iter().chain(headers).collect();
+            let (result, asked) = list_as(&Impersonator::new(true), &headers, allowed);
+            match (why, result) {
+                (None, result) => {
+                    assert_eq!(result.map(|(mode, _)| mode), Ok(ImpersonationMode::UserInfo), "{asked:?}")
+                }
+                (Some(why), Err(error)) => assert!(error.contains(why), "{error}"),
+                (Some(why), Ok(found)) => panic!("{why}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_mode_that_was_used_last_is_tried_first() {
+        let impersonator = Impersonator::new(true);
+        let cannot = |error: ModeAndGroups, verb: &str| {
+            let error = error.unwrap_err();
+            assert!(error.contains(&format!("cannot {verb} ")), "{error}");
+        };
+        let bob = [(USER, "bob")];
+        cannot(list_as(&impersonator, &bob, &[]).0, "impersonate-on:user-info:list");
+        assert!(list_as(&impersonator, &bob, &["impersonate /users/ /bob"]).0.is_ok());
+        let (refused, asked) = list_as(&impersonator, &bob, &[]);
+        cannot(refused, "impersonate");
+        assert_eq!(asked.len(), 2, "{asked:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
-use pintle_auth::{AlwaysAllow, AuthenticationRequest, UserInfo, impersonate};
+use pintle_auth::{AlwaysAllow, AuthenticationRequest, AuthorizationAttributes, Impersonator, UserInfo};
 use pintle_server::fuzzing::parse_request_head;
 
 /// Parses the text of a head. The connection (hyper) does that for requests; here it need not be exact.
@@ -29,7 +29,8 @@ pub(super) fn request_head(input: &[u8]) {
     let authentication = AuthenticationRequest { certificates: &[], headers: &parts.headers, audiences: &[] };
     let _ = authentication.bearer_token();
     let sender = UserInfo { name: "fuzz".into(), ..UserInfo::default() };
-    let impersonated = pin!(impersonate(&parts.headers, &sender, &AlwaysAllow));
+    let (impersonator, request) = (Impersonator::new(true), AuthorizationAttributes::default());
+    let impersonated = pin!(impersonator.impersonate(&parts.headers, &sender, &request, &AlwaysAllow, &()));
     let Poll::Ready(impersonated) = impersonated.poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("the authorizer never waits")
     };

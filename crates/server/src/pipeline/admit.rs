@@ -92,10 +92,14 @@ impl ArrivedRequest<'_> {
             }
         }
         let mut authorization_started = took;
-        if let Some(impersonated) = access.impersonate(user, self.headers).await.map_err(Refusal::Forbidden)? {
+        let impersonated = access.impersonate(user, self.headers, self.info, self.query, metrics).await;
+        if !matches!(impersonated, Ok(None) | Err(ApiError::BadRequest(_))) {
             authorization_started = recorder.trace.step(Step::Impersonated);
-            metrics.record_impersonation(authorization_started.saturating_sub(took));
-            *user = impersonated;
+            let mode = impersonated.as_ref().ok().and_then(|found| found.as_ref()).map(|found| found.mode);
+            metrics.record_impersonation(mode, authorization_started.saturating_sub(took));
+        }
+        if let Some(impersonated) = impersonated.map_err(Refusal::Forbidden)? {
+            *user = impersonated.user;
         }
         let in_flight = in_flight.begin(self.info, user)?;
         let authorized = access.authorize(user, self.info, self.query, self.info.verb).await;

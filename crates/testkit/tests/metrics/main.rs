@@ -265,8 +265,17 @@ fn each_metric_changes_by_the_event_that_it_counts() {
         let before = scrape(&cluster).await;
         let impersonating = cluster.request("GET", MAPS).header("impersonate-user", "someone");
         let _ = impersonating.header("impersonate-group", "system:masters").send().await.expect(200);
-        let impersonations = "apiserver_request_filter_duration_seconds_count{filter=impersonation}";
-        assert_eq!(scrape(&cluster).await.sum(impersonations) - before.sum(impersonations), 1.0);
+        let after = scrape(&cluster).await;
+        for (impersonations, count) in [
+            ("apiserver_request_filter_duration_seconds_count{filter=impersonation}", 1.0),
+            ("apiserver_impersonation_attempts_total{mode=legacy,decision=allowed}", 1.0),
+            ("apiserver_impersonation_attempts_duration_seconds_count{mode=legacy,decision=allowed}", 1.0),
+            // The constrained mode refuses the group of administrators before it asks for it.
+            ("apiserver_impersonation_authorization_attempts_total{mode=user-info,decision=allowed}", 2.0),
+            ("apiserver_impersonation_authorization_attempts_total{mode=legacy,decision=allowed}", 2.0),
+        ] {
+            assert_eq!(after.sum(impersonations) - before.sum(impersonations), count, "{impersonations}");
+        }
         check(&cluster, "GET", "/livez", "", &[("apiserver_request_total{subresource=/livez,component=}", one)]).await;
         let openapi = [("apiserver_request_total{subresource=openapi/v3/,component=}", one)];
         check(&cluster, "GET", "/openapi/v3/api/v1", "", &openapi).await;

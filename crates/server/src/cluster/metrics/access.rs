@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use pintle_auth::{ImpersonationMode, ImpersonationObserver};
 use pintle_metrics::{Buckets, Counter, Exposition, Histogram, Kind, Stability};
 
 /// What is recorded: the buckets of all metrics of this file.
@@ -54,6 +55,12 @@ impl<const N: usize> Results<N> {
 const AUTHENTICATION_RESULTS: [&str; 3] = ["success", "failure", "error"];
 const AUTHORIZATION_RESULTS: [&str; 2] = ["allowed", "no-opinion"];
 
+/// What an impersonation or one of its authorizations ended with.
+const DECISIONS: [&str; 2] = ["denied", "allowed"];
+
+/// Durations by mode and decision.
+type ByMode = [Results<2>; ImpersonationMode::ALL.len()];
+
 /// The categories of user names (upstream: `compressUsername`), without that of all others.
 const USER_NAMES: [&str; 6] =
     ["admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default", "email_id"];
@@ -62,7 +69,11 @@ const USER_NAMES: [&str; 6] =
 #[derive(Debug)]
 pub(crate) struct AccessMetrics {
     authentication: Results<3>,
-    impersonation: Results<1>,
+    /// Impersonations that were allowed, by mode.
+    impersonations: [Histogram; ImpersonationMode::ALL.len()],
+    /// Impersonations that no mode allowed.
+    denied_impersonations: Histogram,
+    impersonation_authorizations: ByMode,
     authorization: Results<2>,
     users: [Counter; USER_NAMES.len()],
 }
@@ -71,7 +82,9 @@ impl Default for AccessMetrics {
     fn default() -> Self {
         Self {
             authentication: Results::new(),
-            impersonation: Results::new(),
+            impersonations: ImpersonationMode::ALL.map(|_| Histogram::new(RECORDED)),
+            denied_impersonations: Histogram::new(RECORDED),
+            impersonation_authorizations: ImpersonationMode::ALL.map(|_| Results::new()),
             authorization: Results::new(),
             users: Default::default(),
         }
@@ -90,9 +103,12 @@ impl AccessMetrics {
         }
     }
 
-    /// Records the impersonation of a user.
-    pub(crate) fn record_impersonation(&self, took: Duration) {
-        self.impersonation.0[0].observe(took);
+    /// Records the impersonation of a user, in the mode that allowed it.
+    pub(crate) fn record_impersonation(&self, mode: Option<ImpersonationMode>, took: Duration) {
+        match mode {
+            Some(mode) => self.impersonations[mode as usize].observe(took),
+            None => self.denied_impersonations.observe(took),
+        }
     }
 
     /// Records an authorization.
@@ -129,18 +145,65 @@ impl AccessMetrics {
                 DURATIONS,
             );
         }
+        self.write_impersonations(out);
+        let impersonations = self.impersonations.iter().chain([&self.denied_impersonations]);
         for (filter, results) in [
-            ("authentication", &self.authentication.0[..]),
-            ("impersonation", &self.impersonation.0),
-            ("authorization", &self.authorization.0),
+            ("authentication", self.authentication.0.iter().collect::<Vec<_>>()),
+            ("impersonation", impersonations.collect()),
+            ("authorization", self.authorization.0.iter().collect()),
         ] {
-            let results: Vec<&Histogram> = results.iter().filter(|durations| durations.count() > 0).collect();
+            let results: Vec<&Histogram> = results.into_iter().filter(|durations| durations.count() > 0).collect();
             if !results.is_empty() {
                 let help = "Latency of the filters of the handler chain in seconds.";
                 out.family("apiserver_request_filter_duration_seconds", Kind::Histogram, Stability::Alpha, help)
                     .merged(&[("filter", filter)], &results, FILTER_DURATIONS);
             }
         }
+    }
+
+    fn write_impersonations(&self, out: &mut Exposition) {
+        let [denied, allowed] = DECISIONS;
+        let names = ImpersonationMode::ALL.map(ImpersonationMode::name);
+        let attempts = names.iter().zip(&self.impersonations).map(|(mode, durations)| (*mode, allowed, durations));
+        let attempts = attempts.chain([("", denied, &self.denied_impersonations)]);
+        write_decisions(
+            out,
+            ["apiserver_impersonation_attempts_total", "apiserver_impersonation_attempts_duration_seconds"],
+            "Impersonations",
+            attempts,
+        );
+        let authorizations = names.iter().zip(&self.impersonation_authorizations).flat_map(|(mode, results)| {
+            results.shown(&DECISIONS).map(|(decision, durations)| (*mode, decision, durations))
+        });
+        let families = [
+            "apiserver_impersonation_authorization_attempts_total",
+            "apiserver_impersonation_authorization_attempts_duration_seconds",
+        ];
+        write_decisions(out, families, "Authorizations of impersonations", authorizations);
+    }
+}
+
+impl ImpersonationObserver for AccessMetrics {
+    fn authorized(&self, mode: ImpersonationMode, allowed: bool, took: Duration) {
+        self.impersonation_authorizations[mode as usize].0[usize::from(allowed)].observe(took);
+    }
+}
+
+/// Writes two families, of counts and of durations by mode and decision.
+fn write_decisions<'h>(
+    out: &mut Exposition,
+    [counts, durations]: [&'static str; 2],
+    what: &str,
+    decisions: impl Iterator<Item = (&'static str, &'static str, &'h Histogram)>,
+) {
+    let decisions: Vec<_> = decisions.filter(|(.., durations)| durations.count() > 0).collect();
+    for (mode, decision, histogram) in &decisions {
+        out.family(counts, Kind::Counter, Stability::Alpha, &format!("{what} by mode and decision."))
+            .value(&[("mode", mode), ("decision", decision)], histogram.count() as f64);
+    }
+    for (mode, decision, histogram) in &decisions {
+        out.family(durations, Kind::Histogram, Stability::Alpha, &format!("{what} in seconds, by mode and decision."))
+            .merged(&[("mode", mode), ("decision", decision)], &[*histogram], DURATIONS);
     }
 }
 
