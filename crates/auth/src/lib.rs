@@ -8,6 +8,7 @@ mod certificate;
 mod forbidden;
 mod future;
 mod impersonate;
+pub mod rbac;
 mod token_file;
 
 pub use authenticate::{

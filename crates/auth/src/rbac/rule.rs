@@ -1,0 +1,282 @@
+//! Matches requests with rules, and prints rules and subjects as messages contain them (upstream:
+//! `pkg/apis/rbac/v1/evaluation_helpers.go`, `plugin/pkg/auth/authorizer/rbac`).
+
+use std::fmt::{self, Display};
+
+use pintle_value::Str;
+use pintle_value::print::{is_print, quote};
+
+use super::policy::{PolicyRule, Subject, SubjectKind};
+use crate::AuthorizationAttributes;
+
+/// Matches everything, in every list except object names.
+const ALL: &str = "*";
+
+impl PolicyRule {
+    /// Returns whether the rule allows what the attributes describe.
+    #[must_use]
+    pub fn allows(&self, attributes: &AuthorizationAttributes<'_>) -> bool {
+        if !self.verb_matches(attributes.verb) {
+            return false;
+        }
+        if is_resource_request(attributes) {
+            self.api_group_matches(attributes.group)
+                && self.resource_matches(attributes.resource, attributes.subresource)
+                && self.resource_name_matches(attributes.name)
+        } else {
+            self.non_resource_url_matches(attributes.path)
+        }
+    }
+
+    /// Returns whether the rule is about a verb.
+    #[must_use]
+    pub fn verb_matches(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|rule| rule == ALL || rule == verb)
+    }
+
+    /// Returns whether the rule is about an API group.
+    #[must_use]
+    pub fn api_group_matches(&self, group: &str) -> bool {
+        self.api_groups.iter().any(|rule| rule == ALL || rule == group)
+    }
+
+    /// Returns whether the rule is about a resource or, if that is not empty, a subresource. `*` in a rule is every
+    /// resource and subresource, `*/scale` the subresource `scale` of every resource.
+    #[must_use]
+    pub fn resource_matches(&self, resource: &str, subresource: &str) -> bool {
+        self.resources.iter().any(|rule| {
+            if rule == ALL {
+                true
+            } else if subresource.is_empty() {
+                rule == resource
+            } else {
+                let Some(rest) = rule.strip_suffix(subresource).and_then(|rest| rest.strip_suffix('/')) else {
+                    return false;
+                };
+                rest == resource || rest == ALL
+            }
+        })
+    }
+
+    /// Returns whether the rule is about an object of this name. The name is empty in requests for collections, which a
+    /// rule with names does not allow.
+    #[must_use]
+    pub fn resource_name_matches(&self, name: &str) -> bool {
+        self.resource_names.is_empty() || self.resource_names.iter().any(|rule| rule == name)
+    }
+
+    /// Returns whether the rule is about a path that is not a resource.
+    #[must_use]
+    pub fn non_resource_url_matches(&self, path: &str) -> bool {
+        self.non_resource_urls.iter().any(|rule| non_resource_url_covers(rule, path))
+    }
+
+    /// The rule in the form that escalation errors contain (`CompactString`).
+    #[must_use]
+    pub fn compact_string(&self) -> String {
+        let lists = [
+            ("APIGroups", &self.api_groups),
+            ("Resources", &self.resources),
+            ("NonResourceURLs", &self.non_resource_urls),
+            ("ResourceNames", &self.resource_names),
+            ("Verbs", &self.verbs),
+        ];
+        let lists = lists.iter().filter(|(_, values)| !values.is_empty());
+        let parts: Vec<_> = lists.map(|(name, values)| format!("{name}:{}", quote_list(values))).collect();
+        format!("{{{}}}", parts.join(", "))
+    }
+}
+
+/// The rule as Go prints the API type.
+impl Display for PolicyRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "&PolicyRule{{Verbs:[{}],APIGroups:[{}],Resources:[{}],ResourceNames:[{}],NonResourceURLs:[{}],}}",
+            self.verbs.join(" "),
+            self.api_groups.join(" "),
+            self.resources.join(" "),
+            self.resource_names.join(" "),
+            self.non_resource_urls.join(" ")
+        )
+    }
+}
+
+/// Returns whether the attributes are about a resource and not about a path.
+pub(super) fn is_resource_request(attributes: &AuthorizationAttributes<'_>) -> bool {
+    !attributes.resource.is_empty()
+}
+
+/// Returns whether a path or pattern `rule` includes all of `path`, which is a path or itself a pattern.
+pub(super) fn non_resource_url_covers(rule: &str, path: &str) -> bool {
+    rule == path || (rule.ends_with('*') && path.starts_with(rule.trim_end_matches('*')))
+}
+
+/// A list of strings as Go's `%q` prints it.
+pub(super) fn quote_list(values: &[Str]) -> String {
+    let values: Vec<_> = values.iter().map(|value| quote(value)).collect();
+    format!("[{}]", values.join(" "))
+}
+
+impl Subject {
+    /// Appends the subject as reasons contain it: `Group "system:masters"`, `ServiceAccount "NAME/NAMESPACE"`.
+    pub(super) fn describe(&self, out: &mut String, binding_namespace: &str) {
+        out.push_str(self.kind.as_str());
+        out.push(' ');
+        if self.kind == SubjectKind::ServiceAccount {
+            push_quoted(out, &[&self.name, "/", self.namespace_or(binding_namespace)]);
+        } else {
+            push_quoted(out, &[&self.name]);
+        }
+    }
+}
+
+/// Appends texts, quoted as one by Go's `%q`.
+pub(super) fn push_quoted(out: &mut String, parts: &[&str]) {
+    let plain = |c: char| c != '"' && c != '\\' && is_print(c);
+    if parts.iter().all(|part| part.is_ascii() && part.chars().all(plain)) {
+        out.push('"');
+        parts.iter().for_each(|part| out.push_str(part));
+        out.push('"');
+    } else {
+        out.push_str(&quote(&parts.concat()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rbac::testing::{rule, subject};
+
+    fn check_resource(rules: &str, resource: &str, subresource: &str, expect: bool) {
+        let found = rule("", "", rules, "", "").resource_matches(resource, subresource);
+        assert_eq!(found, expect, "{rules} / {resource} {subresource}");
+    }
+
+    #[test]
+    fn resources_match_exactly_or_by_wildcard() {
+        for (rules, resource, subresource, expect) in [
+            ("*", "foo", "", true),
+            ("*", "foo", "bar", true),
+            ("other,*", "foo", "", true),
+            ("foo", "foo", "", true),
+            ("foo", "foo", "bar", false),
+            ("foo/bar", "foo", "bar", true),
+            ("foo/bar", "foo", "", false),
+            ("foo/bar", "baz", "bar", false),
+            ("*/scale", "foo", "scale", true),
+            ("*/scale", "foo", "", false),
+            ("*/scale", "scale", "", false),
+            // A subresource may consist of several segments, which are compared as a whole.
+            ("foo/bar,*/other", "foo", "other/segment", false),
+            ("*/other/segment", "foo", "other/segment", true),
+            ("*/segment", "foo", "other/segment", false),
+            ("", "foo", "other/segment", false),
+            ("/", "foo", "other/segment", false),
+            ("*/", "foo", "other/segment", false),
+            ("*/", "foo", "", false),
+            ("*something/other/segment", "foo", "other/segment", false),
+            ("something/other/segment", "foo", "other/segment", false),
+            ("foo*", "foobar", "", false),
+            ("é", "foo", "bar", false),
+        ] {
+            check_resource(rules, resource, subresource, expect);
+        }
+    }
+
+    fn check(rule: &PolicyRule, verb: &str, group: &str, resource: &str, name: &str, expect: bool) {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let attributes =
+            AuthorizationAttributes { verb, group, resource, subresource, name, ..AuthorizationAttributes::default() };
+        assert_eq!(rule.allows(&attributes), expect, "{rule}: {attributes:?}");
+    }
+
+    #[test]
+    fn a_rule_allows_every_combination_of_its_lists_and_no_other() {
+        // Each rule with which of the verbs v1 and v2, groups g1 and g2, and resources r1, r2, r1/s1, r1/s2 and r2/s1 it
+        // includes.
+        let resources = ["r1", "r2", "r1/s1", "r1/s2", "r2/s1"];
+        for (rule, verbs, groups, included) in [
+            (rule("*", "g1", "r1", "", ""), &["v1", "v2"][..], &["g1"][..], &["r1"][..]),
+            (rule("v1", "*", "r1", "", ""), &["v1"], &["g1", "g2"], &["r1"]),
+            (rule("v1", "g1", "*", "", ""), &["v1"], &["g1"], &resources),
+            (rule("v1,v2", "g1,g2", "r1,r2", "", ""), &["v1", "v2"], &["g1", "g2"], &["r1", "r2"]),
+            (rule("*", "*", "r1/s1", "", ""), &["v1", "v2"], &["g1", "g2"], &["r1/s1"]),
+            (rule("v1", "g1", "*/s1", "", ""), &["v1"], &["g1"], &["r1/s1", "r2/s1"]),
+            // Nothing is allowed by a rule without verbs, groups or resources, nor by one for paths.
+            (rule("", "*", "*", "", ""), &[], &["g1", "g2"], &resources),
+            (PolicyRule { verbs: vec!["*".into()], ..PolicyRule::default() }, &["v1", "v2"], &[], &[]),
+            (rule("*", "", "", "", "*"), &["v1", "v2"], &[], &[]),
+        ] {
+            for verb in ["v1", "v2"] {
+                for group in ["g1", "g2"] {
+                    for resource in resources {
+                        let expect = verbs.contains(&verb) && groups.contains(&group) && included.contains(&resource);
+                        check(&rule, verb, group, resource, "any", expect);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_restrict_a_rule_to_objects() {
+        let named = rule("*", "*", "*", "a,b", "");
+        for (name, expect) in [("a", true), ("b", true), ("c", false), ("", false)] {
+            check(&named, "get", "", "pods", name, expect);
+        }
+        check(&rule("*", "*", "*", "*", ""), "get", "", "pods", "a", false);
+        check(&rule("*", "*", "*", "", ""), "list", "", "pods", "", true);
+    }
+
+    #[test]
+    fn paths_match_exactly_or_by_prefix() {
+        for (urls, path, expect) in [
+            ("*", "/", true),
+            ("*", "/foo/bar", true),
+            ("/foo/*", "/foo", false),
+            ("/foo/*", "/foo/", true),
+            ("/foo/*", "/foo/bar/one", true),
+            ("/foo/*", "/notfoo/bar", false),
+            ("/foo,/foo/bar/one", "/foo", true),
+            ("/foo,/foo/bar/one", "/foo/bar", false),
+            ("/foo,/foo/bar/one", "/foo/bar/one", true),
+            ("/foo**", "/foobar", true),
+            ("/*/bar", "/foo/bar", false),
+            ("", "/foo", false),
+        ] {
+            let rule = rule("get", "", "", "", urls);
+            let attributes = AuthorizationAttributes { verb: "get", path, ..AuthorizationAttributes::default() };
+            assert_eq!(rule.allows(&attributes), expect, "{urls} {path}");
+            let other = AuthorizationAttributes { verb: "post", ..attributes };
+            assert!(!rule.allows(&other), "{urls} {path}");
+        }
+    }
+
+    #[test]
+    fn rules_and_subjects_are_printed_as_upstream_prints_them() {
+        let resources = rule("get,list", ",apps", "pods,*/scale", "a\"b", "");
+        assert_eq!(
+            resources.compact_string(),
+            r#"{APIGroups:["" "apps"], Resources:["pods" "*/scale"], ResourceNames:["a\"b"], Verbs:["get" "list"]}"#
+        );
+        assert_eq!(
+            resources.to_string(),
+            r#"&PolicyRule{Verbs:[get list],APIGroups:[ apps],Resources:[pods */scale],ResourceNames:[a"b],NonResourceURLs:[],}"#
+        );
+        let paths = PolicyRule { non_resource_urls: vec!["/x".into()], ..PolicyRule::default() };
+        assert_eq!(paths.compact_string(), r#"{NonResourceURLs:["/x"]}"#);
+        assert_eq!(PolicyRule::default().compact_string(), "{}");
+        for (description, expect) in [
+            ("User:jane", r#"User "jane""#),
+            ("User:ja\"ne\n", r#"User "ja\"ne\n""#),
+            ("Group:émile", r#"Group "émile""#),
+            ("ServiceAccount:sa", r#"ServiceAccount "sa/own""#),
+            ("ServiceAccount:ns/sa", r#"ServiceAccount "sa/ns""#),
+        ] {
+            let mut text = String::new();
+            subject(description).describe(&mut text, "own");
+            assert_eq!(text, expect);
+        }
+    }
+}
