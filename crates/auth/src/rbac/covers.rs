@@ -6,78 +6,51 @@ use std::slice::from_ref;
 use pintle_value::Str;
 
 use super::policy::PolicyRule;
-use super::rule::non_resource_url_covers;
+use super::rule::{RuleLists, non_resource_url_covers};
 
 /// The most permissions that are compared one by one. Upstream has no limit, but a small object can contain more
 /// permissions than fit into memory: their number is the product of the lengths of a rule's lists.
 const MAX_PERMISSIONS: usize = 100_000;
 
-/// The lists of a rule, or a part of them.
-#[derive(Clone, Copy, Default)]
-struct Lists<'a> {
-    verbs: &'a [Str],
-    api_groups: &'a [Str],
-    resources: &'a [Str],
-    resource_names: &'a [Str],
-    non_resource_urls: &'a [Str],
-}
-
-impl Lists<'_> {
-    fn to_rule(self) -> PolicyRule {
-        PolicyRule {
-            verbs: self.verbs.to_vec(),
-            api_groups: self.api_groups.to_vec(),
-            resources: self.resources.to_vec(),
-            resource_names: self.resource_names.to_vec(),
-            non_resource_urls: self.non_resource_urls.to_vec(),
-        }
-    }
-
-    /// The number of permissions that the lists stand for.
-    fn count(&self) -> usize {
-        let targets = if self.non_resource_urls.is_empty() {
-            let targets = self.api_groups.len().saturating_mul(self.resources.len());
-            targets.saturating_mul(self.resource_names.len().max(1))
-        } else {
-            self.non_resource_urls.len()
-        };
-        targets.saturating_mul(self.verbs.len())
-    }
-}
-
-fn all_lists(rule: &PolicyRule) -> Lists<'_> {
-    let PolicyRule { verbs, api_groups, resources, resource_names, non_resource_urls } = rule;
-    Lists { verbs, api_groups, resources, resource_names, non_resource_urls }
+/// The number of permissions that a part of a rule stands for.
+fn count(part: &RuleLists<'_>) -> usize {
+    let targets = if part.non_resource_urls.is_empty() {
+        let targets = part.api_groups.len().saturating_mul(part.resources.len());
+        targets.saturating_mul(part.resource_names.len().max(1))
+    } else {
+        part.non_resource_urls.len()
+    };
+    targets.saturating_mul(part.verbs.len())
 }
 
 /// The part of a rule that is about resources, and the part that is about paths. Only verbs belong to both.
-fn parts(rule: &PolicyRule) -> [Lists<'_>; 2] {
-    let all = all_lists(rule);
-    let paths = Lists { verbs: all.verbs, non_resource_urls: all.non_resource_urls, ..Lists::default() };
-    [Lists { non_resource_urls: &[], ..all }, paths]
+fn parts(rule: &PolicyRule) -> [RuleLists<'_>; 2] {
+    let all = RuleLists::from(rule);
+    let paths = RuleLists { verbs: all.verbs, non_resource_urls: all.non_resource_urls, ..RuleLists::default() };
+    [RuleLists { non_resource_urls: &[], ..all }, paths]
 }
 
 /// Calls a function with every single permission of a part of a rule, in upstream's order.
-fn for_each_permission<'a>(part: Lists<'a>, mut each: impl FnMut(Lists<'a>)) {
+fn for_each_permission<'a>(part: RuleLists<'a>, mut each: impl FnMut(RuleLists<'a>)) {
     for url in part.non_resource_urls {
         for verb in part.verbs {
-            each(Lists { verbs: from_ref(verb), non_resource_urls: from_ref(url), ..Lists::default() });
+            each(RuleLists { verbs: from_ref(verb), non_resource_urls: from_ref(url), ..RuleLists::default() });
         }
     }
     for group in part.api_groups {
         for resource in part.resources {
             for verb in part.verbs {
-                let any_name = Lists {
+                let any_name = RuleLists {
                     verbs: from_ref(verb),
                     api_groups: from_ref(group),
                     resources: from_ref(resource),
-                    ..Lists::default()
+                    ..RuleLists::default()
                 };
                 if part.resource_names.is_empty() {
                     each(any_name);
                 }
                 for name in part.resource_names {
-                    each(Lists { resource_names: from_ref(name), ..any_name });
+                    each(RuleLists { resource_names: from_ref(name), ..any_name });
                 }
             }
         }
@@ -85,8 +58,8 @@ fn for_each_permission<'a>(part: Lists<'a>, mut each: impl FnMut(Lists<'a>)) {
 }
 
 /// Splits a rule into rules with a single verb and a single resource, object name or path each (`BreakdownRule`).
-#[must_use]
-pub fn breakdown_rule(rule: &PolicyRule) -> Vec<PolicyRule> {
+#[cfg(test)]
+fn breakdown_rule(rule: &PolicyRule) -> Vec<PolicyRule> {
     let mut permissions = Vec::new();
     for part in parts(rule) {
         for_each_permission(part, |permission| permissions.push(permission.to_rule()));
@@ -101,15 +74,15 @@ pub fn breakdown_rule(rule: &PolicyRule) -> Vec<PolicyRule> {
 /// counts as not held, and is returned undivided.
 #[must_use]
 pub fn uncovered_rules(held: &[PolicyRule], granted: &[PolicyRule]) -> Vec<PolicyRule> {
-    let held: Vec<_> = held.iter().map(all_lists).collect();
+    let held: Vec<_> = held.iter().map(RuleLists::from).collect();
     let mut uncovered = Vec::new();
     let mut budget = MAX_PERMISSIONS;
     for part in granted.iter().flat_map(parts) {
-        let count = part.count();
-        if count == 0 || held.iter().any(|held| rule_covers(held, &part)) {
+        let permissions = count(&part);
+        if permissions == 0 || held.iter().any(|held| rule_covers(held, &part)) {
             continue;
         }
-        let Some(rest) = budget.checked_sub(count) else {
+        let Some(rest) = budget.checked_sub(permissions) else {
             uncovered.push(part.to_rule());
             continue;
         };
@@ -124,7 +97,7 @@ pub fn uncovered_rules(held: &[PolicyRule], granted: &[PolicyRule]) -> Vec<Polic
 }
 
 /// Returns whether one rule includes all of another, which is about resources or about paths.
-fn rule_covers(held: &Lists<'_>, granted: &Lists<'_>) -> bool {
+fn rule_covers(held: &RuleLists<'_>, granted: &RuleLists<'_>) -> bool {
     let includes = |held: &[Str], granted: &[Str]| {
         held.iter().any(|value| value == "*") || granted.iter().all(|value| held.contains(value))
     };

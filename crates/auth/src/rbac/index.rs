@@ -13,8 +13,8 @@ use parking_lot::RwLock;
 use pintle_value::print::quote;
 use pintle_value::{Str, Value};
 
+use super::compiled::{CompiledRole, Mask};
 use super::escalation::PRIVILEGED_GROUP;
-use super::mask::Mask;
 use super::policy::{GROUP, PolicyRule, Role, RoleBinding, RoleKind, RoleRef, Subject, SubjectKind};
 use super::read::PolicyError;
 use super::rule::push_quoted;
@@ -132,8 +132,6 @@ struct State {
 /// A role that exists or that a binding refers to.
 #[derive(Debug)]
 struct RoleSlot {
-    /// The union of the masks of the rules.
-    mask: Mask,
     kind: RoleKind,
     namespace: Str,
     name: Str,
@@ -146,27 +144,26 @@ struct RoleSlot {
 enum RoleRules {
     /// There is no such role. A slot without references is not kept in this state.
     NotFound,
-    Unreadable(PolicyError),
-    /// The rules, each with its mask.
-    Known(Box<[Mask]>, Vec<PolicyRule>),
+    Unreadable(Box<PolicyError>),
+    Known(CompiledRole),
 }
 
 impl RoleSlot {
+    fn reference(&self) -> RoleRef {
+        RoleRef { kind: self.kind, name: self.name.clone() }
+    }
+
     /// The rules, if they are known.
-    fn rules(&self) -> Result<&[PolicyRule], ResolutionError> {
-        let role = || RoleRef { kind: self.kind, name: self.name.clone() };
+    fn rules(&self) -> Result<impl Iterator<Item = PolicyRule>, ResolutionError> {
         match &self.rules {
-            RoleRules::Known(_, rules) => Ok(rules),
-            RoleRules::NotFound => Err(ResolutionError::NotFound(role())),
-            RoleRules::Unreadable(error) => Err(ResolutionError::Unreadable(role(), error.clone())),
+            RoleRules::Known(role) => Ok(role.rules()),
+            RoleRules::NotFound => Err(ResolutionError::NotFound(self.reference())),
+            RoleRules::Unreadable(error) => Err(ResolutionError::Unreadable(self.reference(), (**error).clone())),
         }
     }
 
-    /// Returns whether a rule allows a request with this mask.
     fn allows(&self, request: &Mask, attributes: &AuthorizationAttributes<'_>) -> bool {
-        let RoleRules::Known(masks, rules) = &self.rules else { return false };
-        self.mask.may_allow(request)
-            && masks.iter().zip(rules).any(|(mask, rule)| mask.may_allow(request) && rule.allows(attributes))
+        matches!(&self.rules, RoleRules::Known(role) if role.allows(request, attributes))
     }
 }
 
@@ -176,7 +173,7 @@ struct BindingSlot {
     name: Str,
     /// The slot of the role.
     role: u32,
-    binding: RoleBinding,
+    subjects: Box<[Subject]>,
 }
 
 /// The bindings that a user or group is a subject of.
@@ -184,8 +181,21 @@ struct BindingSlot {
 struct SubjectBindings {
     /// Cluster role bindings, by name.
     cluster: Vec<Entry>,
-    /// Role bindings by namespace, and there by name.
-    namespaces: HashMap<Str, Vec<Entry>>,
+    /// Role bindings by namespace, and there by name. Sorted, because most subjects have few.
+    namespaces: Vec<(Str, Vec<Entry>)>,
+}
+
+impl SubjectBindings {
+    /// The index of a namespace, or the one that it would have.
+    fn find(&self, namespace: &str) -> Result<usize, usize> {
+        self.namespaces.binary_search_by(|(other, _)| (**other).cmp(namespace))
+    }
+
+    /// The role bindings of a namespace.
+    fn local(&self, namespace: &str) -> &[Entry] {
+        let found = self.find(namespace).ok().and_then(|at| self.namespaces.get(at));
+        found.map_or(&[], |(_, entries)| entries)
+    }
 }
 
 /// A binding of a subject.
@@ -219,7 +229,7 @@ impl RbacIndex {
         };
         let (rules, result) = match role {
             Ok(role) => (role.into(), Ok(())),
-            Err(error) => (RoleRules::Unreadable(error.clone()), Err(error)),
+            Err(error) => (RoleRules::Unreadable(Box::new(error.clone())), Err(error)),
         };
         self.state.write().set_role(role_kind, kind.namespace(namespace), name, rules);
         result
@@ -269,7 +279,7 @@ impl PolicyKind {
 
 impl From<Role> for RoleRules {
     fn from(role: Role) -> Self {
-        Self::Known(role.rules.iter().map(Mask::of_rule).collect(), role.rules)
+        Self::Known(CompiledRole::new(role))
     }
 }
 
@@ -303,7 +313,6 @@ impl State {
             return slot;
         }
         let slot = self.roles.insert(RoleSlot {
-            mask: Mask::default(),
             kind,
             namespace: namespace.into(),
             name: name.into(),
@@ -321,10 +330,6 @@ impl State {
         }
         let slot = self.role_slot(kind, namespace, name);
         if let Some(role) = self.roles.get_mut(slot) {
-            role.mask = match &rules {
-                RoleRules::Known(masks, _) => masks.iter().copied().fold(Mask::default(), Mask::union),
-                _ => Mask::default(),
-            };
             role.rules = rules;
         }
         self.drop_unused_role(slot);
@@ -352,7 +357,8 @@ impl State {
             role.references += 1;
         }
         let (namespace, name) = (Str::from(namespace), Str::from(name));
-        let binding = BindingSlot { namespace: namespace.clone(), name: name.clone(), role, binding };
+        let subjects = binding.subjects.into();
+        let binding = BindingSlot { namespace: namespace.clone(), name: name.clone(), role, subjects };
         let subjects = binding.keys();
         let slot = self.bindings.insert(binding);
         for (key, subject) in subjects {
@@ -369,8 +375,15 @@ impl State {
         let entries = if namespace.is_empty() {
             &mut subject.cluster
         } else {
-            subject.namespaces.entry(namespace.clone()).or_default()
+            let at = subject.find(namespace).unwrap_or_else(|at| {
+                subject.namespaces.reserve_exact(usize::from(subject.namespaces.is_empty()));
+                subject.namespaces.insert(at, (namespace.clone(), Vec::new()));
+                at
+            });
+            let Some((_, entries)) = subject.namespaces.get_mut(at) else { return };
+            entries
         };
+        entries.reserve_exact(usize::from(entries.is_empty()));
         let at = entries.partition_point(|other| bindings.get(other.binding).is_some_and(|other| *other.name < *name));
         entries.insert(at, entry);
     }
@@ -382,10 +395,12 @@ impl State {
             let Some(subject) = subjects.get_mut(&key.name) else { continue };
             if binding.namespace.is_empty() {
                 subject.cluster.retain(|entry| entry.binding != slot);
-            } else if let Some(entries) = subject.namespaces.get_mut(&binding.namespace) {
+            } else if let Ok(at) = subject.find(&binding.namespace)
+                && let Some((_, entries)) = subject.namespaces.get_mut(at)
+            {
                 entries.retain(|entry| entry.binding != slot);
                 if entries.is_empty() {
-                    subject.namespaces.remove(&binding.namespace);
+                    subject.namespaces.remove(at);
                 }
             }
             if subject.cluster.is_empty() && subject.namespaces.is_empty() {
@@ -409,8 +424,8 @@ struct SubjectKey {
 impl BindingSlot {
     /// The keys of the subjects, each with the index of the first subject that has it.
     fn keys(&self) -> HashMap<SubjectKey, u32> {
-        let mut keys = HashMap::with_capacity(self.binding.subjects.len());
-        for (index, subject) in (0..).zip(&self.binding.subjects) {
+        let mut keys = HashMap::with_capacity(self.subjects.len());
+        for (index, subject) in (0..).zip(&self.subjects) {
             let name = match subject.kind {
                 SubjectKind::Group => Some(subject.name.clone()),
                 SubjectKind::User | SubjectKind::ServiceAccount => subject.user_name(&self.namespace),
@@ -423,7 +438,7 @@ impl BindingSlot {
     }
 
     /// The reason for a request that the binding allows to one of its subjects.
-    fn reason(&self, subject: u32) -> String {
+    fn reason(&self, role: &RoleSlot, subject: u32) -> String {
         let mut reason = String::with_capacity(192);
         if self.namespace.is_empty() {
             reason.push_str("RBAC: allowed by ClusterRoleBinding ");
@@ -433,11 +448,11 @@ impl BindingSlot {
             push_quoted(&mut reason, &[&self.name, "/", &self.namespace]);
         }
         reason.push_str(" of ");
-        reason.push_str(self.binding.role.kind.as_str());
+        reason.push_str(role.kind.as_str());
         reason.push(' ');
-        push_quoted(&mut reason, &[&self.binding.role.name]);
+        push_quoted(&mut reason, &[&role.name]);
         reason.push_str(" to ");
-        let subject = usize::try_from(subject).ok().and_then(|subject| self.binding.subjects.get(subject));
+        let subject = usize::try_from(subject).ok().and_then(|subject| self.subjects.get(subject));
         if let Some(subject) = subject {
             subject.describe(&mut reason, &self.namespace);
         }
@@ -447,6 +462,7 @@ impl BindingSlot {
 
 /// The first binding in upstream's order that allows a request: cluster role bindings first, then by name.
 struct Allowing<'a> {
+    role: &'a RoleSlot,
     binding: &'a BindingSlot,
     subject: u32,
 }
@@ -474,8 +490,7 @@ impl State {
     fn bindings_of<'a>(&'a self, user: &'a UserInfo, namespace: &str) -> Vec<(&'a BindingSlot, u32)> {
         let mut found = Vec::new();
         for subject in self.subjects(user) {
-            let local = subject.namespaces.get(namespace).into_iter();
-            for entry in local.chain([&subject.cluster]).flatten() {
+            for entry in subject.cluster.iter().chain(subject.local(namespace)) {
                 found.extend(self.bindings.get(entry.binding).map(|binding| (binding, entry.subject)));
             }
         }
@@ -496,9 +511,9 @@ impl State {
             let Some(role) = self.roles.get(entry.role) else { continue };
             if role.allows(request, attributes) {
                 let binding = self.bindings.get(entry.binding)?;
-                return Some(Allowing { binding, subject: entry.subject });
+                return Some(Allowing { role, binding, subject: entry.subject });
             }
-            *unresolved |= !matches!(role.rules, RoleRules::Known(..));
+            *unresolved |= !matches!(role.rules, RoleRules::Known(_));
         }
         None
     }
@@ -510,16 +525,14 @@ impl State {
         for subject in self.subjects(user) {
             let found = self.first_allowing(&subject.cluster, &request, attributes, &mut unresolved);
             cluster = Allowing::first(cluster, found);
-            if cluster.is_none()
-                && !subject.namespaces.is_empty()
-                && let Some(entries) = subject.namespaces.get(attributes.namespace)
-            {
+            if cluster.is_none() {
+                let entries = subject.local(attributes.namespace);
                 let found = self.first_allowing(entries, &request, attributes, &mut unresolved);
                 local = Allowing::first(local, found);
             }
         }
-        if let Some(Allowing { binding, subject }) = cluster.or(local) {
-            let reason = Cow::Owned(binding.reason(subject));
+        if let Some(Allowing { role, binding, subject }) = cluster.or(local) {
+            let reason = Cow::Owned(binding.reason(role, subject));
             return Authorization { decision: Decision::Allow, reason, error: None };
         }
         let errors = unresolved.then(|| self.errors(&self.bindings_of(user, attributes.namespace))).flatten();
@@ -527,15 +540,17 @@ impl State {
         Authorization { decision: Decision::NoOpinion, reason, error: None }
     }
 
-    /// The rules of a binding's role.
-    fn rules(&self, binding: &BindingSlot) -> Result<&[PolicyRule], ResolutionError> {
-        let not_found = || ResolutionError::NotFound(binding.binding.role.clone());
-        self.roles.get(binding.role).ok_or_else(not_found)?.rules()
+    /// The roles of bindings: their rules, or why they are not known.
+    fn rules<'a>(
+        &'a self,
+        bindings: &'a [(&'a BindingSlot, u32)],
+    ) -> impl Iterator<Item = Result<impl Iterator<Item = PolicyRule> + 'a, ResolutionError>> {
+        bindings.iter().filter_map(|(binding, _)| self.roles.get(binding.role)).map(RoleSlot::rules)
     }
 
     /// The text of the errors of bindings.
     fn errors(&self, bindings: &[(&BindingSlot, u32)]) -> Option<String> {
-        aggregate(bindings.iter().filter_map(|(binding, _)| self.rules(binding).err()).map(|error| error.to_string()))
+        aggregate(self.rules(bindings).filter_map(Result::err).map(|error| error.to_string()))
     }
 }
 
@@ -553,9 +568,9 @@ impl RbacIndex {
     pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> UserRules {
         let state = self.state.read();
         let mut found = UserRules::default();
-        for (binding, _) in state.bindings_of(user, namespace) {
-            match state.rules(binding) {
-                Ok(rules) => found.rules.extend_from_slice(rules),
+        for rules in state.rules(&state.bindings_of(user, namespace)) {
+            match rules {
+                Ok(rules) => found.rules.extend(rules),
                 Err(error) => found.errors.push(error),
             }
         }
@@ -574,7 +589,7 @@ impl RbacIndex {
             RoleKind::ClusterRole => slot(&state.cluster_role_names, "", &role.name),
         };
         let found = slot.and_then(|slot| state.roles.get(slot));
-        found.ok_or_else(|| ResolutionError::NotFound(role.clone()))?.rules().map(<[PolicyRule]>::to_vec)
+        found.ok_or_else(|| ResolutionError::NotFound(role.clone()))?.rules().map(Iterator::collect)
     }
 
     /// The subjects that may do something, each once, and the errors of bindings that could not be considered
@@ -590,9 +605,10 @@ impl RbacIndex {
             let mut slots: Vec<_> = state.binding_names.get(namespace).into_iter().flatten().collect();
             slots.sort_unstable();
             for binding in slots.into_iter().filter_map(|(_, slot)| state.bindings.get(*slot)) {
-                errors.extend(state.rules(binding).err());
-                if state.roles.get(binding.role).is_some_and(|role| role.allows(&request, attributes)) {
-                    subjects.extend(binding.binding.subjects.iter().map(|subject| subject.in_namespace(namespace)));
+                let Some(role) = state.roles.get(binding.role) else { continue };
+                errors.extend(role.rules().err());
+                if role.allows(&request, attributes) {
+                    subjects.extend(binding.subjects.iter().map(|subject| subject.in_namespace(namespace)));
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! Role-based access control (upstream: `plugin/pkg/auth/authorizer/rbac` and `pkg/registry/rbac`).
 
+mod compiled;
 mod covers;
 mod escalation;
 mod index;
-mod mask;
 mod policy;
 mod read;
 mod rule;
@@ -11,7 +11,7 @@ mod table;
 #[cfg(test)]
 mod testing;
 
-pub use covers::{breakdown_rule, compact_rules, uncovered_rules};
+pub use covers::{compact_rules, uncovered_rules};
 pub use escalation::{
     AGGREGATION_RULE_MESSAGE, EscalationError, binding_authorized, confirm_no_escalation, escalation_allowed,
     full_authority, has_aggregation_rule, role_escalation_authorized,

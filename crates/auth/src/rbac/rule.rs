@@ -4,7 +4,7 @@
 use std::fmt::{self, Display};
 
 use pintle_value::Str;
-use pintle_value::print::{is_print, quote};
+use pintle_value::print::quote;
 
 use super::policy::{PolicyRule, Subject, SubjectKind};
 use crate::AuthorizationAttributes;
@@ -12,38 +12,57 @@ use crate::AuthorizationAttributes;
 /// Matches everything, in every list except object names.
 const ALL: &str = "*";
 
-impl PolicyRule {
+/// The lists of a rule, or a part of them.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RuleLists<'a> {
+    pub(super) verbs: &'a [Str],
+    pub(super) api_groups: &'a [Str],
+    pub(super) resources: &'a [Str],
+    pub(super) resource_names: &'a [Str],
+    pub(super) non_resource_urls: &'a [Str],
+}
+
+impl<'a> From<&'a PolicyRule> for RuleLists<'a> {
+    fn from(rule: &'a PolicyRule) -> Self {
+        let PolicyRule { verbs, api_groups, resources, resource_names, non_resource_urls } = rule;
+        Self { verbs, api_groups, resources, resource_names, non_resource_urls }
+    }
+}
+
+impl RuleLists<'_> {
+    /// The number of strings.
+    pub(super) fn len(&self) -> usize {
+        let lists = [self.verbs, self.api_groups, self.resources, self.resource_names, self.non_resource_urls];
+        lists.iter().map(|list| list.len()).sum()
+    }
+
+    pub(super) fn to_rule(self) -> PolicyRule {
+        PolicyRule {
+            verbs: self.verbs.to_vec(),
+            api_groups: self.api_groups.to_vec(),
+            resources: self.resources.to_vec(),
+            resource_names: self.resource_names.to_vec(),
+            non_resource_urls: self.non_resource_urls.to_vec(),
+        }
+    }
+
     /// Returns whether the rule allows what the attributes describe.
-    #[must_use]
-    pub fn allows(&self, attributes: &AuthorizationAttributes<'_>) -> bool {
-        if !self.verb_matches(attributes.verb) {
+    pub(super) fn allows(&self, attributes: &AuthorizationAttributes<'_>) -> bool {
+        if !includes(self.verbs, attributes.verb) {
             return false;
         }
         if is_resource_request(attributes) {
-            self.api_group_matches(attributes.group)
+            includes(self.api_groups, attributes.group)
                 && self.resource_matches(attributes.resource, attributes.subresource)
                 && self.resource_name_matches(attributes.name)
         } else {
-            self.non_resource_url_matches(attributes.path)
+            self.non_resource_urls.iter().any(|rule| non_resource_url_covers(rule, attributes.path))
         }
-    }
-
-    /// Returns whether the rule is about a verb.
-    #[must_use]
-    pub fn verb_matches(&self, verb: &str) -> bool {
-        self.verbs.iter().any(|rule| rule == ALL || rule == verb)
-    }
-
-    /// Returns whether the rule is about an API group.
-    #[must_use]
-    pub fn api_group_matches(&self, group: &str) -> bool {
-        self.api_groups.iter().any(|rule| rule == ALL || rule == group)
     }
 
     /// Returns whether the rule is about a resource or, if that is not empty, a subresource. `*` in a rule is every
     /// resource and subresource, `*/scale` the subresource `scale` of every resource.
-    #[must_use]
-    pub fn resource_matches(&self, resource: &str, subresource: &str) -> bool {
+    fn resource_matches(&self, resource: &str, subresource: &str) -> bool {
         self.resources.iter().any(|rule| {
             if rule == ALL {
                 true
@@ -60,15 +79,21 @@ impl PolicyRule {
 
     /// Returns whether the rule is about an object of this name. The name is empty in requests for collections, which a
     /// rule with names does not allow.
-    #[must_use]
-    pub fn resource_name_matches(&self, name: &str) -> bool {
+    fn resource_name_matches(&self, name: &str) -> bool {
         self.resource_names.is_empty() || self.resource_names.iter().any(|rule| rule == name)
     }
+}
 
-    /// Returns whether the rule is about a path that is not a resource.
+/// Returns whether a list of verbs or groups includes one.
+fn includes(list: &[Str], value: &str) -> bool {
+    list.iter().any(|item| item == ALL || item == value)
+}
+
+impl PolicyRule {
+    /// Returns whether the rule allows what the attributes describe.
     #[must_use]
-    pub fn non_resource_url_matches(&self, path: &str) -> bool {
-        self.non_resource_urls.iter().any(|rule| non_resource_url_covers(rule, path))
+    pub fn allows(&self, attributes: &AuthorizationAttributes<'_>) -> bool {
+        RuleLists::from(self).allows(attributes)
     }
 
     /// The rule in the form that escalation errors contain (`CompactString`).
@@ -133,8 +158,8 @@ impl Subject {
 
 /// Appends texts, quoted as one by Go's `%q`.
 pub(super) fn push_quoted(out: &mut String, parts: &[&str]) {
-    let plain = |c: char| c != '"' && c != '\\' && is_print(c);
-    if parts.iter().all(|part| part.is_ascii() && part.chars().all(plain)) {
+    let plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+    if parts.iter().all(|part| part.bytes().all(plain)) {
         out.push('"');
         parts.iter().for_each(|part| out.push_str(part));
         out.push('"');
@@ -149,7 +174,8 @@ mod tests {
     use crate::rbac::testing::{rule, subject};
 
     fn check_resource(rules: &str, resource: &str, subresource: &str, expect: bool) {
-        let found = rule("", "", rules, "", "").resource_matches(resource, subresource);
+        let rule = rule("", "", rules, "", "");
+        let found = RuleLists::from(&rule).resource_matches(resource, subresource);
         assert_eq!(found, expect, "{rules} / {resource} {subresource}");
     }
 
