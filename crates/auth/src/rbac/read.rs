@@ -40,7 +40,7 @@ impl RoleBinding {
     /// # Errors
     /// A field has another type than the API's, or the role's kind is unknown.
     pub fn from_value(object: &Value) -> Result<Self, PolicyError> {
-        let role = RoleRef::from_value(field(object, "roleRef").unwrap_or(&Value::Null))?;
+        let role = RoleRef::from_value(object.get("roleRef").unwrap_or(&Value::Null))?;
         let mut subjects = Vec::new();
         for (i, subject) in items(object, "", "subjects")?.iter().enumerate() {
             subjects.extend(read_subject(subject, &format!("subjects[{i}]"))?);
@@ -84,16 +84,11 @@ fn read_subject(subject: &Value, path: &str) -> Result<Option<Subject>, PolicyEr
         "ServiceAccount" => SubjectKind::ServiceAccount,
         _ => return Ok(None),
     };
-    let namespace = match (kind, field(subject, "namespace")) {
+    let namespace = match (kind, subject.get("namespace")) {
         (SubjectKind::ServiceAccount, Some(_)) => string(subject, path, "namespace")?,
         _ => Str::default(),
     };
     Ok(Some(Subject { kind, namespace, name: string(subject, path, "name")? }))
-}
-
-/// A field of an object; null counts as absent.
-fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
-    object.get(name)
 }
 
 /// The path of a field.
@@ -107,7 +102,7 @@ fn items<'a>(object: &'a Value, path: &str, name: &str) -> Result<&'a [Value], P
         let path = if path.is_empty() { "object" } else { path };
         return Err(PolicyError::new(path, "must be an object"));
     }
-    match field(object, name) {
+    match object.get(name) {
         None => Ok(&[]),
         Some(Value::Array(items)) => Ok(items),
         Some(_) => Err(PolicyError::new(join(path, name), "must be an array")),
@@ -127,7 +122,7 @@ fn strings(object: &Value, path: &str, name: &str) -> Result<Vec<Str>, PolicyErr
 
 /// A required string.
 fn string(object: &Value, path: &str, name: &str) -> Result<Str, PolicyError> {
-    match field(object, name) {
+    match object.get(name) {
         Some(Value::String(text)) => Ok(text.clone()),
         _ => Err(PolicyError::new(join(path, name), "must be a string")),
     }
