@@ -127,9 +127,10 @@ impl Display for PolicyRule {
     }
 }
 
-/// Returns whether the attributes are about a resource and not about a path.
+/// Returns whether the attributes are about a resource and not about a path. Access reviews may leave out the resource; as
+/// upstream, only rules for all resources match then.
 pub(super) fn is_resource_request(attributes: &AuthorizationAttributes<'_>) -> bool {
-    !attributes.resource.is_empty()
+    !attributes.resource.is_empty() || attributes.path.is_empty()
 }
 
 /// Returns whether a path or pattern `rule` includes all of `path`, which is a path or itself a pattern.
@@ -253,6 +254,13 @@ mod tests {
         }
         check(&rule("*", "*", "*", "*", ""), "get", "", "pods", "a", false);
         check(&rule("*", "*", "*", "", ""), "list", "", "pods", "", true);
+    }
+
+    #[test]
+    fn attributes_without_resource_and_path_match_all_resources_only() {
+        check(&rule("*", "*", "*", "", ""), "get", "", "", "", true);
+        check(&rule("*", "*", "pods", "", ""), "get", "", "", "", false);
+        check(&rule("*", "", "", "", "*"), "get", "", "", "", false);
     }
 
     #[test]
