@@ -21,7 +21,7 @@ impl ForbiddenError {
     /// For a user who cannot do what the attributes say. The authorizer's reason may be empty.
     #[must_use]
     pub fn new(user: &UserInfo, attributes: &AuthorizationAttributes<'_>, reason: &str) -> Self {
-        let mut why = escape(&message(user, attributes));
+        let mut why = escape_markup(&message(user, attributes));
         if !reason.is_empty() {
             why.push_str(": ");
             why.push_str(reason);
@@ -51,8 +51,9 @@ fn message(user: &UserInfo, attributes: &AuthorizationAttributes<'_>) -> String 
     )
 }
 
-/// Escapes what HTML would take for markup, as upstream does.
-fn escape(text: &str) -> String {
+/// Escapes what HTML would take for markup, as upstream's errors of authorization do.
+#[must_use]
+pub fn escape_markup(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

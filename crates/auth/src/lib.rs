@@ -20,7 +20,7 @@ pub use authorize::{
     RulesReview,
 };
 pub use certificate::{ClientCertificateAuthenticator, VerifyCertificate};
-pub use forbidden::ForbiddenError;
+pub use forbidden::{ForbiddenError, escape_markup};
 pub use future::AuthFuture;
 pub use impersonate::{Impersonation, ImpersonationError, ImpersonationMode, ImpersonationObserver, Impersonator};
 pub use token_file::{TokenFileAuthenticator, TokenFileError};

@@ -2,8 +2,8 @@
 
 use http::HeaderMap;
 use pintle_auth::{
-    AuthenticationRequest, Authenticator, AuthorizationAttributes, Authorizer, ForbiddenError, Impersonation,
-    ImpersonationError, ImpersonationObserver, Impersonator, UserInfo,
+    AuthenticationRequest, Authenticator, Authorization, AuthorizationAttributes, Authorizer, ForbiddenError,
+    Impersonation, ImpersonationError, ImpersonationObserver, Impersonator, UserInfo,
 };
 use pintle_registry::{ApiError, GroupResource};
 
@@ -102,25 +102,19 @@ impl AccessControl {
         })
     }
 
-    /// Checks that a user may do `verb` on the object or path of a request.
-    ///
-    /// # Errors
-    /// `Forbidden` if no authorizer allows it; an internal error if the authorizers could not decide.
-    pub(crate) async fn authorize(
-        &self,
-        user: &UserInfo,
-        info: &RequestInfo,
-        query: &Query,
-        verb: &str,
-    ) -> Result<(), ApiError> {
-        let attributes = attributes(info, query, verb);
-        let authorization = self.authorizer.authorize(user, &attributes).await;
-        if authorization.is_allowed() {
-            return Ok(());
-        }
-        if let Some(error) = authorization.error {
-            return Err(ApiError::Internal(error));
-        }
-        Err(forbidden(ForbiddenError::new(user, &attributes, &authorization.reason)))
+    /// Decides whether a user may do `verb` on the object or path of a request.
+    pub(crate) async fn decide(&self, user: &UserInfo, info: &RequestInfo, query: &Query, verb: &str) -> Authorization {
+        self.authorizer.authorize(user, &attributes(info, query, verb)).await
     }
+}
+
+/// The error for a user who may not do `verb` on the object or path of a request.
+pub(crate) fn forbidden_error(
+    user: &UserInfo,
+    info: &RequestInfo,
+    query: &Query,
+    verb: &str,
+    reason: &str,
+) -> ApiError {
+    forbidden(ForbiddenError::new(user, &attributes(info, query, verb), reason))
 }

@@ -11,13 +11,13 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
-use pintle_auth::UserInfo;
+use pintle_auth::{Authorization, UserInfo};
 use pintle_catalog::Catalog;
 use pintle_registry::{ApiError, Resource, Scope, StrategyContext};
 use tokio::sync::SetOnce;
 use tokio::time::{Instant, sleep_until};
 
-use crate::access::AccessControl;
+use crate::access::{AccessControl, forbidden_error};
 use crate::cluster::{Cluster, RecordedRequest};
 use crate::conversion::MemoizedConversions;
 use crate::http::ConnectionGuard;
@@ -113,9 +113,19 @@ impl RequestContext {
     /// Checks that the user may also do `verb` on the request's object.
     ///
     /// # Errors
-    /// Returns `Forbidden` if no authorizer allows it.
+    /// `Forbidden` if no authorizer allows it; an internal error if the authorizers could not decide.
     pub(crate) async fn authorize(&self, verb: &str) -> Result<(), ApiError> {
-        self.access.authorize(&self.user, &self.info, &self.query, verb).await
+        let authorization = self.decide(verb).await;
+        match authorization.error {
+            _ if authorization.is_allowed() => Ok(()),
+            Some(error) => Err(ApiError::Internal(error)),
+            None => Err(forbidden_error(&self.user, &self.info, &self.query, verb, &authorization.reason)),
+        }
+    }
+
+    /// Decides whether the user may do `verb` on the object of the request.
+    pub(crate) async fn decide(&self, verb: &str) -> Authorization {
+        self.access.decide(&self.user, &self.info, &self.query, verb).await
     }
 
     /// What metrics are made of.

@@ -15,6 +15,7 @@ use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use pintle_auth::UserInfo;
+use pintle_value::print::quote;
 use tokio::sync::SetOnce;
 
 use self::admit::{ArrivedRequest, Refusal};
@@ -206,6 +207,12 @@ fn refuse(request: &RequestContext, refusal: Refusal) -> Response {
             let mut response = error_response(request, &error);
             response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             response
+        }
+        Refusal::AuthorizationFailed(error) => {
+            tracing::error!(%error, "Failed to authorize a request");
+            let target = request.uri.path_and_query().map_or_else(|| request.uri.path(), |target| target.as_str());
+            let message = format!("Internal Server Error: {}: {error}", quote(target));
+            plain_error(StatusCode::INTERNAL_SERVER_ERROR, &pintle_auth::escape_markup(&message))
         }
         Refusal::TooManyInFlight => {
             let message = "Too many requests, please try again later.";

@@ -98,7 +98,7 @@ pub struct Impersonation {
     pub mode: ImpersonationMode,
 }
 
-/// Is told about each decision of the authorizer.
+/// Observes the decisions of the authorizer.
 pub trait ImpersonationObserver: Sync {
     /// A mode has asked the authorizer, which allowed it or not, and took so long.
     fn authorized(&self, mode: ImpersonationMode, allowed: bool, took: Duration);
@@ -140,7 +140,8 @@ impl Impersonator {
         observer: &dyn ImpersonationObserver,
     ) -> Result<Option<Impersonation>, ImpersonationError> {
         let Some(wanted) = headers::requested_user(headers)? else { return Ok(None) };
-        let check = ModeCheck { wanted: &wanted, sender, request, authorizer: &Observed { authorizer, observer } };
+        let authorizer = Observed { authorizer, observer, constrained: self.constrained };
+        let check = ModeCheck { wanted: &wanted, sender, request, authorizer: &authorizer };
         let last = self.last_mode(&sender.name);
         let others = ImpersonationMode::ALL.into_iter().filter(|mode| Some(*mode) != last);
         let mut first_error = None;
@@ -176,6 +177,8 @@ impl Impersonator {
 struct Observed<'a> {
     authorizer: &'a dyn Authorizer,
     observer: &'a dyn ImpersonationObserver,
+    /// As for [`Impersonator`].
+    constrained: bool,
 }
 
 impl Observed<'_> {
@@ -188,14 +191,15 @@ impl Observed<'_> {
     ) -> Result<(), ForbiddenError> {
         let started = Instant::now();
         let authorization = self.authorizer.authorize(user, attributes).await;
-        let allowed = authorization.is_allowed();
+        // Without the other modes, an error forbids it even if the request is allowed, and is not shown, as in upstream.
+        let allowed = authorization.is_allowed() && (self.constrained || authorization.error.is_none());
         self.observer.authorized(mode, allowed, started.elapsed());
         if allowed {
             return Ok(());
         }
-        let why = match (&authorization.error, &*authorization.reason) {
+        let why = match (authorization.error.filter(|_| self.constrained), &*authorization.reason) {
             (None, reason) => reason.to_owned(),
-            (Some(error), "") => error.clone(),
+            (Some(error), "") => error,
             (Some(error), reason) => format!("{error}: {reason}"),
         };
         Err(ForbiddenError::new(user, attributes, &why))
@@ -409,10 +413,12 @@ mod tests {
 
     #[test]
     fn a_service_account_acts_as_its_node_without_telling_which() {
-        let (_, asked) = list_as(&Impersonator::new(true), &[(USER, "system:node:n1")], &[]);
+        let allowed = ["impersonate-on:associated-node:list /pods/ ns/"];
+        let (_, asked) = list_as(&Impersonator::new(true), &[(USER, "system:node:n1")], &allowed);
         let keys = r#" authentication.kubernetes.io/associated-node-keys=["authentication.kubernetes.io/node-name"]"#;
         assert_eq!(asked[0], format!("impersonate-on:associated-node:list /pods/ ns/{keys}"));
-        assert!(asked.iter().skip(1).all(|question| !question.contains("associated")), "{asked:?}");
+        assert_eq!(asked[1], format!("impersonate:associated-node authentication.k8s.io/nodes/ /*{keys}"));
+        assert!(asked.iter().skip(2).all(|question| !question.contains("associated")), "{asked:?}");
     }
 
     #[test]

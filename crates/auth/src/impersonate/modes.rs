@@ -69,9 +69,15 @@ impl ModeCheck<'_> {
         let fields = FieldCheck { mode, sender, authorizer: self.authorizer };
         let mut user = self.wanted.clone();
         fields.check_name(self.wanted, &mut user.groups).await?;
-        fields.check_uid(&self.wanted.uid).await?;
+        // The order decides which error a user gets.
+        if self.authorizer.constrained {
+            fields.check_uid(&self.wanted.uid).await?;
+        }
         fields.check_groups(&self.wanted.groups).await?;
         fields.check_extra(&self.wanted.extra).await?;
+        if !self.authorizer.constrained {
+            fields.check_uid(&self.wanted.uid).await?;
+        }
         add_standard_group(&mut user);
         Ok(user)
     }

@@ -196,23 +196,23 @@ impl Drop for OpenRequest {
     }
 }
 
-/// The layer that reports when bytes arrive, and lets other tasks run after some of them. It lies above TLS: a TLS stream
-/// reads on when the stream below it is pending, as long as there is place in the buffer.
+/// The layer that reports when bytes arrive, and lets other tasks run after some of them. It lies above TLS: a TLS
+/// stream that has read something returns that when the stream below is pending, so that a pause there has no effect.
 #[derive(Debug)]
-pub(super) struct Watched<S> {
+pub(super) struct ActivityLayer<S> {
     stream: S,
     activity: Activity,
     /// How much was received since other tasks could run, in bytes.
     received: usize,
 }
 
-impl<S> Watched<S> {
+impl<S> ActivityLayer<S> {
     pub(super) fn new(stream: S, activity: Activity) -> Self {
         Self { stream, activity, received: 0 }
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Layer for Watched<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Layer for ActivityLayer<S> {
     type Below = S;
 
     fn below(&self) -> &S {
@@ -242,6 +242,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Layer for Watched<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     const HEAD: Duration = Duration::from_secs(32);
@@ -267,16 +269,28 @@ mod tests {
         }
     }
 
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl std::task::Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     #[test]
     fn a_stream_that_always_has_bytes_lets_other_tasks_run() {
-        let mut stream = Watched::new(tokio::io::join(Endless(0), tokio::io::sink()), Activity::new());
-        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut stream = ActivityLayer::new(tokio::io::join(Endless(0), tokio::io::sink()), Activity::new());
+        let wakes = Arc::new(Wakes::default());
+        let waker = wakes.clone().into();
+        let mut cx = Context::from_waker(&waker);
         let mut read = || {
             let mut buffer = [0; MAX_READ_AT_ONCE / 2];
             stream.poll_read(&mut cx, &mut ReadBuf::new(&mut buffer)).is_ready()
         };
-        for _ in 0..3 {
+        for paused in 1..4 {
             assert_eq!([read(), read(), read()], [true, true, false]);
+            assert_eq!(wakes.0.load(Ordering::Relaxed), paused);
         }
         assert_eq!(stream.stream.reader().0, 6, "a stream that waits is not read");
     }

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::activity::{Activity, ActivityTimeouts, Expiry, Watched};
+use super::activity::{Activity, ActivityLayer, ActivityTimeouts, Expiry};
 use super::layer::Layered;
 use super::lingering_close::LingeringClose;
 use super::open_body::open_response;
@@ -120,7 +120,7 @@ pub(super) async fn serve_connection(
         let response = handler.clone().handle(peer.clone(), request);
         async move { Ok::<_, Infallible>(open_response(response.await, open)) }
     });
-    let stream = TokioIo::new(Layered(Watched::new(stream, activity.clone())));
+    let stream = TokioIo::new(Layered(ActivityLayer::new(stream, activity.clone())));
     let connection = protocol.serve_connection_with_upgrades(stream, service);
     let mut connection = std::pin::pin!(connection);
     let mut closed = state.clone();

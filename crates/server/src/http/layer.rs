@@ -11,10 +11,10 @@ pub(super) trait Layer: Unpin {
     /// The stream below.
     type Below: AsyncRead + AsyncWrite + Unpin;
 
-    /// The stream below.
+    /// Borrows it.
     fn below(&self) -> &Self::Below;
 
-    /// The stream below.
+    /// Borrows it for a change.
     fn below_mut(&mut self) -> &mut Self::Below;
 
     /// Reads (`AsyncRead::poll_read`).

@@ -6,7 +6,7 @@ use pintle_auth::UserInfo;
 use pintle_registry::ApiError;
 
 use super::request_end::AnsweredBy;
-use crate::access::{AccessControl, AuthenticationFailure};
+use crate::access::{AccessControl, AuthenticationFailure, forbidden_error};
 use crate::cluster::{AuthenticationResult, AuthorizationResult, Cluster};
 use crate::handlers::health;
 use crate::http::Peer;
@@ -25,6 +25,8 @@ pub(super) enum Refusal {
     Error(ApiError),
     /// An error that upstream writes with the header `X-Content-Type-Options`.
     Forbidden(ApiError),
+    /// The authorizers could not decide.
+    AuthorizationFailed(String),
     TooManyInFlight,
     DeadlineExceeded,
 }
@@ -32,7 +34,7 @@ pub(super) enum Refusal {
 impl Refusal {
     pub(super) fn answered_by(&self) -> AnsweredBy {
         match self {
-            Refusal::Error(_) | Refusal::Forbidden(_) => AnsweredBy::AccessControl,
+            Refusal::Error(_) | Refusal::Forbidden(_) | Refusal::AuthorizationFailed(_) => AnsweredBy::AccessControl,
             Refusal::TooManyInFlight => AnsweredBy::InFlightLimit,
             Refusal::DeadlineExceeded => AnsweredBy::Deadline,
         }
@@ -102,10 +104,18 @@ impl ArrivedRequest<'_> {
             *user = impersonated.user;
         }
         let in_flight = in_flight.begin(self.info, user)?;
-        let authorized = access.authorize(user, self.info, self.query, self.info.verb).await;
-        let result = if authorized.is_ok() { AuthorizationResult::Allowed } else { AuthorizationResult::NoOpinion };
+        let verb = self.info.verb;
+        let authorization = access.decide(user, self.info, self.query, verb).await;
         let authorized_at = recorder.trace.step(Step::Authorized);
+        let result = AuthorizationResult::of(&authorization);
         metrics.record_authorization(result, authorized_at.saturating_sub(authorization_started));
-        authorized.map(|()| in_flight).map_err(Refusal::Forbidden)
+        match (result, authorization.error) {
+            (AuthorizationResult::Allowed, _) => Ok(in_flight),
+            (_, Some(error)) => Err(Refusal::AuthorizationFailed(error)),
+            (_, None) => {
+                let error = forbidden_error(user, self.info, self.query, verb, &authorization.reason);
+                Err(Refusal::Forbidden(error))
+            }
+        }
     }
 }

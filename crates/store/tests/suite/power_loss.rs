@@ -340,9 +340,9 @@ async fn add_unacknowledged(store: &EmbeddedStore, log: &mut CommitLog) {
 }
 
 /// Expects the acknowledged state in the files that a power loss leaves, at some moments after so many operations.
-async fn check_power_losses(disk: &Disk, log: &CommitLog, after: usize, cuts: u64) {
+async fn check_power_losses(disk: &Disk, log: &CommitLog, start: usize, cuts: u64) {
     for cut in 0..cuts {
-        let operations = after + ((disk.operation_count() - after) as u64 * (cut + 1) / cuts) as usize;
+        let operations = start + ((disk.operation_count() - start) as u64 * (cut + 1) / cuts) as usize;
         let what = format!("after {operations} operations, seed {cut}");
         let after = folder_after_power_loss(disk, operations, cut);
         let store = open(after.path(), "");

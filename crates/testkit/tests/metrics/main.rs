@@ -267,7 +267,7 @@ fn each_metric_changes_by_the_event_that_it_counts() {
         let _ = impersonating.header("impersonate-group", "system:masters").send().await.expect(200);
         let after = scrape(&cluster).await;
         for (impersonations, count) in [
-            ("apiserver_request_filter_duration_seconds_count{filter=impersonation}", 1.0),
+            ("apiserver_request_filter_duration_seconds_count{filter=constrainedimpersonation}", 1.0),
             ("apiserver_impersonation_attempts_total{mode=legacy,decision=allowed}", 1.0),
             ("apiserver_impersonation_attempts_duration_seconds_count{mode=legacy,decision=allowed}", 1.0),
             // The constrained mode refuses the group of administrators before it asks for it.

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use pintle_auth::{ImpersonationMode, ImpersonationObserver};
+use pintle_auth::{Authorization, Decision, ImpersonationMode, ImpersonationObserver};
+use pintle_gates::{Feature, Gates};
 use pintle_metrics::{Buckets, Counter, Exposition, Histogram, Kind, Stability};
 
 /// What is recorded: the buckets of all metrics of this file.
@@ -33,8 +34,24 @@ pub(crate) enum AuthenticationResult {
 pub(crate) enum AuthorizationResult {
     /// The request is allowed.
     Allowed,
+    /// An authorizer denied it.
+    Denied,
     /// No authorizer allowed it.
     NoOpinion,
+    /// The authorizers could not decide.
+    Error,
+}
+
+impl AuthorizationResult {
+    /// The result of an authorization.
+    pub(crate) fn of(authorization: &Authorization) -> Self {
+        match (authorization.decision, &authorization.error) {
+            (Decision::Allow, _) => Self::Allowed,
+            (_, Some(_)) => Self::Error,
+            (Decision::Deny, None) => Self::Denied,
+            (Decision::NoOpinion, None) => Self::NoOpinion,
+        }
+    }
 }
 
 /// How often something had one of several results, and how long it took.
@@ -53,7 +70,7 @@ impl<const N: usize> Results<N> {
 }
 
 const AUTHENTICATION_RESULTS: [&str; 3] = ["success", "failure", "error"];
-const AUTHORIZATION_RESULTS: [&str; 2] = ["allowed", "no-opinion"];
+const AUTHORIZATION_RESULTS: [&str; 4] = ["allowed", "denied", "no-opinion", "error"];
 
 /// What an impersonation or one of its authorizations ended with.
 const DECISIONS: [&str; 2] = ["denied", "allowed"];
@@ -68,19 +85,23 @@ const USER_NAMES: [&str; 6] =
 /// The metrics of access control.
 #[derive(Debug)]
 pub(crate) struct AccessMetrics {
+    /// Whether impersonations have modes, which the metrics show.
+    has_constrained_impersonation: bool,
     authentication: Results<3>,
     /// Impersonations that were allowed, by mode.
     impersonations: [Histogram; ImpersonationMode::ALL.len()],
     /// Impersonations that no mode allowed.
     denied_impersonations: Histogram,
     impersonation_authorizations: ByMode,
-    authorization: Results<2>,
+    authorization: Results<4>,
     users: [Counter; USER_NAMES.len()],
 }
 
-impl Default for AccessMetrics {
-    fn default() -> Self {
+impl AccessMetrics {
+    /// Creates the metrics of a cluster with these feature gates.
+    pub(super) fn new(gates: &Gates) -> Self {
         Self {
+            has_constrained_impersonation: gates.is_enabled(Feature::CONSTRAINED_IMPERSONATION),
             authentication: Results::new(),
             impersonations: ImpersonationMode::ALL.map(|_| Histogram::new(RECORDED)),
             denied_impersonations: Histogram::new(RECORDED),
@@ -89,9 +110,7 @@ impl Default for AccessMetrics {
             users: Default::default(),
         }
     }
-}
 
-impl AccessMetrics {
     /// Records an authentication and, if it succeeded, the name of the user.
     pub(crate) fn record_authentication(&self, result: AuthenticationResult, user: &str, took: Duration) {
         self.authentication.0[result as usize].observe(took);
@@ -146,10 +165,9 @@ impl AccessMetrics {
             );
         }
         self.write_impersonations(out);
-        let impersonations = self.impersonations.iter().chain([&self.denied_impersonations]);
         for (filter, results) in [
             ("authentication", self.authentication.0.iter().collect::<Vec<_>>()),
-            ("impersonation", impersonations.collect()),
+            (self.impersonation_filter(), self.impersonations.iter().collect()),
             ("authorization", self.authorization.0.iter().collect()),
         ] {
             let results: Vec<&Histogram> = results.into_iter().filter(|durations| durations.count() > 0).collect();
@@ -161,7 +179,15 @@ impl AccessMetrics {
         }
     }
 
+    /// The name of the filter: there is another one if there are more modes than the legacy one.
+    fn impersonation_filter(&self) -> &'static str {
+        if self.has_constrained_impersonation { "constrainedimpersonation" } else { "impersonation" }
+    }
+
     fn write_impersonations(&self, out: &mut Exposition) {
+        if !self.has_constrained_impersonation {
+            return;
+        }
         let [denied, allowed] = DECISIONS;
         let names = ImpersonationMode::ALL.map(ImpersonationMode::name);
         let attempts = names.iter().zip(&self.impersonations).map(|(mode, durations)| (*mode, allowed, durations));

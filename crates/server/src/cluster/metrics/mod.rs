@@ -67,7 +67,7 @@ impl Metrics {
             collections: Collections::default(),
             conversions: Conversions::default(),
             health_checks: HealthChecks::default(),
-            access: AccessMetrics::default(),
+            access: AccessMetrics::new(gates),
             tls_handshake_errors: Counter::default(),
             work_queues: WorkQueues::default(),
         }

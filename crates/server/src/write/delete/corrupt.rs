@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use pintle_registry::{ApiError, GroupVersionKind, Resource};
+use pintle_registry::{ApiError, GroupResource, GroupVersionKind, Resource};
 use pintle_value::{Errors, FieldPath, object};
 
 use crate::cluster::{check_key, object_key};
@@ -43,13 +43,15 @@ pub(super) async fn delete_corrupt_object(
 }
 
 async fn authorize(request: &RequestContext) -> Result<(), ApiError> {
-    request.authorize(UNSAFE_DELETE_VERB).await.map_err(|error| match error {
-        ApiError::Forbidden { resource, name, why, causes } => {
-            let why = format!("not permitted to do \"{UNSAFE_DELETE_VERB}\", reason: {why}");
-            ApiError::Forbidden { resource, name, why, causes }
-        }
-        other => other,
-    })
+    let authorization = request.decide(UNSAFE_DELETE_VERB).await;
+    // An error forbids it even if the request is allowed.
+    let why = match authorization.error {
+        Some(error) => format!("error while checking permission for \"{UNSAFE_DELETE_VERB}\", {error}"),
+        None if authorization.is_allowed() => return Ok(()),
+        None => format!("not permitted to do \"{UNSAFE_DELETE_VERB}\", reason: {}", authorization.reason),
+    };
+    let resource = GroupResource::new(request.info.group.clone(), request.info.resource.clone());
+    Err(ApiError::Forbidden { resource, name: request.info.name.clone(), why, causes: Vec::new() })
 }
 
 /// The error for an object that is readable or does not exist. Upstream puts the resource in the place of the kind.
