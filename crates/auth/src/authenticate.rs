@@ -7,9 +7,7 @@ use pintle_value::Str;
 use rustls_pki_types::CertificateDer;
 
 use crate::AuthFuture;
-
-/// The group of all authenticated users (upstream: `user.AllAuthenticated`).
-const AUTHENTICATED_GROUP: &str = "system:authenticated";
+use crate::user::ALL_AUTHENTICATED;
 
 /// A user (`user.Info`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,8 +132,8 @@ impl Authenticator for UnionAuthenticator {
 
 fn add_authenticated_group(mut authentication: Authentication) -> Authentication {
     let groups = &mut authentication.user.groups;
-    if !groups.iter().any(|group| group == AUTHENTICATED_GROUP) {
-        groups.push(AUTHENTICATED_GROUP.into());
+    if !groups.iter().any(|group| group == ALL_AUTHENTICATED) {
+        groups.push(ALL_AUTHENTICATED.into());
     }
     authentication
 }
@@ -191,7 +189,7 @@ mod tests {
             });
             let found = result.expect("a result").map(|found| {
                 found.map(|found| {
-                    assert_eq!(found.user.groups, [AUTHENTICATED_GROUP]);
+                    assert_eq!(found.user.groups, [ALL_AUTHENTICATED]);
                     found.user.name
                 })
             });

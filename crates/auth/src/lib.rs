@@ -10,6 +10,7 @@ mod future;
 mod impersonate;
 pub mod rbac;
 mod token_file;
+pub mod user;
 
 pub use authenticate::{
     Authentication, AuthenticationError, AuthenticationRequest, AuthenticationResult, Authenticator,

@@ -18,7 +18,7 @@ use pintle_value::Str;
 use self::modes::{ModeCheck, ModeError};
 use crate::{AuthorizationAttributes, Authorizer, ForbiddenError, UserInfo};
 
-/// The number of users whose mode is remembered (upstream's, too).
+/// The number of users whose mode is remembered, as in upstream.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// Why a user cannot act as another one.
@@ -82,7 +82,7 @@ impl ImpersonationMode {
         }
     }
 
-    /// True if what the request does is authorized, too.
+    /// True if the sender also needs a permission for what the request does.
     #[must_use]
     pub fn is_constrained(self) -> bool {
         self != Self::Legacy
@@ -216,11 +216,8 @@ mod tests {
 
     use super::headers::{GROUP, UID, USER};
     use super::*;
+    use crate::user::{ALL_AUTHENTICATED as AUTHENTICATED, ALL_UNAUTHENTICATED as UNAUTHENTICATED, ANONYMOUS};
     use crate::{AlwaysAllow, AuthFuture, Authorization, Decision, RulesReview};
-
-    const AUTHENTICATED: &str = "system:authenticated";
-    const UNAUTHENTICATED: &str = "system:unauthenticated";
-    const ANONYMOUS: &str = "system:anonymous";
 
     fn now<T>(future: impl Future<Output = T>) -> T {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {

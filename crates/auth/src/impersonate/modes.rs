@@ -1,19 +1,16 @@
 //! The modes of impersonation: to whom each applies, and what it asks the authorizer.
 
-use pintle_value::names::{dns1123_label, dns1123_subdomain, domain_prefixed_path};
+use pintle_value::names::domain_prefixed_path;
 use pintle_value::{FieldPath, Str, print};
 
 use super::{ImpersonationMode, Observed};
+use crate::user::{
+    ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, NODES_GROUP, SYSTEM_PRIVILEGED_GROUP, node_name,
+    service_account_groups, split_service_account_user,
+};
 use crate::{AuthorizationAttributes, ForbiddenError, UserInfo};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
-const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
-const NODE: &str = "system:node:";
-const NODES: &str = "system:nodes";
-const MASTERS: &str = "system:masters";
-const AUTHENTICATED: &str = "system:authenticated";
-const UNAUTHENTICATED: &str = "system:unauthenticated";
-const ANONYMOUS: &str = "system:anonymous";
 
 /// The extra attribute of a service account with the node that its pod runs on.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
@@ -88,12 +85,12 @@ impl ModeCheck<'_> {
         match mode {
             ImpersonationMode::AssociatedNode => {
                 only_name
-                    && service_account(&self.sender.name).is_some()
-                    && node(name).is_some_and(|node| single_value(self.sender, NODE_NAME) == Some(node))
+                    && split_service_account_user(&self.sender.name).is_some()
+                    && node_name(name).is_some_and(|node| single_value(self.sender, NODE_NAME) == Some(node))
             }
-            ImpersonationMode::ArbitraryNode => only_name && node(name).is_some(),
-            ImpersonationMode::ServiceAccount => only_name && service_account(name).is_some(),
-            ImpersonationMode::UserInfo => node(name).is_none() && service_account(name).is_none(),
+            ImpersonationMode::ArbitraryNode => only_name && node_name(name).is_some(),
+            ImpersonationMode::ServiceAccount => only_name && split_service_account_user(name).is_some(),
+            ImpersonationMode::UserInfo => node_name(name).is_none() && split_service_account_user(name).is_none(),
             ImpersonationMode::Legacy => true,
         }
     }
@@ -128,17 +125,17 @@ impl<'a> FieldCheck<'a> {
     async fn check_name(&self, wanted: &'a UserInfo, groups: &mut Vec<Str>) -> Result<(), ForbiddenError> {
         let mut attributes = self.attributes(self.group_of_names(), "users");
         attributes.name = &wanted.name;
-        if let Some(name) = node(&wanted.name).filter(|_| self.mode.is_constrained()) {
+        if let Some(name) = node_name(&wanted.name).filter(|_| self.mode.is_constrained()) {
             attributes.resource = "nodes";
             // Service accounts act as their nodes, whichever those are.
             attributes.name = if self.mode == ImpersonationMode::AssociatedNode { "*" } else { name };
-            *groups = vec![NODES.into()];
+            *groups = vec![NODES_GROUP.into()];
         }
-        if let Some((namespace, name)) = service_account(&wanted.name) {
+        if let Some((namespace, name)) = split_service_account_user(&wanted.name) {
             attributes.resource = "serviceaccounts";
             (attributes.namespace, attributes.name) = (namespace, name);
             if wanted.groups.is_empty() {
-                *groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()];
+                *groups = service_account_groups(namespace);
             }
         }
         self.authorize(&attributes).await
@@ -158,8 +155,8 @@ impl<'a> FieldCheck<'a> {
             if groups.iter().any(|group| group.is_empty()) {
                 return Err(self.forbidden(&attributes, "impersonating the empty string group is not allowed"));
             }
-            if groups.iter().any(|group| group == MASTERS) {
-                let attributes = AuthorizationAttributes { name: MASTERS, ..attributes };
+            if groups.iter().any(|group| group == SYSTEM_PRIVILEGED_GROUP) {
+                let attributes = AuthorizationAttributes { name: SYSTEM_PRIVILEGED_GROUP, ..attributes };
                 return Err(self.forbidden(&attributes, "impersonating the system:masters group is not allowed"));
             }
             let any = AuthorizationAttributes { name: "*", ..attributes.clone() };
@@ -232,19 +229,8 @@ fn single_value<'u>(user: &'u UserInfo, key: &str) -> Option<&'u str> {
 fn add_standard_group(user: &mut UserInfo) {
     let has_group = |group: &str| user.groups.iter().any(|found| found == group);
     let missing = match &*user.name {
-        ANONYMOUS => (!has_group(UNAUTHENTICATED)).then_some(UNAUTHENTICATED),
-        _ => (!has_group(UNAUTHENTICATED) && !has_group(AUTHENTICATED)).then_some(AUTHENTICATED),
+        ANONYMOUS => (!has_group(ALL_UNAUTHENTICATED)).then_some(ALL_UNAUTHENTICATED),
+        _ => (!has_group(ALL_UNAUTHENTICATED) && !has_group(ALL_AUTHENTICATED)).then_some(ALL_AUTHENTICATED),
     };
     user.groups.extend(missing.map(Str::from));
-}
-
-/// The namespace and the name of a service account, given its user name (upstream: `serviceaccount.SplitUsername`).
-fn service_account(user: &str) -> Option<(&str, &str)> {
-    let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')?;
-    (dns1123_label(namespace).is_empty() && dns1123_subdomain(name).is_empty()).then_some((namespace, name))
-}
-
-/// The name of a node, given its user name.
-fn node(user: &str) -> Option<&str> {
-    user.strip_prefix(NODE).filter(|name| dns1123_subdomain(name).is_empty())
 }

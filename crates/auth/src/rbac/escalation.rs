@@ -10,10 +10,8 @@ use super::covers::{compact_rules, uncovered_rules};
 use super::index::{ResolutionError, UserRules, aggregate};
 use super::policy::{GROUP, PolicyRule, RoleKind, RoleRef};
 use super::rule::quote_list;
-use crate::{AuthorizationAttributes, Authorizer, Decision, UserInfo};
-
-/// The group whose members may do everything (upstream: `user.SystemPrivilegedGroup`).
-pub(super) const PRIVILEGED_GROUP: &str = "system:masters";
+use crate::user::SYSTEM_PRIVILEGED_GROUP;
+use crate::{AuthorizationAttributes, Authorizer, UserInfo};
 
 /// The message for somebody who sets an aggregation rule without holding [`full_authority`].
 pub const AGGREGATION_RULE_MESSAGE: &str = "must have cluster-admin privileges to use the aggregationRule";
@@ -52,7 +50,7 @@ pub fn confirm_no_escalation(user: &UserInfo, held: &UserRules, granted: &[Polic
 /// Returns whether a user may grant everything (`EscalationAllowed`): the members of `system:masters` may.
 #[must_use]
 pub fn escalation_allowed(user: &UserInfo) -> bool {
-    user.groups.iter().any(|group| group == PRIVILEGED_GROUP)
+    user.groups.iter().any(|group| group == SYSTEM_PRIVILEGED_GROUP)
 }
 
 /// Returns whether a user may write any rules into the role that a request is about (`RoleEscalationAuthorized`): the
@@ -100,7 +98,7 @@ pub async fn binding_authorized(
 }
 
 async fn is_allowed(authorizer: &dyn Authorizer, user: &UserInfo, attributes: &AuthorizationAttributes<'_>) -> bool {
-    authorizer.authorize(user, attributes).await.decision == Decision::Allow
+    authorizer.authorize(user, attributes).await.is_allowed()
 }
 
 /// The permissions that are required to set an aggregation rule, which can gather any rules.
@@ -134,7 +132,7 @@ mod tests {
     use super::*;
     use crate::rbac::testing::{binding, rule};
     use crate::rbac::{RbacIndex, Role};
-    use crate::{AuthFuture, Authorization, RulesReview};
+    use crate::{AuthFuture, Authorization, Decision, RulesReview};
 
     fn user(name: &str, groups: &[&str]) -> UserInfo {
         let groups = groups.iter().map(|group| (*group).into()).collect();

@@ -14,11 +14,11 @@ use pintle_value::print::quote;
 use pintle_value::{Str, Value};
 
 use super::compiled::{CompiledRole, Mask};
-use super::escalation::PRIVILEGED_GROUP;
 use super::policy::{GROUP, PolicyRule, Role, RoleBinding, RoleKind, RoleRef, Subject, SubjectKind};
 use super::read::PolicyError;
 use super::rule::push_quoted;
 use super::table::Table;
+use crate::user::SYSTEM_PRIVILEGED_GROUP;
 use crate::{
     AuthFuture, Authorization, AuthorizationAttributes, Authorizer, Decision, NonResourceRule, ResourceRule,
     RulesReview, UserInfo,
@@ -598,7 +598,8 @@ impl RbacIndex {
     pub fn allowed_subjects(&self, attributes: &AuthorizationAttributes<'_>) -> (Vec<Subject>, Vec<ResolutionError>) {
         let state = self.state.read();
         let request = Mask::of_request(attributes);
-        let privileged = Subject { kind: SubjectKind::Group, namespace: Str::default(), name: PRIVILEGED_GROUP.into() };
+        let privileged =
+            Subject { kind: SubjectKind::Group, namespace: Str::default(), name: SYSTEM_PRIVILEGED_GROUP.into() };
         let (mut subjects, mut errors) = (vec![privileged], Vec::new());
         let local = Some(attributes.namespace).filter(|namespace| !namespace.is_empty());
         for namespace in [Some(""), local].into_iter().flatten() {

@@ -17,5 +17,5 @@ pub use escalation::{
     full_authority, has_aggregation_rule, role_escalation_authorized,
 };
 pub use index::{PolicyKind, RbacIndex, ResolutionError, UserRules};
-pub use policy::{ClusterRole, PolicyRule, Role, RoleBinding, RoleKind, RoleRef, Subject, SubjectKind};
+pub use policy::{PolicyRule, Role, RoleBinding, RoleKind, RoleRef, Subject, SubjectKind};
 pub use read::PolicyError;

@@ -2,11 +2,10 @@
 
 use pintle_value::Str;
 
+use crate::user::service_account_user;
+
 /// The API group of the objects, and of the subjects `User` and `Group`.
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
-
-/// The prefix of the user names of service accounts.
-const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
 /// A rule of a role: what may be done to which resources or paths (`rbac.PolicyRule`). `*` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,9 +28,6 @@ pub struct Role {
     /// The rules.
     pub rules: Vec<PolicyRule>,
 }
-
-/// The rules of a cluster role.
-pub type ClusterRole = Role;
 
 /// What a binding refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -134,15 +130,6 @@ impl Subject {
     pub(super) fn namespace_or<'a>(&'a self, binding_namespace: &'a str) -> &'a str {
         if self.namespace.is_empty() { binding_namespace } else { &self.namespace }
     }
-}
-
-/// The user name of a service account (`serviceaccount.MakeUsername`).
-fn service_account_user(namespace: &str, name: &str) -> Str {
-    let mut user = Str::with_capacity(SERVICE_ACCOUNT_PREFIX.len() + namespace.len() + 1 + name.len());
-    for part in [SERVICE_ACCOUNT_PREFIX, namespace, ":", name] {
-        user.push_str(part);
-    }
-    user
 }
 
 /// A role binding or cluster role binding.

@@ -3,6 +3,7 @@
 
 use http::HeaderMap;
 use pintle_auth::UserInfo;
+use pintle_auth::user::ANONYMOUS;
 use pintle_registry::ApiError;
 
 use super::request_end::AnsweredBy;
@@ -16,9 +17,6 @@ use crate::request::info::RequestInfo;
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
 use crate::request::trace::Step;
-
-/// The user name of requests without credentials.
-const ANONYMOUS: &str = "system:anonymous";
 
 /// Why a request does not reach its handler.
 pub(super) enum Refusal {

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use pintle_auth::UserInfo;
+use pintle_auth::user::SYSTEM_PRIVILEGED_GROUP;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::info::RequestInfo;
-
-/// Members of this group are never refused.
-const PRIVILEGED_GROUP: &str = "system:masters";
 
 /// The limits for requests that read and for requests that write.
 #[derive(Debug)]
@@ -64,7 +62,7 @@ impl InFlightLimits {
         let Some(limit) = limit else { return Ok(InFlightRequest(None)) };
         match limit.clone().try_acquire_owned() {
             Ok(permit) => Ok(InFlightRequest(Some(permit))),
-            Err(_) if user.groups.iter().any(|group| group == PRIVILEGED_GROUP) => Ok(InFlightRequest(None)),
+            Err(_) if user.groups.iter().any(|group| group == SYSTEM_PRIVILEGED_GROUP) => Ok(InFlightRequest(None)),
             Err(_) => Err(TooManyInFlight),
         }
     }
@@ -81,7 +79,7 @@ mod tests {
     fn requests_beyond_the_limit_are_refused_by_sort() {
         let limits = InFlightLimits::new(1, 2);
         let user = UserInfo::default();
-        let admin = UserInfo { groups: vec![PRIVILEGED_GROUP.into()], ..UserInfo::default() };
+        let admin = UserInfo { groups: vec![SYSTEM_PRIVILEGED_GROUP.into()], ..UserInfo::default() };
         let begin = |method: Method, path: &str, user: &UserInfo| {
             let (path, query) = path.split_once('?').unwrap_or((path, ""));
             limits.begin(&RequestInfo::of(&method, path, &Query::parse(query)), user).ok()

@@ -181,7 +181,7 @@ impl DataDir {
         if path.try_exists().map_err(io(&path))? {
             return check_header(&path);
         }
-        let wal = self.path.join(format!("{STORE_FILE}-wal"));
+        let wal = log_path(&path);
         if wal.try_exists().map_err(io(&wal))? {
             let detail = format!("it is missing, but its write-ahead log {} exists", wal.display());
             return Err(Error::Corrupted { path, detail });
@@ -271,10 +271,15 @@ pub(super) fn open_writer(path: &Path, vfs: Option<&Vfs>) -> Result<(Connection,
     }
 }
 
+/// The write-ahead log of a store file.
+pub(super) fn log_path(path: &Path) -> PathBuf {
+    path.with_extension("db-wal")
+}
+
 /// Writes the write-ahead log again, in place, and syncs it. SQLite writes to the file what it reads in the log; if the
 /// disk did not have that, a power loss in the middle would leave a part of a transaction in the file.
 pub(super) fn rewrite_log(path: &Path, vfs: Option<&Vfs>) -> Result<(), FileError> {
-    let log = path.with_extension("db-wal");
+    let log = log_path(path);
     let rewritten = match vfs {
         Some(vfs) => (vfs.rewrite)(&vfs.name, &log),
         None => rewrite(&log),

@@ -381,7 +381,7 @@ impl Store for EmbeddedStore {
     }
 
     fn size_bytes(&self) -> Option<u64> {
-        let log = std::fs::metadata(self.shared.path.with_extension("db-wal")).map_or(0, |log| log.len());
+        let log = std::fs::metadata(file::log_path(&self.shared.path)).map_or(0, |log| log.len());
         std::fs::metadata(&self.shared.path).ok().map(|file| file.len() + log)
     }
 
