@@ -29,6 +29,8 @@ pub struct AuthenticationRequest<'a> {
     pub certificates: &'a [CertificateDer<'a>],
     /// The request's headers.
     pub headers: &'a HeaderMap,
+    /// The request's path; empty for a review of a token.
+    pub path: &'a str,
     /// The audiences that a token has to be issued for; empty for the server's own.
     pub audiences: &'a [Str],
 }
@@ -174,7 +176,7 @@ mod tests {
 
     fn check(results: &[AuthenticationResult], expect: Result<Option<&str>, &str>) {
         let headers = HeaderMap::new();
-        let request = AuthenticationRequest { certificates: &[], headers: &headers, audiences: &[] };
+        let request = AuthenticationRequest { certificates: &[], headers: &headers, path: "", audiences: &[] };
         // Every combination of immediate and delayed results gives the same outcome.
         for delayed in 0..1 << results.len() {
             let fixed = results.iter().enumerate().map(|(i, result)| -> Box<dyn Authenticator> {
@@ -218,11 +220,11 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, HeaderValue::from_bytes(value.as_bytes()).unwrap());
-            let request = AuthenticationRequest { certificates: &[], headers: &headers, audiences: &[] };
+            let request = AuthenticationRequest { certificates: &[], headers: &headers, path: "", audiences: &[] };
             assert_eq!(request.bearer_token(), expect, "{value}");
         }
         let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_bytes(b"Bearer \xff").unwrap())]);
-        let request = AuthenticationRequest { certificates: &[], headers: &headers, audiences: &[] };
+        let request = AuthenticationRequest { certificates: &[], headers: &headers, path: "", audiences: &[] };
         assert_eq!(request.bearer_token(), Some("\u{fffd}"));
     }
 }

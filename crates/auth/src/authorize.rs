@@ -58,6 +58,9 @@ impl Authorization {
     pub const ALLOW: Authorization =
         Authorization { decision: Decision::Allow, reason: Cow::Borrowed(""), error: None };
 
+    /// No opinion, without a reason.
+    pub const NO_OPINION: Authorization = Authorization { decision: Decision::NoOpinion, ..Self::ALLOW };
+
     /// True if the request is allowed. An authorizer may allow a request although a part of its evaluation has failed.
     #[must_use]
     pub fn is_allowed(&self) -> bool {

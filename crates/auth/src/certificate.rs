@@ -126,7 +126,7 @@ mod tests {
         }));
         for (certificates, name, count) in chains {
             let headers = HeaderMap::new();
-            let request = AuthenticationRequest { certificates, headers: &headers, audiences: &[] };
+            let request = AuthenticationRequest { certificates, headers: &headers, path: "", audiences: &[] };
             let user = authenticator.verify(&request).ok().flatten().map(|authentication| authentication.user);
             assert_eq!(user.as_ref().map(|user| user.name.as_str()), *name);
             assert!(user.is_none_or(|user| user.groups == ["group"]));

@@ -2,9 +2,11 @@
 //! method implements [`Authenticator`] and every authorization mode [`Authorizer`]; [`UnionAuthenticator`] combines the
 //! former (upstream: `apiserver/pkg/authentication` and `apiserver/pkg/authorization`). This crate knows no storage.
 
+mod anonymous;
 mod authenticate;
 mod authorize;
 mod certificate;
+mod chain;
 mod forbidden;
 mod future;
 mod impersonate;
@@ -12,6 +14,7 @@ pub mod rbac;
 mod token_file;
 pub mod user;
 
+pub use anonymous::AnonymousAuthenticator;
 pub use authenticate::{
     Authentication, AuthenticationError, AuthenticationRequest, AuthenticationResult, Authenticator,
     UnionAuthenticator, UserInfo,
@@ -21,6 +24,7 @@ pub use authorize::{
     RulesReview,
 };
 pub use certificate::{ClientCertificateAuthenticator, VerifyCertificate};
+pub use chain::{AlwaysDeny, PrivilegedGroup, UnionAuthorizer};
 pub use forbidden::{ForbiddenError, escape_markup};
 pub use future::AuthFuture;
 pub use impersonate::{Impersonation, ImpersonationError, ImpersonationMode, ImpersonationObserver, Impersonator};

@@ -1,6 +1,7 @@
 //! Assembles a server from its parts: certificates, kubeconfig, store, API server and listener. The binary is a thin
 //! shell around [`Server`]; tests start one in their own process.
 
+mod access;
 mod advertise;
 pub mod certificates;
 pub mod cgroup;
@@ -9,6 +10,7 @@ mod renewal;
 mod server;
 mod serving;
 
+pub use access::{AccessOptions, AuthorizationMode};
 pub use kubeconfig::kubeconfig;
 pub use pintle_server::{Component, MemoryBudget, MemoryUsage, ResidentMemory};
 pub use pintle_store::{Clock, ManualClock, SystemClock, Timestamp};

@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use pintle::{
-    CertificateFiles, Engine, MemoryBudget, MemoryUsage, NamedCertificate, Options, ResidentMemory, Server, TlsOptions,
-    cgroup,
+    AccessOptions, AuthorizationMode, CertificateFiles, Engine, MemoryBudget, MemoryUsage, NamedCertificate, Options,
+    ResidentMemory, Server, TlsOptions, cgroup,
 };
 use pintle_cache::HistoryLimits;
 use pintle_gates::FeatureGatesFlag;
@@ -81,6 +81,15 @@ struct Serve {
     /// A CSV file with static bearer tokens for authentication, one per line: token,user,uid,"group1,group2".
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// Enables anonymous requests to the secure port of the API server. Requests that are not rejected by another
+    /// authentication method are treated as anonymous requests. Anonymous requests have a username of
+    /// system:anonymous, and a group name of system:unauthenticated.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value_t = true, action = ArgAction::Set)]
+    anonymous_auth: bool,
+    /// Ordered list of plug-ins to do authorization on secure port, comma separated: AlwaysAllow, AlwaysDeny, RBAC.
+    #[arg(long, value_name = "MODE,...", value_delimiter = ',', default_value = "AlwaysAllow")]
+    authorization_mode: Vec<AuthorizationMode>,
     /// The file with the certificate for HTTPS, followed by its chain, in PEM. Without it the server uses its own
     /// certificate. It is read again when it changes, as are the files of the next three flags.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
@@ -321,7 +330,11 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
         register: true,
         reconcile_endpoints: serve.endpoint_reconciler_type == EndpointReconciler::Lease,
         kubeconfig: serve.kubeconfig,
-        tokens,
+        access: AccessOptions {
+            tokens,
+            anonymous: serve.anonymous_auth,
+            authorization_modes: serve.authorization_mode,
+        },
         history: HistoryLimits { bytes: serve.watch_window_mib << 20, ..HistoryLimits::default() },
         encoding_cache: serve.encoding_cache_mib << 20,
         memory: memory_limit.map(|limit| MemoryBudget { limit, usage: Arc::new(ResidentMemory) }),

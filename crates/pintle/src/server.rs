@@ -8,25 +8,22 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use pintle_admission::AdmissionConfiguration;
-use pintle_auth::{
-    AlwaysAllow, Authenticator, ClientCertificateAuthenticator, Impersonator, TokenFileAuthenticator, TokenFileError,
-    UnionAuthenticator,
-};
+use pintle_auth::TokenFileError;
 use pintle_cache::HistoryLimits;
-use pintle_gates::{Feature, Gates};
+use pintle_gates::Gates;
 use pintle_server::http::{Listener, ListenerOptions};
 use pintle_server::{
-    AccessControl, ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, MemoryBudget,
-    RecoveryTimes, RequestLimits, service_address,
+    ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, MemoryBudget, RecoveryTimes,
+    RequestLimits, service_address,
 };
 use pintle_store::{Clock, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock, Vfs};
 use pintle_supervisor::BackgroundTask;
 use pintle_value::threads::{TREE_STACK, thread_builder};
-use rustls::pki_types::UnixTime;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::access::AccessOptions;
 use crate::advertise;
 use crate::certificates::{CertificateError, Certificates};
 use crate::renewal::{CertificateRenewal, time_of};
@@ -77,8 +74,8 @@ pub struct Options {
     pub reconcile_endpoints: bool,
     /// The file to write the kubeconfig to; `None` selects `admin.kubeconfig` in the data directory.
     pub kubeconfig: Option<PathBuf>,
-    /// The content of a static token file (`--token-auth-file`).
-    pub tokens: Option<String>,
+    /// Who may do what.
+    pub access: AccessOptions,
     /// How much history watches and consistent lists can use.
     pub history: HistoryLimits,
     /// Maximum size of the cache of encodings other than JSON, in bytes.
@@ -135,7 +132,7 @@ impl Default for Options {
             register: false,
             reconcile_endpoints: true,
             kubeconfig: None,
-            tokens: None,
+            access: AccessOptions::default(),
             history: HistoryLimits::default(),
             encoding_cache: DEFAULT_ENCODING_CACHE_MIB << 20,
             memory: None,
@@ -292,23 +289,11 @@ impl Server {
         names.extend(advertised.iter().map(ToString::to_string));
         let (certificates, store) = load_certificates_and_open_store(&options, &names)?;
         let tls = ServingTls::load(options.tls, certificates.clone())?;
-        let client_tls = tls.clone();
-        let mut authenticators: Vec<Box<dyn Authenticator>> =
-            vec![Box::new(ClientCertificateAuthenticator::new(Box::new(move |leaf, rest| {
-                client_tls
-                    .client_verifier()
-                    .verify_client_cert(leaf, rest, UnixTime::now())
-                    .map(drop)
-                    .map_err(|error| error.to_string())
-            })))];
-        if let Some(tokens) = &options.tokens {
-            authenticators.push(Box::new(TokenFileAuthenticator::parse(tokens)?));
-        }
+        let access = options.access.build(&tls, &options.gates)?;
         let address = SocketAddr::new(options.bind_address, options.port);
         let bind = |error| StartError::Bind { address, error };
         let listener = Listener::bind(address, tls.config(), options.listener).await.map_err(bind)?;
         let address = listener.address().map_err(bind)?;
-        let impersonator = Impersonator::new(options.gates.is_enabled(Feature::CONSTRAINED_IMPERSONATION));
         let api_server = ApiServer::start(ClusterConfig {
             store: store.clone(),
             history: options.history,
@@ -317,11 +302,7 @@ impl Server {
             min_request_timeout: options.min_request_timeout,
             limits: options.limits,
             recovery: options.recovery,
-            access: Box::new(|_| AccessControl {
-                authenticator: Box::new(UnionAuthenticator(authenticators)),
-                authorizer: Box::new(AlwaysAllow),
-                impersonator,
-            }),
+            access,
             admission: options.admission,
             components: options.components,
             gates: options.gates,

@@ -30,9 +30,8 @@ use crate::write::InternalClient;
 /// The prefix of all keys in the store (kube-apiserver's `--etcd-prefix`).
 const KEY_PREFIX: &str = "/registry";
 
-/// Builds the authenticators and authorizers of a running cluster. They follow its objects through
-/// `pintle_controllers::ClusterClient`, which [`Cluster`] implements.
-pub type AccessBuilder = Box<dyn FnOnce(&Arc<Cluster>) -> AccessControl + Send>;
+/// Builds the authenticators and authorizers of a running cluster, whose objects they follow.
+pub type AccessBuilder = Box<dyn FnOnce(&Arc<Cluster>) -> Result<AccessControl, ApiError> + Send>;
 
 /// The configuration of an [`ApiServer`].
 pub struct ClusterConfig {
@@ -76,6 +75,8 @@ pub enum ClusterError {
     Cache(CacheError),
     /// The bootstrap objects could not be created.
     Bootstrap(ApiError),
+    /// The authenticators and authorizers could not be built.
+    Access(ApiError),
     /// The configuration of the admission plugins is invalid.
     Admission(ConfigurationError),
 }
@@ -85,6 +86,7 @@ impl fmt::Display for ClusterError {
         match self {
             ClusterError::Cache(error) => write!(f, "failed to read the stored objects: {error}"),
             ClusterError::Bootstrap(error) => write!(f, "failed to create the bootstrap objects: {error}"),
+            ClusterError::Access(error) => write!(f, "failed to build the authorizers: {error}"),
             ClusterError::Admission(error) => write!(f, "{error}"),
         }
     }
@@ -157,7 +159,8 @@ impl ApiServer {
         start_definitions(definitions, &cluster).await.map_err(ClusterError::Bootstrap)?;
         running.start(&cluster, &config.controllers).await;
         start_watch_terminator(&cluster);
-        let access = RwLock::new(Arc::new((config.access)(&cluster)));
+        let access = (config.access)(&cluster).map_err(ClusterError::Access)?;
+        let access = RwLock::new(Arc::new(access));
         let chain = HandlerChain::new(config.cors, &config.limits);
         Ok(Arc::new(Self { cluster, access, chain, controllers: running }))
     }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use pintle::certificates::Certificates;
-use pintle::{Engine, Options};
+use pintle::{AccessOptions, Engine, Options};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
@@ -93,7 +93,8 @@ impl Cluster {
     /// # Panics
     /// Panics if the server does not start.
     pub async fn with_tokens(tokens: &str) -> Self {
-        Self::with_options(Options { tokens: Some(tokens.to_owned()), ..Options::default() }).await
+        let access = AccessOptions { tokens: Some(tokens.to_owned()), ..AccessOptions::default() };
+        Self::with_options(Options { access, ..Options::default() }).await
     }
 
     /// Starts a cluster with options.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pintle::Options;
+use pintle::{AccessOptions, Options};
 use pintle_server::RequestLimits;
 use pintle_server::http::ListenerOptions;
 use pintle_testkit::{Cluster, run};
@@ -65,8 +65,8 @@ fn a_body_that_does_not_arrive_in_time_is_answered_with_a_timeout() {
 fn requests_beyond_the_limit_are_refused_except_those_of_administrators() {
     run(async {
         let limits = RequestLimits { max_mutating_requests_in_flight: 1, ..RequestLimits::default() };
-        let tokens = Some("secret,user,1".to_owned());
-        let cluster = Cluster::with_options(Options { limits, tokens, ..Options::default() }).await;
+        let access = AccessOptions { tokens: Some("secret,user,1".to_owned()), ..AccessOptions::default() };
+        let cluster = Cluster::with_options(Options { limits, access, ..Options::default() }).await;
         let create = async |name: &str| {
             let body = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
             let request = cluster.request("POST", MAPS).anonymous().header("Authorization", "Bearer secret");

@@ -72,7 +72,7 @@ impl ResolutionError {
 }
 
 /// The text of several errors, each once (upstream: `utilerrors.NewAggregate`).
-pub(super) fn aggregate(errors: impl IntoIterator<Item = String>) -> Option<String> {
+pub(crate) fn aggregate(errors: impl IntoIterator<Item = String>) -> Option<String> {
     let mut seen = BTreeSet::new();
     let errors: Vec<_> = errors.into_iter().filter(|error| seen.insert(error.clone())).collect();
     match &*errors {
@@ -288,6 +288,15 @@ fn slot(names: &Names, namespace: &str, name: &str) -> Option<u32> {
     names.get(namespace)?.get(name).copied()
 }
 
+/// The namespaces and names of objects, with their slots.
+fn full_names(names: &Names) -> impl Iterator<Item = ((&Str, &Str), u32)> {
+    names.iter().flat_map(|(namespace, names)| names.iter().map(move |(name, slot)| ((namespace, name), *slot)))
+}
+
+fn owned(((namespace, name), _): ((&Str, &Str), u32)) -> (Str, Str) {
+    (namespace.clone(), name.clone())
+}
+
 /// Removes the slot of an object.
 fn remove_slot(names: &mut Names, namespace: &str, name: &str) -> Option<u32> {
     let of_namespace = names.get_mut(namespace)?;
@@ -480,6 +489,12 @@ impl<'a> Allowing<'a> {
 
 /// Reads.
 impl State {
+    /// The namespaces and names of the roles that are not only referred to.
+    fn existing_roles(&self, names: &Names) -> Vec<(Str, Str)> {
+        let exists = |slot| self.roles.get(slot).is_some_and(|role| !matches!(role.rules, RoleRules::NotFound));
+        full_names(names).filter(|(_, slot)| exists(*slot)).map(owned).collect()
+    }
+
     /// The lists of a user's name and groups.
     fn subjects<'a>(&'a self, user: &'a UserInfo) -> impl Iterator<Item = &'a SubjectBindings> {
         let user_bindings = self.users.get(&user.name).into_iter();
@@ -556,6 +571,23 @@ impl State {
 
 /// Reading the index.
 impl RbacIndex {
+    /// The namespaces and names of the objects of a kind.
+    #[must_use]
+    pub fn names(&self, kind: PolicyKind) -> Vec<(Str, Str)> {
+        let state = self.state.read();
+        match kind {
+            PolicyKind::Role => state.existing_roles(&state.role_names),
+            PolicyKind::ClusterRole => state.existing_roles(&state.cluster_role_names),
+            PolicyKind::RoleBinding => full_names(&state.binding_names)
+                .filter(|((namespace, _), _)| !namespace.is_empty())
+                .map(owned)
+                .collect(),
+            PolicyKind::ClusterRoleBinding => {
+                full_names(&state.binding_names).filter(|((namespace, _), _)| namespace.is_empty()).map(owned).collect()
+            }
+        }
+    }
+
     /// Decides whether a user may do something. The reason names the binding that allows it, or else the roles of the
     /// user's bindings that cannot be found.
     #[must_use]

@@ -16,6 +16,7 @@ pub use escalation::{
     AGGREGATION_RULE_MESSAGE, EscalationError, binding_authorized, confirm_no_escalation, escalation_allowed,
     full_authority, has_aggregation_rule, role_escalation_authorized,
 };
+pub(crate) use index::aggregate;
 pub use index::{PolicyKind, RbacIndex, ResolutionError, UserRules};
-pub use policy::{PolicyRule, Role, RoleBinding, RoleKind, RoleRef, Subject, SubjectKind};
+pub use policy::{GROUP, PolicyRule, Role, RoleBinding, RoleKind, RoleRef, Subject, SubjectKind};
 pub use read::PolicyError;

@@ -5,7 +5,7 @@ use pintle_value::Str;
 use crate::user::service_account_user;
 
 /// The API group of the objects, and of the subjects `User` and `Group`.
-pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
+pub const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// A rule of a role: what may be done to which resources or paths (`rbac.PolicyRule`). `*` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

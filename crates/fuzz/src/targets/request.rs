@@ -26,7 +26,7 @@ fn head(input: &[u8]) -> Option<Parts> {
 pub(super) fn request_head(input: &[u8]) {
     let Some(parts) = head(input) else { return };
     parse_request_head(&parts);
-    let authentication = AuthenticationRequest { certificates: &[], headers: &parts.headers, audiences: &[] };
+    let authentication = AuthenticationRequest { certificates: &[], headers: &parts.headers, path: "", audiences: &[] };
     let _ = authentication.bearer_token();
     let sender = UserInfo { name: "fuzz".into(), ..UserInfo::default() };
     let (impersonator, request) = (Impersonator::new(true), AuthorizationAttributes::default());

@@ -4,6 +4,7 @@
 pub(crate) mod conversion_cache;
 mod corrupt;
 pub(crate) mod documents;
+mod followed;
 mod indexers;
 mod memory;
 mod metrics;
@@ -13,12 +14,13 @@ mod webhook_clients;
 
 use std::fmt;
 use std::mem::Discriminant;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use pintle_admission::PluginChain;
+use pintle_auth::rbac::RbacIndex;
 use pintle_cache::{Cache, WatchCache};
 use pintle_catalog::Catalog;
 use pintle_gates::{Feature, Gates};
@@ -31,6 +33,7 @@ use tokio_util::task::TaskTracker;
 
 use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
+use self::followed::FollowedIndex;
 pub(crate) use self::indexers::Indexers;
 use self::memory::MemoryGuard;
 pub(crate) use self::memory::start_memory_task;
@@ -95,6 +98,8 @@ pub struct Cluster {
     /// How short memory is.
     pub(crate) memory: MemoryGuard,
     pub(crate) documents: Documents,
+    /// The roles and bindings, as soon as a decision needs them.
+    rbac: OnceLock<FollowedIndex<RbacIndex>>,
     /// Limits how many large responses are encoded at the same time.
     pub(crate) cpu_permits: CpuPermits,
     /// A create holds a read lock from its last check of the namespace and the definition until the object is stored.
@@ -163,6 +168,7 @@ impl Cluster {
             memory: MemoryGuard::new(parts.memory),
             bodies: parts.bodies,
             documents: Documents::default(),
+            rbac: OnceLock::new(),
             cpu_permits: CpuPermits::default(),
             pending_creates: tokio::sync::RwLock::default(),
             unresponsive_watches: UnresponsiveWatches::default(),
@@ -213,6 +219,21 @@ impl Cluster {
     /// True if a group has built-in kinds.
     pub(crate) fn is_built_in_group(&self, group: &str) -> bool {
         self.built_in.iter().any(|resource| resource.group == group)
+    }
+
+    /// The index of the roles and bindings that exist now.
+    ///
+    /// # Errors
+    /// The group of roles is not served.
+    pub(crate) fn rbac(&self) -> Result<&RbacIndex, ApiError> {
+        let followed = match self.rbac.get() {
+            Some(followed) => followed,
+            None => {
+                let followed = FollowedIndex::new(self)?;
+                self.rbac.get_or_init(|| followed)
+            }
+        };
+        Ok(followed.current(&self.cache))
     }
 
     /// The current time.

@@ -162,12 +162,6 @@ fn report_single(result: Result<(), String>) -> Response {
     response
 }
 
-/// True for paths that anonymous users may read (upstream: `system:public-info-viewer`). Single checks are not among
-/// them, since they give reasons.
-pub(crate) fn is_public(path: &str) -> bool {
-    matches!(path, "/version" | "/version/" | "/livez" | "/readyz" | "/healthz")
-}
-
 /// The paths of all endpoints and checks.
 pub(crate) fn paths(cluster: &Cluster) -> impl Iterator<Item = String> {
     ENDPOINTS.into_iter().flat_map(|endpoint| {

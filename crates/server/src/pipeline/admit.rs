@@ -3,13 +3,11 @@
 
 use http::HeaderMap;
 use pintle_auth::UserInfo;
-use pintle_auth::user::ANONYMOUS;
 use pintle_registry::ApiError;
 
 use super::request_end::AnsweredBy;
 use crate::access::{AccessControl, AuthenticationFailure, forbidden_error};
 use crate::cluster::{AuthenticationResult, AuthorizationResult, Cluster};
-use crate::handlers::health;
 use crate::http::Peer;
 use crate::request::deadline::DeadlineExceeded;
 use crate::request::in_flight::{InFlightLimits, InFlightRequest, TooManyInFlight};
@@ -70,17 +68,12 @@ impl ArrivedRequest<'_> {
         user: &mut UserInfo,
     ) -> Result<InFlightRequest, Refusal> {
         let metrics = cluster.metrics.access();
-        let authenticated = access.authenticate(self.peer, self.headers, recorder).await;
+        let authenticated = access.authenticate(self.peer, self.headers, &self.info.path, recorder).await;
         let took = recorder.trace.step(Step::Authenticated);
         match authenticated {
             Ok(sender) => {
                 metrics.record_authentication(AuthenticationResult::Success, &sender.name, took);
                 *user = sender;
-            }
-            // Anonymous users may read public paths (upstream: `system:public-info-viewer`).
-            Err(_) if health::is_public(&self.info.path) => {
-                metrics.record_authentication(AuthenticationResult::Success, ANONYMOUS, took);
-                return Ok(in_flight.begin(self.info, user)?);
             }
             Err(failure) => {
                 let result = match failure {

@@ -123,7 +123,8 @@ async fn token_review(request: &RequestContext, object: &mut Value) -> Result<()
 async fn authenticate(request: &RequestContext, token: &str) -> Option<Authentication> {
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {token}")).ok()?);
-    let authentication_request = AuthenticationRequest { certificates: &[], headers: &headers, audiences: &[] };
+    let authentication_request =
+        AuthenticationRequest { certificates: &[], headers: &headers, path: "", audiences: &[] };
     request.access.authenticator.authenticate(&authentication_request).await.ok().flatten()
 }
 

@@ -4,7 +4,7 @@ mod scrape;
 
 use std::time::Duration;
 
-use pintle::Options;
+use pintle::{AccessOptions, Options};
 use pintle_server::RequestLimits;
 use pintle_testkit::{Cluster, run};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -385,8 +385,8 @@ fn requests_whose_client_goes_away_are_counted_as_terminated() {
 fn requests_that_limits_end_are_counted_as_terminated() {
     run(async {
         let limits = RequestLimits { max_mutating_requests_in_flight: 1, ..RequestLimits::default() };
-        let tokens = Some("secret,user,1".to_owned());
-        let cluster = Cluster::with_options(Options { limits, tokens, ..Options::default() }).await;
+        let access = AccessOptions { tokens: Some("secret,user,1".to_owned()), ..AccessOptions::default() };
+        let cluster = Cluster::with_options(Options { limits, access, ..Options::default() }).await;
         let terminated = "apiserver_request_terminations_total{verb=POST,resource=configmaps,scope=resource,code";
         // Its body does not arrive.
         let mut socket = cluster.connect().await;

@@ -1,5 +1,7 @@
 //! Authentication, impersonation and authorization of a request. Their results become API errors here.
 
+mod rbac;
+
 use http::HeaderMap;
 use pintle_auth::{
     AuthenticationRequest, Authenticator, Authorization, AuthorizationAttributes, Authorizer, ForbiddenError,
@@ -7,6 +9,7 @@ use pintle_auth::{
 };
 use pintle_registry::{ApiError, GroupResource};
 
+pub use self::rbac::RbacAuthorizer;
 use crate::http::Peer;
 use crate::request::info::RequestInfo;
 use crate::request::query::Query;
@@ -61,9 +64,10 @@ impl AccessControl {
         &self,
         peer: &Peer,
         headers: &HeaderMap,
+        path: &str,
         recorder: &Recorder,
     ) -> Result<UserInfo, AuthenticationFailure> {
-        let request = AuthenticationRequest { certificates: &peer.certificates, headers, audiences: &[] };
+        let request = AuthenticationRequest { certificates: &peer.certificates, headers, path, audiences: &[] };
         match self.authenticator.authenticate(&request).await {
             Ok(Some(authentication)) => {
                 authentication.warnings.into_iter().for_each(|warning| recorder.warn(warning));
