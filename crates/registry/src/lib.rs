@@ -30,7 +30,7 @@ pub use resource::{Resource, Scope, SelectableField, Subresource, SubresourceRol
 pub use scale::{ScalePaths, ScaleSelector, field_path};
 pub use snapshot::{Group, Registry};
 pub use strategy::{
-    AllocationHooks, AllocationProblem, AllocationRepair, BoxFuture, CostBudget, DefaultStrategy,
+    AllocationHooks, AllocationProblem, AllocationRepair, BoxFuture, CostBudget, DefaultStrategy, EscalationCheck,
     GarbageCollectionPolicy, GracefulDeletion, ObjectClient, Strategy, StrategyContext, SubresourceStrategy,
     TwoPhaseDeletion, WriteOperation,
 };

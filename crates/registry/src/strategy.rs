@@ -213,6 +213,11 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// How a write is kept from granting permissions that its user does not hold, for kinds that grant permissions.
+    fn escalation_check(&self) -> Option<EscalationCheck> {
+        None
+    }
+
     /// The hooks around a commit, for kinds that allocate.
     fn allocation(&self) -> Option<&dyn AllocationHooks> {
         None
@@ -259,6 +264,15 @@ pub trait Strategy: Send + Sync {
     fn delete_forbidden(&self, _name: &str) -> Option<&'static str> {
         None
     }
+}
+
+/// What a write of a kind that grants permissions is checked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EscalationCheck {
+    /// A role: the user holds its rules, or may `escalate` it.
+    Role,
+    /// A binding: the user holds the rules of its role, or may `bind` that.
+    Binding,
 }
 
 /// The strategy of a kind without rules of its own.

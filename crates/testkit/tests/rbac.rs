@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
+const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// The users, whose tokens are their names.
 const TOKENS: &str = "alice,alice,1,dev\nbob,bob,2\n";
@@ -197,6 +198,137 @@ fn impersonation_needs_permission() {
             "{attempts:?}"
         );
         assert!(attempts.iter().any(|line| line.contains("decision=\"allowed\"")), "{attempts:?}");
+        cluster.stop().await;
+    });
+}
+
+/// Gives `alice` these rules everywhere.
+async fn give_alice(cluster: &Cluster, rules: Value) {
+    let _ = cluster.put(&format!("{RBAC}/clusterroles/alice"), cluster_role("alice", rules)).await;
+    let bindings = format!("{RBAC}/clusterrolebindings/alice");
+    let _ = cluster.put(&bindings, binding("alice", "alice", user("alice"))).await;
+}
+
+/// The rule to write roles and bindings, with further verbs.
+fn policy_rule(verbs: &[&str]) -> Value {
+    let verbs: Vec<_> = ["get", "create", "update", "patch"].iter().chain(verbs).collect();
+    json!({"verbs": verbs, "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"]})
+}
+
+#[test]
+fn a_role_grants_only_what_its_author_holds() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        let get_pods = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]});
+        let list_pods = json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]});
+        give_alice(&cluster, json!([policy_rule(&[]), get_pods])).await;
+        let roles = format!("{RBAC}/clusterroles");
+        let role = |name: &str, rule: &Value| json!({"metadata": {"name": name}, "rules": [rule]});
+        let escalation = "clusterroles.rbac.authorization.k8s.io \"r\" is forbidden: user \"alice\" \
+             (groups=[\"dev\" \"system:authenticated\"]) is attempting to grant RBAC permissions not currently held:\n\
+             {APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"list\"]}";
+        let as_alice =
+            async |method: &str, path: &str, body: Value| send_as(&cluster, "alice", method, path, Some(body)).await;
+        // Whatever else is wrong with it.
+        let bad = json!({"metadata": {"name": "r"}, "rules": [list_pods, {"verbs": []}]});
+        as_alice("POST", &roles, bad).await.expect_error(403, "Forbidden", escalation);
+        as_alice("POST", &roles, role("r", &list_pods)).await.expect_error(403, "Forbidden", escalation);
+        as_alice("PUT", &format!("{roles}/r"), role("r", &list_pods)).await.expect_error(403, "Forbidden", escalation);
+        let created = as_alice("POST", &roles, role("r", &get_pods)).await.expect(201).json();
+        let mut update = created.clone();
+        update["rules"] = json!([list_pods]);
+        as_alice("PUT", &format!("{roles}/r"), update.clone()).await.expect_error(403, "Forbidden", escalation);
+        update["metadata"]["resourceVersion"] = json!("1");
+        as_alice("PUT", &format!("{roles}/r"), update).await.expect_error(403, "Forbidden", escalation);
+        let merge = cluster.request("PATCH", &format!("{roles}/r")).anonymous().header("Authorization", "Bearer alice");
+        let merge = merge.body("application/merge-patch+json", json!({"rules": [list_pods]}).to_string()).send().await;
+        merge.expect_error(403, "Forbidden", escalation);
+        let apply = cluster.request("PATCH", &format!("{roles}/r?fieldManager=m&force=true")).anonymous();
+        let apply = apply.header("Authorization", "Bearer alice");
+        let config = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}, "rules": [list_pods]});
+        let apply = apply.body("application/apply-patch+yaml", config.to_string()).send().await;
+        apply.expect_error(403, "Forbidden", escalation);
+        assert_eq!(cluster.get(&format!("{roles}/r")).await.expect(200).json()["rules"], json!([get_pods]));
+
+        // A role that exists may be changed as the collector does, and by those who may escalate it.
+        let _ = cluster.put(&format!("{roles}/r"), role("r", &list_pods).to_string()).await.expect(200);
+        let mut collected = cluster.get(&format!("{roles}/r")).await.expect(200).json();
+        collected["metadata"]["finalizers"] = json!(["example.com/wait"]);
+        let _ = as_alice("PUT", &format!("{roles}/r"), collected.clone()).await.expect(200);
+        collected["metadata"]["labels"] = json!({"a": "b"});
+        collected["metadata"].as_object_mut().map(|metadata| metadata.remove("resourceVersion"));
+        as_alice("PUT", &format!("{roles}/r"), collected.clone()).await.expect_error(403, "Forbidden", escalation);
+        give_alice(&cluster, json!([policy_rule(&["escalate"])])).await;
+        let _ = as_alice("PUT", &format!("{roles}/r"), collected).await.expect(200);
+        let _ = as_alice("POST", &roles, role("s", &list_pods)).await.expect(201);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn an_aggregation_rule_needs_all_permissions() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        give_alice(&cluster, json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}])).await;
+        // The verb `escalate`, which the rule has, lets her write any role; so take it away.
+        let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
+        give_alice(&cluster, json!([{"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]}])).await;
+        let roles = format!("{RBAC}/clusterroles");
+        let role = json!({"metadata": {"name": "r"}, "rules": [],
+            "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}});
+        let why = "clusterroles.rbac.authorization.k8s.io \"r\" is forbidden: must have cluster-admin privileges to use the \
+             aggregationRule";
+        send_as(&cluster, "alice", "POST", &roles, Some(role.clone())).await.expect_error(403, "Forbidden", why);
+        let _ = cluster.post(&roles, role.to_string()).await.expect(201);
+        // Nor may it be removed, which would keep what was gathered.
+        let fixed = json!({"metadata": {"name": "r"}, "rules": []});
+        let path = format!("{roles}/r");
+        send_as(&cluster, "alice", "PUT", &path, Some(fixed.clone())).await.expect_error(403, "Forbidden", why);
+        let all = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}, {"verbs": ["*"], "nonResourceURLs": ["*"]}]);
+        give_alice(&cluster, all).await;
+        let _ = send_as(&cluster, "alice", "PUT", &path, Some(fixed)).await.expect(200);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_binding_grants_only_what_its_author_holds() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        let get_pods = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]});
+        give_alice(&cluster, json!([policy_rule(&[])])).await;
+        let _ =
+            cluster.post(&format!("{RBAC}/clusterroles"), cluster_role("pods", json!([get_pods]))).await.expect(201);
+        let (local, global) =
+            (format!("{RBAC}/namespaces/default/rolebindings"), format!("{RBAC}/clusterrolebindings"));
+        let bind = |role: &str| -> Value { serde_json::from_str(&binding("b", role, user("bob"))).expect("JSON") };
+        for (path, resource) in [(&local, "rolebindings"), (&global, "clusterrolebindings")] {
+            send_as(&cluster, "alice", "POST", path, Some(bind("pods"))).await.expect_error(
+                403,
+                "Forbidden",
+                &format!(
+                    "{resource}.rbac.authorization.k8s.io \"b\" is forbidden: user \"alice\" (groups=[\"dev\" \
+                     \"system:authenticated\"]) is attempting to grant RBAC permissions not currently held:\n\
+                     {{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\"]}}"
+                ),
+            );
+            let missing = send_as(&cluster, "alice", "POST", path, Some(bind("none"))).await;
+            missing.expect_error(404, "NotFound", "clusterroles.rbac.authorization.k8s.io \"none\" not found");
+            let mut unknown = bind("pods");
+            unknown["roleRef"]["kind"] = json!("Group");
+            let unknown = send_as(&cluster, "alice", "POST", path, Some(unknown)).await.expect(500).json();
+            assert_eq!(unknown["message"], "unsupported role reference kind: \"Group\"");
+            let _ = send_as(&cluster, "bob", "GET", PODS, None).await.expect(403);
+        }
+        // Those who hold the permissions in a namespace may grant them there.
+        let _ = cluster.post(&local, binding("own", "pods", user("alice"))).await.expect(201);
+        let _ = send_as(&cluster, "alice", "POST", &local, Some(bind("pods"))).await.expect(201);
+        let _ = send_as(&cluster, "alice", "POST", &global, Some(bind("pods"))).await.expect(403);
+        let _ = send_as(&cluster, "bob", "GET", &format!("{PODS}/p"), None).await.expect(404);
+        // And those who may bind the role.
+        let bind_rule = json!({"verbs": ["bind"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": ["pods"]});
+        give_alice(&cluster, json!([policy_rule(&[]), bind_rule])).await;
+        let _ = send_as(&cluster, "alice", "POST", &global, Some(bind("pods"))).await.expect(201);
         cluster.stop().await;
     });
 }

@@ -48,6 +48,12 @@ impl RoleKind {
         }
     }
 
+    /// The kind that objects name so.
+    #[must_use]
+    pub fn parse(kind: &str) -> Option<Self> {
+        [Self::Role, Self::ClusterRole].into_iter().find(|known| known.as_str() == kind)
+    }
+
     /// The resource of the kind.
     #[must_use]
     pub const fn resource(self) -> &'static str {

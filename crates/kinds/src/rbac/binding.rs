@@ -1,7 +1,7 @@
 //! The strategies for RoleBinding and ClusterRoleBinding (upstream: `pkg/apis/rbac/validation`,
 //! `pkg/apis/rbac/v1/defaults.go`, `pkg/registry/rbac/{rolebinding,clusterrolebinding}`).
 
-use pintle_registry::{Strategy, StrategyContext};
+use pintle_registry::{EscalationCheck, Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::GROUP;
@@ -64,6 +64,10 @@ impl Strategy for RoleBindingStrategy {
 
     fn allow_create_on_update(&self) -> bool {
         true
+    }
+
+    fn escalation_check(&self) -> Option<EscalationCheck> {
+        Some(EscalationCheck::Binding)
     }
 }
 

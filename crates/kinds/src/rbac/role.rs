@@ -1,7 +1,7 @@
 //! The strategies for Role and ClusterRole (upstream: `pkg/apis/rbac/validation`,
 //! `pkg/registry/rbac/{role,clusterrole}`).
 
-use pintle_registry::{Strategy, StrategyContext};
+use pintle_registry::{EscalationCheck, Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::labels;
@@ -31,6 +31,10 @@ impl Strategy for RoleStrategy {
 
     fn allow_create_on_update(&self) -> bool {
         true
+    }
+
+    fn escalation_check(&self) -> Option<EscalationCheck> {
+        Some(EscalationCheck::Role)
     }
 }
 

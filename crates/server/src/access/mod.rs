@@ -26,7 +26,7 @@ pub struct AccessControl {
 }
 
 /// What a request does, as authorizers see it.
-fn attributes<'r>(info: &'r RequestInfo, query: &'r Query, verb: &'r str) -> AuthorizationAttributes<'r> {
+pub(crate) fn attributes<'r>(info: &'r RequestInfo, query: &'r Query, verb: &'r str) -> AuthorizationAttributes<'r> {
     AuthorizationAttributes {
         verb,
         group: &info.group,
@@ -41,7 +41,8 @@ fn attributes<'r>(info: &'r RequestInfo, query: &'r Query, verb: &'r str) -> Aut
     }
 }
 
-fn forbidden(error: ForbiddenError) -> ApiError {
+/// The API error of a user who may not do something.
+pub(crate) fn forbidden(error: ForbiddenError) -> ApiError {
     let ForbiddenError { group, resource, name, why } = error;
     ApiError::Forbidden { resource: GroupResource::new(group, resource), name, why, causes: Vec::new() }
 }

@@ -95,6 +95,7 @@ impl CreateOperation<'_> {
         metadata::dedup_owner_references(&mut object, writer.recorder, true);
         let hub = writer.cluster.hub(resource);
         let object = to_hub(resource, &hub, object);
+        writer.check_escalation(&hub, &object, None).await?;
         let is_generated = object.name().is_empty() && !object.str_at(&["metadata", "generateName"]).is_empty();
         let mut attempts_left = if is_generated { MAX_NAME_GENERATION_ATTEMPTS } else { 1 };
         loop {

@@ -9,6 +9,7 @@ mod allocation;
 mod commit;
 mod create;
 mod delete;
+mod escalation;
 mod internal_client;
 mod managed_fields;
 mod metadata;

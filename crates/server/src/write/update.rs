@@ -236,18 +236,6 @@ impl<'a> GuaranteedUpdate<'a> {
         if self.uid_is_precondition {
             self.check_uid(&object, old.uid())?;
         }
-        let expected = metadata::parse_resource_version(&object).map_err(ApiError::Unclassified)?;
-        match expected {
-            None if !resource.strategy.allow_unconditional_update() => {
-                return Err(metadata::resource_version_required(resource, &self.name));
-            }
-            Some(revision) if revision != current.revision => {
-                return Err(metadata::optimistic_lock_conflict(resource, &self.name));
-            }
-            _ => {}
-        }
-        // An update without a resourceVersion applies to the current revision.
-        object.set_at(&["metadata", "resourceVersion"], current.revision.to_string());
         let client = InternalClient(cluster.clone());
         let target = (self.subresource, &*self.namespace, &*self.name);
         let attributes = writer.attributes(AdmissionOperation::Update, resource, target, Some(old_view), &client);
@@ -257,6 +245,10 @@ impl<'a> GuaranteedUpdate<'a> {
         metadata::dedup_owner_references(&mut object, writer.recorder, true);
         let mut object = to_hub(resource, &hub, object);
         metadata::check_has_type(&object)?;
+        if self.subresource.is_empty() {
+            writer.check_escalation(&hub, &object, Some(&old)).await?;
+        }
+        self.check_resource_version(&mut object, current.revision)?;
         let rules = ApplicableRules { resource, hub: &hub, subresource: self.subresource_strategy(&hub)? };
         match rules.subresource {
             Some(subresource) => subresource.prepare_for_update(context, &mut object, &old),
@@ -277,6 +269,22 @@ impl<'a> GuaranteedUpdate<'a> {
         // resourceVersion of the object that was patched, so for a patch it is no precondition unless the patch sets
         // it.
         result
+    }
+
+    /// Checks that the resourceVersion of a new object, if it has one, is the current one, and sets it otherwise: such an
+    /// update applies to the current revision.
+    fn check_resource_version(&self, object: &mut Value, current: u64) -> Result<(), ApiError> {
+        match metadata::parse_resource_version(object).map_err(ApiError::Unclassified)? {
+            None if !self.resource.strategy.allow_unconditional_update() => {
+                return Err(metadata::resource_version_required(self.resource, &self.name));
+            }
+            Some(revision) if revision != current => {
+                return Err(metadata::optimistic_lock_conflict(self.resource, &self.name));
+            }
+            _ => {}
+        }
+        object.set_at(&["metadata", "resourceVersion"], current.to_string());
+        Ok(())
     }
 
     /// Checks that the uid of a new object, if it has one, is that of the stored object.

@@ -7,6 +7,7 @@ use pintle_auth::UserInfo;
 use pintle_registry::{ApiError, ObjectClient, Resource, StrategyContext};
 use pintle_value::Value;
 
+use super::escalation;
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::conversion::MemoizedConversions;
@@ -25,9 +26,8 @@ pub(crate) struct Writer<'a> {
     /// The admission plugins that the writes pass. All phases of a request use the same chain.
     pub(crate) plugins: Arc<PluginChain>,
     pub(crate) options: &'a (dyn RequestOptions + Send + Sync),
-    /// True for clients, whose writes are refused while memory is short. The server's own are few and small, and the
-    /// deletion of namespaces needs them.
-    pub(super) is_client: bool,
+    /// The client's request; `None` for the server's own writes.
+    pub(super) request: Option<&'a RequestContext>,
 }
 
 impl<'a> Writer<'a> {
@@ -45,16 +45,17 @@ impl<'a> Writer<'a> {
             conversions: request.conversions.clone(),
             plugins: request.cluster.admission(),
             options,
-            is_client: true,
+            request: Some(request),
         }
     }
 
-    /// Checks that there is memory for a new object.
+    /// Checks that there is memory for a new object. Only writes of clients are refused: the server's own are few and
+    /// small, and the deletion of namespaces needs them.
     ///
     /// # Errors
     /// Memory is short.
     pub(super) fn check_memory_for_create(&self) -> Result<(), ApiError> {
-        if self.is_client { self.cluster.memory.check_create() } else { Ok(()) }
+        if self.request.is_some() { self.cluster.memory.check_create() } else { Ok(()) }
     }
 
     /// Checks that there is memory for an object of `new` bytes in place of one of `old` bytes.
@@ -62,7 +63,27 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// Memory is short, and the object becomes larger.
     pub(super) fn check_memory_for_update(&self, old: usize, new: usize, is_terminating: bool) -> Result<(), ApiError> {
-        if self.is_client { self.cluster.memory.check_update(old, new, is_terminating) } else { Ok(()) }
+        match self.request {
+            Some(_) => self.cluster.memory.check_update(old, new, is_terminating),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that a write, after mutating admission, does not grant permissions that its user does not hold. `old` is the
+    /// object that is updated.
+    ///
+    /// # Errors
+    /// It does.
+    pub(super) async fn check_escalation(
+        &self,
+        resource: &Resource,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        match self.request {
+            Some(request) => escalation::check(request, resource, object, old).await,
+            None => Ok(()),
+        }
     }
 
     /// The same writer for a change that is part of a write which was admitted already (`pods/binding` changes the pod).
@@ -121,7 +142,7 @@ impl InternalWriter {
             conversions: Arc::default(),
             plugins: cluster.admission(),
             options: &self.options,
-            is_client: false,
+            request: None,
         }
     }
 }
