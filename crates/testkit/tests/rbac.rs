@@ -332,3 +332,69 @@ fn a_binding_grants_only_what_its_author_holds() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn reviews_tell_what_roles_and_bindings_allow() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        allow_config_maps(&cluster, &["list"]).await;
+        let reviews = "/apis/authorization.k8s.io/v1";
+        let allowed = json!({"allowed": true, "reason":
+            "RBAC: allowed by RoleBinding \"maps/default\" of ClusterRole \"maps\" to User \"alice\""});
+        for (user, namespace, verb, expect) in [
+            ("alice", "default", "list", allowed.clone()),
+            ("alice", "default", "get", json!({"allowed": false})),
+            ("alice", "other", "list", json!({"allowed": false})),
+            ("bob", "default", "list", json!({"allowed": false})),
+        ] {
+            let attributes = json!({"verb": verb, "resource": "configmaps", "namespace": namespace});
+            let spec = json!({"user": user, "resourceAttributes": attributes});
+            let (path, local) = (
+                format!("{reviews}/subjectaccessreviews"),
+                format!("{reviews}/namespaces/{namespace}/localsubjectaccessreviews"),
+            );
+            for path in [path, local] {
+                let review = cluster.post(&path, json!({"spec": spec}).to_string()).await.expect(201).json();
+                assert_eq!(review["status"], expect, "{path} {spec}");
+            }
+            let own = cluster.request("POST", &format!("{reviews}/selfsubjectaccessreviews"));
+            let own = own.header("Impersonate-User", user);
+            let review = json!({"spec": {"resourceAttributes": attributes}}).to_string();
+            let _ = own.json(review).send().await.expect(403);
+        }
+        give_alice(
+            &cluster,
+            json!([
+                {"verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]},
+                {"verbs": ["get"], "nonResourceURLs": ["/metrics"]},
+            ]),
+        )
+        .await;
+        let review =
+            json!({"spec": {"resourceAttributes": {"verb": "list", "resource": "configmaps", "namespace": "default"}}});
+        let path = format!("{reviews}/selfsubjectaccessreviews");
+        let review = send_as(&cluster, "alice", "POST", &path, Some(review)).await.expect(201).json();
+        assert_eq!(review["status"], allowed);
+        let review = json!({"spec": {"namespace": "default"}});
+        let path = format!("{reviews}/selfsubjectrulesreviews");
+        let review = send_as(&cluster, "alice", "POST", &path, Some(review)).await.expect(201).json();
+        let expect = json!({
+            "resourceRules": [
+                {"verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]},
+                {"verbs": ["list"], "apiGroups": [""], "resources": ["configmaps"]},
+            ],
+            "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/metrics"]}],
+            "incomplete": false,
+        });
+        assert_eq!(review["status"], expect);
+        let selector = json!({"spec": {"user": "a", "resourceAttributes": {"labelSelector": {}}}});
+        cluster.post(&format!("{reviews}/subjectaccessreviews"), selector.to_string()).await.expect_error(
+            422,
+            "Invalid",
+            "SubjectAccessReview.authorization.k8s.io \"\" is invalid: \
+             spec.resourceAttributes.labelSelector.requirements: Required value: when \
+             spec.resourceAttributes.labelSelector is specified, requirements or rawSelector is required",
+        );
+        cluster.stop().await;
+    });
+}

@@ -352,31 +352,38 @@ pub fn validate_label_selector(selector: &Value, options: LabelSelectorOptions, 
     let mut errors = validate_labels(&selector["matchLabels"], &path.child("matchLabels"));
     let expressions = path.child("matchExpressions");
     for (i, requirement) in selector.items_at(&["matchExpressions"]).iter().enumerate() {
-        let path = expressions.index(i);
-        let values_path = path.child("values");
-        let values = requirement.items_at(&["values"]);
-        match requirement.str_at(&["operator"]) {
-            "In" | "NotIn" => {
-                if values.is_empty() {
-                    errors.required(&values_path, "must be specified when `operator` is 'In' or 'NotIn'");
-                }
+        errors.append(validate_label_requirement(requirement, options, &expressions.index(i)));
+    }
+    errors
+}
+
+/// Validates a `metav1.LabelSelectorRequirement`.
+#[must_use]
+pub fn validate_label_requirement(requirement: &Value, options: LabelSelectorOptions, path: &FieldPath<'_>) -> Errors {
+    let mut errors = Errors::new();
+    let values_path = path.child("values");
+    let values = requirement.items_at(&["values"]);
+    match requirement.str_at(&["operator"]) {
+        "In" | "NotIn" => {
+            if values.is_empty() {
+                errors.required(&values_path, "must be specified when `operator` is 'In' or 'NotIn'");
             }
-            "Exists" | "DoesNotExist" => {
-                if !values.is_empty() {
-                    let text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                    errors.forbidden(&values_path, text);
-                }
-            }
-            _ if options.allow_unknown_operators => {}
-            other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
         }
-        errors.append(validate_label_name(requirement.str_at(&["key"]), &path.child("key")));
-        if !options.allow_invalid_values {
-            for (j, value) in values.iter().enumerate() {
-                let value = value.as_str().unwrap_or_default();
-                for text in names::label_value(value) {
-                    errors.invalid(&values_path.index(j), value, text);
-                }
+        "Exists" | "DoesNotExist" => {
+            if !values.is_empty() {
+                let text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                errors.forbidden(&values_path, text);
+            }
+        }
+        _ if options.allow_unknown_operators => {}
+        other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
+    }
+    errors.append(validate_label_name(requirement.str_at(&["key"]), &path.child("key")));
+    if !options.allow_invalid_values {
+        for (j, value) in values.iter().enumerate() {
+            let value = value.as_str().unwrap_or_default();
+            for text in names::label_value(value) {
+                errors.invalid(&values_path.index(j), value, text);
             }
         }
     }

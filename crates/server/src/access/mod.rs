@@ -27,6 +27,7 @@ pub struct AccessControl {
 
 /// What a request does, as authorizers see it.
 pub(crate) fn attributes<'r>(info: &'r RequestInfo, query: &'r Query, verb: &'r str) -> AuthorizationAttributes<'r> {
+    let selector = |name| if info.has_selectors() { query.get(name).unwrap_or_default() } else { "" };
     AuthorizationAttributes {
         verb,
         group: &info.group,
@@ -36,8 +37,8 @@ pub(crate) fn attributes<'r>(info: &'r RequestInfo, query: &'r Query, verb: &'r 
         namespace: &info.namespace,
         name: &info.name,
         path: &info.path,
-        field_selector: query.get("fieldSelector").unwrap_or_default(),
-        label_selector: query.get("labelSelector").unwrap_or_default(),
+        field_selector: selector("fieldSelector"),
+        label_selector: selector("labelSelector"),
     }
 }
 

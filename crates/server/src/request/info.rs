@@ -33,6 +33,8 @@ pub(crate) struct RequestInfo {
     pub(crate) rest: Vec<Str>,
     /// True for the deprecated `/watch/` paths.
     pub(crate) is_watch_path: bool,
+    /// True for these and for the `/proxy/` paths, which are not served any more.
+    is_verb_in_path: bool,
 }
 
 /// Subresources of a namespace; any other segment below a namespace is a resource in it.
@@ -68,6 +70,11 @@ impl RequestInfo {
         info
     }
 
+    /// True if the selectors of the query restrict what the request is about.
+    pub(crate) fn has_selectors(&self) -> bool {
+        !self.is_verb_in_path && matches!(self.verb, "list" | "watch" | "deletecollection")
+    }
+
     /// True for requests without a time limit (upstream: `filters.BasicLongRunningRequestCheck` with the verbs and
     /// subresources of kube-apiserver).
     pub(crate) fn is_long_running(&self) -> bool {
@@ -86,11 +93,14 @@ impl RequestInfo {
             Method::DELETE => "delete",
             _ => "",
         };
-        if let ["watch", rest @ ..] = parts
+        let verbs = ["watch", "proxy"];
+        if let [first, rest @ ..] = parts
+            && let Some(verb) = verbs.into_iter().find(|verb| verb == first)
             && !rest.is_empty()
         {
-            self.is_watch_path = true;
-            self.verb = "watch";
+            self.is_watch_path = verb == "watch";
+            self.is_verb_in_path = true;
+            self.verb = verb;
             parts = rest;
         }
         if let ["namespaces", namespace, rest @ ..] = parts {
@@ -105,7 +115,9 @@ impl RequestInfo {
         let mut parts = parts.iter();
         self.resource = parts.next().map(|p| Str::from(*p)).unwrap_or_default();
         self.name = parts.next().map(|p| Str::from(*p)).unwrap_or_default();
-        self.subresource = parts.next().map(|p| Str::from(*p)).unwrap_or_default();
+        if self.verb != "proxy" {
+            self.subresource = parts.next().map(|p| Str::from(*p)).unwrap_or_default();
+        }
         self.rest = parts.map(|p| Str::from(*p)).collect();
         // Upstream also sets the name for `/watch/pods/x` and for lists whose field selector requires a name.
         if self.name.is_empty() && self.verb == "get" {
@@ -164,6 +176,7 @@ mod tests {
         check(Method::GET, "/apis/apps/v1/deployments", ["list", "apps", "v1", "", "deployments", "", ""]);
         check(Method::DELETE, "/api/v1/namespaces/d/pods", ["deletecollection", "", "v1", "d", "pods", "", ""]);
         check(Method::GET, "/api/v1/watch/namespaces/d/pods/x", ["watch", "", "v1", "d", "pods", "x", ""]);
+        check(Method::POST, "/api/v1/proxy/namespaces/d/pods/x/y/z", ["proxy", "", "v1", "d", "pods", "x", ""]);
         check(Method::GET, "/apis/apps/v1", ["get", "", "", "", "", "", ""]);
         for (selector, name) in [
             ("metadata.name%3Dx", "x"),

@@ -1,6 +1,8 @@
 //! Reviews, such as TokenReview and SubjectAccessReview: create requests that store no object (upstream:
 //! `registry/authentication`, `registry/authorization`). They use the authenticator and authorizer of all requests.
 
+mod selectors;
+
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use pintle_auth::{
     Authentication, AuthenticationRequest, Authorization, AuthorizationAttributes, Authorizer, Decision, UserInfo,
@@ -57,6 +59,9 @@ fn validate(review: Review, object: &Value) -> Errors {
     if review != Review::SelfAccess && !has_subject {
         errors.invalid(&spec.child("user"), "", "at least one of user or group must be specified");
     }
+    if let Some(attributes) = resource_attributes {
+        errors.append(selectors::validate(attributes, &spec.child("resourceAttributes")));
+    }
     let is_local = review == Review::LocalAccess;
     let has_other_metadata = object.entries_at(&["metadata"]).any(|(key, value)| match key {
         "namespace" if is_local => false,
@@ -64,7 +69,8 @@ fn validate(review: Review, object: &Value) -> Errors {
         _ => !value.is_empty(),
     });
     if has_other_metadata {
-        errors.invalid(&FieldPath::new("metadata"), object["metadata"].clone(), "must be empty");
+        let text = if is_local { "must be empty except for namespace" } else { "must be empty" };
+        errors.invalid(&FieldPath::new("metadata"), object["metadata"].clone(), text);
     }
     if is_local {
         if non_resource_attributes.is_some() {
@@ -131,6 +137,8 @@ async fn authenticate(request: &RequestContext, token: &str) -> Option<Authentic
 /// Authorizes the attributes of a review's spec. Returns the status of the review.
 async fn authorize(authorizer: &dyn Authorizer, user: &UserInfo, spec: &Value) -> Value {
     let text = |key: &str| spec.str_at(&["resourceAttributes", key]);
+    let resource = &spec["resourceAttributes"];
+    let (field_selector, label_selector) = (selectors::field_selector(resource), selectors::label_selector(resource));
     let attributes = if spec.at(&["resourceAttributes"]).is_some() {
         AuthorizationAttributes {
             verb: text("verb"),
@@ -141,8 +149,8 @@ async fn authorize(authorizer: &dyn Authorizer, user: &UserInfo, spec: &Value) -
             namespace: text("namespace"),
             name: text("name"),
             path: "",
-            field_selector: spec.str_at(&["resourceAttributes", "fieldSelector", "rawSelector"]),
-            label_selector: spec.str_at(&["resourceAttributes", "labelSelector", "rawSelector"]),
+            field_selector: &field_selector,
+            label_selector: &label_selector,
         }
     } else {
         let text = |key: &str| spec.str_at(&["nonResourceAttributes", key]);
