@@ -10,7 +10,9 @@ mod chain;
 mod forbidden;
 mod future;
 mod impersonate;
+pub mod node;
 pub mod rbac;
+mod table;
 mod token_file;
 pub mod user;
 

@@ -4,6 +4,8 @@
 use pintle_value::Str;
 use pintle_value::names::{dns1123_label, dns1123_subdomain};
 
+use crate::UserInfo;
+
 /// The group whose members may do everything.
 pub const SYSTEM_PRIVILEGED_GROUP: &str = "system:masters";
 /// The group of all authenticated users.
@@ -48,4 +50,12 @@ pub fn service_account_groups(namespace: &str) -> Vec<Str> {
 #[must_use]
 pub fn node_name(user: &str) -> Option<&str> {
     user.strip_prefix(NODE_PREFIX).filter(|name| dns1123_subdomain(name).is_empty())
+}
+
+/// The name of the node that a user is; it may be empty. `None` for users who are not nodes
+/// (`nodeidentifier.NodeIdentity`).
+#[must_use]
+pub fn node_identity(user: &UserInfo) -> Option<&str> {
+    let node = user.name.strip_prefix(NODE_PREFIX)?;
+    user.groups.iter().any(|group| group == NODES_GROUP).then_some(node)
 }

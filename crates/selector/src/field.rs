@@ -1,6 +1,7 @@
 //! Field selectors: requirements such as `metadata.name=a` or `status.phase!=Running`, which must all match (upstream:
 //! apimachinery's `fields` package). The caller validates whether a kind supports a field.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
@@ -54,20 +55,33 @@ impl FieldSelector {
 
     /// Parses a field selector (upstream: `fields.ParseSelector`). The requirements are sorted by their text.
     pub fn parse(text: &str) -> Result<Self, SelectorParseError> {
-        let mut terms = split_terms(text);
+        let mut terms: Vec<_> = terms(text).collect();
         terms.sort_unstable();
         let mut requirements = Vec::with_capacity(terms.len());
         for term in terms.into_iter().filter(|term| !term.is_empty()) {
             let Some((field, negated, value)) = split_term(term) else {
                 return Err(SelectorParseError(format!("invalid selector: '{text}'; can't understand '{term}'")));
             };
-            let value = unescape(value)?;
+            let value = Str::from(unescape(value)?);
             // Upstream ignores a term with an empty field and an empty value.
             if !(field.is_empty() && value.is_empty()) {
                 requirements.push(FieldRequirement { field: field.into(), negated, value });
             }
         }
         Ok(Self { requirements })
+    }
+
+    /// True if a text is a valid field selector that requires a value of a field. This allocates nothing, unless the text
+    /// has escapes.
+    #[must_use]
+    pub fn text_requires(text: &str, field: &str, value: &str) -> bool {
+        let mut required = false;
+        for term in terms(text).filter(|term| !term.is_empty()) {
+            let Some((own_field, negated, own_value)) = split_term(term) else { return false };
+            let Ok(own_value) = unescape(own_value) else { return false };
+            required |= !negated && own_field == field && *own_value == *value;
+        }
+        required
     }
 
     /// True if the fields match; `lookup` returns the value of a field.
@@ -96,23 +110,13 @@ impl FieldSelector {
 }
 
 /// Splits at commas that are not escaped.
-fn split_terms(text: &str) -> Vec<&str> {
-    let mut terms = Vec::new();
-    let mut start = 0;
+fn terms(text: &str) -> impl Iterator<Item = &str> {
     let mut escaped = false;
-    for (i, c) in text.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            ',' => {
-                terms.push(&text[start..i]);
-                start = i + 1;
-            }
-            _ => {}
-        }
-    }
-    terms.push(&text[start..]);
-    terms
+    text.split(move |c| {
+        let separates = c == ',' && !escaped;
+        escaped = c == '\\' && !escaped;
+        separates
+    })
 }
 
 /// Splits a term at its first operator: the field, whether it is negated, and the escaped value.
@@ -124,13 +128,13 @@ fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     })
 }
 
-fn unescape(text: &str) -> Result<Str, SelectorParseError> {
+fn unescape(text: &str) -> Result<Cow<'_, str>, SelectorParseError> {
     if !text.contains(['\\', ',', '=']) {
         return Ok(text.into());
     }
     let invalid =
         |sequence: &str| SelectorParseError(format!("invalid field selector: invalid escape sequence: {sequence}"));
-    let mut out = Str::default();
+    let mut out = String::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         match c {
@@ -149,7 +153,7 @@ fn unescape(text: &str) -> Result<Str, SelectorParseError> {
             c => out.push(c),
         }
     }
-    Ok(out)
+    Ok(out.into())
 }
 
 impl FromStr for FieldSelector {

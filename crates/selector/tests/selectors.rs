@@ -233,6 +233,29 @@ fn field_selectors_are_parsed_and_matched() {
     assert_eq!((selector.required_value("a"), selector.required_value("b")), (Some("1"), None));
 }
 
+#[test]
+fn a_valid_field_selector_requires_a_value() {
+    for (text, expect) in [
+        ("a=1", true),
+        ("a==1", true),
+        ("b=2,a=1", true),
+        ("a=2,a=1", true),
+        (",a=1,", true),
+        (r"a=1,b=\,", true),
+        ("a!=1", false),
+        ("a=2", false),
+        ("a=", false),
+        ("", false),
+        ("a=1,b", false),
+        (r"a=1,b=\x", false),
+        ("a=1=", false),
+        (r"b=\,a=1", false),
+    ] {
+        assert_eq!(FieldSelector::text_requires(text, "a", "1"), expect, "{text:?}");
+    }
+    assert!(FieldSelector::text_requires(r"a=x\,y", "a", "x,y"));
+}
+
 proptest! {
     #[test]
     fn a_printed_label_selector_parses_back(text in "[ab!=<>(), 1]{0,12}|(a|!b|c=1|d in \\(x,y,\\)|e!=z|f>3)(,(a|g notin \\(\\)|h==))?") {

@@ -17,7 +17,7 @@ use super::compiled::{CompiledRole, Mask};
 use super::policy::{GROUP, PolicyRule, Role, RoleBinding, RoleKind, RoleRef, Subject, SubjectKind};
 use super::read::PolicyError;
 use super::rule::push_quoted;
-use super::table::Table;
+use crate::table::Table;
 use crate::user::SYSTEM_PRIVILEGED_GROUP;
 use crate::{
     AuthFuture, Authorization, AuthorizationAttributes, Authorizer, Decision, NonResourceRule, ResourceRule,

@@ -7,7 +7,6 @@ mod index;
 mod policy;
 mod read;
 mod rule;
-mod table;
 #[cfg(test)]
 mod testing;
 

@@ -2,7 +2,7 @@
 
 /// Entries by number. The numbers of removed entries are used again.
 #[derive(Debug)]
-pub(super) struct Table<T> {
+pub(crate) struct Table<T> {
     entries: Vec<Option<T>>,
     free: Vec<u32>,
 }
@@ -14,7 +14,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    pub(super) fn insert(&mut self, value: T) -> u32 {
+    pub(crate) fn insert(&mut self, value: T) -> u32 {
         if let Some(number) = self.free.pop()
             && let Some(entry) = self.entries.get_mut(number as usize)
         {
@@ -26,17 +26,17 @@ impl<T> Table<T> {
         u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn remove(&mut self, number: u32) -> Option<T> {
+    pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
         let value = self.entries.get_mut(number as usize)?.take()?;
         self.free.push(number);
         Some(value)
     }
 
-    pub(super) fn get(&self, number: u32) -> Option<&T> {
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
         self.entries.get(number as usize)?.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         self.entries.get_mut(number as usize)?.as_mut()
     }
 }

@@ -1,0 +1,13 @@
+//! The node authorizer: a kubelet may read what belongs to the pods of its node, and little else (upstream:
+//! `plugin/pkg/auth/authorizer/node`).
+//!
+//! - `graph`: pods, volumes and attachments, and the objects that lead to nodes by them.
+//! - `references`: the objects that a pod or a volume refers to.
+//! - `authorizer`: the decisions.
+
+mod authorizer;
+mod graph;
+mod references;
+
+pub use authorizer::{NodeAuthorizer, NodeFeatures};
+pub use graph::NodeObject;
