@@ -12,7 +12,7 @@ use pintle_auth::{
 };
 use pintle_gates::{Feature, Gates};
 use pintle_registry::ApiError;
-use pintle_server::{AccessBuilder, AccessControl, Cluster, RbacAuthorizer};
+use pintle_server::{AccessBuilder, AccessControl, Cluster, NodeAuthorizer, RbacAuthorizer};
 use rustls::pki_types::UnixTime;
 
 use crate::StartError;
@@ -46,11 +46,13 @@ pub enum AuthorizationMode {
     AlwaysDeny,
     /// Decides by roles and bindings.
     Rbac,
+    /// Decides about nodes by the objects that their pods refer to.
+    Node,
 }
 
 impl AuthorizationMode {
     /// All modes, in upstream's order.
-    pub const ALL: [Self; 3] = [Self::AlwaysAllow, Self::AlwaysDeny, Self::Rbac];
+    pub const ALL: [Self; 4] = [Self::AlwaysAllow, Self::AlwaysDeny, Self::Rbac, Self::Node];
 
     /// The name in flags and configurations.
     #[must_use]
@@ -59,6 +61,7 @@ impl AuthorizationMode {
             Self::AlwaysAllow => "AlwaysAllow",
             Self::AlwaysDeny => "AlwaysDeny",
             Self::Rbac => "RBAC",
+            Self::Node => "Node",
         }
     }
 
@@ -67,6 +70,7 @@ impl AuthorizationMode {
             Self::AlwaysAllow => Box::new(AlwaysAllow),
             Self::AlwaysDeny => Box::new(AlwaysDeny),
             Self::Rbac => Box::new(RbacAuthorizer::new(cluster)?),
+            Self::Node => Box::new(NodeAuthorizer::new(cluster)),
         })
     }
 }
@@ -167,6 +171,7 @@ mod tests {
         for (modes, expect) in [
             ("RBAC", Ok(())),
             ("AlwaysDeny,RBAC", Ok(())),
+            ("Node,RBAC", Ok(())),
             ("", Err("at least one authorization-mode must be passed")),
             ("RBAC,rbac", Err("authorization-mode \"rbac\" is not a valid mode")),
             ("RBAC,RBAC", Err("authorization-mode [\"RBAC\" \"RBAC\"] has mode specified more than once")),

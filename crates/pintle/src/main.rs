@@ -87,7 +87,8 @@ struct Serve {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = true, action = ArgAction::Set)]
     anonymous_auth: bool,
-    /// Ordered list of plug-ins to do authorization on secure port, comma separated: AlwaysAllow, AlwaysDeny, RBAC.
+    /// Ordered list of plug-ins to do authorization on secure port, comma separated: AlwaysAllow, AlwaysDeny, RBAC,
+    /// Node.
     #[arg(long, value_name = "MODE,...", value_delimiter = ',', default_value = "AlwaysAllow")]
     authorization_mode: Vec<AuthorizationMode>,
     /// The file with the certificate for HTTPS, followed by its chain, in PEM. Without it the server uses its own

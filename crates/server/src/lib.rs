@@ -26,7 +26,7 @@ mod request;
 mod startup;
 mod write;
 
-pub use access::{AccessControl, RbacAuthorizer};
+pub use access::{AccessControl, NodeAuthorizer, RbacAuthorizer};
 pub use cluster::{Cluster, Component, MemoryBudget, MemoryUsage, ResidentMemory};
 pub use controllers::{ControllerOptions, service_address};
 pub use handlers::version;

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use pintle_selector::FieldSelector;
-use pintle_value::Value;
 use pintle_value::print::quote;
+use pintle_value::{Str, Value};
 
 use super::graph::{Graph, NodeObject, VertexKind};
 use crate::user::node_identity;
@@ -102,6 +102,22 @@ impl NodeAuthorizer {
     /// Removes an object. The change is in force when this returns.
     pub fn remove(&self, kind: NodeObject, namespace: &str, name: &str) {
         self.graph.remove(kind, namespace, name);
+    }
+
+    /// The namespaces and names of the objects of a kind that lead anywhere.
+    #[must_use]
+    pub fn names(&self, kind: NodeObject) -> Vec<(Str, Str)> {
+        self.graph.names(kind)
+    }
+
+    /// Says that the rules of nodes cannot be listed. Other users have none.
+    #[must_use]
+    pub fn rules_of(user: &UserInfo) -> RulesReview {
+        if node_identity(user).is_none() {
+            return RulesReview::default();
+        }
+        let error = Some("node authorizer does not support user rule resolution".to_owned());
+        RulesReview { incomplete: true, error, ..RulesReview::default() }
     }
 
     /// Returns whether no object leads to a node.
@@ -315,11 +331,6 @@ impl Authorizer for NodeAuthorizer {
     }
 
     fn rules<'a>(&'a self, user: &'a UserInfo, _: &'a str) -> AuthFuture<'a, RulesReview> {
-        let mut review = RulesReview::default();
-        if node_identity(user).is_some() {
-            review.incomplete = true;
-            review.error = Some("node authorizer does not support user rule resolution".to_owned());
-        }
-        AuthFuture::ready(review)
+        AuthFuture::ready(Self::rules_of(user))
     }
 }

@@ -158,6 +158,14 @@ impl Graph {
         self.state.write().remove(kind.vertex(), kind.namespace(namespace), name);
     }
 
+    /// The namespaces and names of the objects of a kind.
+    pub(super) fn names(&self, kind: NodeObject) -> Vec<(Str, Str)> {
+        let state = self.state.read();
+        let vertices = state.numbers.iter().filter_map(|number| state.vertices.get(*number));
+        let of_kind = vertices.filter(|vertex| vertex.kind == kind.vertex());
+        of_kind.map(|vertex| (vertex.namespace.clone(), vertex.name.clone())).collect()
+    }
+
     /// Returns whether there are no vertices.
     pub(super) fn is_empty(&self) -> bool {
         self.state.read().numbers.is_empty()

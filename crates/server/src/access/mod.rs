@@ -1,5 +1,6 @@
 //! Authentication, impersonation and authorization of a request. Their results become API errors here.
 
+mod node;
 mod rbac;
 
 use http::HeaderMap;
@@ -9,6 +10,7 @@ use pintle_auth::{
 };
 use pintle_registry::{ApiError, GroupResource};
 
+pub use self::node::NodeAuthorizer;
 pub use self::rbac::RbacAuthorizer;
 use crate::http::Peer;
 use crate::request::info::RequestInfo;

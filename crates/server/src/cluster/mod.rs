@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use pintle_admission::PluginChain;
+use pintle_auth::node::NodeAuthorizer;
 use pintle_auth::rbac::RbacIndex;
 use pintle_cache::{Cache, WatchCache};
 use pintle_catalog::Catalog;
@@ -33,7 +34,7 @@ use tokio_util::task::TaskTracker;
 
 use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
-use self::followed::FollowedIndex;
+use self::followed::{FollowedIndex, ObjectIndex};
 pub(crate) use self::indexers::Indexers;
 use self::memory::MemoryGuard;
 pub(crate) use self::memory::start_memory_task;
@@ -100,6 +101,8 @@ pub struct Cluster {
     pub(crate) documents: Documents,
     /// The roles and bindings, as soon as a decision needs them.
     rbac: OnceLock<FollowedIndex<RbacIndex>>,
+    /// The graph of the node authorizer, as soon as a decision needs it.
+    nodes: OnceLock<FollowedIndex<NodeAuthorizer>>,
     /// Limits how many large responses are encoded at the same time.
     pub(crate) cpu_permits: CpuPermits,
     /// A create holds a read lock from its last check of the namespace and the definition until the object is stored.
@@ -169,6 +172,7 @@ impl Cluster {
             bodies: parts.bodies,
             documents: Documents::default(),
             rbac: OnceLock::new(),
+            nodes: OnceLock::new(),
             cpu_permits: CpuPermits::default(),
             pending_creates: tokio::sync::RwLock::default(),
             unresponsive_watches: UnresponsiveWatches::default(),
@@ -226,11 +230,24 @@ impl Cluster {
     /// # Errors
     /// The group of roles is not served.
     pub(crate) fn rbac(&self) -> Result<&RbacIndex, ApiError> {
-        let followed = match self.rbac.get() {
+        self.current(&self.rbac)
+    }
+
+    /// The node authorizer with what exists now.
+    ///
+    /// # Errors
+    /// A kind that it follows is not served.
+    pub(crate) fn node_authorizer(&self) -> Result<&NodeAuthorizer, ApiError> {
+        self.current(&self.nodes)
+    }
+
+    /// An index with what exists now. It is made if this is the first use.
+    fn current<'a, I: ObjectIndex>(&'a self, index: &'a OnceLock<FollowedIndex<I>>) -> Result<&'a I, ApiError> {
+        let followed = match index.get() {
             Some(followed) => followed,
             None => {
                 let followed = FollowedIndex::new(self)?;
-                self.rbac.get_or_init(|| followed)
+                index.get_or_init(|| followed)
             }
         };
         Ok(followed.current(&self.cache))

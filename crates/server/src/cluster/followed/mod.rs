@@ -2,6 +2,7 @@
 //! follows the events, whoever reads such an index first lets it catch up: so a change is in force before the write that
 //! made it is answered.
 
+mod node;
 mod rbac;
 
 use std::collections::HashSet;

@@ -1,0 +1,30 @@
+//! The graph of the node authorizer. Pod certificate requests are not followed, because their feature gate is off.
+
+use pintle_auth::node::{NodeAuthorizer, NodeObject};
+use pintle_value::{Str, Value};
+
+use super::ObjectIndex;
+
+impl ObjectIndex for NodeAuthorizer {
+    type Kind = NodeObject;
+
+    const KINDS: &'static [(NodeObject, &'static str, &'static str)] = &[
+        (NodeObject::Pod, "", "pods"),
+        (NodeObject::PersistentVolume, "", "persistentvolumes"),
+        (NodeObject::VolumeAttachment, "storage.k8s.io", "volumeattachments"),
+        (NodeObject::ResourceSlice, "resource.k8s.io", "resourceslices"),
+    ];
+
+    fn set(&self, kind: NodeObject, namespace: &str, name: &str, object: &Value) -> Result<(), String> {
+        Self::set(self, kind, namespace, name, object);
+        Ok(())
+    }
+
+    fn remove(&self, kind: NodeObject, namespace: &str, name: &str) {
+        Self::remove(self, kind, namespace, name);
+    }
+
+    fn names(&self, kind: NodeObject) -> Vec<(Str, Str)> {
+        Self::names(self, kind)
+    }
+}
