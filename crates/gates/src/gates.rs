@@ -12,6 +12,8 @@ pub struct Feature(&'static str);
 impl Feature {
     /// Deletion of objects that cannot be decoded (KEP-3926).
     pub const ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION: Feature = Feature("AllowUnsafeMalformedObjectDeletion");
+    /// Client certificates with the uid of the user.
+    pub const ALLOW_PARSING_USER_UID_FROM_CERT_AUTH: Feature = Feature("AllowParsingUserUIDFromCertAuth");
     /// Leases that identify API servers (KEP-1965).
     pub const API_SERVER_IDENTITY: Feature = Feature("APIServerIdentity");
     /// CBOR as an encoding of requests and responses (KEP-4222).
@@ -28,14 +30,17 @@ impl Feature {
     pub const HPA_SCALE_TO_ZERO: Feature = Feature("HPAScaleToZero");
     /// `maxUnavailable` of StatefulSets (KEP-961).
     pub const MAX_UNAVAILABLE_STATEFUL_SET: Feature = Feature("MaxUnavailableStatefulSet");
+    /// Connections of clients that are not authenticated serve one request of HTTP/2 (CVE-2023-44487).
+    pub const UNAUTHENTICATED_HTTP2_DOS_MITIGATION: Feature = Feature("UnauthenticatedHTTP2DOSMitigation");
     /// API servers that advertise the address at which peers reach them (KEP-4020).
     pub const UNKNOWN_VERSION_INTEROPERABILITY_PROXY: Feature = Feature("UnknownVersionInteroperabilityProxy");
     /// CSI drivers without which pods are not scheduled (KEP-5030).
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
     /// The features whose gates have an effect in this server. All others behave as by default.
-    pub const SUPPORTED: [Feature; 11] = [
+    pub const SUPPORTED: [Feature; 13] = [
         Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION,
+        Feature::ALLOW_PARSING_USER_UID_FROM_CERT_AUTH,
         Feature::API_SERVER_IDENTITY,
         Feature::CBOR,
         Feature::CONSTRAINED_IMPERSONATION,
@@ -44,6 +49,7 @@ impl Feature {
         Feature::DRA_LIST_TYPE_ATTRIBUTES,
         Feature::HPA_SCALE_TO_ZERO,
         Feature::MAX_UNAVAILABLE_STATEFUL_SET,
+        Feature::UNAUTHENTICATED_HTTP2_DOS_MITIGATION,
         Feature::UNKNOWN_VERSION_INTEROPERABILITY_PROXY,
         Feature::VOLUME_LIMIT_SCALING,
     ];

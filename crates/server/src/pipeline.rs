@@ -14,11 +14,10 @@ use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WARNING,
 use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
-use pintle_auth::UserInfo;
 use pintle_value::print::quote;
 use tokio::sync::SetOnce;
 
-use self::admit::{ArrivedRequest, Refusal};
+use self::admit::{ArrivedRequest, Refusal, Sender};
 use self::request_end::{AnsweredBy, Unanswered, record_end};
 use crate::access::AccessControl;
 use crate::cluster::Cluster;
@@ -26,7 +25,9 @@ use crate::context::RequestContext;
 use crate::handlers::route;
 use crate::http::cors::{self, Cors};
 use crate::http::unread_body::{self, BodyProtocol};
-use crate::http::{Body, Peer, Response, ResponseDeadline, catch_panic, panic_response, panic_text, plain_error, text};
+use crate::http::{
+    Body, LastResponse, Peer, Response, ResponseDeadline, catch_panic, panic_response, panic_text, plain_error, text,
+};
 use crate::represent::error_response;
 use crate::request::body_budget;
 use crate::request::deadline::RequestDeadline;
@@ -109,12 +110,12 @@ pub(crate) async fn handle(
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
     let started = tokio::time::Instant::from_std(recorder.trace.started());
     let deadline = RequestDeadline::of(&info, &query, started, chain.request_timeout);
-    let mut user = UserInfo::default();
+    let mut sender = Sender::default();
     let admitted = match &deadline {
         Ok(deadline) => {
             let arrived = ArrivedRequest { peer: &peer, headers: &parts.headers, info: &info, query: &query };
             // Pinned here, as the handler is: futures of requests are large, and each wrapper would copy them.
-            let admitted = pin!(arrived.admit(&cluster, &access, &chain.in_flight, &recorder, &mut user));
+            let admitted = pin!(arrived.admit(&cluster, &access, &chain.in_flight, &recorder, &mut sender));
             deadline.run(admitted).await.unwrap_or_else(|exceeded| Err(exceeded.into()))
         }
         Err(error) => Err(Refusal::Error(error.clone())),
@@ -127,6 +128,8 @@ pub(crate) async fn handle(
     // It ends when the context is dropped.
     cluster.metrics.begin_request(&info, recorder.trace.started());
     let held_body = cluster.bodies.begin();
+    // As upstream, clients without credentials do not keep connections of HTTP/2, which are prone to abuse.
+    let is_last = sender.is_unauthenticated && cluster.limits_unauthenticated_http2;
     let request = Arc::new(RequestContext {
         cluster,
         access,
@@ -137,7 +140,7 @@ pub(crate) async fn handle(
         connection: peer.connection,
         query,
         headers: parts.headers,
-        user,
+        user: sender.user,
         body: Mutex::new(Some(body)),
         body_received: SetOnce::new(),
         held_body: Mutex::new(held_body),
@@ -182,6 +185,9 @@ pub(crate) async fn handle(
     };
     if let Some(deadline) = deadline.instant() {
         response.extensions_mut().insert(ResponseDeadline(deadline));
+    }
+    if is_last {
+        response.extensions_mut().insert(LastResponse);
     }
     finish(&request.headers, origin, &mut response);
     for warning in request.recorder.headers() {

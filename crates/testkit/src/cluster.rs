@@ -248,7 +248,19 @@ impl Cluster {
     /// # Panics
     /// Panics if the server does not listen.
     pub async fn connect(&self) -> Socket {
-        let config = Arc::new(crate::client::tls_config(&self.certificates, true));
+        self.connect_with(true).await
+    }
+
+    /// Like [`Cluster::connect`], without a certificate.
+    ///
+    /// # Panics
+    /// Panics if the server does not listen.
+    pub async fn connect_anonymously(&self) -> Socket {
+        self.connect_with(false).await
+    }
+
+    async fn connect_with(&self, admin: bool) -> Socket {
+        let config = Arc::new(crate::client::tls_config(&self.certificates, admin));
         let address = self.url.trim_start_matches("https://");
         let stream = TcpStream::connect(address).await.expect("the server listens");
         let name = ServerName::try_from("localhost").expect("a server name");

@@ -2,6 +2,7 @@
 //! `docs/security.md` names the test for each of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pintle_testkit::{Cluster, Response, Socket};
 use rustls::pki_types::pem::PemObject;
@@ -253,8 +254,11 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 const END_STREAM_AND_HEADERS: u8 = 5;
+const ACK: u8 = 1;
 
 /// The header block of `GET /`.
 fn get_root() -> Vec<u8> {
@@ -265,21 +269,27 @@ fn get_root() -> Vec<u8> {
 
 /// Opens an HTTP/2 connection and sends a request on stream 1, which the server answers.
 async fn connect_http2(cluster: &Cluster) -> Socket {
-    let mut socket = cluster.connect().await;
+    let mut socket = request_http2(cluster.connect().await).await;
+    while read_frame(&mut socket).await.expect("a frame").0 != HEADERS {}
+    socket
+}
+
+/// Opens an HTTP/2 connection on a TLS connection, and sends a request on stream 1.
+async fn request_http2(mut socket: Socket) -> Socket {
     socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.expect("the connection is open");
     socket.write_all(&frame(SETTINGS, 0, 0, &[])).await.expect("the connection is open");
     let request = frame(HEADERS, END_STREAM_AND_HEADERS, 1, &get_root());
     socket.write_all(&request).await.expect("the connection is open");
-    loop {
-        let mut head = [0; 9];
-        socket.read_exact(&mut head).await.expect("a frame");
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let mut payload = vec![0; length as usize];
-        socket.read_exact(&mut payload).await.expect("a frame");
-        if head[3] == HEADERS {
-            return socket;
-        }
-    }
+    socket
+}
+
+/// The type and the payload of the next frame.
+async fn read_frame(socket: &mut Socket) -> std::io::Result<(u8, Vec<u8>)> {
+    let mut head = [0; 9];
+    socket.read_exact(&mut head).await?;
+    let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+    socket.read_exact(&mut payload).await?;
+    Ok((head[3], payload))
 }
 
 /// Sends frames until the server closes the connection, while other clients are served. Reads what the server sends.
@@ -315,6 +325,31 @@ fn rapid_resets_end_the_connection() {
             frames
         });
         flood(&cluster, "rapid resets", frames).await;
+    });
+}
+
+/// CVE-2023-44487: clients without valid credentials get one answer on a connection of HTTP/2.
+#[test]
+fn clients_without_credentials_do_not_keep_connections() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let mut socket = request_http2(cluster.connect_anonymously().await).await;
+        let closed = async {
+            let mut goes_away = false;
+            while let Ok((kind, payload)) = read_frame(&mut socket).await {
+                goes_away |= kind == GOAWAY;
+                if kind == PING {
+                    let _ = socket.write_all(&frame(PING, ACK, 0, &payload)).await;
+                }
+            }
+            goes_away
+        };
+        let told = tokio::time::timeout(Duration::from_secs(20), closed).await.expect("the connection is closed");
+        assert!(told, "the client is told before");
+        let mut socket = connect_http2(&cluster).await;
+        socket.write_all(&frame(HEADERS, END_STREAM_AND_HEADERS, 3, &get_root())).await.expect("an open connection");
+        while read_frame(&mut socket).await.expect("a frame").0 != HEADERS {}
+        cluster.stop().await;
     });
 }
 

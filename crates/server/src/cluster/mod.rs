@@ -90,6 +90,8 @@ pub struct Cluster {
     pub(crate) gates: Arc<Gates>,
     /// True if CBOR is served; cached because every request asks.
     pub(crate) cbor: bool,
+    /// True if clients without credentials do not keep connections of HTTP/2.
+    pub(crate) limits_unauthenticated_http2: bool,
     pub(crate) event_ttl: Duration,
     pub(crate) components: Vec<Component>,
     pub(crate) webhook_clients: WebhookClients,
@@ -163,6 +165,7 @@ impl Cluster {
             admission: RwLock::default(),
             metrics: Metrics::new(&parts.gates),
             cbor: parts.gates.is_enabled(Feature::CBOR),
+            limits_unauthenticated_http2: parts.gates.is_enabled(Feature::UNAUTHENTICATED_HTTP2_DOS_MITIGATION),
             gates: Arc::new(parts.gates),
             event_ttl: parts.event_ttl,
             components: parts.components,

@@ -19,7 +19,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::activity::{Activity, ActivityLayer, ActivityTimeouts, Expiry};
 use super::layer::Layered;
 use super::lingering_close::LingeringClose;
-use super::open_body::open_response;
+use super::open_body::{LastResponse, open_response};
 use super::write_timeout::WriteTimeout;
 use super::{Handler, Peer, TlsConfig, keep_alive};
 
@@ -117,8 +117,16 @@ pub(super) async fn serve_connection(
             finish.notify_one();
         }
         let open = activity.begin();
+        let may_be_last = request.version() == Version::HTTP_2;
         let response = handler.clone().handle(peer.clone(), request);
-        async move { Ok::<_, Infallible>(open_response(response.await, open)) }
+        let finish = finish.clone();
+        async move {
+            let response = response.await;
+            if may_be_last && response.extensions().get::<LastResponse>().is_some() {
+                finish.notify_one();
+            }
+            Ok::<_, Infallible>(open_response(response, open))
+        }
     });
     let stream = TokioIo::new(Layered(ActivityLayer::new(stream, activity.clone())));
     let connection = protocol.serve_connection_with_upgrades(stream, service);

@@ -35,7 +35,7 @@ pub(crate) use content::serve_content;
 pub use cors::Cors;
 pub use listener::{Handler, Listener, ListenerOptions, Peer};
 pub use observed_body::{BodyEnd, BodyObserver, ObservedBody};
-pub(crate) use open_body::ResponseDeadline;
+pub(crate) use open_body::{LastResponse, ResponseDeadline};
 pub use pull_body::{BodySource, CpuPermits, PullBody};
 pub use push_body::{BodySender, PushBody};
 pub(crate) use response::{page_not_found, plain_error, text};

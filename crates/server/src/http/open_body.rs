@@ -19,6 +19,11 @@ use super::{Body, Chunk, Response};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponseDeadline(pub(crate) Instant);
 
+/// An extension of the last response on its connection if that speaks HTTP/2: then the client is told to open another
+/// one (GOAWAY).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastResponse;
+
 /// Sets the deadline of a response to an open request.
 pub(super) fn open_response(mut response: Response, open: OpenRequest) -> http::Response<OpenBody> {
     let open = Arc::new(open);

@@ -3,6 +3,7 @@
 
 use http::HeaderMap;
 use pintle_auth::UserInfo;
+use pintle_auth::user::{ALL_UNAUTHENTICATED, ANONYMOUS};
 use pintle_registry::ApiError;
 
 use super::request_end::AnsweredBy;
@@ -49,6 +50,19 @@ impl From<TooManyInFlight> for Refusal {
     }
 }
 
+/// Who sent a request, as far as the filters have found out.
+#[derive(Default)]
+pub(super) struct Sender {
+    /// The user that the request acts as.
+    pub(super) user: UserInfo,
+    /// True if it is known that the request was sent without valid credentials.
+    pub(super) is_unauthenticated: bool,
+}
+
+fn is_anonymous(user: &UserInfo) -> bool {
+    user.name == ANONYMOUS || user.groups.iter().any(|group| group == ALL_UNAUTHENTICATED)
+}
+
 /// A request whose sender is not known yet.
 pub(super) struct ArrivedRequest<'r> {
     pub(super) peer: &'r Peer,
@@ -58,14 +72,14 @@ pub(super) struct ArrivedRequest<'r> {
 }
 
 impl ArrivedRequest<'_> {
-    /// Lets a request pass the filters, and counts it as in flight. Sets the user that it acts as.
+    /// Lets a request pass the filters, and counts it as in flight. Sets its sender.
     pub(super) async fn admit(
         self,
         cluster: &Cluster,
         access: &AccessControl,
         in_flight: &InFlightLimits,
         recorder: &Recorder,
-        user: &mut UserInfo,
+        Sender { user, is_unauthenticated }: &mut Sender,
     ) -> Result<InFlightRequest, Refusal> {
         let metrics = cluster.metrics.access();
         let authenticated = access.authenticate(self.peer, self.headers, &self.info.path, recorder).await;
@@ -73,9 +87,11 @@ impl ArrivedRequest<'_> {
         match authenticated {
             Ok(sender) => {
                 metrics.record_authentication(AuthenticationResult::Success, &sender.name, took);
+                *is_unauthenticated = is_anonymous(&sender);
                 *user = sender;
             }
             Err(failure) => {
+                *is_unauthenticated = true;
                 let result = match failure {
                     AuthenticationFailure::Unknown => AuthenticationResult::Failure,
                     AuthenticationFailure::Rejected => AuthenticationResult::Error,
