@@ -1,5 +1,6 @@
 //! Role-based access control (upstream: `plugin/pkg/auth/authorizer/rbac` and `pkg/registry/rbac`).
 
+mod bootstrap;
 mod compiled;
 mod covers;
 mod escalation;
@@ -9,7 +10,9 @@ mod read;
 mod rule;
 #[cfg(test)]
 mod testing;
+mod write;
 
+pub use bootstrap::{AUTO_UPDATE_ANNOTATION, BootstrapPolicy};
 pub use covers::{compact_rules, uncovered_rules};
 pub use escalation::{
     AGGREGATION_RULE_MESSAGE, EscalationError, binding_authorized, confirm_no_escalation, escalation_allowed,
