@@ -7,6 +7,7 @@ mod escalation;
 mod index;
 mod policy;
 mod read;
+mod reconcile;
 mod rule;
 #[cfg(test)]
 mod testing;
@@ -22,3 +23,4 @@ pub(crate) use index::aggregate;
 pub use index::{PolicyKind, RbacIndex, ResolutionError, UserRules};
 pub use policy::{GROUP, PolicyRule, Role, RoleBinding, RoleKind, RoleRef, Subject, SubjectKind};
 pub use read::PolicyError;
+pub use reconcile::{Reconciliation, reconcile_role, reconcile_role_binding};
