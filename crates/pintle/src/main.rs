@@ -331,6 +331,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
         register: true,
         reconcile_endpoints: serve.endpoint_reconciler_type == EndpointReconciler::Lease,
         kubeconfig: serve.kubeconfig,
+        rbac_bootstrap: serve.authorization_mode.contains(&AuthorizationMode::Rbac),
         access: AccessOptions {
             tokens,
             anonymous: serve.anonymous_auth,

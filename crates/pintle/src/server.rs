@@ -76,6 +76,8 @@ pub struct Options {
     pub kubeconfig: Option<PathBuf>,
     /// Who may do what.
     pub access: AccessOptions,
+    /// Whether the server creates and reconciles the roles and bindings of the RBAC bootstrap policy when it starts.
+    pub rbac_bootstrap: bool,
     /// How much history watches and consistent lists can use.
     pub history: HistoryLimits,
     /// Maximum size of the cache of encodings other than JSON, in bytes.
@@ -133,6 +135,7 @@ impl Default for Options {
             reconcile_endpoints: true,
             kubeconfig: None,
             access: AccessOptions::default(),
+            rbac_bootstrap: false,
             history: HistoryLimits::default(),
             encoding_cache: DEFAULT_ENCODING_CACHE_MIB << 20,
             memory: None,
@@ -306,6 +309,7 @@ impl Server {
             admission: options.admission,
             components: options.components,
             gates: options.gates,
+            rbac_bootstrap: options.rbac_bootstrap,
             cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
             controllers: ControllerOptions {
                 controllers: options.controllers,

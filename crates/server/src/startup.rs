@@ -1,5 +1,7 @@
 //! Starts a cluster: fills the watch caches from the store, creates the bootstrap objects, and starts the controllers.
 
+mod bootstrap_policy;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::pin::pin;
@@ -17,6 +19,7 @@ use pintle_store::{Clock, Store};
 use pintle_supervisor::{BackgroundTask, RecoveryTimes};
 use pintle_value::{Str, Value};
 
+use self::bootstrap_policy::reconcile_bootstrap_policy;
 use crate::access::AccessControl;
 use crate::cluster::{Cluster, ClusterParts, Component, Indexers, MemoryBudget, start_memory_task};
 use crate::controllers::{ControllerOptions, RunningControllers, start_definitions};
@@ -58,6 +61,9 @@ pub struct ClusterConfig {
     pub cors: Cors,
     /// How long and how many requests are handled.
     pub limits: RequestLimits,
+    /// True to reconcile the roles and bindings of the RBAC bootstrap policy before the server is ready. Needed if the RBAC
+    /// authorizer is used.
+    pub rbac_bootstrap: bool,
     /// What the cluster's controllers do.
     pub controllers: ControllerOptions,
     /// When a background task that fails has recovered, and when `/livez` fails because of it.
@@ -156,6 +162,9 @@ impl ApiServer {
         start_memory_task(&cluster);
         *cluster.admission.write() = Arc::new(plugins);
         create_bootstrap_objects(&cluster).await.map_err(ClusterError::Bootstrap)?;
+        if config.rbac_bootstrap {
+            reconcile_bootstrap_policy(&cluster).await;
+        }
         start_definitions(definitions, &cluster).await.map_err(ClusterError::Bootstrap)?;
         running.start(&cluster, &config.controllers).await;
         start_watch_terminator(&cluster);

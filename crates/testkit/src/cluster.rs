@@ -136,8 +136,17 @@ impl Cluster {
     ///
     /// # Panics
     /// Panics if the cluster is not durable or the server does not stop or start.
-    pub async fn restart(mut self) -> Self {
+    pub async fn restart(self) -> Self {
+        self.restart_with(|_| {}).await
+    }
+
+    /// Like [`Self::restart`], with changed options.
+    ///
+    /// # Panics
+    /// Panics if the cluster is not durable or the server does not stop or start.
+    pub async fn restart_with(mut self, change: impl FnOnce(&mut Options)) -> Self {
         self.stop_server().await;
+        change(&mut self.options);
         self.start_server().await;
         self.client = self.client(Protocol::Any);
         self

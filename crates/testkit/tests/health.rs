@@ -36,6 +36,7 @@ const CHECKS: &[(&str, bool)] = &[
     ("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", false),
     ("poststarthook/storage-readiness", false),
     ("poststarthook/start-service-ip-repair-controllers", false),
+    ("poststarthook/rbac/bootstrap-roles", false),
     ("poststarthook/scheduling/bootstrap-system-priority-classes", false),
     ("poststarthook/bootstrap-controller", false),
     ("poststarthook/start-kubernetes-service-cidr-controller", false),
@@ -51,7 +52,8 @@ const CHECKS: &[(&str, bool)] = &[
 #[test]
 fn health_checks_have_the_names_and_the_order_of_upstream() {
     run(async {
-        let cluster = Cluster::with_options(Options { register: true, ..Options::default() }).await;
+        let cluster =
+            Cluster::with_options(Options { register: true, rbac_bootstrap: true, ..Options::default() }).await;
         let text = async |path: &str| cluster.get(path).await.expect(200).text();
         let mut paths: Vec<String> = Vec::new();
         for endpoint in ["livez", "readyz", "healthz"] {

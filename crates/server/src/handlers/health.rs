@@ -41,6 +41,10 @@ impl Endpoint {
     }
 }
 
+/// The task that reconciles the RBAC bootstrap policy. It has ended when the server begins to answer requests, and a
+/// server without RBAC does not have it.
+pub(crate) const BOOTSTRAP_POLICY_TASK: &str = "rbac-bootstrap-policy";
+
 /// What a health check examines.
 #[derive(Clone, Debug)]
 enum Probe {
@@ -70,6 +74,7 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", false, Probe::Task(LEASE_COLLECTOR_TASK)),
     ("poststarthook/storage-readiness", false, Probe::Task(FEED_TASK)),
     ("poststarthook/start-service-ip-repair-controllers", false, Probe::Task(ALLOCATION_REPAIR_TASK)),
+    ("poststarthook/rbac/bootstrap-roles", false, Probe::Task(BOOTSTRAP_POLICY_TASK)),
     ("poststarthook/scheduling/bootstrap-system-priority-classes", false, Probe::State(|_| Ok(()))),
     ("poststarthook/bootstrap-controller", false, Probe::Task(OBJECT_RECONCILER_TASK)),
     ("poststarthook/start-kubernetes-service-cidr-controller", false, Probe::State(|_| Ok(()))),

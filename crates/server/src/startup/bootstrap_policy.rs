@@ -1,0 +1,186 @@
+//! Reconciles the roles and bindings of the bootstrap policy when the server starts (upstream: the post-start hook
+//! `rbac/bootstrap-roles` of `pkg/registry/rbac/rest`). If nothing has changed since, nothing is written.
+
+use std::sync::Arc;
+
+use pintle_auth::rbac::{BootstrapPolicy, GROUP, Reconciliation, reconcile_role, reconcile_role_binding};
+use pintle_controllers::{DeleteRequest, ObjectRef};
+use pintle_registry::{ApiError, DeletionPropagation, GroupResource, ObjectClient};
+use pintle_value::Value;
+use tokio::task::JoinSet;
+
+use crate::cluster::Cluster;
+use crate::handlers::health::BOOTSTRAP_POLICY_TASK;
+use crate::write::InternalClient;
+
+/// How often an object is reconciled that others create or delete at the same time.
+const MAX_ATTEMPTS: u32 = 4;
+
+/// The cluster roles that were no aggregated roles before Kubernetes 1.9, and those that have their rules since.
+const AGGREGATED_ROLES: [(&str, &str); 3] = [
+    ("admin", "system:aggregate-to-admin"),
+    ("edit", "system:aggregate-to-edit"),
+    ("view", "system:aggregate-to-view"),
+];
+/// The cluster role binding that was split, and the new one that gets the same subjects.
+const SPLIT_BINDING: (&str, &str) = ("system:discovery", "system:public-info-viewer");
+
+/// Creates and updates the objects of the bootstrap policy. An object that fails is logged and left out, as upstream:
+/// the server starts without it.
+pub(super) async fn reconcile_bootstrap_policy(cluster: &Arc<Cluster>) {
+    let policy = BootstrapPolicy::new(&cluster.gates);
+    let client = InternalClient(cluster.clone());
+    if let Err(error) = migrate(&client, &policy).await {
+        tracing::error!(%error, "Failed to migrate roles and bindings of old clusters");
+    }
+    let resource = |plural| GroupResource::new(GROUP, plural);
+    for (resource, objects) in [
+        (resource("clusterroles"), policy.cluster_roles),
+        (resource("clusterrolebindings"), policy.cluster_role_bindings),
+        (resource("roles"), policy.roles),
+        (resource("rolebindings"), policy.role_bindings),
+    ] {
+        reconcile_objects(cluster, &resource, objects).await;
+    }
+    cluster.background_tasks.task(BOOTSTRAP_POLICY_TASK).report_success();
+}
+
+/// Reconciles objects of one kind. The writes run concurrently, so that they share commits.
+async fn reconcile_objects(cluster: &Arc<Cluster>, resource: &GroupResource, objects: Vec<Value>) {
+    let mut writes = JoinSet::new();
+    for expected in objects {
+        let client = InternalClient(cluster.clone());
+        if matches!(compare(&client, resource, &expected), Ok((_, Some(Reconciliation::UpToDate)))) {
+            continue;
+        }
+        let resource = resource.clone();
+        writes.spawn(async move {
+            if let Err(error) = reconcile(&client, &resource, &expected).await {
+                let (namespace, name) = (expected.namespace(), expected.name());
+                tracing::error!(%error, %resource, namespace, name, "Failed to reconcile a role or binding of the bootstrap policy");
+            }
+        });
+    }
+    while let Some(ended) = writes.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "Failed to reconcile a role or binding of the bootstrap policy");
+        }
+    }
+}
+
+/// Compares the stored object with the expected one. Returns the stored object too; nothing if there is none.
+fn compare(
+    client: &InternalClient,
+    resource: &GroupResource,
+    expected: &Value,
+) -> Result<(Value, Option<Reconciliation>), ApiError> {
+    let Some(existing) = client.get(resource, expected.namespace(), expected.name())? else {
+        return Ok((Value::Null, None));
+    };
+    let reconciliation = reconcile_object(&existing, expected)?;
+    Ok((existing, Some(reconciliation)))
+}
+
+fn reconcile_object(existing: &Value, expected: &Value) -> Result<Reconciliation, ApiError> {
+    match expected.get("roleRef") {
+        Some(_) => Ok(reconcile_role_binding(existing, expected)),
+        None => reconcile_role(existing, expected).map_err(|error| ApiError::Internal(error.to_string())),
+    }
+}
+
+/// Creates, updates or recreates an object so that it has what is expected.
+async fn reconcile(client: &InternalClient, resource: &GroupResource, expected: &Value) -> Result<(), ApiError> {
+    let (namespace, name) = (expected.namespace(), expected.name());
+    for _ in 0..MAX_ATTEMPTS {
+        let (existing, reconciliation) = compare(client, resource, expected)?;
+        let result = match reconciliation {
+            None => client.create(resource, expected.clone()).await.map(drop),
+            Some(Reconciliation::UpToDate) => return Ok(()),
+            Some(Reconciliation::Protected) => {
+                tracing::warn!(%resource, namespace, name, "Skipped a protected role or binding that lacks permissions");
+                return Ok(());
+            }
+            Some(Reconciliation::Update(_)) => {
+                // The object may have changed. What it is now decides.
+                let compute = |existing: &Value| match reconcile_object(existing, expected) {
+                    Ok(Reconciliation::Update(reconciled)) => reconciled,
+                    _ => existing.clone(),
+                };
+                let updated = client.update_subresource(resource, "", (namespace, name), compute).await;
+                updated.map(
+                    |_| tracing::info!(%resource, namespace, name, "Added missing permissions to a role or binding"),
+                )
+            }
+            Some(Reconciliation::Recreate) => {
+                delete(client, resource, &existing).await?;
+                tracing::info!(%resource, namespace, name, "Deleted a binding of the bootstrap policy to another role");
+                client.create(resource, expected.clone()).await.map(drop)
+            }
+        };
+        match result {
+            Err(ApiError::AlreadyExists { .. } | ApiError::NotFound { .. } | ApiError::Conflict { .. }) => {
+                client.0.catch_up().await?;
+            }
+            result => return result,
+        }
+    }
+    Err(ApiError::Internal("exceeded maximum attempts".to_owned()))
+}
+
+/// Deletes an object, unless it is gone or was created again.
+async fn delete(client: &InternalClient, resource: &GroupResource, object: &Value) -> Result<(), ApiError> {
+    let target = ObjectRef {
+        resource: resource.clone(),
+        namespace: object.namespace().to_owned(),
+        name: object.name().to_owned(),
+    };
+    let request = DeleteRequest {
+        uid: object.uid().into(),
+        revision: object.resource_version().parse().unwrap_or_default(),
+        propagation: DeletionPropagation::Background,
+    };
+    match client.delete_with(&target, &request).await {
+        // The create that follows fails if it exists.
+        Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => Ok(()),
+        result => result,
+    }
+}
+
+/// Preserves what users have changed in objects whose content other objects have now (upstream:
+/// `primeAggregatedClusterRoles`, `primeSplitClusterRoleBindings`). A folder of this server has such objects only if
+/// they were made by users.
+async fn migrate(client: &InternalClient, policy: &BootstrapPolicy) -> Result<(), ApiError> {
+    let cluster_role = |name| client.get(&GroupResource::new(GROUP, "clusterroles"), "", name);
+    for (old, new) in AGGREGATED_ROLES {
+        if cluster_role(new)?.is_none()
+            && let Some(mut role) = cluster_role(old)?.filter(|role| role.get("aggregationRule").is_none())
+        {
+            role.set_at(&["metadata", "name"], new);
+            role.remove_at(&["metadata", "resourceVersion"]);
+            create_migrated(client, "clusterroles", role).await?;
+        }
+    }
+    let (old, new) = SPLIT_BINDING;
+    let cluster_role_binding = |name| client.get(&GroupResource::new(GROUP, "clusterrolebindings"), "", name);
+    let expected = policy.cluster_role_bindings.iter().find(|binding| binding.name() == new);
+    if cluster_role_binding(new)?.is_none()
+        && let Some((existing, expected)) = cluster_role_binding(old)?.zip(expected)
+    {
+        let mut binding = expected.clone();
+        for path in [&["subjects"][..], &["metadata", "labels"], &["metadata", "annotations"]] {
+            binding.set_at(path, existing.at(path).cloned().unwrap_or_default());
+        }
+        create_migrated(client, "clusterrolebindings", binding).await?;
+    }
+    Ok(())
+}
+
+async fn create_migrated(client: &InternalClient, plural: &str, object: Value) -> Result<(), ApiError> {
+    let name = object.name().to_owned();
+    match client.create(&GroupResource::new(GROUP, plural), object).await {
+        Ok(_) => tracing::info!(plural, name, "Migrated a role or binding"),
+        Err(ApiError::AlreadyExists { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
