@@ -89,7 +89,7 @@ struct Serve {
     anonymous_auth: bool,
     /// Ordered list of plug-ins to do authorization on secure port, comma separated: AlwaysAllow, AlwaysDeny, RBAC,
     /// Node.
-    #[arg(long, value_name = "MODE,...", value_delimiter = ',', default_value = "AlwaysAllow")]
+    #[arg(long, value_name = "MODE,...", value_delimiter = ',', default_value = "Node,RBAC")]
     authorization_mode: Vec<AuthorizationMode>,
     /// The file with the certificate for HTTPS, followed by its chain, in PEM. Without it the server uses its own
     /// certificate. It is read again when it changes, as are the files of the next three flags.
@@ -322,6 +322,8 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let memory_limit = memory_limit(serve.memory_limit_mib)?;
+    let access =
+        AccessOptions { tokens, anonymous: serve.anonymous_auth, authorization_modes: serve.authorization_mode };
     let server = Server::start(Options {
         data_dir: Some(serve.data_dir.clone()),
         engine,
@@ -331,12 +333,8 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
         register: true,
         reconcile_endpoints: serve.endpoint_reconciler_type == EndpointReconciler::Lease,
         kubeconfig: serve.kubeconfig,
-        rbac_bootstrap: serve.authorization_mode.contains(&AuthorizationMode::Rbac),
-        access: AccessOptions {
-            tokens,
-            anonymous: serve.anonymous_auth,
-            authorization_modes: serve.authorization_mode,
-        },
+        rbac_bootstrap: access.uses_rbac(),
+        access,
         history: HistoryLimits { bytes: serve.watch_window_mib << 20, ..HistoryLimits::default() },
         encoding_cache: serve.encoding_cache_mib << 20,
         memory: memory_limit.map(|limit| MemoryBudget { limit, usage: Arc::new(ResidentMemory) }),

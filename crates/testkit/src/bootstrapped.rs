@@ -2,20 +2,26 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use pintle::Options;
+use pintle::{AccessOptions, AuthorizationMode, Options};
 
 /// The advertised address. It is fixed because not every host has an outbound address.
 const ADVERTISE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// Options of a server that bootstraps its cluster as the binary does: every namespace has its default service account
-/// and `kube-root-ca.crt`, and the server publishes the `kubernetes` service's endpoints and its own lease. With the
-/// default options, a cluster has none of these.
+/// and `kube-root-ca.crt`, the server publishes the `kubernetes` service's endpoints and its own lease, and the roles of the
+/// bootstrap policy decide who may do what. With the default options, a cluster has none of these, and every user may do
+/// everything.
 #[must_use]
 pub fn bootstrapped() -> Options {
     Options {
         register: true,
         every_namespace_objects: true,
         advertise_address: Some(ADVERTISE_ADDRESS),
+        access: AccessOptions {
+            authorization_modes: vec![AuthorizationMode::Node, AuthorizationMode::Rbac],
+            ..AccessOptions::default()
+        },
+        rbac_bootstrap: true,
         ..Options::default()
     }
 }

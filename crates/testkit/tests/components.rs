@@ -1,6 +1,6 @@
 //! ComponentStatuses, which the server computes for each request and never stores.
 
-use pintle_testkit::{Cluster, Component, Options, run};
+use pintle_testkit::{Cluster, Component, Options, bootstrapped, run};
 use serde_json::{Value, json};
 
 const PATH: &str = "/api/v1/componentstatuses";
@@ -8,7 +8,7 @@ const PATH: &str = "/api/v1/componentstatuses";
 /// Starts a cluster with three components: a healthy scheduler (played by a second cluster), a controller manager that
 /// does not listen, and one that responds with an error. Returns both clusters.
 async fn start() -> (Cluster, Cluster) {
-    let scheduler = Cluster::start().await;
+    let scheduler = Cluster::with_options(bootstrapped()).await;
     let component = |name: &str, health: String| Component { name: name.to_owned(), health };
     let cluster = Cluster::with_options(Options {
         components: vec![
@@ -51,7 +51,7 @@ fn list_reports_the_health_of_each_component() {
             })
         };
         let expect = json!({ "kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": [
-            item("broken", "False", json!("HTTP probe failed with statuscode: 401")),
+            item("broken", "False", json!("HTTP probe failed with statuscode: 403")),
             item("controller-manager", "False", Value::Null),
             item("etcd-0", "True", json!("ok")),
             item("scheduler", "True", json!("ok")),

@@ -1,6 +1,6 @@
 //! Access by roles and bindings.
 
-use pintle_testkit::{AccessOptions, AuthorizationMode, Cluster, Options, Response, run};
+use pintle_testkit::{AccessOptions, AuthorizationMode, Cluster, Options, Response, bootstrapped, run};
 use serde_json::{Value, json};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -395,6 +395,23 @@ fn reviews_tell_what_roles_and_bindings_allow() {
              spec.resourceAttributes.labelSelector.requirements: Required value: when \
              spec.resourceAttributes.labelSelector is specified, requirements or rawSelector is required",
         );
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn anonymous_clients_may_read_what_is_public() {
+    run(async {
+        let cluster = Cluster::with_options(bootstrapped()).await;
+        for path in ["/livez", "/readyz", "/healthz", "/version", "/version/"] {
+            let _ = cluster.request("GET", path).anonymous().send().await.expect(200);
+        }
+        // A single check gives the reason of its failure.
+        for path in ["/livez/ping", "/readyz?verbose", "/metrics", "/api", "/apis", "/openapi/v2", "/", CONFIGMAPS] {
+            let response = cluster.request("GET", path).anonymous().send().await;
+            // Roles do not see the query, as upstream.
+            let _ = response.expect(if path == "/readyz?verbose" { 200 } else { 403 });
+        }
         cluster.stop().await;
     });
 }
