@@ -31,6 +31,15 @@ pub struct AuthorizationAttributes<'a> {
     pub label_selector: &'a str,
 }
 
+impl AuthorizationAttributes<'_> {
+    /// Returns whether this is about a resource and not about a path. Access reviews may leave out the resource; as
+    /// upstream, only rules for all resources match then.
+    #[must_use]
+    pub const fn is_resource_request(&self) -> bool {
+        !self.resource.is_empty() || self.path.is_empty()
+    }
+}
+
 /// An authorizer's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {

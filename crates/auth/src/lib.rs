@@ -2,11 +2,13 @@
 //! method implements [`Authenticator`] and every authorization mode [`Authorizer`]; [`UnionAuthenticator`] combines the
 //! former (upstream: `apiserver/pkg/authentication` and `apiserver/pkg/authorization`). This crate knows no storage.
 
+mod abac;
 mod anonymous;
 mod authenticate;
 mod authorize;
 mod certificate;
 mod chain;
+pub mod config_file;
 mod forbidden;
 mod future;
 mod impersonate;
@@ -16,6 +18,7 @@ mod table;
 mod token_file;
 pub mod user;
 
+pub use abac::{AbacAuthorizer, AbacError};
 pub use anonymous::AnonymousAuthenticator;
 pub use authenticate::{
     Authentication, AuthenticationError, AuthenticationRequest, AuthenticationResult, Authenticator,

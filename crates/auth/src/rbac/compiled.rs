@@ -4,7 +4,7 @@
 use pintle_value::Str;
 
 use super::policy::{PolicyRule, Role};
-use super::rule::{RuleLists, is_resource_request};
+use super::rule::RuleLists;
 use crate::AuthorizationAttributes;
 
 /// The rules of a role.
@@ -146,7 +146,7 @@ impl Mask {
     /// The values that a rule has to mention, one of each kind, to allow a request.
     pub(super) fn of_request(attributes: &AuthorizationAttributes<'_>) -> Self {
         let verb = VERBS.of(attributes.verb.as_bytes());
-        if !is_resource_request(attributes) {
+        if !attributes.is_resource_request() {
             return Self { verbs_and_groups: verb, targets: segment_bit(attributes.path), names: 0 };
         }
         Self {

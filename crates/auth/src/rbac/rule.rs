@@ -51,7 +51,7 @@ impl RuleLists<'_> {
         if !includes(self.verbs, attributes.verb) {
             return false;
         }
-        if is_resource_request(attributes) {
+        if attributes.is_resource_request() {
             includes(self.api_groups, attributes.group)
                 && self.resource_matches(attributes.resource, attributes.subresource)
                 && self.resource_name_matches(attributes.name)
@@ -125,12 +125,6 @@ impl Display for PolicyRule {
             self.non_resource_urls.join(" ")
         )
     }
-}
-
-/// Returns whether the attributes are about a resource and not about a path. Access reviews may leave out the resource; as
-/// upstream, only rules for all resources match then.
-pub(super) fn is_resource_request(attributes: &AuthorizationAttributes<'_>) -> bool {
-    !attributes.resource.is_empty() || attributes.path.is_empty()
 }
 
 /// Returns whether a path or pattern `rule` includes all of `path`, which is a path or itself a pattern.
