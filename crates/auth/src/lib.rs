@@ -5,6 +5,7 @@
 mod abac;
 mod anonymous;
 mod authenticate;
+pub mod authorization_config;
 mod authorize;
 mod certificate;
 mod chain;
