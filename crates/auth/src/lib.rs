@@ -13,6 +13,7 @@ pub mod config_file;
 mod forbidden;
 mod future;
 mod impersonate;
+pub mod jwt;
 pub mod node;
 pub mod rbac;
 mod table;
