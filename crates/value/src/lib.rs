@@ -1,5 +1,5 @@
 //! The tree that represents every object, and basic types for it: field paths and field errors, quantities, times,
-//! names. Pure data: no I/O, no clock, no knowledge of kinds or schemas.
+//! names, URLs. Pure data: no I/O, no clock, no knowledge of kinds or schemas.
 
 mod atoi;
 mod decimal;
@@ -17,6 +17,7 @@ mod same;
 pub mod threads;
 pub mod time;
 mod tree;
+pub mod url;
 
 pub use atoi::{AtoiError, atoi};
 pub use compact_str::CompactString as Str;

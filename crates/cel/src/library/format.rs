@@ -3,10 +3,10 @@
 use std::any::Any;
 
 use pintle_value::names;
+use pintle_value::url::parse_request;
 
 use super::Library;
 use super::quantity::estimate_one;
-use super::url_parser::parse_request;
 use crate::cost::{CallEstimate, REGEX_STRING_LENGTH_COST_FACTOR, STRING_TRAVERSAL_COST_FACTOR, tracker};
 use crate::error::EvalError;
 use crate::function::{Function, FunctionOp, Overload};

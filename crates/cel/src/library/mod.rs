@@ -20,14 +20,13 @@ mod strings;
 mod time_accessors;
 mod two_var;
 mod url;
-mod url_parser;
 
 use crate::env::{Env, Library};
 use crate::syntax::bind_macro;
 use crate::types::Type;
 
 pub use json_patch::json_patch;
-pub use url_parser::is_request_uri;
+pub use pintle_value::url::is_request_uri;
 
 impl Env {
     /// An environment with CEL's standard functions and macros only.

@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use pintle_value::url::{Url, parse_request, parse_url};
+
 use super::Library;
 use super::quantity::estimate_one;
-use super::url_parser::{Url, parse_request, parse_url};
 use crate::cost::{CallEstimate, STRING_TRAVERSAL_COST_FACTOR, tracker};
 use crate::error::EvalError;
 use crate::function::{Function, FunctionOp, Overload};

@@ -1,27 +1,46 @@
 //! Parses URLs with the syntax and errors of Go's `net/url`.
 
-use pintle_value::print::quote;
+use crate::print::quote;
 
 /// A parsed URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Url {
-    pub(super) scheme: String,
-    pub(super) host: String,
-    pub(super) escaped_path: String,
-    pub(super) query: String,
+pub struct Url {
+    /// The scheme in lower case, or empty.
+    pub scheme: String,
+    /// The host with its port.
+    pub host: String,
+    /// The path as it was written, if it is written correctly.
+    pub escaped_path: String,
+    /// The query without its question mark.
+    pub query: String,
     /// The URL as written, without the scheme. Used for equality.
-    pub(super) rest: String,
+    pub rest: String,
 }
 
-/// Parses a URL that both `url.ParseRequestURI` and `url.Parse` accept.
-pub(super) fn parse_url(text: &str) -> Result<Url, String> {
+/// Parses a URL that both `url.ParseRequestURI` and `url.Parse` accept. Its fragment is dropped.
+///
+/// # Errors
+/// One of them does not accept it; the error is Go's.
+pub fn parse_url(text: &str) -> Result<Url, String> {
     parse_request(text)?;
-    let (text_without, fragment) = text.split_once('#').map_or((text, ""), |(before, after)| (before, after));
-    unescape(fragment, false).and_then(|_| parse(text_without, false)).map_err(|reason| parse_error(text, &reason))
+    parse_reference(text).map(|(url, _)| url)
+}
+
+/// Parses a URL or a reference that `url.Parse` accepts. Returns its fragment too.
+///
+/// # Errors
+/// Go does not accept it; the error is Go's.
+pub fn parse_reference(text: &str) -> Result<(Url, &str), String> {
+    let (text_without, fragment) = text.split_once('#').unwrap_or((text, ""));
+    let parsed = parse(text_without, false).and_then(|url| unescape(fragment, false).map(|_| (url, fragment)));
+    parsed.map_err(|reason| parse_error(text, &reason))
 }
 
 /// Parses a URL that `url.ParseRequestURI` accepts.
-pub(super) fn parse_request(text: &str) -> Result<Url, String> {
+///
+/// # Errors
+/// Go does not accept it; the error is Go's.
+pub fn parse_request(text: &str) -> Result<Url, String> {
     parse(text, true).map_err(|reason| parse_error(text, &reason))
 }
 
@@ -177,13 +196,15 @@ fn escape_path(path: &str) -> String {
 
 impl Url {
     /// The host without its port and without brackets.
-    pub(super) fn hostname(&self) -> &str {
+    #[must_use]
+    pub fn hostname(&self) -> &str {
         let host = self.split_port().0;
         host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
     }
 
     /// The port, or the empty string.
-    pub(super) fn port(&self) -> &str {
+    #[must_use]
+    pub fn port(&self) -> &str {
         self.split_port().1
     }
 
@@ -195,7 +216,8 @@ impl Url {
     }
 
     /// The query parameters in order. Malformed ones are skipped.
-    pub(super) fn parameters(&self) -> Vec<(String, String)> {
+    #[must_use]
+    pub fn parameters(&self) -> Vec<(String, String)> {
         let read = |text: &str| unescape(&text.replace('+', " "), false).ok();
         let pairs = self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
         pairs
@@ -204,5 +226,32 @@ impl Url {
                 Some((read(key)?, read(value)?))
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_parsed_as_go_does() {
+        for (text, expect) in [
+            ("https://a:1/b?c#d", Ok(("https", "a:1", "/b", "c", "d"))),
+            ("https://a#%41", Ok(("https", "a", "", "", "%41"))),
+            ("a/b", Ok(("", "", "a/b", "", ""))),
+            ("", Ok(("", "", "", "", ""))),
+            ("kubernetes:serviceaccount", Ok(("kubernetes", "", "", "", ""))),
+            (":a", Err("parse \":a\": missing protocol scheme")),
+            ("a b:c", Err("parse \"a b:c\": first path segment in URL cannot contain colon")),
+            ("https://a b", Err("parse \"https://a b\": invalid character \" \" in host name")),
+            ("https://a\n", Err("parse \"https://a\\n\": net/url: invalid control character in URL")),
+            ("https://a#%", Err("parse \"https://a#%\": invalid URL escape \"%\"")),
+        ] {
+            let found = parse_reference(text);
+            let found = found
+                .as_ref()
+                .map(|(url, fragment)| (&*url.scheme, &*url.host, &*url.escaped_path, &*url.query, *fragment));
+            assert_eq!(found.map_err(String::as_str), expect, "{text}");
+        }
     }
 }
