@@ -19,7 +19,7 @@ impl<A> AnonymousAuthenticator<A> {
     fn of_anonymous(&self, request: &AuthenticationRequest<'_>) -> Option<Authentication> {
         let is_allowed = self.paths.is_empty() || self.paths.iter().any(|path| path == request.path);
         let user = UserInfo { name: ANONYMOUS.into(), groups: vec![ALL_UNAUTHENTICATED.into()], ..UserInfo::default() };
-        is_allowed.then(|| Authentication { user, audiences: request.audiences.to_vec(), warnings: Vec::new() })
+        is_allowed.then(|| Authentication { audiences: request.audiences.to_vec(), ..user.into() })
     }
 }
 

@@ -48,6 +48,9 @@ impl<'a> AuthenticationRequest<'a> {
     }
 }
 
+/// The key and the value of an annotation of the audit event.
+pub type AuditAnnotation = (&'static str, String);
+
 /// A successful authentication (`authenticator.Response`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authentication {
@@ -57,6 +60,8 @@ pub struct Authentication {
     pub audiences: Vec<Str>,
     /// Warnings for the client.
     pub warnings: Vec<String>,
+    /// Annotations of the audit event.
+    pub annotations: Vec<AuditAnnotation>,
 }
 
 impl From<UserInfo> for Authentication {

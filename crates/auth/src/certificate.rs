@@ -12,10 +12,9 @@ use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::authenticate::AuthenticationResult;
+use crate::user::CREDENTIAL_ID;
 use crate::{AuthFuture, AuthenticationError, AuthenticationRequest, Authenticator, UserInfo};
 
-/// The extra attribute that names the credential.
-const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 /// How long a verified chain is accepted without another verification. A chain may be accepted that long after its
 /// expiry.
 const CACHE_TTL: Duration = Duration::from_secs(10);

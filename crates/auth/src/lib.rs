@@ -16,14 +16,17 @@ mod impersonate;
 pub mod jwt;
 pub mod node;
 pub mod rbac;
+pub mod service_account;
 mod table;
+mod token;
+mod token_cache;
 mod token_file;
 pub mod user;
 
 pub use abac::{AbacAuthorizer, AbacError};
 pub use anonymous::AnonymousAuthenticator;
 pub use authenticate::{
-    Authentication, AuthenticationError, AuthenticationRequest, AuthenticationResult, Authenticator,
+    AuditAnnotation, Authentication, AuthenticationError, AuthenticationRequest, AuthenticationResult, Authenticator,
     UnionAuthenticator, UserInfo,
 };
 pub use authorize::{
@@ -35,4 +38,6 @@ pub use chain::{AlwaysDeny, PrivilegedGroup, UnionAuthorizer};
 pub use forbidden::{ForbiddenError, escape_markup};
 pub use future::AuthFuture;
 pub use impersonate::{Impersonation, ImpersonationError, ImpersonationMode, ImpersonationObserver, Impersonator};
+pub use token::{AudienceAgnosticAuthenticator, BearerTokenAuthenticator, TokenAuthenticator, UnionTokenAuthenticator};
+pub use token_cache::{CachedTokenAuthenticator, TokenCacheObserver, TokenCacheTtl};
 pub use token_file::{TokenFileAuthenticator, TokenFileError};

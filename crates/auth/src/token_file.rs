@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pintle_value::Str;
 
 use crate::authenticate::AuthenticationResult;
-use crate::{AuthFuture, AuthenticationError, AuthenticationRequest, Authenticator, UserInfo};
+use crate::{AuthFuture, TokenAuthenticator, UserInfo};
 
 /// An error in a token file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,14 +85,10 @@ fn columns(line: &str) -> Option<Vec<String>> {
     (!quoted).then_some(columns)
 }
 
-impl Authenticator for TokenFileAuthenticator {
-    fn authenticate<'a>(&'a self, request: &'a AuthenticationRequest<'a>) -> AuthFuture<'a, AuthenticationResult> {
-        let Some(token) = request.bearer_token() else { return AuthFuture::ready(Ok(None)) };
+impl TokenAuthenticator for TokenFileAuthenticator {
+    fn authenticate_token<'a>(&'a self, token: &'a str, _: &'a [Str]) -> AuthFuture<'a, AuthenticationResult> {
         // A look-up by hash does not reveal by its timing how much of a token was right.
-        AuthFuture::ready(match self.tokens.get(token) {
-            Some(user) => Ok(Some(user.clone().into())),
-            None => Err(AuthenticationError("invalid bearer token".to_owned())),
-        })
+        AuthFuture::ready(Ok(self.tokens.get(token).map(|user| user.clone().into())))
     }
 }
 

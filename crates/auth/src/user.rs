@@ -23,6 +23,17 @@ const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 /// The group of all service accounts, and the first part of the groups of their namespaces.
 const SERVICE_ACCOUNTS_GROUP: &str = "system:serviceaccounts";
 
+/// The extra attribute that names the credential.
+pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+/// The extra attribute with the name of the node to which a token is bound, or on which its pod runs.
+pub const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+/// The extra attribute with the uid of that node.
+pub const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
+/// The extra attribute with the name of the pod to which a token is bound.
+pub const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
+/// The extra attribute with the uid of that pod.
+pub const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
+
 /// The user name of a service account (`serviceaccount.MakeUsername`).
 #[must_use]
 pub fn service_account_user(namespace: &str, name: &str) -> Str {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use pintle_auth::user::SYSTEM_PRIVILEGED_GROUP;
 use pintle_auth::{
-    AlwaysAllow, AlwaysDeny, AnonymousAuthenticator, Authenticator, Authorizer, ClientCertificateAuthenticator,
-    Impersonator, PrivilegedGroup, TokenFileAuthenticator, UnionAuthenticator, UnionAuthorizer,
+    AlwaysAllow, AlwaysDeny, AnonymousAuthenticator, Authenticator, Authorizer, BearerTokenAuthenticator,
+    ClientCertificateAuthenticator, Impersonator, PrivilegedGroup, TokenFileAuthenticator, UnionAuthenticator,
+    UnionAuthorizer,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_registry::ApiError;
@@ -126,7 +127,7 @@ impl AccessOptions {
                     .map_err(|error| error.to_string())
             })))];
         if let Some(tokens) = &self.tokens {
-            authenticators.push(Box::new(TokenFileAuthenticator::parse(tokens)?));
+            authenticators.push(Box::new(BearerTokenAuthenticator(TokenFileAuthenticator::parse(tokens)?)));
         }
         let authenticator = UnionAuthenticator(authenticators);
         let authenticator: Box<dyn Authenticator> = match self.allows_anonymous() {

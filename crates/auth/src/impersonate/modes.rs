@@ -5,15 +5,13 @@ use pintle_value::{FieldPath, Str, print};
 
 use super::{ImpersonationMode, Observed};
 use crate::user::{
-    ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, NODES_GROUP, SYSTEM_PRIVILEGED_GROUP, node_name,
+    ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, NODE_NAME, NODES_GROUP, SYSTEM_PRIVILEGED_GROUP, node_name,
     service_account_groups, split_service_account_user,
 };
 use crate::{AuthorizationAttributes, ForbiddenError, UserInfo};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// The extra attribute of a service account with the node that its pod runs on.
-const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 /// The extra attribute that the authorizer sees instead of those of a service account that acts as its node.
 const NODE_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
 

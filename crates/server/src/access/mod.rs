@@ -4,6 +4,7 @@ mod node;
 mod rbac;
 
 use http::HeaderMap;
+use pintle_admission::AdmissionRecorder;
 use pintle_auth::{
     AuthenticationRequest, Authenticator, Authorization, AuthorizationAttributes, Authorizer, ForbiddenError,
     Impersonation, ImpersonationError, ImpersonationObserver, Impersonator, UserInfo,
@@ -75,6 +76,9 @@ impl AccessControl {
         match self.authenticator.authenticate(&request).await {
             Ok(Some(authentication)) => {
                 authentication.warnings.into_iter().for_each(|warning| recorder.warn(warning));
+                for (key, value) in authentication.annotations {
+                    recorder.annotate(key, value);
+                }
                 Ok(authentication.user)
             }
             Ok(None) => Err(AuthenticationFailure::Unknown),

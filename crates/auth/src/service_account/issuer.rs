@@ -1,0 +1,140 @@
+//! Issues tokens of service accounts.
+
+use pintle_value::Str;
+use pintle_value::time::Time;
+
+use super::claims::{IssuedBoundClaims, IssuedClaims, KubernetesClaim, LegacyClaims, ObjectClaim};
+use super::legacy::LEGACY_ISSUER;
+use crate::jwt::{Audiences, NumericDate, PublicKey, RegisteredClaims, SigningError, SigningKey};
+use crate::user::service_account_user;
+
+/// What a token is bound to beside its service account: names and uids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BoundObject {
+    /// A pod, and the node on which it runs if it does. The uid of a node that does not exist is empty.
+    Pod {
+        /// The pod.
+        pod: (Str, Str),
+        /// The node.
+        node: Option<(Str, Str)>,
+    },
+    /// A node.
+    Node(Str, Str),
+    /// A secret.
+    Secret(Str, Str),
+}
+
+/// What a bound token says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundTokenRequest {
+    /// The namespace of the service account.
+    pub namespace: Str,
+    /// The name of the service account.
+    pub name: Str,
+    /// The uid of the service account.
+    pub uid: Str,
+    /// What else it is bound to.
+    pub bound: Option<BoundObject>,
+    /// Whom it is for.
+    pub audiences: Vec<Str>,
+    /// When it is issued.
+    pub now: Time,
+    /// How long it is valid, in seconds.
+    pub expiration_seconds: i64,
+    /// After how many seconds a client should have refreshed it, if it is valid longer than that.
+    pub warn_after_seconds: Option<i64>,
+    /// Its unique id.
+    pub id: Str,
+}
+
+/// A token that was issued.
+#[derive(Clone, PartialEq, Eq)]
+pub struct IssuedToken(pub String);
+
+impl std::fmt::Debug for IssuedToken {
+    /// Does not print the token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("IssuedToken").finish_non_exhaustive()
+    }
+}
+
+/// Issues tokens with a key.
+#[derive(Debug)]
+pub struct TokenIssuer {
+    issuer: Str,
+    key: SigningKey,
+}
+
+impl TokenIssuer {
+    /// An issuer of this name.
+    #[must_use]
+    pub fn new(issuer: Str, key: SigningKey) -> Self {
+        Self { issuer, key }
+    }
+
+    /// The key that verifies the tokens.
+    #[must_use]
+    pub fn public_key(&self) -> &PublicKey {
+        self.key.public_key()
+    }
+
+    /// Issues a bound token.
+    ///
+    /// # Errors
+    /// It cannot be signed.
+    pub fn issue(&self, request: BoundTokenRequest) -> Result<IssuedToken, SigningError> {
+        let now = request.now.seconds;
+        let object = |(name, uid): (Str, Str)| ObjectClaim { name: name.into(), uid: uid.into() };
+        let (mut pod, mut node, mut secret) = (None, None, None);
+        match request.bound {
+            Some(BoundObject::Pod { pod: bound, node: of_pod }) => {
+                (pod, node) = (Some(object(bound)), of_pod.map(object));
+            }
+            Some(BoundObject::Node(name, uid)) => node = Some(object((name, uid))),
+            Some(BoundObject::Secret(name, uid)) => secret = Some(object((name, uid))),
+            None => {}
+        }
+        let registered = RegisteredClaims {
+            issuer: self.issuer.clone(),
+            subject: service_account_user(&request.namespace, &request.name),
+            audiences: Audiences(request.audiences),
+            expiry: Some(NumericDate(now.saturating_add(request.expiration_seconds))),
+            not_before: Some(NumericDate(now)),
+            issued_at: Some(NumericDate(now)),
+            id: request.id,
+        };
+        let kubernetes = KubernetesClaim {
+            namespace: request.namespace.into(),
+            service_account: object((request.name, request.uid)),
+            pod,
+            secret,
+            node,
+            warn_after: request.warn_after_seconds.map(|seconds| NumericDate(now.saturating_add(seconds))),
+        };
+        self.key.sign(&IssuedClaims { registered, private: IssuedBoundClaims { kubernetes } }).map(IssuedToken)
+    }
+
+    /// Issues a legacy token for a service account, of which a namespace, a name and a uid are given. The token is kept in
+    /// a secret.
+    ///
+    /// # Errors
+    /// It cannot be signed.
+    pub fn issue_legacy(
+        &self,
+        (namespace, name, uid): (&str, &str, &str),
+        secret: &str,
+    ) -> Result<IssuedToken, SigningError> {
+        let registered = RegisteredClaims {
+            issuer: LEGACY_ISSUER.into(),
+            subject: service_account_user(namespace, name),
+            ..RegisteredClaims::default()
+        };
+        let private = LegacyClaims {
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            secret: secret.to_owned(),
+            namespace: namespace.to_owned(),
+        };
+        self.key.sign(&IssuedClaims { registered, private }).map(IssuedToken)
+    }
+}

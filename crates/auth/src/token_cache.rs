@@ -1,0 +1,303 @@
+//! A cache of successful and of failed authentications by tokens (upstream: `authentication/token/cache`). A result is of
+//! one token and one list of audiences; a token is never accepted for audiences for which it was not authenticated.
+//!
+//! Entries are found by a keyed hash and compared as a whole. The hash is the standard library's and not a cryptographic
+//! one, which would cost more than everything else: a collision can only replace an entry.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use parking_lot::RwLock;
+use pintle_value::Str;
+
+use crate::authenticate::AuthenticationResult;
+use crate::{AuthFuture, TokenAuthenticator};
+
+/// The number of parts of the cache, each with a lock of its own.
+const SHARDS: usize = 32;
+/// Maximum size of the tokens and audiences of a part, in bytes.
+const SHARD_BYTES: usize = 1 << 20;
+/// Maximum number of entries of a part.
+const SHARD_ENTRIES: usize = 1024;
+
+/// How long results are cached; zero for not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenCacheTtl {
+    /// How long a success is cached.
+    pub success: Duration,
+    /// How long a failure or an unknown token is cached.
+    pub failure: Duration,
+}
+
+impl TokenCacheTtl {
+    /// kube-apiserver's.
+    pub const DEFAULT: TokenCacheTtl = TokenCacheTtl { success: Duration::from_secs(10), failure: Duration::ZERO };
+    /// Nothing is cached.
+    pub const DISABLED: TokenCacheTtl = TokenCacheTtl { success: Duration::ZERO, failure: Duration::ZERO };
+}
+
+impl Default for TokenCacheTtl {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Sees what a cache does, for metrics.
+pub trait TokenCacheObserver: Send + Sync {
+    /// A token was authenticated, from the cache or not, in some time.
+    fn authenticated(&self, hit: bool, took: Duration);
+    /// The authenticator behind the cache is asked.
+    fn fetch_started(&self);
+    /// It has answered, without an error if `ok` is set; `None` if its answer was not waited for.
+    fn fetch_ended(&self, ok: Option<bool>);
+}
+
+/// Reports the end of a fetch, even if the request ends before it.
+struct Fetch<'c>(&'c dyn TokenCacheObserver, Option<bool>);
+
+impl<'c> Fetch<'c> {
+    fn start(observer: &'c dyn TokenCacheObserver) -> Self {
+        observer.fetch_started();
+        Self(observer, None)
+    }
+}
+
+impl Drop for Fetch<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_ended(self.1);
+    }
+}
+
+/// Caches what an authenticator answers.
+pub struct CachedTokenAuthenticator<A> {
+    authenticator: A,
+    ttl: TokenCacheTtl,
+    observer: Box<dyn TokenCacheObserver>,
+    hasher: RandomState,
+    shards: [RwLock<Shard>; SHARDS],
+}
+
+/// A part of the cache.
+#[derive(Default)]
+struct Shard {
+    entries: HashMap<u64, Entry>,
+    /// The size of all tokens and audiences, in bytes.
+    bytes: usize,
+}
+
+struct Entry {
+    token: Box<str>,
+    audiences: Box<[Str]>,
+    result: AuthenticationResult,
+    expires: Instant,
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        self.token.len() + self.audiences.iter().map(|audience| audience.len()).sum::<usize>()
+    }
+}
+
+impl Shard {
+    fn insert(&mut self, key: u64, entry: Entry, now: Instant) {
+        let bytes = entry.bytes();
+        if self.entries.len() >= SHARD_ENTRIES || self.bytes + bytes > SHARD_BYTES {
+            self.entries.retain(|_, entry| now < entry.expires);
+            self.bytes = self.entries.values().map(Entry::bytes).sum();
+        }
+        if self.entries.len() >= SHARD_ENTRIES || self.bytes + bytes > SHARD_BYTES {
+            return;
+        }
+        self.bytes += bytes;
+        if let Some(replaced) = self.entries.insert(key, entry) {
+            self.bytes -= replaced.bytes();
+        }
+    }
+}
+
+impl<A: TokenAuthenticator> CachedTokenAuthenticator<A> {
+    /// A cache of an authenticator.
+    pub fn new(authenticator: A, ttl: TokenCacheTtl, observer: Box<dyn TokenCacheObserver>) -> Self {
+        let shards = std::array::from_fn(|_| RwLock::default());
+        Self { authenticator, ttl, observer, hasher: RandomState::new(), shards }
+    }
+
+    fn key(&self, token: &str, audiences: &[Str]) -> u64 {
+        self.hasher.hash_one((token, audiences))
+    }
+
+    fn shard(&self, key: u64) -> &RwLock<Shard> {
+        &self.shards[key as usize % SHARDS]
+    }
+
+    fn cached(&self, key: u64, token: &str, audiences: &[Str], now: Instant) -> Option<AuthenticationResult> {
+        let shard = self.shard(key).read();
+        let entry = shard.entries.get(&key)?;
+        (now < entry.expires && *entry.token == *token && *entry.audiences == *audiences).then(|| entry.result.clone())
+    }
+
+    fn store(&self, key: u64, token: &str, audiences: &[Str], result: &AuthenticationResult, now: Instant) {
+        let ttl = if matches!(result, Ok(Some(_))) { self.ttl.success } else { self.ttl.failure };
+        if ttl.is_zero() {
+            return;
+        }
+        let entry = Entry {
+            token: token.into(),
+            audiences: audiences.into(),
+            result: result.clone(),
+            expires: now.checked_add(ttl).unwrap_or(now),
+        };
+        self.shard(key).write().insert(key, entry, now);
+    }
+}
+
+impl<A: TokenAuthenticator> TokenAuthenticator for CachedTokenAuthenticator<A> {
+    fn authenticate_token<'a>(&'a self, token: &'a str, audiences: &'a [Str]) -> AuthFuture<'a, AuthenticationResult> {
+        let started = Instant::now();
+        let key = self.key(token, audiences);
+        if let Some(result) = self.cached(key, token, audiences, started) {
+            self.observer.authenticated(true, started.elapsed());
+            return AuthFuture::ready(result);
+        }
+        let mut fetch = Fetch::start(&*self.observer);
+        let fetched = move |result: AuthenticationResult| {
+            fetch.1 = Some(result.is_ok());
+            drop(fetch);
+            // From when the token was read: what it was bound to may have been deleted since.
+            self.store(key, token, audiences, &result, started);
+            self.observer.authenticated(false, started.elapsed());
+            result
+        };
+        match self.authenticator.authenticate_token(token, audiences) {
+            AuthFuture::Ready(result) => AuthFuture::Ready(result.map(fetched)),
+            AuthFuture::Boxed(pending) => AuthFuture::boxed(async move { fetched(pending.await) }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::{Authentication, AuthenticationError, UserInfo};
+
+    /// Counts how often it is asked.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    /// The token "bad" is an error, "unknown" is not handled, and others are the names of their owners.
+    fn answer(token: &str, audiences: &[Str]) -> AuthenticationResult {
+        match token {
+            "bad" => Err(AuthenticationError("bad".to_owned())),
+            "unknown" => Ok(None),
+            name => Ok(Some(Authentication {
+                user: UserInfo { name: name.into(), ..UserInfo::default() },
+                audiences: audiences.to_vec(),
+                ..Authentication::default()
+            })),
+        }
+    }
+
+    impl TokenAuthenticator for Counting {
+        fn authenticate_token<'a>(
+            &'a self,
+            token: &'a str,
+            audiences: &'a [Str],
+        ) -> AuthFuture<'a, AuthenticationResult> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            AuthFuture::ready(answer(token, audiences))
+        }
+    }
+
+    /// Counts hits, misses, fetches that run, and errors.
+    #[derive(Clone, Default)]
+    struct Counts(Arc<[AtomicUsize; 4]>);
+
+    impl TokenCacheObserver for Counts {
+        fn authenticated(&self, hit: bool, _: Duration) {
+            self.0[usize::from(!hit)].fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn fetch_started(&self) {
+            self.0[2].fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn fetch_ended(&self, ok: Option<bool>) {
+            self.0[2].fetch_sub(1, Ordering::Relaxed);
+            self.0[3].fetch_add(usize::from(ok != Some(true)), Ordering::Relaxed);
+        }
+    }
+
+    /// Presents tokens with audiences in turn. Each row has how often the authenticator was asked so far.
+    #[track_caller]
+    fn check(ttl: TokenCacheTtl, rows: &[(&str, &[&str], usize)]) -> [usize; 4] {
+        let counts = Counts::default();
+        let cache = CachedTokenAuthenticator::new(Counting::default(), ttl, Box::new(counts.clone()));
+        for (token, audiences, asked) in rows {
+            let audiences: Vec<Str> = audiences.iter().map(|audience| Str::from(*audience)).collect();
+            let AuthFuture::Ready(Some(found)) = cache.authenticate_token(token, &audiences) else {
+                panic!("not ready")
+            };
+            assert_eq!(found, answer(token, &audiences), "{token}");
+            assert_eq!(cache.authenticator.0.load(Ordering::Relaxed), *asked, "{token} {audiences:?}");
+        }
+        counts.0.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn successes_are_cached_by_token_and_audiences() {
+        let rows: &[(&str, &[&str], usize)] = &[
+            ("alice", &[], 1),
+            ("alice", &[], 1),
+            ("alice", &["a"], 2),
+            ("alice", &["b"], 3),
+            ("alice", &["a", "b"], 4),
+            ("alice", &["ab"], 5),
+            ("alicea", &[], 6),
+            ("alice", &["a"], 6),
+            ("alice", &["b", "a"], 7),
+            ("bad", &[], 8),
+            ("bad", &[], 9),
+            ("unknown", &[], 10),
+            ("unknown", &[], 11),
+        ];
+        assert_eq!(check(TokenCacheTtl::DEFAULT, rows), [2, 11, 0, 2]);
+    }
+
+    #[test]
+    fn failures_are_cached_if_configured() {
+        let ttl = TokenCacheTtl { failure: Duration::from_secs(10), ..TokenCacheTtl::DISABLED };
+        let rows: &[(&str, &[&str], usize)] =
+            &[("bad", &[], 1), ("bad", &[], 1), ("unknown", &[], 2), ("unknown", &[], 2), ("a", &[], 3), ("a", &[], 4)];
+        assert_eq!(check(ttl, rows), [2, 4, 0, 1]);
+    }
+
+    #[test]
+    fn entries_expire_and_their_number_and_size_are_bounded() {
+        let cache =
+            CachedTokenAuthenticator::new(Counting::default(), TokenCacheTtl::DEFAULT, Box::new(Counts::default()));
+        let now = Instant::now();
+        let success = answer("a", &[]);
+        let stored = |cache: &CachedTokenAuthenticator<Counting>| {
+            cache.shards.iter().map(|shard| shard.read().entries.len()).sum::<usize>()
+        };
+        for number in 0..SHARDS * SHARD_ENTRIES * 2 {
+            let token = number.to_string();
+            cache.store(cache.key(&token, &[]), &token, &[], &success, now);
+        }
+        assert_eq!(stored(&cache), SHARDS * SHARD_ENTRIES);
+        let later = now + TokenCacheTtl::DEFAULT.success;
+        let (token, key) = ("late", cache.key("late", &[]));
+        cache.store(key, token, &[], &success, later);
+        assert_eq!(stored(&cache), (SHARDS - 1) * SHARD_ENTRIES + 1);
+        assert_eq!(cache.cached(key, token, &[], later), Some(success.clone()));
+        assert_eq!(cache.cached(key, "other", &[], later), None);
+        assert_eq!(cache.cached(key, token, &[], later + TokenCacheTtl::DEFAULT.success), None);
+        let large = "x".repeat(SHARD_BYTES + 1);
+        cache.store(cache.key(&large, &[]), &large, &[], &success, later);
+        assert_eq!(cache.cached(cache.key(&large, &[]), &large, &[], later), None);
+    }
+}
