@@ -36,14 +36,14 @@ pub struct AuthenticationRequest<'a> {
 }
 
 impl<'a> AuthenticationRequest<'a> {
-    /// The bearer token of the `Authorization` header. Bytes that are not UTF-8 are a token that nobody has: they must
-    /// not count as a request without a token.
+    /// The bearer token of the `Authorization` header: its second word, as upstream. Bytes that are not UTF-8 are a token
+    /// that nobody has: they must not count as a request without a token.
     #[must_use]
     pub fn bearer_token(&self) -> Option<&'a str> {
         let header = self.headers.get(AUTHORIZATION)?.as_bytes();
         let header = std::str::from_utf8(header).unwrap_or("Bearer \u{fffd}");
-        let (scheme, token) = header.trim().split_once(' ')?;
-        let token = token.trim();
+        let mut words = header.trim().split(' ');
+        let (scheme, token) = (words.next()?, words.next()?);
         (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
     }
 }
@@ -218,7 +218,9 @@ mod tests {
     fn bearer_tokens_are_read_from_the_authorization_header() {
         for (value, expect) in [
             ("Bearer abc", Some("abc")),
-            ("bearer  abc ", Some("abc")),
+            ("bearer abc ", Some("abc")),
+            ("Bearer abc def", Some("abc")),
+            ("Bearer  abc", None),
             ("Basic abc", None),
             ("Bearer", None),
             ("Bearer \u{e9}", Some("\u{e9}")),

@@ -32,13 +32,16 @@ impl Feature {
     pub const MAX_UNAVAILABLE_STATEFUL_SET: Feature = Feature("MaxUnavailableStatefulSet");
     /// Connections of clients that are not authenticated serve one request of HTTP/2 (CVE-2023-44487).
     pub const UNAUTHENTICATED_HTTP2_DOS_MITIGATION: Feature = Feature("UnauthenticatedHTTP2DOSMitigation");
+    /// Requests for tokens that name the uid of their service account.
+    pub const TOKEN_REQUEST_SERVICE_ACCOUNT_UID_VALIDATION: Feature =
+        Feature("TokenRequestServiceAccountUIDValidation");
     /// API servers that advertise the address at which peers reach them (KEP-4020).
     pub const UNKNOWN_VERSION_INTEROPERABILITY_PROXY: Feature = Feature("UnknownVersionInteroperabilityProxy");
     /// CSI drivers without which pods are not scheduled (KEP-5030).
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
     /// The features whose gates have an effect in this server. All others behave as by default.
-    pub const SUPPORTED: [Feature; 13] = [
+    pub const SUPPORTED: [Feature; 14] = [
         Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION,
         Feature::ALLOW_PARSING_USER_UID_FROM_CERT_AUTH,
         Feature::API_SERVER_IDENTITY,
@@ -50,6 +53,7 @@ impl Feature {
         Feature::HPA_SCALE_TO_ZERO,
         Feature::MAX_UNAVAILABLE_STATEFUL_SET,
         Feature::UNAUTHENTICATED_HTTP2_DOS_MITIGATION,
+        Feature::TOKEN_REQUEST_SERVICE_ACCOUNT_UID_VALIDATION,
         Feature::UNKNOWN_VERSION_INTEROPERABILITY_PROXY,
         Feature::VOLUME_LIMIT_SCALING,
     ];

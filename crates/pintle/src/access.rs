@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use pintle_auth::user::SYSTEM_PRIVILEGED_GROUP;
 use pintle_auth::{
-    AlwaysAllow, AlwaysDeny, AnonymousAuthenticator, Authenticator, Authorizer, BearerTokenAuthenticator,
-    ClientCertificateAuthenticator, Impersonator, PrivilegedGroup, TokenFileAuthenticator, UnionAuthenticator,
-    UnionAuthorizer,
+    AlwaysAllow, AlwaysDeny, AnonymousAuthenticator, AudienceAgnosticAuthenticator, Authenticator, Authorizer,
+    BearerTokenAuthenticator, CachedTokenAuthenticator, ClientCertificateAuthenticator, Impersonator, PrivilegedGroup,
+    TokenAuthenticator, TokenFileAuthenticator, UnionAuthenticator, UnionAuthorizer, UnionTokenAuthenticator,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_registry::ApiError;
-use pintle_server::{AccessBuilder, AccessControl, Cluster, NodeAuthorizer, RbacAuthorizer};
+use pintle_server::{AccessBuilder, AccessControl, Cluster, NodeAuthorizer, RbacAuthorizer, token_cache_observer};
 use rustls::pki_types::UnixTime;
 
 use crate::StartError;
+use crate::service_accounts::ServiceAccountAuthentication;
 use crate::serving::ServingTls;
 
 /// The options of authentication and authorization.
@@ -115,27 +116,36 @@ impl AccessOptions {
     ///
     /// # Errors
     /// The options are invalid.
-    pub(crate) fn build(self, tls: &Arc<ServingTls>, gates: &Gates) -> Result<AccessBuilder, StartError> {
+    pub(crate) fn build(
+        self,
+        tls: &Arc<ServingTls>,
+        gates: &Gates,
+        accounts: ServiceAccountAuthentication,
+    ) -> Result<AccessBuilder, StartError> {
         self.validate().map_err(StartError::Options)?;
         let client_tls = tls.clone();
-        let mut authenticators: Vec<Box<dyn Authenticator>> =
-            vec![Box::new(ClientCertificateAuthenticator::new(Box::new(move |leaf, rest| {
-                client_tls
-                    .client_verifier()
-                    .verify_client_cert(leaf, rest, UnixTime::now())
-                    .map(drop)
-                    .map_err(|error| error.to_string())
-            })))];
-        if let Some(tokens) = &self.tokens {
-            authenticators.push(Box::new(BearerTokenAuthenticator(TokenFileAuthenticator::parse(tokens)?)));
-        }
-        let authenticator = UnionAuthenticator(authenticators);
-        let authenticator: Box<dyn Authenticator> = match self.allows_anonymous() {
-            true => Box::new(AnonymousAuthenticator { authenticator, paths: Vec::new() }),
-            false => Box::new(authenticator),
-        };
+        let certificates = ClientCertificateAuthenticator::new(Box::new(move |leaf, rest| {
+            let verified = client_tls.client_verifier().verify_client_cert(leaf, rest, UnixTime::now());
+            verified.map(drop).map_err(|error| error.to_string())
+        }));
+        let token_file = self.tokens.as_deref().map(TokenFileAuthenticator::parse).transpose()?;
+        let allows_anonymous = self.allows_anonymous();
         let impersonator = Impersonator::new(gates.is_enabled(Feature::CONSTRAINED_IMPERSONATION));
         Ok(Box::new(move |cluster| {
+            let mut tokens: Vec<Box<dyn TokenAuthenticator>> = Vec::new();
+            if let Some(authenticator) = token_file {
+                let audiences = accounts.audiences.clone();
+                tokens.push(Box::new(AudienceAgnosticAuthenticator { authenticator, audiences }));
+            }
+            tokens.extend(accounts.authenticators(cluster));
+            let tokens = UnionTokenAuthenticator(tokens);
+            let tokens = CachedTokenAuthenticator::new(tokens, accounts.cache, token_cache_observer(cluster));
+            let authenticator =
+                UnionAuthenticator(vec![Box::new(certificates), Box::new(BearerTokenAuthenticator(tokens))]);
+            let authenticator: Box<dyn Authenticator> = match allows_anonymous {
+                true => Box::new(AnonymousAuthenticator { authenticator, paths: Vec::new() }),
+                false => Box::new(authenticator),
+            };
             let mut authorizers: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroup(SYSTEM_PRIVILEGED_GROUP))];
             for mode in self.authorization_modes {
                 authorizers.push(mode.authorizer(cluster)?);

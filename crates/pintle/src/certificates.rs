@@ -186,6 +186,30 @@ impl Certificates {
     }
 }
 
+/// The private key that signs tokens of service accounts, in PEM. It is read from a data directory, or created there with
+/// its public key. Without a directory it is created only.
+///
+/// # Errors
+/// A file cannot be read or written, or the random source fails.
+pub fn service_account_key(data_dir: Option<&Path>) -> Result<String, CertificateError> {
+    let create = || -> Result<(KeyPair, String), CertificateError> {
+        let key = new_key()?;
+        let pem = sec1_pem(&key)?;
+        Ok((key, pem))
+    };
+    let Some(data_dir) = data_dir else { return Ok(create()?.1) };
+    let directory = data_dir.join("pki");
+    let path = directory.join("sa.key");
+    if path.exists() {
+        return read_file(&path);
+    }
+    let (key, pem) = create()?;
+    fs::create_dir_all(&directory).map_err(|error| file_error(&directory, error))?;
+    write_private(&directory.join("sa.pub"), &key.public_key_pem())?;
+    write_private(&path, &pem)?;
+    Ok(pem)
+}
+
 /// The certificate of an authority with this key.
 fn authority(key: &KeyPair, now: OffsetDateTime) -> Result<(String, CertificateParams), CertificateError> {
     let mut params = certificate_params("pintle-ca", &[], now, AUTHORITY_DAYS);

@@ -8,11 +8,14 @@ pub mod cgroup;
 mod kubeconfig;
 mod renewal;
 mod server;
+mod service_accounts;
 mod serving;
 
 pub use access::{AccessOptions, AuthorizationMode};
 pub use kubeconfig::kubeconfig;
+pub use pintle_auth::TokenCacheTtl;
 pub use pintle_server::{Component, MemoryBudget, MemoryUsage, ResidentMemory};
 pub use pintle_store::{Clock, ManualClock, SystemClock, Timestamp};
 pub use server::{DEFAULT_ENCODING_CACHE_MIB, Engine, Options, Server, StartError};
+pub use service_accounts::{DEFAULT_SERVICE_ACCOUNT_ISSUER, ServiceAccountOptions};
 pub use serving::{CertificateFiles, NamedCertificate, ServingError, TlsOptions};

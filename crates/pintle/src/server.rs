@@ -25,8 +25,9 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::access::AccessOptions;
 use crate::advertise;
-use crate::certificates::{CertificateError, Certificates};
+use crate::certificates::{CertificateError, Certificates, service_account_key};
 use crate::renewal::{CertificateRenewal, time_of};
+use crate::service_accounts::ServiceAccountOptions;
 use crate::serving::{ServingError, ServingTls, TlsOptions};
 
 /// Maximum time for open requests to finish when the server stops.
@@ -78,6 +79,8 @@ pub struct Options {
     pub access: AccessOptions,
     /// Whether the server creates and reconciles the roles and bindings of the RBAC bootstrap policy when it starts.
     pub rbac_bootstrap: bool,
+    /// How tokens of service accounts are issued and validated.
+    pub service_accounts: ServiceAccountOptions,
     /// How much history watches and consistent lists can use.
     pub history: HistoryLimits,
     /// Maximum size of the cache of encodings other than JSON, in bytes.
@@ -136,6 +139,7 @@ impl Default for Options {
             kubeconfig: None,
             access: AccessOptions::default(),
             rbac_bootstrap: false,
+            service_accounts: ServiceAccountOptions::default(),
             history: HistoryLimits::default(),
             encoding_cache: DEFAULT_ENCODING_CACHE_MIB << 20,
             memory: None,
@@ -290,13 +294,19 @@ impl Server {
         let advertised = advertise::advertised_address(options.advertise_address, options.bind_address);
         let mut names = vec![hostname.to_lowercase(), service_address()];
         names.extend(advertised.iter().map(ToString::to_string));
-        let (certificates, store) = load_certificates_and_open_store(&options, &names)?;
+        let (certificates, account_key, store) = load_certificates_and_open_store(&options, &names)?;
         let tls = ServingTls::load(options.tls, certificates.clone())?;
-        let access = options.access.build(&tls, &options.gates)?;
         let address = SocketAddr::new(options.bind_address, options.port);
         let bind = |error| StartError::Bind { address, error };
         let listener = Listener::bind(address, tls.config(), options.listener).await.map_err(bind)?;
         let address = listener.address().map_err(bind)?;
+        // A loopback address is advertised to nobody, but only there the server listens.
+        let is_anywhere = address.ip().is_unspecified() || options.advertise_address.is_some();
+        let external = advertised.as_ref().ok().filter(|_| is_anywhere).copied().unwrap_or(address.ip());
+        let external = SocketAddr::new(external, address.port());
+        let service_accounts = options.service_accounts.load(&account_key, &external.to_string());
+        let service_accounts = service_accounts.map_err(StartError::Options)?;
+        let access = options.access.build(&tls, &options.gates, service_accounts.authentication)?;
         let api_server = ApiServer::start(ClusterConfig {
             store: store.clone(),
             history: options.history,
@@ -306,6 +316,7 @@ impl Server {
             limits: options.limits,
             recovery: options.recovery,
             access,
+            service_accounts: service_accounts.config,
             admission: options.admission,
             components: options.components,
             gates: options.gates,
@@ -435,11 +446,12 @@ impl RunningServer {
     }
 }
 
-/// Loads the certificates and opens the store in parallel, because each takes milliseconds.
+/// Loads the certificates and the key of service accounts, and opens the store, in parallel, because each takes
+/// milliseconds.
 fn load_certificates_and_open_store(
     options: &Options,
     names: &[String],
-) -> Result<(Certificates, Arc<dyn Store>), StartError> {
+) -> Result<(Certificates, String, Arc<dyn Store>), StartError> {
     // The watch caches restore their history from the store after a restart.
     let now = time_of(options.clock.now());
     let retention = HistoryRetention { duration: options.history.duration, bytes: options.history.bytes as u64 };
@@ -449,11 +461,14 @@ fn load_certificates_and_open_store(
         }
         let in_memory = || Arc::new(MemoryStore::with(retention, options.clock.clone()));
         let store = options.store.clone().unwrap_or_else(|| in_memory());
-        return Ok((Certificates::generate(names, now)?, store));
+        return Ok((Certificates::generate(names, now)?, service_account_key(None)?, store));
     };
     std::fs::create_dir_all(data_dir).map_err(|error| CertificateError::File { path: data_dir.clone(), error })?;
     std::thread::scope(|scope| {
-        let certificates = scope.spawn(|| Certificates::load_or_generate(data_dir, names, now));
+        let certificates = scope.spawn(|| -> Result<_, CertificateError> {
+            let certificates = Certificates::load_or_generate(data_dir, names, now)?;
+            Ok((certificates, service_account_key(Some(data_dir))?))
+        });
         let store: Arc<dyn Store> = match options.engine {
             Engine::Memory => Arc::new(MemoryStore::with(retention, options.clock.clone())),
             Engine::Embedded => {
@@ -462,10 +477,10 @@ fn load_certificates_and_open_store(
                 Arc::new(EmbeddedStore::open(data_dir, embedded)?)
             }
         };
-        let certificates = certificates
+        let (certificates, account_key) = certificates
             .join()
             .map_err(|_| StartError::Options("the thread that loads the certificates panicked".to_owned()))??;
-        Ok((certificates, store))
+        Ok((certificates, account_key, store))
     })
 }
 

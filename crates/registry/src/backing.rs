@@ -50,6 +50,8 @@ impl Computed {
 pub enum Action {
     /// Assigns a pod to a node.
     Bind,
+    /// Issues a token of a service account.
+    RequestToken,
     /// Reviews authentication or authorization.
     Review(Review),
 }
@@ -60,6 +62,7 @@ impl Action {
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "bind" => Action::Bind,
+            "token-request" => Action::RequestToken,
             "self-subject-review" => Action::Review(Review::SelfSubject),
             "token-review" => Action::Review(Review::Token),
             "self-subject-access-review" => Action::Review(Review::SelfAccess),

@@ -8,7 +8,8 @@
 //! 6. `read`, then `write`: get, list and watch from the watch cache; writes through the guaranteed update
 //! 7. `handlers`: choose the operation that a request asks for
 //! 8. `pipeline`: the handler chain of every request
-//! 9. `controllers`, `startup`: background tasks, and [`ApiServer`], which starts all
+//! 9. `controllers`, `service_accounts`, `startup`: background tasks, what tokens are bound to, and [`ApiServer`], which
+//!    starts all
 
 mod access;
 mod cluster;
@@ -23,14 +24,16 @@ mod pipeline;
 mod read;
 mod represent;
 mod request;
+mod service_accounts;
 mod startup;
 mod write;
 
 pub use access::{AccessControl, NodeAuthorizer, RbacAuthorizer};
-pub use cluster::{Cluster, Component, MemoryBudget, MemoryUsage, ResidentMemory};
+pub use cluster::{Cluster, Component, MemoryBudget, MemoryUsage, ResidentMemory, ServiceAccountConfig};
 pub use controllers::{ControllerOptions, service_address};
 pub use handlers::version;
 pub use http::Cors;
 pub use pintle_supervisor::RecoveryTimes;
 pub use pipeline::RequestLimits;
+pub use service_accounts::{service_account_lookup, token_cache_observer};
 pub use startup::{AccessBuilder, ApiServer, ClusterConfig, ClusterError};

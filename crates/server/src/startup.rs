@@ -21,7 +21,9 @@ use pintle_value::{Str, Value};
 
 use self::bootstrap_policy::reconcile_bootstrap_policy;
 use crate::access::AccessControl;
-use crate::cluster::{Cluster, ClusterParts, Component, Indexers, MemoryBudget, start_memory_task};
+use crate::cluster::{
+    Cluster, ClusterParts, Component, Indexers, MemoryBudget, ServiceAccountConfig, start_memory_task,
+};
 use crate::controllers::{ControllerOptions, RunningControllers, start_definitions};
 use crate::http::cors::Cors;
 use crate::http::{Handler, Peer, Response, catch_panic, panic_response, panic_text};
@@ -55,6 +57,8 @@ pub struct ClusterConfig {
     pub admission: AdmissionConfiguration,
     /// The components whose health `componentstatuses` reports.
     pub components: Vec<Component>,
+    /// How tokens of service accounts are issued.
+    pub service_accounts: ServiceAccountConfig,
     /// The feature gates.
     pub gates: Gates,
     /// The origins that CORS allows.
@@ -155,6 +159,7 @@ impl ApiServer {
             gates: config.gates,
             event_ttl: config.event_ttl,
             components: config.components,
+            service_accounts: config.service_accounts,
             memory: config.memory,
             bodies: BodyBudget::new(config.limits.max_body_bytes_in_flight),
             recovery: config.recovery,

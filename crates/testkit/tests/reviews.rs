@@ -61,11 +61,12 @@ fn reviews_report_authentication_and_authorization() {
             as_bob.expect(201).json()["status"]["userInfo"],
             json!({"username": "bob", "groups": ["dev", "system:authenticated"]}),
         );
-        let alice = json!({"authenticated": true, "user": {
+        let alice = json!({"authenticated": true, "audiences": [pintle::DEFAULT_SERVICE_ACCOUNT_ISSUER], "user": {
             "username": "alice", "uid": "7", "groups": ["dev", "ops", "system:authenticated"],
         }});
         check_status(&cluster, authn, "tokenreviews", json!({"token": "secret"}), alice).await;
-        check_status(&cluster, authn, "tokenreviews", json!({"token": "wrong"}), json!({"user": {}})).await;
+        let unknown = json!({"user": {}, "error": "invalid bearer token"});
+        check_status(&cluster, authn, "tokenreviews", json!({"token": "wrong"}), unknown).await;
         let get = json!({"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}});
         check_status(&cluster, authz, "selfsubjectaccessreviews", get, json!({"allowed": true})).await;
         let of = json!({"user": "bob", "nonResourceAttributes": {"verb": "get", "path": "/version"}});

@@ -10,6 +10,7 @@ mod memory;
 mod metrics;
 pub(crate) mod object_index;
 mod objects;
+mod service_accounts;
 mod webhook_clients;
 
 use std::fmt;
@@ -44,6 +45,7 @@ pub(crate) use self::metrics::{
     RequestSeries, RequestTarget, StorageOperation, WatchSeries,
 };
 pub(crate) use self::objects::{check_key, object_key, tree};
+pub use self::service_accounts::ServiceAccountConfig;
 use self::webhook_clients::WebhookClients;
 use crate::http::{CpuPermits, UnresponsiveWatches};
 use crate::request::body_budget::BodyBudget;
@@ -94,6 +96,7 @@ pub struct Cluster {
     pub(crate) limits_unauthenticated_http2: bool,
     pub(crate) event_ttl: Duration,
     pub(crate) components: Vec<Component>,
+    pub(crate) service_accounts: ServiceAccountConfig,
     pub(crate) webhook_clients: WebhookClients,
     pub(crate) conversion_cache: ConversionCache,
     /// The bodies of requests that are held at present.
@@ -140,6 +143,7 @@ pub(crate) struct ClusterParts {
     pub(crate) gates: Gates,
     pub(crate) event_ttl: Duration,
     pub(crate) components: Vec<Component>,
+    pub(crate) service_accounts: ServiceAccountConfig,
     pub(crate) memory: Option<MemoryBudget>,
     pub(crate) bodies: Arc<BodyBudget>,
     pub(crate) recovery: RecoveryTimes,
@@ -169,6 +173,7 @@ impl Cluster {
             gates: Arc::new(parts.gates),
             event_ttl: parts.event_ttl,
             components: parts.components,
+            service_accounts: parts.service_accounts,
             webhook_clients: WebhookClients::default(),
             conversion_cache: ConversionCache::default(),
             memory: MemoryGuard::new(parts.memory),

@@ -9,7 +9,7 @@ use pintle_registry::{
 };
 use pintle_value::{Object, Value, object};
 
-use super::health;
+use super::{health, openid};
 use crate::cluster::Cluster;
 use crate::cluster::documents::{Document, DocumentDependency};
 use crate::context::RequestContext;
@@ -71,6 +71,9 @@ fn path_index(cluster: &Cluster, registry: &Registry) -> Value {
     paths.extend(
         ["/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"].map(str::to_owned),
     );
+    if cluster.service_accounts.metadata.is_some() {
+        paths.extend(openid::PATHS.map(str::to_owned));
+    }
     paths.extend(health::paths(cluster));
     paths.sort();
     object! { "paths": paths }

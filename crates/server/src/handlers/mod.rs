@@ -6,6 +6,7 @@ mod discovery;
 pub(crate) mod health;
 mod metrics;
 mod openapi;
+pub(crate) mod openid;
 mod verbs;
 mod version;
 
@@ -41,6 +42,9 @@ pub(crate) async fn route(request: &Arc<RequestContext>) -> Result<Response, Api
         return Ok(response);
     }
     if let Some(response) = openapi::respond(request) {
+        return Ok(response);
+    }
+    if let Some(response) = openid::respond(request)? {
         return Ok(response);
     }
     if let Some(response) = discovery::respond(request)? {

@@ -1,4 +1,5 @@
-//! Actions: create requests for resources and subresources that store no object of their own (bindings and reviews).
+//! Actions: create requests for resources and subresources that store no object of their own (bindings, reviews, requests for
+//! tokens).
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use pintle_value::{Value, object};
 use super::internal_client::InternalClient;
 use super::review::run_review;
 use super::subresource::respond_typed;
+use super::token_request;
 use super::update::{GuaranteedUpdate, ValidationRules};
 use super::writer::Writer;
 use crate::context::RequestContext;
@@ -29,20 +31,49 @@ pub(crate) async fn run_action(
     mut object: Value,
     options: &WriteOptions,
 ) -> Result<Response, ApiError> {
+    match action {
+        Action::Bind => {
+            if !request.info.subresource.is_empty() {
+                check_binding_name(request, &mut object)?;
+            }
+            admit(request, resource, &mut object, options).await?;
+            bind(request, Writer::for_request(request, options, options.dry_run), object).await
+        }
+        Action::RequestToken => token_request::create(request, resource, object, options).await,
+        Action::Review(review) => {
+            admit(request, resource, &mut object, options).await?;
+            let reviewed = run_review(request, resource, review, object).await?;
+            respond_typed(request, StatusCode::CREATED, &reviewed, &resource.schema)
+        }
+    }
+}
+
+/// Runs both phases of admission.
+async fn admit(
+    request: &RequestContext,
+    resource: &Arc<Resource>,
+    object: &mut Value,
+    options: &WriteOptions,
+) -> Result<(), ApiError> {
     let writer = Writer::for_request(request, options, options.dry_run);
     let client = InternalClient(request.cluster.clone());
     let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
     let target = (&*request.info.subresource, &*namespace, &*name);
     let attributes = writer.attributes(AdmissionOperation::Create, resource, target, None, &client);
-    writer.plugins.mutate(&attributes, &mut object).await?;
-    writer.plugins.validate(&attributes, &object).await?;
-    match action {
-        Action::Bind => bind(request, writer, object).await,
-        Action::Review(review) => {
-            let reviewed = run_review(request, resource, review, object).await?;
-            respond_typed(request, StatusCode::CREATED, &reviewed, &resource.schema)
-        }
+    writer.plugins.mutate(&attributes, object).await?;
+    writer.plugins.validate(&attributes, object).await
+}
+
+/// Checks the name of a binding against that of the pod in the path, and sets it if it is missing.
+fn check_binding_name(request: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
+    let name = &*request.info.name;
+    if object.name().is_empty() {
+        object.set_at(&["metadata", "name"], name);
     }
+    if object.name() == name {
+        return Ok(());
+    }
+    Err(ApiError::BadRequest("name in URL does not match name in Binding object".to_owned()))
 }
 
 /// Binds a pod to a node. Admission ran for the binding, so it does not run for the update of the pod.

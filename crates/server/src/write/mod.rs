@@ -18,6 +18,7 @@ mod patched_text;
 mod review;
 mod scale;
 mod subresource;
+mod token_request;
 mod update;
 mod validate;
 mod writer;

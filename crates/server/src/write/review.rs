@@ -5,7 +5,8 @@ mod selectors;
 
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use pintle_auth::{
-    Authentication, AuthenticationRequest, Authorization, AuthorizationAttributes, Authorizer, Decision, UserInfo,
+    Authentication, AuthenticationError, AuthenticationRequest, Authorization, AuthorizationAttributes, Authorizer,
+    Decision, UserInfo,
 };
 use pintle_registry::{ApiError, Resource, Review};
 use pintle_value::{Errors, FieldPath, Object, Str, Value, object};
@@ -116,22 +117,55 @@ async fn token_review(request: &RequestContext, object: &mut Value) -> Result<()
     if token.is_empty() {
         return Err(ApiError::BadRequest("token is required for TokenReview in authentication".to_owned()));
     }
+    let audiences = texts(&object["spec"]["audiences"]);
     // An unknown token is a result of the review, not an error.
-    let status = match authenticate(request, &token).await {
-        Some(authentication) => object! { "authenticated": true, "user": user_info(&authentication.user) },
-        None => object! { "user": Value::object() },
+    let status = match authenticate(request, &token, &audiences).await {
+        Ok(Some(authentication)) => {
+            let requested = if audiences.is_empty() { &request.cluster.service_accounts.audiences } else { &audiences };
+            let is_for = |audience: &Str| requested.contains(audience);
+            if !requested.is_empty() && !authentication.audiences.iter().any(is_for) {
+                tracing::error!(?requested, found = ?authentication.audiences, "Failed to validate the audiences of a token");
+                return Err(ApiError::Internal("error validating audiences".to_owned()));
+            }
+            let mut status = object! { "authenticated": true, "user": user_info(&authentication.user) };
+            if !authentication.audiences.is_empty() {
+                status.set("audiences", authentication.audiences);
+            }
+            status
+        }
+        Ok(None) => object! { "user": Value::object() },
+        Err(error) => object! { "user": Value::object(), "error": error },
     };
     object.set("status", status);
     Ok(())
 }
 
-/// Authenticates a bearer token in the same way as the token of a request.
-async fn authenticate(request: &RequestContext, token: &str) -> Option<Authentication> {
+fn texts(value: &Value) -> Vec<Str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(Str::from).collect()
+}
+
+/// The error of a token that no authenticator knows.
+const INVALID_TOKEN: &str = "invalid bearer token";
+
+/// Authenticates a bearer token in the same way as the token of a request. Upstream first asks for the token of the
+/// server's own client, which adds an error of its own to that of others.
+async fn authenticate(
+    request: &RequestContext,
+    token: &str,
+    audiences: &[Str],
+) -> Result<Option<Authentication>, String> {
     let mut headers = HeaderMap::new();
-    headers.insert(AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {token}")).ok()?);
-    let authentication_request =
-        AuthenticationRequest { certificates: &[], headers: &headers, path: "", audiences: &[] };
-    request.access.authenticator.authenticate(&authentication_request).await.ok().flatten()
+    let header = HeaderValue::from_bytes(format!("Bearer {token}").as_bytes()).map_err(|_| INVALID_TOKEN)?;
+    headers.insert(AUTHORIZATION, header);
+    let authentication_request = AuthenticationRequest { certificates: &[], headers: &headers, path: "", audiences };
+    let found = request.access.authenticator.authenticate(&authentication_request).await;
+    found.map_err(|AuthenticationError(error)| {
+        if error == INVALID_TOKEN {
+            return error;
+        }
+        let several = error.strip_prefix('[').and_then(|errors| errors.strip_suffix(']'));
+        format!("[{INVALID_TOKEN}, {}]", several.unwrap_or(&error))
+    })
 }
 
 /// Authorizes the attributes of a review's spec. Returns the status of the review.
@@ -177,9 +211,6 @@ async fn self_subject_access_review(request: &RequestContext, object: &mut Value
 
 async fn subject_access_review(request: &RequestContext, object: &mut Value) {
     let spec = &object["spec"];
-    let texts = |value: &Value| -> Vec<Str> {
-        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(Str::from).collect()
-    };
     let user = UserInfo {
         name: spec.str_at(&["user"]).into(),
         uid: spec.str_at(&["uid"]).into(),

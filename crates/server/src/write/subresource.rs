@@ -57,13 +57,6 @@ pub(crate) async fn subresource(
             let options = WriteOptions::read(&request.query, WriteVerb::Create)?;
             let mut object = decode(request.decoding(), &body, encoding, &expected, options.field_validation)?;
             metadata::ensure_namespace(&mut object, resource, &request.info.namespace)?;
-            if object.name().is_empty() {
-                object.set_at(&["metadata", "name"], request.info.name.clone());
-            }
-            if object.name() != request.info.name {
-                let kind = &subresource.kind.kind;
-                return Err(ApiError::BadRequest(format!("name in URL does not match name in {kind} object")));
-            }
             ManagedFieldsUpdater::for_request(request, &expected, &options).create(&mut object);
             run_action(request, resource, *action, object, &options).await
         }

@@ -10,6 +10,7 @@ mod in_flight;
 mod labels;
 mod process;
 mod requests;
+mod tokens;
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use self::in_flight::InFlightWatermark;
 use self::labels::RequestLabels;
 pub(crate) use self::labels::{DryRun, RecordedRequest, RequestTarget};
 pub(crate) use self::requests::{Outcome, RequestSeries};
+pub(crate) use self::tokens::TokenMetrics;
 use crate::request::in_flight::InFlightKind;
 use crate::request::info::RequestInfo;
 
@@ -45,6 +47,7 @@ pub(crate) struct Metrics {
     conversions: Conversions,
     health_checks: HealthChecks,
     access: AccessMetrics,
+    tokens: TokenMetrics,
     tls_handshake_errors: Counter,
     /// The metrics of the controllers' queues.
     pub(crate) work_queues: WorkQueues,
@@ -68,6 +71,7 @@ impl Metrics {
             conversions: Conversions::default(),
             health_checks: HealthChecks::default(),
             access: AccessMetrics::new(gates),
+            tokens: TokenMetrics::new(),
             tls_handshake_errors: Counter::default(),
             work_queues: WorkQueues::default(),
         }
@@ -122,6 +126,11 @@ impl Metrics {
     /// The metrics of access control.
     pub(crate) fn access(&self) -> &AccessMetrics {
         &self.access
+    }
+
+    /// The metrics of tokens.
+    pub(crate) fn tokens(&self) -> &TokenMetrics {
+        &self.tokens
     }
 
     /// Records a call to a conversion webhook: the definition, and the versions converted from and to.
@@ -188,6 +197,7 @@ impl Metrics {
         self.collections.write(out);
         self.conversions.write(out);
         self.access.write(out);
+        self.tokens.write(out);
         let help = "Connections that ended with an error in their TLS handshake.";
         out.family("apiserver_tls_handshake_errors_total", Kind::Counter, Stability::Alpha, help)
             .value(&[], self.tls_handshake_errors.get() as f64);

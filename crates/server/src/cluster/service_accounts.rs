@@ -1,0 +1,20 @@
+//! How the server issues tokens of service accounts.
+
+use pintle_auth::service_account::{OpenIdMetadata, TokenIssuer};
+use pintle_value::Str;
+
+/// How the server issues tokens of service accounts, and what it says about itself as their issuer.
+#[derive(Debug)]
+pub struct ServiceAccountConfig {
+    /// Issues the tokens.
+    pub issuer: TokenIssuer,
+    /// The audiences of the server. A token is for them if no others are requested.
+    pub audiences: Vec<Str>,
+    /// The longest validity of a token, in seconds; `None` for no limit (`--service-account-max-token-expiration`).
+    pub max_expiration_seconds: Option<i64>,
+    /// Whether tokens of injected volumes are valid for longer than requested
+    /// (`--service-account-extend-token-expiration`).
+    pub extends_expiration: bool,
+    /// The documents for relying parties; `None` if the issuer does not follow OpenID Connect.
+    pub metadata: Option<OpenIdMetadata>,
+}
