@@ -91,4 +91,12 @@ pub trait ClusterClient: Send + Sync + 'static {
         subresource: &'static str,
         compute: UpdateFn,
     ) -> BoxFuture<'static, Result<Value, ApiError>>;
+
+    /// Applies a configuration to an existing object as a field manager, which takes fields over from other managers.
+    fn apply(
+        self: Arc<Self>,
+        target: ObjectRef,
+        field_manager: &'static str,
+        configuration: Value,
+    ) -> BoxFuture<'static, Result<(), ApiError>>;
 }

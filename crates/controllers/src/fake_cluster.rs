@@ -140,4 +140,8 @@ impl ClusterClient for FakeCluster {
     ) -> BoxFuture<'static, Result<Value, ApiError>> {
         Box::pin(async { Err(ApiError::MethodNotAllowed) })
     }
+
+    fn apply(self: Arc<Self>, _: ObjectRef, _: &'static str, _: Value) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async { Err(ApiError::MethodNotAllowed) })
+    }
 }

@@ -1,10 +1,11 @@
 //! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage
-//! collector, the token cleaner, the repair of the allocations of services, and the reconciler of the objects that every
-//! cluster and every namespace has. They read the watch caches and write as the server; they know neither HTTP nor the
-//! store. Those that kube-controller-manager has too stand by while one is active.
+//! collector, the token cleaner, the aggregation of cluster roles, the repair of the allocations of services, and the
+//! reconciler of the objects that every cluster and every namespace has. They read the watch caches and write as the
+//! server; they know neither HTTP nor the store. Those that kube-controller-manager has too stand by while one is active.
 
 mod allocation_repair;
 mod client;
+mod cluster_role_aggregation;
 mod controller_manager;
 mod definitions;
 mod event_recorder;
@@ -43,13 +44,15 @@ pub fn run_allocation_repair(client: &Arc<dyn ClusterClient>) -> impl Future<Out
     supervise(client, ALLOCATION_REPAIR_TASK, || false, allocation_repair::run)
 }
 
-/// Runs the namespace controller, the garbage collector and the token cleaner until the cluster is gone. Their names are
-/// those of kube-controller-manager's health checks.
+/// Runs the namespace controller, the garbage collector, the token cleaner and the aggregation of cluster roles until the
+/// cluster is gone. Their names are those of kube-controller-manager's health checks.
 pub fn run_controllers(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
     let namespaces = supervise(client, "namespace-controller", || false, namespaces::run);
     let garbage_collector = supervise(client, "garbage-collector-controller", || false, garbage_collector::run);
     let token_cleaner = supervise(client, "serviceaccount-token-controller", || false, token_cleaner::run);
+    let aggregation =
+        supervise(client, cluster_role_aggregation::CLUSTER_ROLE_AGGREGATION, || false, cluster_role_aggregation::run);
     async move {
-        tokio::join!(namespaces, garbage_collector, token_cleaner);
+        tokio::join!(namespaces, garbage_collector, token_cleaner, aggregation);
     }
 }

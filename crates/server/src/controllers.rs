@@ -25,8 +25,8 @@ use crate::write::{InternalClient, delete_all, delete_kind};
 
 /// What the controllers of a cluster do.
 pub struct ControllerOptions {
-    /// True to run the namespace controller, the garbage collector and the token cleaner. They stand by while a
-    /// controller manager is active.
+    /// True to run the namespace controller, the garbage collector, the token cleaner and the aggregation of cluster
+    /// roles. They stand by while a controller manager is active.
     pub controllers: bool,
     /// The certificate authority of the server, in PEM. If given, every namespace gets the objects that a controller
     /// manager creates there: the default service account, and a ConfigMap with this.
@@ -181,6 +181,15 @@ impl ClusterClient for Cluster {
             let client = InternalClient(self);
             client.update_subresource(resource, subresource, (namespace, name), |object| compute(object)).await
         })
+    }
+
+    fn apply(
+        self: Arc<Self>,
+        target: ObjectRef,
+        field_manager: &'static str,
+        configuration: Value,
+    ) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async move { InternalClient(self).apply(&target, field_manager, &configuration).await })
     }
 }
 

@@ -43,6 +43,7 @@ const CHECKS: &[(&str, bool)] = &[
     ("namespace-controller", false),
     ("garbage-collector-controller", false),
     ("serviceaccount-token-controller", false),
+    ("clusterrole-aggregation-controller", false),
     ("watch-terminator", false),
     ("certificates", false),
     ("listener", false),

@@ -1,5 +1,6 @@
 //! Role-based access control (upstream: `plugin/pkg/auth/authorizer/rbac` and `pkg/registry/rbac`).
 
+mod aggregation;
 mod bootstrap;
 mod compiled;
 mod covers;
@@ -13,6 +14,7 @@ mod rule;
 mod testing;
 mod write;
 
+pub use aggregation::{aggregated_role, aggregation_selectors, combined_rules};
 pub use bootstrap::{AUTO_UPDATE_ANNOTATION, BootstrapPolicy};
 pub use covers::{compact_rules, uncovered_rules};
 pub use escalation::{

@@ -38,9 +38,20 @@ impl InternalClient {
         self.run_update(&hub, subresource, target, |old| {
             let mut object = compute(old);
             managed_fields.update(old, &mut object);
-            object
+            Ok(object)
         })
         .await
+    }
+
+    /// Applies a configuration to an existing object, with force (server-side apply).
+    ///
+    /// # Errors
+    /// Returns an error if the object does not exist or the apply is rejected.
+    pub(crate) async fn apply(&self, target: &ObjectRef, manager: &str, configuration: &Value) -> Result<(), ApiError> {
+        let hub = self.0.hub_of(&target.resource)?;
+        let managed_fields = ManagedFieldsUpdater::for_controller(&self.0, &hub, manager);
+        let compute = |old: &Value| managed_fields.apply(old, configuration, true);
+        self.run_update(&hub, "", (&target.namespace, &target.name), compute).await.map(drop)
     }
 
     /// Deletes an object for a controller.
@@ -61,13 +72,13 @@ impl InternalClient {
         hub: &Arc<Resource>,
         subresource: &str,
         target: (&str, &str),
-        compute: impl Fn(&Value) -> Value,
+        compute: impl Fn(&Value) -> Result<Value, ApiError>,
     ) -> Result<Value, ApiError> {
         let writer = InternalWriter::default();
         let rules = if subresource.is_empty() { ValidationRules::Object } else { ValidationRules::Subresource };
         let update =
             GuaranteedUpdate { subresource, rules, ..GuaranteedUpdate::new(writer.for_cluster(&self.0), hub, target) };
-        let updated = update.run(|old| Ok(compute(old))).await?;
+        let updated = update.run(compute).await?;
         VersionView::of(&self.0, hub).tree(&updated).await
     }
 
@@ -114,7 +125,7 @@ impl ObjectClient for InternalClient {
             let compute = |old: &Value| {
                 let mut object = object.clone();
                 managed_fields.update(old, &mut object);
-                object
+                Ok(object)
             };
             self.run_update(&hub, "", (object.namespace(), object.name()), compute).await
         })

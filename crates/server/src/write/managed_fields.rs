@@ -70,6 +70,11 @@ impl<'a> ManagedFieldsUpdater<'a> {
         Self::new(cluster, ExpectedKind::of(resource), SERVER_MANAGER.to_owned(), subresource, Arc::default())
     }
 
+    /// The updater for the apply of a controller of the server.
+    pub(crate) fn for_controller(cluster: &Cluster, resource: &'a Arc<Resource>, manager: &str) -> Self {
+        Self::new(cluster, ExpectedKind::of(resource), manager.to_owned(), "", Arc::default())
+    }
+
     fn new(
         cluster: &Cluster,
         expected: ExpectedKind<'a>,
