@@ -9,12 +9,14 @@ use parking_lot::RwLock;
 use pintle_value::Str;
 use rustls_pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 
 use crate::authenticate::AuthenticationResult;
 use crate::user::CREDENTIAL_ID;
 use crate::{AuthFuture, AuthenticationError, AuthenticationRequest, Authenticator, UserInfo};
 
+/// The attribute of a subject that is the uid of the user.
+const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 /// How long a verified chain is accepted without another verification. A chain may be accepted that long after its
 /// expiry.
 const CACHE_TTL: Duration = Duration::from_secs(10);
@@ -29,6 +31,8 @@ pub type VerifyCertificate =
 /// Authenticates users by their client certificate.
 pub struct ClientCertificateAuthenticator {
     verify: VerifyCertificate,
+    /// Whether certificates have the uids of their users.
+    reads_uid: bool,
     /// Verified chains by the bytes of the leaf.
     cache: RwLock<HashMap<Box<[u8]>, CachedChain>>,
 }
@@ -41,10 +45,11 @@ struct CachedChain {
 }
 
 impl ClientCertificateAuthenticator {
-    /// An authenticator that trusts the certificates that `verify` accepts.
+    /// An authenticator that trusts the certificates that `verify` accepts. `reads_uid` is the gate
+    /// `AllowParsingUserUIDFromCertAuth`.
     #[must_use]
-    pub fn new(verify: VerifyCertificate) -> Self {
-        Self { verify, cache: RwLock::default() }
+    pub fn new(verify: VerifyCertificate, reads_uid: bool) -> Self {
+        Self { verify, reads_uid, cache: RwLock::default() }
     }
 
     fn cached(
@@ -77,18 +82,51 @@ impl ClientCertificateAuthenticator {
             return Ok(Some(user.into()));
         }
         (self.verify)(leaf, intermediates).map_err(AuthenticationError)?;
-        let (_, certificate) = X509Certificate::from_der(leaf).map_err(|e| AuthenticationError(e.to_string()))?;
-        let subject = certificate.subject();
-        let name = subject.iter_common_name().next().and_then(|a| a.as_str().ok()).unwrap_or_default();
-        if name.is_empty() {
-            return Ok(None);
-        }
-        let groups = subject.iter_organization().filter_map(|a| a.as_str().ok()).map(Str::from).collect();
-        let fingerprint: String = Sha256::digest(leaf).iter().map(|byte| format!("{byte:02x}")).collect();
-        let extra = vec![(CREDENTIAL_ID.into(), vec![Str::from(format!("X509SHA256={fingerprint}"))])];
-        let user = UserInfo { name: name.into(), uid: Str::default(), groups, extra };
+        let Some(user) = user(leaf, self.reads_uid)? else { return Ok(None) };
         self.store(leaf, intermediates, &user, now);
         Ok(Some(user.into()))
+    }
+}
+
+/// The user of a verified certificate; `None` if it has no common name (upstream: `CommonNameUserConversion`).
+fn user(leaf: &CertificateDer<'_>, reads_uid: bool) -> Result<Option<UserInfo>, AuthenticationError> {
+    let name = common_name(leaf)?;
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let (_, certificate) = parse(leaf)?;
+    let subject = certificate.subject();
+    let uid = if reads_uid { uid(subject)? } else { Str::default() };
+    let groups = subject.iter_organization().filter_map(|a| a.as_str().ok()).map(Str::from).collect();
+    let fingerprint: String = Sha256::digest(leaf).iter().map(|byte| format!("{byte:02x}")).collect();
+    let extra = vec![(CREDENTIAL_ID.into(), vec![Str::from(format!("X509SHA256={fingerprint}"))])];
+    Ok(Some(UserInfo { name, uid, groups, extra }))
+}
+
+fn parse<'c>(leaf: &'c CertificateDer<'_>) -> Result<(&'c [u8], X509Certificate<'c>), AuthenticationError> {
+    X509Certificate::from_der(leaf).map_err(|error| AuthenticationError(error.to_string()))
+}
+
+/// The common name of a certificate, or an empty text. If there are several, the last counts, as in Go.
+pub(crate) fn common_name(leaf: &CertificateDer<'_>) -> Result<Str, AuthenticationError> {
+    let (_, certificate) = parse(leaf)?;
+    let names = certificate.subject().iter_common_name();
+    Ok(names.filter_map(|name| name.as_str().ok()).last().map(Str::from).unwrap_or_default())
+}
+
+/// The uid of the user of a certificate (upstream: `parseUIDFromCert`).
+fn uid(subject: &X509Name<'_>) -> Result<Str, AuthenticationError> {
+    let error = |why: &str| Err(AuthenticationError(why.to_owned()));
+    let mut uids = Vec::new();
+    for attribute in subject.iter_attributes().filter(|attribute| attribute.attr_type().to_id_string() == UID_OID) {
+        let Ok(uid) = attribute.as_str() else { return error("unable to parse UID into a string") };
+        uids.push(uid);
+    }
+    match &*uids {
+        [] => Ok(Str::default()),
+        [""] => error("UID cannot be an empty string"),
+        [uid] => Ok((*uid).into()),
+        uids => error(&format!("expected 1 UID, but found multiple: [{}]", uids.join(" "))),
     }
 }
 
@@ -120,9 +158,12 @@ mod tests {
     fn check(succeeds: fn(usize) -> bool, chains: &[(&[CertificateDer<'static>], Option<&str>, usize)]) {
         let verified = Arc::new(AtomicUsize::new(0));
         let counter = verified.clone();
-        let authenticator = ClientCertificateAuthenticator::new(Box::new(move |_, _| {
-            if succeeds(counter.fetch_add(1, Ordering::Relaxed)) { Ok(()) } else { Err("not good".to_owned()) }
-        }));
+        let authenticator = ClientCertificateAuthenticator::new(
+            Box::new(move |_, _| {
+                if succeeds(counter.fetch_add(1, Ordering::Relaxed)) { Ok(()) } else { Err("not good".to_owned()) }
+            }),
+            true,
+        );
         for (certificates, name, count) in chains {
             let headers = HeaderMap::new();
             let request = AuthenticationRequest { certificates, headers: &headers, path: "", audiences: &[] };
@@ -151,6 +192,28 @@ mod tests {
     }
 
     #[test]
+    fn the_subject_names_the_user_its_groups_and_its_uid() {
+        let uid = || DnType::CustomDnType(UID_OID.split('.').map(|part| part.parse().unwrap()).collect());
+        let (name, group) = (|| DnType::CommonName, || DnType::OrganizationName);
+        for (attributes, expect) in [
+            (vec![(name(), "alice")], Ok(Some("alice  []"))),
+            (vec![(group(), "g")], Ok(None)),
+            (vec![(uid(), "7"), (group(), "g"), (name(), "alice")], Ok(Some("alice 7 [\"g\"]"))),
+            (vec![(uid(), ""), (name(), "alice")], Err("UID cannot be an empty string")),
+        ] {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            attributes.into_iter().for_each(|(key, value)| params.distinguished_name.push(key, value));
+            let leaf = params.self_signed(&KeyPair::generate().unwrap()).unwrap().into();
+            let found = user(&leaf, true)
+                .map(|user| user.map(|UserInfo { name, uid, groups, .. }| format!("{name} {uid} {groups:?}")));
+            assert_eq!(found.as_ref().map(Option::as_deref).map_err(|error| &*error.0), expect);
+            // Without the gate, the attribute is not even looked at.
+            assert!(user(&leaf, false).is_ok_and(|user| user.is_none_or(|user| user.uid.is_empty())));
+        }
+    }
+
+    #[test]
     fn a_failed_verification_is_not_cached() {
         let alone = [certificate("a")];
         check(|n| n == 1, &[(&alone, None, 1), (&alone, Some("a"), 2), (&alone, Some("a"), 2)]);
@@ -158,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_cache_is_bounded_and_entries_expire() {
-        let authenticator = ClientCertificateAuthenticator::new(Box::new(|_, _| Ok(())));
+        let authenticator = ClientCertificateAuthenticator::new(Box::new(|_, _| Ok(())), true);
         let now = Instant::now();
         for number in 0..CACHE_SIZE + 10 {
             let leaf = CertificateDer::from(number.to_be_bytes().to_vec());

@@ -9,12 +9,12 @@ use pintle_auth::user::SYSTEM_PRIVILEGED_GROUP;
 use pintle_auth::{
     AlwaysAllow, AlwaysDeny, AnonymousAuthenticator, AudienceAgnosticAuthenticator, Authenticator, Authorizer,
     BearerTokenAuthenticator, CachedTokenAuthenticator, ClientCertificateAuthenticator, Impersonator, PrivilegedGroup,
-    TokenAuthenticator, TokenFileAuthenticator, UnionAuthenticator, UnionAuthorizer, UnionTokenAuthenticator,
+    RequestHeaderAuthenticator, RequestHeaders, TokenAuthenticator, TokenFileAuthenticator, UnionAuthenticator,
+    UnionAuthorizer, UnionTokenAuthenticator, VerifyCertificate,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_registry::ApiError;
 use pintle_server::{AccessBuilder, AccessControl, Cluster, NodeAuthorizer, RbacAuthorizer, token_cache_observer};
-use rustls::pki_types::UnixTime;
 
 use crate::StartError;
 use crate::service_accounts::ServiceAccountAuthentication;
@@ -28,6 +28,11 @@ pub struct AccessOptions {
     /// Whether requests without credentials are of the user `system:anonymous` (`--anonymous-auth`). Not observed if
     /// everything is allowed.
     pub anonymous: bool,
+    /// The headers in which front proxies name users (`--requestheader-username-headers` and others). They count if
+    /// there is an authority of front proxies, see [`TlsOptions`](crate::TlsOptions).
+    pub request_headers: RequestHeaders,
+    /// The common names of front proxies; empty for all (`--requestheader-allowed-names`).
+    pub request_header_allowed_names: Vec<String>,
     /// The authorizers, in order (`--authorization-mode`).
     pub authorization_modes: Vec<AuthorizationMode>,
 }
@@ -35,7 +40,13 @@ pub struct AccessOptions {
 impl Default for AccessOptions {
     /// The options for tests: every authenticated user may do everything.
     fn default() -> Self {
-        Self { tokens: None, anonymous: true, authorization_modes: vec![AuthorizationMode::AlwaysAllow] }
+        Self {
+            tokens: None,
+            anonymous: true,
+            request_headers: RequestHeaders::default(),
+            request_header_allowed_names: Vec::new(),
+            authorization_modes: vec![AuthorizationMode::AlwaysAllow],
+        }
     }
 }
 
@@ -123,11 +134,19 @@ impl AccessOptions {
         accounts: ServiceAccountAuthentication,
     ) -> Result<AccessBuilder, StartError> {
         self.validate().map_err(StartError::Options)?;
-        let client_tls = tls.clone();
-        let certificates = ClientCertificateAuthenticator::new(Box::new(move |leaf, rest| {
-            let verified = client_tls.client_verifier().verify_client_cert(leaf, rest, UnixTime::now());
-            verified.map(drop).map_err(|error| error.to_string())
-        }));
+        let mut authenticators: Vec<Box<dyn Authenticator>> = Vec::new();
+        if tls.has_front_proxies() {
+            let tls = tls.clone();
+            authenticators.push(Box::new(RequestHeaderAuthenticator {
+                verify: Box::new(move |leaf, rest| tls.verify_front_proxy(leaf, rest)),
+                allowed_names: self.request_header_allowed_names.clone(),
+                headers: self.request_headers.clone(),
+            }));
+        }
+        let reads_uid = gates.is_enabled(Feature::ALLOW_PARSING_USER_UID_FROM_CERT_AUTH);
+        let user_tls = tls.clone();
+        let verify: VerifyCertificate = Box::new(move |leaf, rest| user_tls.verify_user(leaf, rest));
+        authenticators.push(Box::new(ClientCertificateAuthenticator::new(verify, reads_uid)));
         let token_file = self.tokens.as_deref().map(TokenFileAuthenticator::parse).transpose()?;
         let allows_anonymous = self.allows_anonymous();
         let impersonator = Impersonator::new(gates.is_enabled(Feature::CONSTRAINED_IMPERSONATION));
@@ -140,8 +159,8 @@ impl AccessOptions {
             tokens.extend(accounts.authenticators(cluster));
             let tokens = UnionTokenAuthenticator(tokens);
             let tokens = CachedTokenAuthenticator::new(tokens, accounts.cache, token_cache_observer(cluster));
-            let authenticator =
-                UnionAuthenticator(vec![Box::new(certificates), Box::new(BearerTokenAuthenticator(tokens))]);
+            authenticators.push(Box::new(BearerTokenAuthenticator(tokens)));
+            let authenticator = UnionAuthenticator(authenticators);
             let authenticator: Box<dyn Authenticator> = match allows_anonymous {
                 true => Box::new(AnonymousAuthenticator { authenticator, paths: Vec::new() }),
                 false => Box::new(authenticator),

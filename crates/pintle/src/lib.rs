@@ -13,6 +13,7 @@ mod serving;
 
 pub use access::{AccessOptions, AuthorizationMode};
 pub use kubeconfig::kubeconfig;
+pub use pintle_auth::RequestHeaders;
 pub use pintle_auth::TokenCacheTtl;
 pub use pintle_server::{Component, MemoryBudget, MemoryUsage, ResidentMemory};
 pub use pintle_store::{Clock, ManualClock, SystemClock, Timestamp};

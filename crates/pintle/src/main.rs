@@ -1,5 +1,6 @@
 //! The `pintle` binary: parses the command line and runs a server until SIGTERM or SIGINT.
 
+mod authentication_flags;
 mod logging;
 
 use std::io::Write;
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use pintle::{
     AccessOptions, AuthorizationMode, CertificateFiles, Engine, MemoryBudget, MemoryUsage, NamedCertificate, Options,
     ResidentMemory, Server, TlsOptions, cgroup,
@@ -21,6 +22,7 @@ use pintle_server::http::{ListenerOptions, TlsProtocols};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::authentication_flags::AuthenticationFlags;
 use self::logging::LoggingFormat;
 
 #[global_allocator]
@@ -78,15 +80,8 @@ struct Serve {
     /// The file to which the administrator's kubeconfig is written [default: admin.kubeconfig in --data-dir].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// A CSV file with static bearer tokens for authentication, one per line: token,user,uid,"group1,group2".
-    #[arg(long, value_name = "FILE")]
-    token_auth_file: Option<PathBuf>,
-    /// Enables anonymous requests to the secure port of the API server. Requests that are not rejected by another
-    /// authentication method are treated as anonymous requests. Anonymous requests have a username of
-    /// system:anonymous, and a group name of system:unauthenticated.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        default_value_t = true, action = ArgAction::Set)]
-    anonymous_auth: bool,
+    #[command(flatten)]
+    authentication: AuthenticationFlags,
     /// Ordered list of plug-ins to do authorization on secure port, comma separated: AlwaysAllow, AlwaysDeny, RBAC,
     /// Node.
     #[arg(long, value_name = "MODE,...", value_delimiter = ',', default_value = "Node,RBAC")]
@@ -104,10 +99,6 @@ struct Serve {
     /// counts, and patterns count before names of certificates.
     #[arg(long, value_name = "CERT,KEY[:DOMAIN,...]", value_parser = NamedCertificate::parse)]
     tls_sni_cert_key: Vec<NamedCertificate>,
-    /// The file with certificate authorities, in PEM, whose client certificates authenticate users, beside those of the
-    /// server's own authority. The common name is the user.
-    #[arg(long, value_name = "FILE")]
-    client_ca_file: Option<PathBuf>,
     /// The lowest TLS version: VersionTLS12 or VersionTLS13.
     #[arg(long, value_name = "VERSION", default_value = "VersionTLS12")]
     tls_min_version: String,
@@ -302,7 +293,7 @@ fn fail(error: &(impl std::fmt::Display + ?Sized)) -> ExitCode {
 }
 
 async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let tokens = match &serve.token_auth_file {
+    let tokens = match &serve.authentication.token_auth_file {
         Some(path) => Some(std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?),
         None => None,
     };
@@ -322,8 +313,13 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let memory_limit = memory_limit(serve.memory_limit_mib)?;
-    let access =
-        AccessOptions { tokens, anonymous: serve.anonymous_auth, authorization_modes: serve.authorization_mode };
+    let access = AccessOptions {
+        tokens,
+        anonymous: serve.authentication.anonymous_auth,
+        request_headers: serve.authentication.request_headers()?,
+        request_header_allowed_names: serve.authentication.requestheader_allowed_names,
+        authorization_modes: serve.authorization_mode,
+    };
     let server = Server::start(Options {
         data_dir: Some(serve.data_dir.clone()),
         engine,
@@ -361,7 +357,8 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
                 .zip(serve.tls_private_key_file)
                 .map(|(certificate, key)| CertificateFiles { certificate, key }),
             named_certificates: serve.tls_sni_cert_key,
-            client_ca: serve.client_ca_file,
+            client_ca: serve.authentication.client_ca_file,
+            request_header_ca: serve.authentication.requestheader_client_ca_file,
             protocols: TlsProtocols::parse(&serve.tls_min_version, &serve.tls_cipher_suites)?,
         },
         gates,

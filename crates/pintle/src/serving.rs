@@ -12,8 +12,8 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use pintle_server::http::{ServingCertificate, TlsConfig, TlsError, TlsProtocols, server_config, verifier};
 use pintle_value::names::dns1123_subdomain;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use tokio::sync::watch;
 use x509_parser::extensions::GeneralName;
@@ -77,6 +77,8 @@ pub struct TlsOptions {
     /// Certificate authorities whose client certificates are accepted beside those of the built-in one
     /// (`--client-ca-file`).
     pub client_ca: Option<PathBuf>,
+    /// Certificate authorities of front proxies, which name users in headers (`--requestheader-client-ca-file`).
+    pub request_header_ca: Option<PathBuf>,
     /// Versions and cipher suites.
     pub protocols: TlsProtocols,
 }
@@ -85,7 +87,7 @@ impl TlsOptions {
     fn files(&self) -> impl Iterator<Item = &Path> {
         let certificates = self.certificate.iter().chain(self.named_certificates.iter().map(|named| &named.files));
         let certificates = certificates.flat_map(|files| [files.certificate.as_path(), files.key.as_path()]);
-        certificates.chain(self.client_ca.as_deref())
+        certificates.chain(self.client_ca.as_deref()).chain(self.request_header_ca.as_deref())
     }
 
     /// Reads all files, in the order of [`TlsOptions::files`].
@@ -116,7 +118,15 @@ pub(crate) struct ServingTls {
     /// What the files contained when it could be used last.
     usable_contents: Mutex<Vec<Vec<u8>>>,
     config: watch::Sender<Arc<TlsConfig>>,
-    client_verifier: RwLock<Arc<dyn ClientCertVerifier>>,
+    clients: RwLock<ClientVerifiers>,
+}
+
+/// What verifies the certificates of clients.
+#[derive(Clone)]
+struct ClientVerifiers {
+    users: Arc<dyn ClientCertVerifier>,
+    /// `None` without [`TlsOptions::request_header_ca`].
+    front_proxies: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 impl fmt::Debug for ServingTls {
@@ -132,14 +142,14 @@ impl ServingTls {
     /// A file cannot be read or used.
     pub(crate) fn load(options: TlsOptions, built_in: Certificates) -> Result<Arc<Self>, ServingError> {
         let contents = options.read()?;
-        let (config, client_verifier) = build(&options, &built_in, &contents)?;
+        let (config, clients) = build(&options, &built_in, &contents)?;
         Ok(Arc::new(Self {
             options,
             built_in: Mutex::new(built_in),
             usable_contents: Mutex::new(contents.clone()),
             contents: Mutex::new(contents),
             config: watch::Sender::new(config),
-            client_verifier: RwLock::new(client_verifier),
+            clients: RwLock::new(clients),
         }))
     }
 
@@ -153,9 +163,35 @@ impl ServingTls {
         self.config.subscribe()
     }
 
-    /// Verifies the certificates of clients.
-    pub(crate) fn client_verifier(&self) -> Arc<dyn ClientCertVerifier> {
-        self.client_verifier.read().clone()
+    /// Verifies the certificate of a user.
+    ///
+    /// # Errors
+    /// It is not valid; the text is the reason.
+    pub(crate) fn verify_user(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+    ) -> Result<(), String> {
+        let verifier = self.clients.read().users.clone();
+        verify(&*verifier, leaf, intermediates)
+    }
+
+    /// Verifies the certificate of a front proxy.
+    ///
+    /// # Errors
+    /// It is not valid; the text is the reason.
+    pub(crate) fn verify_front_proxy(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+    ) -> Result<(), String> {
+        let verifier = self.clients.read().front_proxies.clone();
+        verify(&*verifier.ok_or("there is no authority of front proxies")?, leaf, intermediates)
+    }
+
+    /// True if there may be front proxies.
+    pub(crate) fn has_front_proxies(&self) -> bool {
+        self.options.request_header_ca.is_some()
     }
 
     /// The built-in certificates in use.
@@ -173,10 +209,10 @@ impl ServingTls {
         built_in: Certificates,
         save: impl FnOnce(&Certificates) -> Result<(), CertificateError>,
     ) -> Result<(), ServingError> {
-        let (config, client_verifier) = build(&self.options, &built_in, &self.usable_contents.lock())?;
+        let (config, clients) = build(&self.options, &built_in, &self.usable_contents.lock())?;
         save(&built_in)?;
         *self.built_in.lock() = built_in;
-        *self.client_verifier.write() = client_verifier;
+        *self.clients.write() = clients;
         self.config.send_replace(config);
         Ok(())
     }
@@ -200,8 +236,8 @@ impl ServingTls {
             }
             let built = build(&self.options, &self.built_in.lock(), &contents);
             match built {
-                Ok((config, client_verifier)) => {
-                    *self.client_verifier.write() = client_verifier;
+                Ok((config, clients)) => {
+                    *self.clients.write() = clients;
                     self.config.send_replace(config);
                     (*self.usable_contents.lock()).clone_from(&contents);
                     tracing::info!("Reloaded the certificates of the server");
@@ -219,7 +255,7 @@ fn build(
     options: &TlsOptions,
     built_in: &Certificates,
     contents: &[Vec<u8>],
-) -> Result<(Arc<TlsConfig>, Arc<dyn ClientCertVerifier>), TlsError> {
+) -> Result<(Arc<TlsConfig>, ClientVerifiers), TlsError> {
     let mut contents = contents.iter();
     let mut next = || contents.next().cloned().unwrap_or_default();
     let mut certificates = Vec::new();
@@ -253,9 +289,27 @@ fn build(
         authorities.push(b'\n');
         authorities.extend(clients);
     }
-    let client_verifier = verifier(&authorities)?;
-    let config = server_config(&certificates, client_verifier.clone(), &options.protocols)?;
-    Ok((config, client_verifier))
+    let mut clients = ClientVerifiers { users: verifier(&authorities)?, front_proxies: None };
+    // Clients learn which authorities they may choose a certificate of.
+    let mut hints = clients.users.clone();
+    if options.request_header_ca.is_some() {
+        let proxies = next();
+        clients.front_proxies = Some(verifier(&proxies)?);
+        authorities.push(b'\n');
+        authorities.extend(proxies);
+        hints = verifier(&authorities)?;
+    }
+    let config = server_config(&certificates, hints, &options.protocols)?;
+    Ok((config, clients))
+}
+
+fn verify(
+    verifier: &dyn ClientCertVerifier,
+    leaf: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
+) -> Result<(), String> {
+    let verified = verifier.verify_client_cert(leaf, intermediates, UnixTime::now());
+    verified.map(drop).map_err(|error| error.to_string())
 }
 
 /// The DNS names that a certificate is valid for, in lower case, and its common name if that is one. Its addresses do not

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pintle::{CertificateFiles, ManualClock, NamedCertificate, Timestamp, TlsOptions};
-use pintle_testkit::{Cluster, Options, Protocol, run};
+use http::HeaderName;
+use pintle::{CertificateFiles, ManualClock, NamedCertificate, RequestHeaders, Timestamp, TlsOptions};
+use pintle_testkit::{AccessOptions, AuthorizationMode, Cluster, Options, Protocol, run};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -50,14 +51,14 @@ fn write(folder: &Path, name: &str, (certificate, key): &(String, String)) -> Ce
     CertificateFiles { certificate: file("crt", certificate), key: file("key", key) }
 }
 
-/// Gets a path as a client that trusts an authority, asks for a name, and may present a certificate. `Err` if the TLS
-/// handshake fails.
+/// Lists namespaces as a client that trusts an authority, asks for a name, may present a certificate, and sends these
+/// headers. `Err` if the TLS handshake fails.
 async fn get(
     cluster: &Cluster,
     authority: &str,
     name: &str,
     client: Option<&(String, String)>,
-    path: &str,
+    headers: &[&str],
 ) -> Result<String, String> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).expect("a certificate")).expect("an authority");
@@ -75,7 +76,8 @@ async fn get(
     let stream = TcpStream::connect(cluster.url().trim_start_matches("https://")).await.expect("the server listens");
     let name = ServerName::try_from(name.to_owned()).expect("a name");
     let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|e| e.to_string())?;
-    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let request = format!("GET /api/v1/namespaces HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
     let mut response = Vec::new();
     let _ = stream.read_to_end(&mut response).await;
@@ -84,7 +86,7 @@ async fn get(
 
 /// True if a client that trusts an authority and asks for a name reaches the server.
 async fn is_served(cluster: &Cluster, authority: &str, name: &str) -> bool {
-    get(cluster, authority, name, None, "/version").await.is_ok_and(|response| response.starts_with("HTTP/1.1 200"))
+    get(cluster, authority, name, None, &[]).await.is_ok_and(|response| response.starts_with("HTTP/1.1 401"))
 }
 
 /// True if the server presents the serving certificate of its data directory.
@@ -98,7 +100,7 @@ async fn presents_stored_certificate(cluster: &Cluster) -> bool {
 
 /// The status of a list of namespaces by a client with this certificate.
 async fn list_status(cluster: &Cluster, client: &(String, String)) -> String {
-    let response = get(cluster, &cluster.authority(), "localhost", Some(client), "/api/v1/namespaces").await;
+    let response = get(cluster, &cluster.authority(), "localhost", Some(client), &[]).await;
     response.expect("a response").split(' ').nth(1).expect("a status").to_owned()
 }
 
@@ -248,6 +250,50 @@ fn client_certificates_of_further_authorities_are_accepted() {
             pause(attempts.next().expect("a number")).await;
         }
         let _ = cluster.get("/api/v1/namespaces").await.expect(200);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn front_proxies_name_users_in_headers() {
+    run(async {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (proxies, users) = (Authority::new("proxies"), Authority::new("users"));
+        let file = |name: &str, authority: &Authority| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, authority.pem()).expect("the file is written");
+            Some(path)
+        };
+        let tls = TlsOptions {
+            client_ca: file("users.crt", &users),
+            request_header_ca: file("proxies.crt", &proxies),
+            ..TlsOptions::default()
+        };
+        let header = HeaderName::from_static;
+        let access = AccessOptions {
+            request_headers: RequestHeaders {
+                names: vec![header("x-remote-user")],
+                groups: vec![header("x-remote-group")],
+                ..RequestHeaders::default()
+            },
+            request_header_allowed_names: vec!["front".to_owned()],
+            authorization_modes: vec![AuthorizationMode::Rbac],
+            ..AccessOptions::default()
+        };
+        let cluster = Cluster::with_options(Options { tls, access, ..Options::default() }).await;
+        let (front, other, user) = (proxies.sign("front", &[]), proxies.sign("other", &[]), users.sign("front", &[]));
+        let (jane, masters) = ("X-Remote-User: jane", "X-Remote-Group: system:masters");
+        for (client, headers, expect) in [
+            (Some(&front), &[jane, masters][..], "HTTP/1.1 200"),
+            (Some(&front), &[jane], "User \\\"jane\\\" cannot list"),
+            (Some(&front), &[masters], "HTTP/1.1 401"),
+            (Some(&other), &[jane, masters], "HTTP/1.1 401"),
+            (Some(&user), &[jane, masters], "User \\\"front\\\" cannot list"),
+            (None, &[jane, masters], "User \\\"system:anonymous\\\" cannot list"),
+        ] {
+            let response = get(&cluster, &cluster.authority(), "localhost", client, headers).await.expect("a response");
+            assert!(response.contains(expect), "{headers:?} {expect}: {response}");
+        }
         cluster.stop().await;
     });
 }

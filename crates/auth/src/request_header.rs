@@ -1,0 +1,185 @@
+//! Users that a front proxy has authenticated and names in headers (upstream: `authentication/request/headerrequest`).
+
+use http::{HeaderMap, HeaderName};
+use percent_encoding::percent_decode_str;
+use pintle_value::Str;
+
+use crate::authenticate::AuthenticationResult;
+use crate::certificate::{VerifyCertificate, common_name};
+use crate::{AuthFuture, AuthenticationError, AuthenticationRequest, Authenticator, UserInfo};
+
+/// The headers in which a front proxy names the user (`--requestheader-username-headers` and others).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestHeaders {
+    /// The headers with the user name; the first with a value counts.
+    pub names: Vec<HeaderName>,
+    /// The headers with the uid; the first with a value counts.
+    pub uids: Vec<HeaderName>,
+    /// The headers with the groups; all values count.
+    pub groups: Vec<HeaderName>,
+    /// The prefixes, in lower case, of headers with extra attributes. The rest of the header's name is that of the
+    /// attribute.
+    pub extra_prefixes: Vec<String>,
+}
+
+/// Authenticates the users of a front proxy, which has a client certificate of its own authority.
+pub struct RequestHeaderAuthenticator {
+    /// Verifies the proxy's certificate.
+    pub verify: VerifyCertificate,
+    /// The common names of the certificates of proxies; empty for all (`--requestheader-allowed-names`).
+    pub allowed_names: Vec<String>,
+    /// The headers.
+    pub headers: RequestHeaders,
+}
+
+impl RequestHeaderAuthenticator {
+    fn verify(&self, request: &AuthenticationRequest<'_>) -> AuthenticationResult {
+        let Some((leaf, intermediates)) = request.certificates.split_first() else { return Ok(None) };
+        (self.verify)(leaf, intermediates).map_err(AuthenticationError)?;
+        if !self.allowed_names.is_empty() {
+            let name = common_name(leaf)?;
+            if !self.allowed_names.iter().any(|allowed| *allowed == *name) {
+                let error = format!("x509: subject with cn={name} is not in the allowed list");
+                return Err(AuthenticationError(error));
+            }
+        }
+        Ok(self.headers.user(request.headers)?.map(Into::into))
+    }
+}
+
+impl RequestHeaders {
+    /// The user that the headers name.
+    fn user(&self, headers: &HeaderMap) -> Result<Option<UserInfo>, AuthenticationError> {
+        let first = |names: &[HeaderName]| -> Result<Str, AuthenticationError> {
+            let values = names.iter().filter_map(|name| headers.get(name).map(|value| text(name, value)));
+            values.into_iter().find(|value| !matches!(value, Ok(""))).unwrap_or(Ok("")).map(Str::from)
+        };
+        let name = first(&self.names)?;
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let mut user = UserInfo { name, uid: first(&self.uids)?, ..UserInfo::default() };
+        for name in &self.groups {
+            for value in headers.get_all(name) {
+                let group = text(name, value)?;
+                user.groups.extend(Some(group).filter(|group| !group.is_empty()).map(Str::from));
+            }
+        }
+        for prefix in &self.extra_prefixes {
+            for name in headers.keys() {
+                let Some(key) = name.as_str().strip_prefix(&**prefix) else { continue };
+                // A key that is not UTF-8 when it is decoded is taken as it is.
+                let key = percent_decode_str(key).decode_utf8().map_or_else(|_| Str::from(key), Str::from);
+                let values = headers.get_all(name).into_iter().map(|value| text(name, value).map(Str::from));
+                let values = values.collect::<Result<Vec<_>, _>>()?;
+                match user.extra.iter_mut().find(|(known, _)| *known == key) {
+                    Some((_, known)) => known.extend(values),
+                    None => user.extra.push((key, values)),
+                }
+            }
+        }
+        Ok(Some(user))
+    }
+}
+
+/// The text of a header. One that cannot be read makes the request fail, rather than name another user.
+fn text<'h>(name: &HeaderName, value: &'h http::HeaderValue) -> Result<&'h str, AuthenticationError> {
+    std::str::from_utf8(value.as_bytes())
+        .map_err(|_| AuthenticationError(format!("the value of the header {name} is not valid UTF-8")))
+}
+
+impl Authenticator for RequestHeaderAuthenticator {
+    fn authenticate<'a>(&'a self, request: &'a AuthenticationRequest<'a>) -> AuthFuture<'a, AuthenticationResult> {
+        AuthFuture::ready(self.verify(request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use rcgen::{CertificateParams, DnType, KeyPair};
+    use rustls_pki_types::CertificateDer;
+
+    use super::*;
+
+    fn headers() -> RequestHeaders {
+        let name = HeaderName::from_static;
+        RequestHeaders {
+            names: vec![name("x-remote-user"), name("x-user")],
+            uids: vec![name("x-remote-uid")],
+            groups: vec![name("x-remote-group"), name("x-group")],
+            extra_prefixes: vec!["x-remote-extra-".to_owned(), "x-extra-".to_owned()],
+        }
+    }
+
+    fn user(given: &[(&'static str, &[u8])]) -> Result<Option<UserInfo>, AuthenticationError> {
+        let mut map = HeaderMap::new();
+        for (name, value) in given {
+            map.append(HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap());
+        }
+        headers().user(&map)
+    }
+
+    #[test]
+    fn headers_name_the_user() {
+        assert_eq!(user(&[]), Ok(None));
+        assert_eq!(user(&[("x-remote-group", b"g")]), Ok(None));
+        assert_eq!(user(&[("x-remote-user", b"")]), Ok(None));
+        let found = user(&[
+            ("x-remote-user", b""),
+            ("x-user", "m\u{fc}ller".as_bytes()),
+            ("x-remote-uid", b"7"),
+            ("x-group", b"c"),
+            ("x-remote-group", b"a"),
+            ("x-remote-group", b""),
+            ("x-remote-group", b"b,b"),
+            ("x-extra-scopes%2fx", b"2"),
+            ("x-remote-extra-scopes%2fx", b"1"),
+            ("x-remote-extra-bad%ff", b"3"),
+        ]);
+        let texts = |texts: &[&str]| texts.iter().map(|text| Str::from(*text)).collect::<Vec<_>>();
+        let mut found = found.unwrap().unwrap();
+        found.extra.sort();
+        let expect = UserInfo {
+            name: "m\u{fc}ller".into(),
+            uid: "7".into(),
+            groups: texts(&["a", "b,b", "c"]),
+            extra: vec![("bad%ff".into(), texts(&["3"])), ("scopes/x".into(), texts(&["1", "2"]))],
+        };
+        assert_eq!(found, expect);
+        for name in ["x-remote-user", "x-remote-group", "x-remote-extra-a"] {
+            assert!(user(&[("x-user", b"a"), (name, b"\xff")]).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_proxies_that_are_known_name_users() {
+        let certificate = |name: &str| -> CertificateDer<'static> {
+            let mut params = CertificateParams::default();
+            params.distinguished_name.push(DnType::CommonName, name);
+            params.self_signed(&KeyPair::generate().unwrap()).unwrap().into()
+        };
+        let (known, unknown) = ([certificate("proxy")], [certificate("other")]);
+        for (certificates, trusted, allowed, expect) in [
+            (&known[..], true, &[][..], Ok(Some("alice"))),
+            (&known, true, &["proxy", "another"], Ok(Some("alice"))),
+            (&unknown, true, &["proxy"], Err("x509: subject with cn=other is not in the allowed list")),
+            (&known, false, &[], Err("not trusted")),
+            (&[], true, &[], Ok(None)),
+        ] {
+            let authenticator = RequestHeaderAuthenticator {
+                verify: Box::new(move |_, _| if trusted { Ok(()) } else { Err("not trusted".to_owned()) }),
+                allowed_names: allowed.iter().map(|name| (*name).to_owned()).collect(),
+                headers: headers(),
+            };
+            let headers =
+                HeaderMap::from_iter([(HeaderName::from_static("x-user"), HeaderValue::from_static("alice"))]);
+            let request = AuthenticationRequest { certificates, headers: &headers, path: "", audiences: &[] };
+            let found = authenticator.verify(&request).map(|found| found.map(|found| found.user.name));
+            assert_eq!(
+                found,
+                expect.map(|name| name.map(Str::from)).map_err(|error| AuthenticationError(error.into()))
+            );
+        }
+    }
+}
