@@ -27,3 +27,23 @@ fn a_new_namespace_is_usable_immediately() {
     k.succeeds("delete namespace n");
     k.prints("get cm -A -o jsonpath={.items[*].metadata.namespace}", "default kube-node-lease kube-public kube-system");
 }
+
+#[test]
+fn a_new_cluster_has_the_roles_that_users_expect() {
+    let k = Kubectl::bootstrapped();
+    k.prints(
+        "get clusterrolebinding cluster-admin -o 'jsonpath={.subjects[*].name} {.roleRef.name}'",
+        "system:masters cluster-admin",
+    );
+    // The last rule of `admin` is there when everything is aggregated.
+    k.succeeds("wait --for=jsonpath={.rules[26].apiGroups[0]}=rbac.authorization.k8s.io clusterrole/admin");
+    k.prints("get clusterrole admin -o jsonpath={.rules[26].resources}", r#"["rolebindings","roles"]"#);
+    k.succeeds("create clusterrole widgets --verb=get --resource=pods");
+    k.succeeds("label clusterrole widgets rbac.authorization.k8s.io/aggregate-to-admin=true");
+    k.succeeds("wait --for=jsonpath={.rules[27].resources[0]}=pods clusterrole/admin");
+    k.prints(
+        "get roles,rolebindings -n kube-public -o name",
+        "role.rbac.authorization.k8s.io/system:controller:bootstrap-signer\n\
+         rolebinding.rbac.authorization.k8s.io/system:controller:bootstrap-signer",
+    );
+}
