@@ -2,6 +2,7 @@
 
 mod authentication_flags;
 mod logging;
+mod service_account_flags;
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -24,6 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::authentication_flags::AuthenticationFlags;
 use self::logging::LoggingFormat;
+use self::service_account_flags::ServiceAccountFlags;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -86,6 +88,8 @@ struct Serve {
     /// Node.
     #[arg(long, value_name = "MODE,...", value_delimiter = ',', default_value = "Node,RBAC")]
     authorization_mode: Vec<AuthorizationMode>,
+    #[command(flatten)]
+    service_accounts: ServiceAccountFlags,
     /// The file with the certificate for HTTPS, followed by its chain, in PEM. Without it the server uses its own
     /// certificate. It is read again when it changes, as are the files of the next three flags.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
@@ -331,6 +335,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
         kubeconfig: serve.kubeconfig,
         rbac_bootstrap: access.uses_rbac(),
         access,
+        service_accounts: serve.service_accounts.options(),
         history: HistoryLimits { bytes: serve.watch_window_mib << 20, ..HistoryLimits::default() },
         encoding_cache: serve.encoding_cache_mib << 20,
         memory: memory_limit.map(|limit| MemoryBudget { limit, usage: Arc::new(ResidentMemory) }),

@@ -468,6 +468,43 @@ fn issuer_that_is_no_url_has_no_documents() {
 }
 
 #[test]
+fn tokens_of_all_configured_keys_and_issuers_are_accepted() {
+    run(async {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("a file");
+            path
+        };
+        // The tests of the keys' formats have these.
+        let rsa = include_str!("../../auth/tests/jwt/rsa.pkcs1.pem");
+        let p384 = include_str!("../../auth/tests/jwt/p384.sec1.pem");
+        let certificate = file("sa-signer.crt", include_str!("../../auth/tests/jwt/rsa.certificate.pem"));
+        let public = file("old.pub", include_str!("../../auth/tests/jwt/p384.public.pem"));
+        let service_accounts = ServiceAccountOptions {
+            issuers: vec![ISSUER.into(), "https://old".into()],
+            signing_key_file: Some(file("sa-signer.key", rsa)),
+            key_files: vec![certificate, public],
+            ..ServiceAccountOptions::default()
+        };
+        let cluster = start(Options { service_accounts, ..Options::default() }).await;
+        let signed = token(&cluster, json!({})).await;
+        assert_eq!(decode(signed.split('.').next().expect("a header"))["alg"], "RS256");
+        let mut claims = claims(&signed);
+        let old = SigningKey::from_pem(p384.as_bytes()).expect("a key");
+        for issuer in [ISSUER, "https://old"] {
+            claims["iss"] = issuer.into();
+            let user = whoami(&cluster, &old.sign(&claims).expect("a token")).await;
+            assert_eq!(user["username"], "system:serviceaccount:default:robot");
+        }
+        let keys = cluster.get("/openid/v1/jwks").await.expect(200).json();
+        let algorithms: Vec<_> = keys["keys"].as_array().expect("keys").iter().map(|key| key["alg"].clone()).collect();
+        assert_eq!(algorithms, ["RS256", "ES384"]);
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn tokens_stay_valid_after_a_restart() {
     run(async {
         let cluster = Cluster::durable().await;
