@@ -30,7 +30,7 @@ pub use definitions::{DEFINITIONS_PREFIX, DEFINITIONS_TASK, DefinitionController
 pub use every_namespace::every_namespace_objects;
 pub use object_reconciler::{DesiredObject, OBJECT_RECONCILER_TASK, ObjectReconciler};
 pub use server_registration::{
-    LEASE_COLLECTOR_TASK, LEASE_TASK, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration,
+    LEASE_COLLECTOR_TASK, LEASE_TASK, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, server_name,
 };
 pub use work_queue_metrics::{WorkQueueMetrics, WorkQueues};
 

@@ -3,7 +3,7 @@
 //! 1. `http`: sockets, TLS, connections, bodies
 //! 2. `request`: request info, query parameters, content negotiation
 //! 3. `cluster`: the state that all requests and controllers share
-//! 4. `access`, `objects`, `conversion`: who may do what; decoding and encoding; objects at API versions
+//! 4. `webhook`; `access`, `objects`, `conversion`: who may do what; decoding and encoding; objects at API versions
 //! 5. `context`, `represent`: everything known about a request; response formats
 //! 6. `read`, then `write`: get, list and watch from the watch cache; writes through the guaranteed update
 //! 7. `handlers`: choose the operation that a request asks for
@@ -26,13 +26,18 @@ mod represent;
 mod request;
 mod service_accounts;
 mod startup;
+mod webhook;
 mod write;
 
-pub use access::{AccessControl, NodeAuthorizer, RbacAuthorizer};
+pub use access::{
+    AccessControl, CountedAuthorizer, NodeAuthorizer, RbacAuthorizer, ReloadableAuthorizer, WebhookAuthorizer,
+    record_authorization_reload,
+};
 pub use cluster::{Cluster, Component, MemoryBudget, MemoryUsage, ResidentMemory, ServiceAccountConfig};
 pub use controllers::{ControllerOptions, service_address};
 pub use handlers::version;
 pub use http::Cors;
+pub use pintle_controllers::server_name;
 pub use pintle_supervisor::RecoveryTimes;
 pub use pipeline::RequestLimits;
 pub use service_accounts::{service_account_lookup, token_cache_observer};

@@ -110,8 +110,9 @@ impl ServerIdentity {
     }
 }
 
-/// The name of the lease of a host's server: a digest of both names.
-fn server_name(hostname: &str) -> String {
+/// The name of the lease of a host's server, which is the server's identity: a digest of both names.
+#[must_use]
+pub fn server_name(hostname: &str) -> String {
     let mut digest = Sha256::new();
     for part in [hostname, SERVER] {
         digest.update(u16::try_from(part.len()).unwrap_or(u16::MAX).to_be_bytes());

@@ -11,7 +11,7 @@ use pintle_registry::GroupResource;
 use pintle_value::{Value, object};
 use tokio::sync::watch;
 
-pub use self::lease::ServerIdentity;
+pub use self::lease::{ServerIdentity, server_name};
 use crate::ClusterClient;
 use crate::object_reconciler::{DesiredObject, Diff, NamespaceScope, UpdatePolicy};
 use crate::supervisor::{stopped, supervise};

@@ -1,7 +1,9 @@
 //! Authentication, impersonation and authorization of a request. Their results become API errors here.
 
+mod chain;
 mod node;
 mod rbac;
+mod webhook;
 
 use http::HeaderMap;
 use pintle_admission::AdmissionRecorder;
@@ -11,8 +13,10 @@ use pintle_auth::{
 };
 use pintle_registry::{ApiError, GroupResource};
 
+pub use self::chain::{CountedAuthorizer, ReloadableAuthorizer, record_authorization_reload};
 pub use self::node::NodeAuthorizer;
 pub use self::rbac::RbacAuthorizer;
+pub use self::webhook::WebhookAuthorizer;
 use crate::http::Peer;
 use crate::request::info::RequestInfo;
 use crate::request::query::Query;

@@ -2,6 +2,7 @@
 //! what other components count or hold (`collect`) is read when the metrics are scraped.
 
 mod access;
+mod authorization;
 mod collect;
 mod collections;
 mod conversions;
@@ -24,6 +25,7 @@ use pintle_registry::Resource;
 use pintle_value::Value;
 
 pub(crate) use self::access::{AccessMetrics, AuthenticationResult, AuthorizationResult};
+pub(crate) use self::authorization::{AuthorizationMetrics, AuthorizerLabels, Decisions, MatchOutcome};
 use self::collections::Collections;
 pub(crate) use self::collections::{CollectionSeries, StorageOperation, WatchSeries};
 use self::conversions::Conversions;
@@ -48,6 +50,7 @@ pub(crate) struct Metrics {
     health_checks: HealthChecks,
     access: AccessMetrics,
     tokens: TokenMetrics,
+    authorization: AuthorizationMetrics,
     tls_handshake_errors: Counter,
     /// The metrics of the controllers' queues.
     pub(crate) work_queues: WorkQueues,
@@ -72,6 +75,7 @@ impl Metrics {
             health_checks: HealthChecks::default(),
             access: AccessMetrics::new(gates),
             tokens: TokenMetrics::new(),
+            authorization: AuthorizationMetrics::default(),
             tls_handshake_errors: Counter::default(),
             work_queues: WorkQueues::default(),
         }
@@ -131,6 +135,11 @@ impl Metrics {
     /// The metrics of tokens.
     pub(crate) fn tokens(&self) -> &TokenMetrics {
         &self.tokens
+    }
+
+    /// The metrics of authorizers.
+    pub(crate) fn authorization(&self) -> &AuthorizationMetrics {
+        &self.authorization
     }
 
     /// Records a call to a conversion webhook: the definition, and the versions converted from and to.
@@ -198,6 +207,7 @@ impl Metrics {
         self.conversions.write(out);
         self.access.write(out);
         self.tokens.write(out);
+        self.authorization.write(out);
         let help = "Connections that ended with an error in their TLS handshake.";
         out.family("apiserver_tls_handshake_errors_total", Kind::Counter, Stability::Alpha, help)
             .value(&[], self.tls_handshake_errors.get() as f64);

@@ -1,0 +1,363 @@
+//! HTTP clients from kubeconfig files: the cluster of the current context is the server, and its user who the client is
+//! (upstream: client-go's `clientcmd`). What this client cannot do is an error, so that it is never left out silently.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use http::Uri;
+use http::header::HeaderValue;
+use parking_lot::Mutex;
+use pintle_codec::yaml;
+use pintle_outbound::{BearerToken, Client, ClientCertificate, ClientConfig, Credentials, ServerTrust};
+use pintle_schema::base64;
+use pintle_value::Value;
+use pintle_value::print::quote;
+
+/// How long a token from a file is used before the file is read again.
+const TOKEN_LIFETIME: Duration = Duration::from_secs(60);
+
+/// Fields of clusters and users that have no equivalent here.
+const UNSUPPORTED_CLUSTER_FIELDS: [&str; 2] = ["proxy-url", "tls-server-name"];
+const UNSUPPORTED_USER_FIELDS: [&str; 6] = ["as", "as-uid", "as-groups", "as-user-extra", "auth-provider", "exec"];
+
+/// Why a kubeconfig cannot be used.
+#[derive(Debug)]
+pub(crate) struct KubeconfigError(String);
+
+impl fmt::Display for KubeconfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl KubeconfigError {
+    fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// An error of the content, in upstream's words.
+    fn invalid(text: impl fmt::Display) -> Self {
+        Self(format!("invalid configuration: {text}"))
+    }
+}
+
+/// A client for the server that a kubeconfig names.
+pub(crate) struct KubeconfigClient {
+    /// The client. It presents the credentials, except the password and a token from a file.
+    pub(crate) client: Client,
+    /// The URL of the server, with its path.
+    pub(crate) server: String,
+    password: Option<HeaderValue>,
+    token: Option<TokenFile>,
+}
+
+/// A file with a bearer token.
+struct TokenFile {
+    path: PathBuf,
+    /// The header, and when the file was read.
+    current: Mutex<(HeaderValue, Instant)>,
+}
+
+impl TokenFile {
+    fn read(path: &Path) -> Result<HeaderValue, String> {
+        let text = fs::read_to_string(path).map_err(|error| open_error(path, &error))?;
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(format!("read empty token from file {}", quote(&path.to_string_lossy())));
+        }
+        let mut header = HeaderValue::try_from(format!("Bearer {text}")).map_err(|error| error.to_string())?;
+        header.set_sensitive(true);
+        Ok(header)
+    }
+
+    /// The header with the token. While the file cannot be read, the token that it had stays in use.
+    fn header(&self) -> HeaderValue {
+        let mut current = self.current.lock();
+        if current.1.elapsed() >= TOKEN_LIFETIME {
+            match Self::read(&self.path) {
+                Ok(header) => current.0 = header,
+                Err(error) => tracing::warn!(%error, "Unable to rotate token"),
+            }
+            current.1 = Instant::now();
+        }
+        current.0.clone()
+    }
+}
+
+/// The parts of a kubeconfig that its current context selects.
+struct Selected<'a> {
+    cluster: &'a Value,
+    user: &'a Value,
+    cluster_name: &'a str,
+    user_name: &'a str,
+    /// The folder of the file, which relative paths start from.
+    folder: &'a Path,
+}
+
+impl KubeconfigClient {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, selects no server, or asks for something that is not supported.
+    pub(crate) fn load(path: &Path) -> Result<Self, KubeconfigError> {
+        let text =
+            fs::read(path).map_err(|error| KubeconfigError(format!("stat {}: {}", path.display(), go_text(&error))))?;
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        Self::from_text(&text, folder)
+            .map_err(|KubeconfigError(error)| KubeconfigError(error.replace("$FILE", &path.to_string_lossy())))
+    }
+
+    fn from_text(text: &[u8], folder: &Path) -> Result<Self, KubeconfigError> {
+        let config = yaml::decode(text)
+            .map_err(|error| KubeconfigError(format!("error loading config file \"$FILE\": {error}")))?
+            .value;
+        select(&config, folder)?.client()
+    }
+
+    /// The `Authorization` header of a request, unless the client has one.
+    pub(crate) fn authorization(&self) -> Option<HeaderValue> {
+        self.token.as_ref().map(TokenFile::header).or_else(|| self.password.clone())
+    }
+}
+
+/// An entry of a list by name.
+fn named<'a>(config: &'a Value, list: &str, name: &str, entry: &str) -> Option<&'a Value> {
+    let found = config.items_at(&[list]).iter().find(|item| item.str_at(&["name"]) == name)?;
+    Some(found.get(entry).unwrap_or(found)).filter(|value| value.as_object().is_some())
+}
+
+fn select<'a>(config: &'a Value, folder: &'a Path) -> Result<Selected<'a>, KubeconfigError> {
+    static NOTHING: Value = Value::Null;
+    let lists = ["clusters", "users", "contexts"];
+    let context_name = config.str_at(&["current-context"]);
+    if lists.iter().all(|list| config.items_at(&[list]).is_empty()) && context_name.is_empty() {
+        let hint = "try setting KUBERNETES_MASTER environment variable";
+        return Err(KubeconfigError::invalid(format!("no configuration has been provided, {hint}")));
+    }
+    if context_name.is_empty() {
+        return Err(KubeconfigError::new("no context chosen"));
+    }
+    let missing = |what: &str, name: &str| KubeconfigError(format!("{what} {} does not exist", quote(name)));
+    let context = named(config, "contexts", context_name, "context").ok_or_else(|| missing("context", context_name))?;
+    let (cluster_name, user_name) = (context.str_at(&["cluster"]), context.str_at(&["user"]));
+    let user = match user_name {
+        "" => &NOTHING,
+        name => named(config, "users", name, "user").ok_or_else(|| missing("auth info", name))?,
+    };
+    let cluster = named(config, "clusters", cluster_name, "cluster").ok_or_else(|| missing("cluster", cluster_name))?;
+    Ok(Selected { cluster, user, cluster_name, user_name, folder })
+}
+
+impl Selected<'_> {
+    fn client(&self) -> Result<KubeconfigClient, KubeconfigError> {
+        for (value, fields) in
+            [(self.cluster, &UNSUPPORTED_CLUSTER_FIELDS[..]), (self.user, &UNSUPPORTED_USER_FIELDS[..])]
+        {
+            if let Some(field) = fields.iter().find(|field| value.get(field).is_some_and(|value| !value.is_empty())) {
+                return Err(KubeconfigError::invalid(format!("{field} is not supported")));
+            }
+        }
+        let server = self.cluster.str_at(&["server"]);
+        if server.is_empty() {
+            let cluster = quote(self.cluster_name);
+            return Err(KubeconfigError::invalid(format!("no server found for cluster {cluster}")));
+        }
+        let origin: Uri = server.parse().map_err(|error| KubeconfigError::invalid(format!("server: {error}")))?;
+        let authority =
+            self.content(self.cluster, "certificate-authority", self.cluster_name, "certificate-authority")?;
+        let certificate = self.content(self.user, "client-certificate", self.user_name, "client-cert")?;
+        let key = self.content(self.user, "client-key", self.user_name, "client-key")?;
+        if certificate.is_some() && key.is_none() {
+            return Err(KubeconfigError::invalid(format!(
+                "client-key-data or client-key must be specified for {} to use the clientCert authentication method.",
+                self.user_name
+            )));
+        }
+        let server_trust = match (&authority, self.cluster.bool_at(&["insecure-skip-tls-verify"])) {
+            (Some(_), true) => {
+                return Err(KubeconfigError::new(
+                    "specifying a root certificates file with the insecure flag is not allowed",
+                ));
+            }
+            (Some(authority), false) => ServerTrust::Authorities(authority),
+            (None, true) => ServerTrust::InsecureSkipVerify,
+            (None, false) => ServerTrust::System,
+        };
+        // As upstream, a server without TLS gets no credentials.
+        let is_https = origin.scheme_str() == Some("https");
+        let token = self.user.str_at(&["token"]);
+        let token_path = self.user.str_at(&["tokenFile"]);
+        let (name, password) = (self.user.str_at(&["username"]), self.user.str_at(&["password"]));
+        let has_password = !name.is_empty() || !password.is_empty();
+        if has_password && (!token.is_empty() || !token_path.is_empty()) {
+            return Err(KubeconfigError::new("username/password or bearer token may be set, but not both"));
+        }
+        let client_certificate = match (&certificate, &key) {
+            (Some(chain), Some(key)) => Some(ClientCertificate { chain, key }),
+            _ => None,
+        };
+        let bearer_token = Some(BearerToken(token)).filter(|_| !token.is_empty() && token_path.is_empty());
+        let credentials = Credentials { origin, client_certificate, bearer_token };
+        let config = ClientConfig { server_trust, credentials: is_https.then_some(credentials) };
+        let client = Client::new(&config).map_err(KubeconfigError::invalid)?;
+        let token_file = Some(self.folder.join(token_path)).filter(|_| is_https && !token_path.is_empty());
+        let token = token_file.map(|path| {
+            let header = TokenFile::read(&path).map_err(KubeconfigError)?;
+            Ok(TokenFile { path, current: Mutex::new((header, Instant::now())) })
+        });
+        Ok(KubeconfigClient {
+            client,
+            server: server.to_owned(),
+            password: (is_https && has_password).then(|| basic_authorization(name, password)).flatten(),
+            token: token.transpose()?,
+        })
+    }
+
+    /// The content of a file that a field names, or of the field with data in base64, which is preferred.
+    fn content(
+        &self,
+        value: &Value,
+        field: &str,
+        owner: &str,
+        shown: &str,
+    ) -> Result<Option<Vec<u8>>, KubeconfigError> {
+        let (path, data) = (value.str_at(&[field]), value.str_at(&[&format!("{field}-data")]));
+        match (path, data) {
+            ("", "") => Ok(None),
+            ("", data) => base64::decode(data.as_bytes()).map(Some).map_err(|error| {
+                KubeconfigError(format!(
+                    "error loading config file \"$FILE\": illegal base64 data at input byte {}",
+                    error.0
+                ))
+            }),
+            (path, "") => {
+                let path = self.folder.join(path);
+                let unreadable = |error: io::Error| {
+                    let why = open_error(&path, &error);
+                    KubeconfigError::invalid(format!(
+                        "unable to read {shown} {} for {owner} due to {why}",
+                        path.display()
+                    ))
+                };
+                fs::read(&path).map(Some).map_err(unreadable)
+            }
+            _ => Err(KubeconfigError::invalid(format!(
+                "{field}-data and {field} are both specified for {owner}. {field}-data will override."
+            ))),
+        }
+    }
+}
+
+/// The header of basic authentication.
+fn basic_authorization(name: &str, password: &str) -> Option<HeaderValue> {
+    let encoded = base64::encode(format!("{name}:{password}").as_bytes());
+    let mut header = HeaderValue::try_from(format!("Basic {encoded}")).ok()?;
+    header.set_sensitive(true);
+    Some(header)
+}
+
+/// Go's text of an error while a file is opened.
+fn open_error(path: &Path, error: &io::Error) -> String {
+    format!("open {}: {}", path.display(), go_text(error))
+}
+
+/// The text of a system error as Go prints it.
+fn go_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kubeconfig of one cluster and one user.
+    fn config(cluster: &str, user: &str) -> String {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\n\
+             clusters: [{{name: k, cluster: {{{cluster}}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n"
+        )
+    }
+
+    fn load(text: &str) -> Result<KubeconfigClient, String> {
+        KubeconfigClient::from_text(text.as_bytes(), Path::new("/nowhere")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_current_context_selects_the_server_and_the_user() {
+        for (cluster, user, server, header) in [
+            ("server: 'https://a/b'", "", "https://a/b", None),
+            ("server: 'http://a/b'", "token: t", "http://a/b", None),
+            ("server: 'https://a'", "token: t", "https://a", None),
+            ("server: 'https://a'", "username: u, password: p", "https://a", Some("Basic dTpw")),
+            ("server: 'https://a', insecure-skip-tls-verify: true", "", "https://a", None),
+        ] {
+            let client = load(&config(cluster, user)).expect("a client");
+            assert_eq!(client.server, server);
+            let found = client.authorization();
+            assert_eq!(found.as_ref().map(|header| header.to_str().expect("text")), header);
+        }
+    }
+
+    #[test]
+    fn a_kubeconfig_that_selects_nothing_usable_is_an_error() {
+        let server = "server: 'https://a'";
+        for (text, expect) in [
+            (
+                "",
+                "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable",
+            ),
+            ("a: b: c", "error loading config file \"$FILE\": yaml: mapping values are not allowed in this context"),
+            ("clusters: [{name: k}]", "no context chosen"),
+            ("current-context: c", "context \"c\" does not exist"),
+            (&config("", ""), "invalid configuration: no server found for cluster \"k\""),
+            (&config(server, "").replace("name: k", "name: x"), "cluster \"k\" does not exist"),
+            (&config(server, "").replace("name: u", "name: x"), "auth info \"u\" does not exist"),
+            (
+                &config(&format!("{server}, certificate-authority: ca.pem"), ""),
+                "invalid configuration: unable to read certificate-authority /nowhere/ca.pem for k due to open \
+                 /nowhere/ca.pem: no such file or directory",
+            ),
+            (
+                &config(server, "client-certificate-data: YQ=="),
+                "invalid configuration: client-key-data or client-key must be specified for u to use the clientCert \
+                 authentication method.",
+            ),
+            (&config(server, "client-key-data: YQ=="), ""),
+            (
+                &config(&format!("{server}, certificate-authority-data: YQ==, insecure-skip-tls-verify: true"), ""),
+                "specifying a root certificates file with the insecure flag is not allowed",
+            ),
+            (
+                &config(&format!("{server}, certificate-authority-data: '*'"), ""),
+                "error loading config file \"$FILE\": illegal base64 data at input byte 0",
+            ),
+            (
+                &config(&format!("{server}, proxy-url: 'http://p'"), ""),
+                "invalid configuration: proxy-url is not supported",
+            ),
+            (&config(server, "exec: {command: x}"), "invalid configuration: exec is not supported"),
+            (&config(server, "as: admin"), "invalid configuration: as is not supported"),
+            (&config(server, "token: t, username: u"), "username/password or bearer token may be set, but not both"),
+            (&config(server, "tokenFile: t"), "open /nowhere/t: no such file or directory"),
+        ] {
+            assert_eq!(load(text).err().unwrap_or_default(), expect, "{text}");
+        }
+        let error = KubeconfigClient::load(Path::new("/nowhere/k")).err().map(|error| error.to_string());
+        assert_eq!(error.as_deref(), Some("stat /nowhere/k: no such file or directory"));
+    }
+
+    #[test]
+    fn a_token_file_is_read() {
+        let folder = std::env::temp_dir().join(format!("pintle-kubeconfig-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("token"), "secret\n").expect("a file");
+        fs::write(folder.join("config"), config("server: 'https://a'", "tokenFile: token")).expect("a file");
+        let client = KubeconfigClient::load(&folder.join("config")).expect("a client");
+        assert_eq!(client.authorization().expect("a header"), "Bearer secret");
+        fs::remove_dir_all(&folder).expect("a folder");
+    }
+}
