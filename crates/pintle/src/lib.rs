@@ -3,6 +3,7 @@
 
 mod access;
 mod advertise;
+mod authorization;
 pub mod certificates;
 pub mod cgroup;
 mod kubeconfig;
@@ -11,7 +12,8 @@ mod server;
 mod service_accounts;
 mod serving;
 
-pub use access::{AccessOptions, AuthorizationMode};
+pub use access::AccessOptions;
+pub use authorization::{AuthorizationMode, AuthorizationOptions};
 pub use kubeconfig::kubeconfig;
 pub use pintle_auth::RequestHeaders;
 pub use pintle_auth::TokenCacheTtl;

@@ -1,6 +1,7 @@
 //! The `pintle` binary: parses the command line and runs a server until SIGTERM or SIGINT.
 
 mod authentication_flags;
+mod authorization_flags;
 mod logging;
 mod service_account_flags;
 
@@ -13,8 +14,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use pintle::{
-    AccessOptions, AuthorizationMode, CertificateFiles, Engine, MemoryBudget, MemoryUsage, NamedCertificate, Options,
-    ResidentMemory, Server, TlsOptions, cgroup,
+    AccessOptions, CertificateFiles, Engine, MemoryBudget, MemoryUsage, NamedCertificate, Options, ResidentMemory,
+    Server, TlsOptions, cgroup,
 };
 use pintle_cache::HistoryLimits;
 use pintle_gates::FeatureGatesFlag;
@@ -24,6 +25,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::authentication_flags::AuthenticationFlags;
+use self::authorization_flags::AuthorizationFlags;
 use self::logging::LoggingFormat;
 use self::service_account_flags::ServiceAccountFlags;
 
@@ -84,10 +86,8 @@ struct Serve {
     kubeconfig: Option<PathBuf>,
     #[command(flatten)]
     authentication: AuthenticationFlags,
-    /// Ordered list of plug-ins to do authorization on secure port, comma separated: AlwaysAllow, AlwaysDeny, RBAC,
-    /// Node.
-    #[arg(long, value_name = "MODE,...", value_delimiter = ',', default_value = "Node,RBAC")]
-    authorization_mode: Vec<AuthorizationMode>,
+    #[command(flatten)]
+    authorization: AuthorizationFlags,
     #[command(flatten)]
     service_accounts: ServiceAccountFlags,
     /// The file with the certificate for HTTPS, followed by its chain, in PEM. Without it the server uses its own
@@ -317,12 +317,14 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let memory_limit = memory_limit(serve.memory_limit_mib)?;
+    let (authorization_modes, authorization) = serve.authorization.options()?;
     let access = AccessOptions {
         tokens,
         anonymous: serve.authentication.anonymous_auth,
         request_headers: serve.authentication.request_headers()?,
         request_header_allowed_names: serve.authentication.requestheader_allowed_names,
-        authorization_modes: serve.authorization_mode,
+        authorization_modes,
+        authorization,
     };
     let server = Server::start(Options {
         data_dir: Some(serve.data_dir.clone()),
@@ -333,7 +335,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
         register: true,
         reconcile_endpoints: serve.endpoint_reconciler_type == EndpointReconciler::Lease,
         kubeconfig: serve.kubeconfig,
-        rbac_bootstrap: access.uses_rbac(),
+        rbac_bootstrap: access.uses_rbac()?,
         access,
         service_accounts: serve.service_accounts.options(),
         history: HistoryLimits { bytes: serve.watch_window_mib << 20, ..HistoryLimits::default() },

@@ -25,6 +25,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::access::AccessOptions;
 use crate::advertise;
+use crate::authorization::AuthorizationReload;
 use crate::certificates::{CertificateError, Certificates, service_account_key};
 use crate::renewal::{CertificateRenewal, time_of};
 use crate::service_accounts::ServiceAccountOptions;
@@ -34,6 +35,8 @@ use crate::serving::{ServingError, ServingTls, TlsOptions};
 const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(10);
 /// The name of the task that keeps the certificates of the server up to date.
 const CERTIFICATES_TASK: &str = "certificates";
+/// The name of the task that follows the configuration of the authorizers.
+const AUTHORIZATION_TASK: &str = "authorization-config";
 /// The name of the task that accepts connections.
 const LISTENER_TASK: &str = "listener";
 /// kube-apiserver's default of `--event-ttl`.
@@ -306,7 +309,8 @@ impl Server {
         let external = SocketAddr::new(external, address.port());
         let service_accounts = options.service_accounts.load(&account_key, &external.to_string());
         let service_accounts = service_accounts.map_err(StartError::Options)?;
-        let access = options.access.build(&tls, &options.gates, service_accounts.authentication)?;
+        let (access, authorization) =
+            options.access.build(&tls, &options.gates, &hostname, service_accounts.authentication)?;
         let api_server = ApiServer::start(ClusterConfig {
             store: store.clone(),
             history: options.history,
@@ -349,6 +353,9 @@ impl Server {
         let text = renewal.write_kubeconfig()?;
         let mut background = JoinSet::new();
         background.spawn(follow_certificates(api_server.background_task(CERTIFICATES_TASK), renewal));
+        if authorization.has_file() {
+            background.spawn(follow_authorization(api_server.background_task(AUTHORIZATION_TASK), authorization));
+        }
         let stop = watch::Sender::new(false);
         let accepting = api_server.background_task(LISTENER_TASK);
         let task = tokio::spawn(listener.serve(api_server.clone(), accepting, stop.subscribe(), SHUTDOWN_GRACE_PERIOD));
@@ -491,6 +498,19 @@ async fn follow_certificates(task: BackgroundTask, renewal: Arc<CertificateRenew
         async move {
             task.report_success();
             tokio::join!(renewal.tls.clone().reload_when_changed(), renewal.run());
+            Ok(())
+        }
+    };
+    task.supervise(start, || false).await;
+}
+
+/// Reads the configuration of the authorizers when it changes.
+async fn follow_authorization(task: BackgroundTask, authorization: Arc<AuthorizationReload>) {
+    let start = || {
+        let (task, authorization) = (task.clone(), authorization.clone());
+        async move {
+            task.report_success();
+            authorization.run().await;
             Ok(())
         }
     };

@@ -32,4 +32,6 @@ pub use runtime::run;
 pub use time::{advance_clock_until, manual_clock};
 pub use tools::{run_client_program, tool_path};
 
-pub use pintle::{AccessOptions, AuthorizationMode, Component, Engine, ManualClock, Options, Timestamp};
+pub use pintle::{
+    AccessOptions, AuthorizationMode, AuthorizationOptions, Component, Engine, ManualClock, Options, Timestamp,
+};
