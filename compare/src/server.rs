@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use pintle_gates::{Feature, Gates};
-use pintle_testkit::{Client, Cluster, Options, Protocol, tool_path};
+use pintle_testkit::{AccessOptions, Client, Cluster, Options, Protocol, tool_path};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -71,7 +71,11 @@ impl Servers {
         let settings = [(Feature::CBOR.name().to_owned(), cbor)].into();
         let (gates, _) = Gates::with_overrides(&settings).expect("a feature gate that can be set");
         let (pintle, go) = tokio::join!(
-            Cluster::with_options(Options { tokens: Some(tokens), gates, ..Options::default() }),
+            Cluster::with_options(Options {
+                access: AccessOptions { tokens: Some(tokens), ..AccessOptions::default() },
+                gates,
+                ..Options::default()
+            }),
             GoServer::start(cbor)
         );
         Self { pintle, go }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use pintle_auth::user::SYSTEM_PRIVILEGED_GROUP;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
@@ -21,8 +22,11 @@ use time::{Duration, OffsetDateTime};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::client_certificate::{CertificateUser, sign_client_certificate};
 use crate::serving::LOOPBACK_NAME;
 
+/// How much the clock of a client may be behind.
+pub const CLOCK_SKEW: Duration = Duration::hours(1);
 /// The lifetime of the authority's certificate, in days.
 const AUTHORITY_DAYS: i64 = 3650;
 /// The lifetime of the certificates that the authority signs, in days.
@@ -99,7 +103,8 @@ impl Certificates {
         let (certificate, params) = authority(&key, now)?;
         let authority = CertificateAndKey { certificate, key: sec1_pem(&key)? };
         let issuer = Issuer::new(params, key);
-        Ok(Self { authority, serving: serving(&issuer, names, now)?, admin: admin(&issuer, now)? })
+        let admin = admin(&authority, now)?;
+        Ok(Self { authority, serving: serving(&issuer, names, now)?, admin })
     }
 
     /// Reads the certificates from a data directory, or creates them there. Those that expire soon are renewed, and the
@@ -177,7 +182,7 @@ impl Certificates {
             self.serving = serving(&issuer, names, now)?;
         }
         if is_due[2] {
-            self.admin = admin(&issuer, now)?;
+            self.admin = admin(&self.authority, now)?;
         }
         let renewed: Vec<_> =
             PARTS.into_iter().zip(is_due).filter_map(|(part, is_due)| is_due.then_some(part)).collect();
@@ -212,7 +217,7 @@ pub fn service_account_key(data_dir: Option<&Path>) -> Result<String, Certificat
 
 /// The certificate of an authority with this key.
 fn authority(key: &KeyPair, now: OffsetDateTime) -> Result<(String, CertificateParams), CertificateError> {
-    let mut params = certificate_params("pintle-ca", &[], now, AUTHORITY_DAYS);
+    let mut params = certificate_params("pintle-ca", now, AUTHORITY_DAYS);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     Ok((params.self_signed(key)?.pem(), params))
@@ -244,20 +249,17 @@ fn serving(
     now: OffsetDateTime,
 ) -> Result<CertificateAndKey, CertificateError> {
     let key = new_key()?;
-    let mut params = certificate_params("kube-apiserver", &[], now, LEAF_DAYS);
+    let mut params = certificate_params("kube-apiserver", now, LEAF_DAYS);
     params.subject_alt_names = CertificateParams::new(hosts(names))?.subject_alt_names;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     Ok(CertificateAndKey { certificate: params.signed_by(&key, issuer)?.pem(), key: sec1_pem(&key)? })
 }
 
-/// A new client certificate of the administrator.
-fn admin(issuer: &Issuer<'_, KeyPair>, now: OffsetDateTime) -> Result<CertificateAndKey, CertificateError> {
-    let key = new_key()?;
-    let mut params = certificate_params("kubernetes-admin", &["system:masters"], now, LEAF_DAYS);
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    Ok(CertificateAndKey { certificate: params.signed_by(&key, issuer)?.pem(), key: sec1_pem(&key)? })
+/// The administrator's client certificate.
+fn admin(authority: &CertificateAndKey, now: OffsetDateTime) -> Result<CertificateAndKey, CertificateError> {
+    let user = CertificateUser { name: "kubernetes-admin", groups: &[SYSTEM_PRIVILEGED_GROUP] };
+    sign_client_certificate(authority, user, now - CLOCK_SKEW, now + Duration::days(LEAF_DAYS))
 }
 
 /// The expiry of a certificate in PEM, and the names and addresses that it is valid for. `None` if it cannot be read;
@@ -277,7 +279,7 @@ fn details(pem: &str) -> Option<(OffsetDateTime, Vec<String>)> {
     Some((certificate.validity().not_after.to_datetime(), names.collect()))
 }
 
-fn new_key() -> Result<KeyPair, rcgen::Error> {
+pub(crate) fn new_key() -> Result<KeyPair, rcgen::Error> {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
 }
 
@@ -292,7 +294,7 @@ const CURVE: &[u8] = b"\xa0\x0a\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
 const PUBLIC: &[u8] = b"\xa1\x44\x03\x42\x00";
 
 /// Reads a P-256 key in PEM, in SEC 1 or PKCS #8.
-fn read_key(pem: &str) -> Result<KeyPair, rcgen::Error> {
+pub(crate) fn read_key(pem: &str) -> Result<KeyPair, rcgen::Error> {
     let Ok(PrivateKeyDer::Sec1(der)) = PrivateKeyDer::from_pem_slice(pem.as_bytes()) else {
         return KeyPair::from_pem(pem);
     };
@@ -305,11 +307,16 @@ fn read_key(pem: &str) -> Result<KeyPair, rcgen::Error> {
 }
 
 /// A P-256 key as `EC PRIVATE KEY` in PEM: the version, the private key, the curve and the public key.
-fn sec1_pem(key: &KeyPair) -> Result<String, rcgen::Error> {
+pub(crate) fn sec1_pem(key: &KeyPair) -> Result<String, rcgen::Error> {
     let private = key.serialized_der().strip_prefix(PKCS8).and_then(|rest| rest.first_chunk::<32>());
     let private = private.ok_or(rcgen::Error::CouldNotParseKeyPair)?;
-    let base64 = STANDARD.encode([VERSION, private, CURVE, PUBLIC, key.public_key_raw()].concat());
-    let mut pem = "-----BEGIN EC PRIVATE KEY-----\n".to_owned();
+    Ok(pem("EC PRIVATE KEY", &[VERSION, private, CURVE, PUBLIC, key.public_key_raw()].concat()))
+}
+
+/// PEM with a label (RFC 7468).
+pub(crate) fn pem(label: &str, der: &[u8]) -> String {
+    let base64 = STANDARD.encode(der);
+    let mut pem = format!("-----BEGIN {label}-----\n");
     let mut rest = base64.as_str();
     while !rest.is_empty() {
         let (line, after) = rest.split_at(rest.len().min(64));
@@ -317,20 +324,15 @@ fn sec1_pem(key: &KeyPair) -> Result<String, rcgen::Error> {
         pem.push('\n');
         rest = after;
     }
-    pem.push_str("-----END EC PRIVATE KEY-----\n");
-    Ok(pem)
+    pem.push_str(&format!("-----END {label}-----\n"));
+    pem
 }
 
-fn certificate_params(name: &str, groups: &[&str], now: OffsetDateTime, days: i64) -> CertificateParams {
+fn certificate_params(name: &str, now: OffsetDateTime, days: i64) -> CertificateParams {
     let mut params = CertificateParams::default();
-    let mut subject = DistinguishedName::new();
-    for group in groups {
-        subject.push(DnType::OrganizationName, *group);
-    }
-    subject.push(DnType::CommonName, name);
-    params.distinguished_name = subject;
-    // The clock of a client may be behind.
-    params.not_before = now - Duration::hours(1);
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.not_before = now - CLOCK_SKEW;
     params.not_after = now + Duration::days(days);
     params
 }

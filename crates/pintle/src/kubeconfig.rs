@@ -1,36 +1,111 @@
-//! The administrator's kubeconfig.
+//! Kubeconfigs: the administrator's, and those that are made for other users.
+
+use std::fs;
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::certificates::Certificates;
+use crate::certificates::CertificateAndKey;
 
-/// The kubeconfig of the administrator, with the certificates inline. Its client asks for `server_name` if that is given.
-#[must_use]
-pub fn kubeconfig(certificates: &Certificates, url: &str, server_name: Option<&str>) -> String {
-    let server_name = server_name.map(|name| format!("    tls-server-name: {name}\n")).unwrap_or_default();
-    let encode = |text: &str| STANDARD.encode(text);
-    format!(
-        "apiVersion: v1\n\
-         kind: Config\n\
-         clusters:\n\
-         - name: pintle\n\
-         \x20 cluster:\n\
-         \x20   server: {url}\n\
-         \x20   certificate-authority-data: {}\n{server_name}\
-         users:\n\
-         - name: admin\n\
-         \x20 user:\n\
-         \x20   client-certificate-data: {}\n\
-         \x20   client-key-data: {}\n\
-         contexts:\n\
-         - name: pintle\n\
-         \x20 context:\n\
-         \x20   cluster: pintle\n\
-         \x20   user: admin\n\
-         current-context: pintle\n",
-        encode(&certificates.authority.certificate),
-        encode(&certificates.admin.certificate),
-        encode(&certificates.admin.key),
-    )
+/// How clients reach a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeconfigCluster {
+    /// The base URL.
+    pub server: String,
+    /// The name that clients ask for, if it is not that of the URL.
+    pub server_name: Option<String>,
+    /// The authority of the server's certificate, in PEM, encoded with base64.
+    authority: String,
+}
+
+/// What a user identifies itself with.
+#[derive(Clone, Copy, Debug)]
+pub enum KubeconfigCredentials<'a> {
+    /// A client certificate.
+    Certificate(&'a CertificateAndKey),
+    /// A bearer token.
+    Token(&'a str),
+}
+
+impl KubeconfigCluster {
+    /// A server whose certificate an authority (in PEM) has signed.
+    #[must_use]
+    pub fn new(server: &str, server_name: Option<&str>, authority: &str) -> Self {
+        Self {
+            server: server.to_owned(),
+            server_name: server_name.map(str::to_owned),
+            authority: STANDARD.encode(authority),
+        }
+    }
+
+    /// The server of a kubeconfig that [`KubeconfigCluster::kubeconfig`] has written.
+    ///
+    /// # Errors
+    /// The file cannot be read, or it was written by others.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let field = |name: &str| text.lines().find_map(|line| line.trim_start().strip_prefix(name)).map(str::to_owned);
+        let missing = || format!("{}: not a kubeconfig of this server", path.display());
+        Ok(Self {
+            server: field("server: ").ok_or_else(missing)?,
+            server_name: field("tls-server-name: "),
+            authority: field("certificate-authority-data: ").ok_or_else(missing)?,
+        })
+    }
+
+    /// The authority, in PEM.
+    ///
+    /// # Errors
+    /// It is not base64.
+    pub fn authority(&self) -> Result<Vec<u8>, String> {
+        STANDARD.decode(&self.authority).map_err(|error| format!("certificate-authority-data: {error}"))
+    }
+
+    /// The kubeconfig of a user, with the credentials inline.
+    #[must_use]
+    pub fn kubeconfig(&self, user: &str, credentials: KubeconfigCredentials<'_>) -> String {
+        let Self { server, server_name, authority } = self;
+        let server_name = server_name.as_ref().map(|name| format!("    tls-server-name: {name}\n")).unwrap_or_default();
+        let credentials = match credentials {
+            KubeconfigCredentials::Certificate(pair) => format!(
+                "    client-certificate-data: {}\n    client-key-data: {}\n",
+                STANDARD.encode(&pair.certificate),
+                STANDARD.encode(&pair.key)
+            ),
+            KubeconfigCredentials::Token(token) => format!("    token: {token}\n"),
+        };
+        let user = yaml_text(user);
+        format!(
+            "apiVersion: v1\n\
+             kind: Config\n\
+             clusters:\n\
+             - name: pintle\n\
+             \x20 cluster:\n\
+             \x20   server: {server}\n\
+             \x20   certificate-authority-data: {authority}\n{server_name}\
+             users:\n\
+             - name: {user}\n\
+             \x20 user:\n{credentials}\
+             contexts:\n\
+             - name: pintle\n\
+             \x20 context:\n\
+             \x20   cluster: pintle\n\
+             \x20   user: {user}\n\
+             current-context: pintle\n"
+        )
+    }
+}
+
+/// A text as YAML: as it is if it is a plain word that nothing else is written as, otherwise in quotes.
+fn yaml_text(text: &str) -> String {
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'))
+        && !["true", "false", "yes", "no", "on", "off", "null", "y", "n"].contains(&text.to_ascii_lowercase().as_str());
+    if is_plain {
+        return text.to_owned();
+    }
+    let mut quoted = String::new();
+    pintle_value::print::json_string(&mut quoted, text);
+    quoted
 }

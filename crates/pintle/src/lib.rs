@@ -6,6 +6,7 @@ mod advertise;
 mod authorization;
 pub mod certificates;
 pub mod cgroup;
+mod client_certificate;
 mod kubeconfig;
 mod renewal;
 mod server;
@@ -14,7 +15,8 @@ mod serving;
 
 pub use access::AccessOptions;
 pub use authorization::{AuthorizationMode, AuthorizationOptions};
-pub use kubeconfig::kubeconfig;
+pub use client_certificate::{CertificateUser, sign_client_certificate};
+pub use kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
 pub use pintle_auth::RequestHeaders;
 pub use pintle_auth::TokenCacheTtl;
 pub use pintle_server::{Component, MemoryBudget, MemoryUsage, ResidentMemory};

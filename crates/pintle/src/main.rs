@@ -2,6 +2,7 @@
 
 mod authentication_flags;
 mod authorization_flags;
+mod credentials;
 mod logging;
 mod service_account_flags;
 
@@ -26,6 +27,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::authentication_flags::AuthenticationFlags;
 use self::authorization_flags::AuthorizationFlags;
+use self::credentials::{KubeconfigCommand, TokenCommand};
 use self::logging::LoggingFormat;
 use self::service_account_flags::ServiceAccountFlags;
 
@@ -50,6 +52,11 @@ struct CommandLine {
 enum Command {
     /// Serve the Kubernetes API.
     Serve(Serve),
+    /// Print a kubeconfig for a user, with a new client certificate of the server's own authority.
+    Kubeconfig(KubeconfigCommand),
+    /// Manage tokens.
+    #[command(subcommand)]
+    Token(TokenCommand),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -222,6 +229,8 @@ fn feature_gates_help() -> String {
 fn main() -> ExitCode {
     let serve = match CommandLine::parse().command {
         Some(Command::Serve(serve)) => serve,
+        Some(Command::Kubeconfig(command)) => return print_result(command.run()),
+        Some(Command::Token(command)) => return print_result(command.run()),
         None => Serve::parse_from_defaults(),
     };
     logging::init(serve.verbosity, serve.logging_format);
@@ -287,6 +296,15 @@ fn memory_limit(flag: Option<u64>) -> Result<Option<u64>, String> {
             Ok(None)
         }
         (limit, _) => Ok(limit),
+    }
+}
+
+/// Prints the result of a command.
+fn print_result(result: Result<String, String>) -> ExitCode {
+    match result.map(|text| std::io::stdout().write_all(text.as_bytes())) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => fail(&error),
+        Err(error) => fail(&error),
     }
 }
 

@@ -8,7 +8,7 @@ use pintle_store::{Clock, Timestamp};
 use time::OffsetDateTime;
 
 use crate::certificates::{CertificateError, write_private};
-use crate::kubeconfig;
+use crate::kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
 use crate::serving::{LOOPBACK_NAME, ServingError, ServingTls};
 
 /// How often the certificates are examined. They are renewed months before they expire.
@@ -59,7 +59,9 @@ impl CertificateRenewal {
 
     /// The administrator's kubeconfig.
     pub(crate) fn kubeconfig(&self, certificates: &crate::certificates::Certificates) -> String {
-        kubeconfig(certificates, &self.url, self.tls.has_certificate().then_some(LOOPBACK_NAME))
+        let server_name = self.tls.has_certificate().then_some(LOOPBACK_NAME);
+        let cluster = KubeconfigCluster::new(&self.url, server_name, &certificates.authority.certificate);
+        cluster.kubeconfig("admin", KubeconfigCredentials::Certificate(&certificates.admin))
     }
 
     /// Writes the administrator's kubeconfig, and returns it.

@@ -1,0 +1,171 @@
+//! Client certificates of users, signed by the server's own authority. They are written as DER here, because rcgen has
+//! each attribute of a subject once, and a user's groups are several organizations.
+
+use rcgen::{KeyPair, SigningKey};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use sha2::{Digest, Sha256};
+use time::OffsetDateTime;
+use x509_parser::prelude::{FromDer, X509Certificate};
+use yasna::models::{GeneralizedTime, ObjectIdentifier, UTCTime};
+use yasna::{DERWriter, Tag, construct_der};
+
+use crate::certificates::{CertificateAndKey, CertificateError, new_key, pem, read_key, sec1_pem};
+
+const COMMON_NAME: &[u64] = &[2, 5, 4, 3];
+const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
+const ECDSA_WITH_SHA256: &[u64] = &[1, 2, 840, 10045, 4, 3, 2];
+const KEY_USAGE: &[u64] = &[2, 5, 29, 15];
+const EXTENDED_KEY_USAGE: &[u64] = &[2, 5, 29, 37];
+const CLIENT_AUTH: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 2];
+/// The first year of which times have four digits (RFC 5280).
+const FIRST_LONG_YEAR: i32 = 2050;
+
+/// A user and its groups, as a client certificate names them.
+#[derive(Clone, Copy, Debug)]
+pub struct CertificateUser<'a> {
+    /// The common name.
+    pub name: &'a str,
+    /// The organizations.
+    pub groups: &'a [&'a str],
+}
+
+/// Creates a key and the client certificate of a user for it.
+///
+/// # Errors
+/// The authority cannot be read, or the certificate cannot be signed.
+pub fn sign_client_certificate(
+    authority: &CertificateAndKey,
+    user: CertificateUser<'_>,
+    not_before: OffsetDateTime,
+    not_after: OffsetDateTime,
+) -> Result<CertificateAndKey, CertificateError> {
+    let unreadable = || rcgen::Error::CouldNotParseCertificate;
+    let issuer = CertificateDer::from_pem_slice(authority.certificate.as_bytes()).map_err(|_| unreadable())?;
+    let (_, issuer) = X509Certificate::from_der(&issuer).map_err(|_| unreadable())?;
+    let (issuer_key, key) = (read_key(&authority.key)?, new_key()?);
+    let body = construct_der(|writer| {
+        writer.write_sequence(|writer| {
+            writer.next().write_tagged(Tag::context(0), |writer| writer.write_i8(2));
+            writer.next().write_bigint_bytes(&serial_number(&key), true);
+            write_algorithm(writer.next());
+            writer.next().write_der(issuer.subject().as_raw());
+            writer.next().write_sequence(|writer| {
+                write_time(writer.next(), not_before);
+                write_time(writer.next(), not_after);
+            });
+            write_subject(writer.next(), user);
+            writer.next().write_der(&rcgen::PublicKeyData::subject_public_key_info(&key));
+            writer.next().write_tagged(Tag::context(3), write_extensions);
+        });
+    });
+    let signature = issuer_key.sign(&body)?;
+    let certificate = construct_der(|writer| {
+        writer.write_sequence(|writer| {
+            writer.next().write_der(&body);
+            write_algorithm(writer.next());
+            writer.next().write_bitvec_bytes(&signature, signature.len() * 8);
+        });
+    });
+    Ok(CertificateAndKey { certificate: pem("CERTIFICATE", &certificate), key: sec1_pem(&key)? })
+}
+
+/// A number that is the certificate's own: a hash of its key, as rcgen makes it.
+fn serial_number(key: &KeyPair) -> [u8; 20] {
+    let mut serial = [0; 20];
+    serial.copy_from_slice(&Sha256::digest(key.public_key_raw())[..20]);
+    serial[0] = serial[0] & 0x7f | 0x40;
+    serial
+}
+
+fn write_oid(writer: DERWriter<'_>, components: &[u64]) {
+    writer.write_oid(&ObjectIdentifier::from_slice(components));
+}
+
+fn write_algorithm(writer: DERWriter<'_>) {
+    writer.write_sequence(|writer| write_oid(writer.next(), ECDSA_WITH_SHA256));
+}
+
+fn write_time(writer: DERWriter<'_>, time: OffsetDateTime) {
+    let time = time.replace_nanosecond(0).unwrap_or(time);
+    if time.year() < FIRST_LONG_YEAR {
+        writer.write_utctime(&UTCTime::from_datetime(time));
+    } else {
+        writer.write_generalized_time(&GeneralizedTime::from_datetime(time));
+    }
+}
+
+fn write_subject(writer: DERWriter<'_>, user: CertificateUser<'_>) {
+    let organizations = user.groups.iter().map(|group| (ORGANIZATION, *group));
+    writer.write_sequence(|writer| {
+        for (attribute, value) in organizations.chain([(COMMON_NAME, user.name)]) {
+            writer.next().write_set(|writer| {
+                writer.next().write_sequence(|writer| {
+                    write_oid(writer.next(), attribute);
+                    writer.next().write_utf8_string(value);
+                });
+            });
+        }
+    });
+}
+
+fn write_extensions(writer: DERWriter<'_>) {
+    writer.write_sequence(|writer| {
+        writer.next().write_sequence(|writer| {
+            write_oid(writer.next(), KEY_USAGE);
+            writer.next().write_bool(true);
+            // Digital signature is the first bit.
+            writer.next().write_bytes(&construct_der(|writer| writer.write_bitvec_bytes(&[0x80], 1)));
+        });
+        writer.next().write_sequence(|writer| {
+            write_oid(writer.next(), EXTENDED_KEY_USAGE);
+            let usages = construct_der(|writer| writer.write_sequence(|writer| write_oid(writer.next(), CLIENT_AUTH)));
+            writer.next().write_bytes(&usages);
+        });
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use time::Duration;
+
+    use super::*;
+    use crate::certificates::Certificates;
+
+    #[test]
+    fn a_certificate_names_the_user_with_all_groups_and_expires() {
+        let now = OffsetDateTime::from_unix_timestamp(1_800_000_000).expect("a time");
+        let authority = Certificates::generate(&[], now).expect("certificates").authority;
+        let user = CertificateUser { name: "j\u{fc}rgen", groups: &["dev", "ops", "system:x"] };
+        for (years, expect) in [(1, "2028"), (40, "2067")] {
+            let signed = sign_client_certificate(&authority, user, now, now + Duration::days(366 * years));
+            let signed = signed.expect("a certificate");
+            assert!(signed.key.contains("EC PRIVATE KEY"));
+            let der = CertificateDer::from_pem_slice(signed.certificate.as_bytes()).expect("PEM");
+            let (rest, certificate) = X509Certificate::from_der(&der).expect("a certificate");
+            assert!(rest.is_empty());
+            let subject = certificate.subject();
+            let texts = |attributes: Vec<&x509_parser::x509::AttributeTypeAndValue<'_>>| -> Vec<String> {
+                attributes.iter().map(|attribute| attribute.as_str().expect("a text").to_owned()).collect()
+            };
+            assert_eq!(texts(subject.iter_common_name().collect()), ["j\u{fc}rgen"]);
+            assert_eq!(texts(subject.iter_organization().collect()), ["dev", "ops", "system:x"]);
+            assert!(certificate.validity().not_after.to_datetime().to_string().starts_with(expect));
+            assert_eq!(certificate.validity().not_before.to_datetime(), now);
+            let usage = certificate.extended_key_usage().expect("extensions").expect("a usage").value;
+            assert!(usage.client_auth && !usage.server_auth);
+            let issuer = CertificateDer::from_pem_slice(authority.certificate.as_bytes()).expect("PEM");
+            let mut roots = rustls::RootCertStore::empty();
+            roots.add(issuer).expect("an authority");
+            let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+            let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+            let verifier = verifier.build().expect("a verifier");
+            let at = |time: OffsetDateTime| {
+                let since = std::time::Duration::from_secs(time.unix_timestamp().unsigned_abs());
+                verifier.verify_client_cert(&der, &[], rustls::pki_types::UnixTime::since_unix_epoch(since))
+            };
+            assert!(at(now + Duration::hours(1)).is_ok());
+            assert!(at(now + Duration::days(366 * years + 1)).is_err());
+        }
+    }
+}

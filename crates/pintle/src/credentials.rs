@@ -1,0 +1,204 @@
+//! The commands that make credentials: `pintle kubeconfig` and `pintle token create`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::{Subcommand, ValueEnum};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{Request, Uri};
+use pintle::certificates::{CLOCK_SKEW, CertificateAndKey};
+use pintle::{CertificateUser, KubeconfigCluster, KubeconfigCredentials, sign_client_certificate};
+use pintle_codec::json::DecodeOptions;
+use pintle_outbound::{CallLimits, Client, ClientCertificate, ClientConfig, Credentials, DialAddress, ServerTrust};
+use pintle_value::{Value, object};
+use time::OffsetDateTime;
+
+use crate::parse_positive_duration;
+
+/// The limits of the call that makes a token.
+const CALL_LIMITS: CallLimits = CallLimits { timeout: Duration::from_secs(30), max_body_bytes: 1 << 20 };
+
+/// Where a server's credentials are, and how clients reach it.
+#[derive(clap::Args)]
+struct ServerFlags {
+    /// The data directory of the server.
+    #[arg(long, value_name = "DIR", default_value = "pintle-data")]
+    data_dir: PathBuf,
+    /// The URL of the server in the kubeconfig [default: that of admin.kubeconfig in --data-dir].
+    #[arg(long, value_name = "URL")]
+    server: Option<Uri>,
+}
+
+impl ServerFlags {
+    /// How the administrator reaches the server.
+    fn administrators(&self) -> Result<KubeconfigCluster, String> {
+        KubeconfigCluster::read(&self.data_dir.join("admin.kubeconfig"))
+    }
+
+    /// How the users of the kubeconfig reach it.
+    fn users(&self) -> Result<KubeconfigCluster, String> {
+        let mut cluster = self.administrators()?;
+        if let Some(server) = &self.server {
+            cluster.server = server.to_string().trim_end_matches('/').to_owned();
+        }
+        Ok(cluster)
+    }
+
+    /// A certificate of the server and its key.
+    fn certificate(&self, name: &str) -> Result<CertificateAndKey, String> {
+        let directory = self.data_dir.join("pki");
+        Ok(CertificateAndKey {
+            certificate: read(&directory.join(format!("{name}.crt")))?,
+            key: read(&directory.join(format!("{name}.key")))?,
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// `pintle kubeconfig`.
+#[derive(clap::Args)]
+pub(crate) struct KubeconfigCommand {
+    /// The name of the user.
+    #[arg(long, value_name = "NAME")]
+    user: String,
+    /// A group of the user. May be given more than once.
+    #[arg(long, value_name = "GROUP")]
+    group: Vec<String>,
+    /// How long the certificate is valid, as a duration such as 24h. It cannot be revoked.
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_positive_duration)]
+    expires: Duration,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+impl KubeconfigCommand {
+    /// Makes a certificate, and returns the kubeconfig with it.
+    pub(crate) fn run(self) -> Result<String, String> {
+        if self.user.is_empty() || self.group.iter().any(String::is_empty) {
+            return Err("the names of users and groups must not be empty".to_owned());
+        }
+        let authority = self.server.certificate("ca")?;
+        let now = OffsetDateTime::now_utc();
+        let not_after = time::Duration::try_from(self.expires).ok().and_then(|expires| now.checked_add(expires));
+        let not_after = not_after.ok_or("--expires: the duration is too long")?;
+        let groups: Vec<&str> = self.group.iter().map(String::as_str).collect();
+        let user = CertificateUser { name: &self.user, groups: &groups };
+        let certificate = sign_client_certificate(&authority, user, now - CLOCK_SKEW, not_after);
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        Ok(self.server.users()?.kubeconfig(&self.user, KubeconfigCredentials::Certificate(&certificate)))
+    }
+}
+
+/// `pintle token`.
+#[derive(Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Print a kubeconfig with a new token of a service account. The server must be running.
+    Create(CreateToken),
+}
+
+impl TokenCommand {
+    pub(crate) fn run(self) -> Result<String, String> {
+        let Self::Create(command) = self;
+        command.run()
+    }
+}
+
+/// What `pintle token create` prints.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TokenOutput {
+    /// A kubeconfig with the token.
+    Kubeconfig,
+    /// The token alone.
+    Token,
+}
+
+/// `pintle token create`.
+#[derive(clap::Args)]
+pub(crate) struct CreateToken {
+    /// The name of the service account.
+    #[arg(value_name = "SERVICE_ACCOUNT")]
+    name: String,
+    /// The namespace of the service account.
+    #[arg(long, short, default_value = "default")]
+    namespace: String,
+    /// How long the token is valid, as a duration such as 24h.
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_positive_duration)]
+    expires: Duration,
+    /// An audience of the token. May be given more than once [default: the server].
+    #[arg(long, value_name = "AUDIENCE")]
+    audience: Vec<String>,
+    /// What is printed.
+    #[arg(long, short, value_enum, default_value = "kubeconfig")]
+    output: TokenOutput,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+impl CreateToken {
+    /// Asks the server for a token as its administrator, and returns what is to be printed.
+    fn run(self) -> Result<String, String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let token = runtime.map_err(|error| error.to_string())?.block_on(self.request())?;
+        match self.output {
+            TokenOutput::Token => Ok(token + "\n"),
+            TokenOutput::Kubeconfig => {
+                Ok(self.server.users()?.kubeconfig(&self.name, KubeconfigCredentials::Token(&token)))
+            }
+        }
+    }
+
+    async fn request(&self) -> Result<String, String> {
+        let (cluster, admin) = (self.server.administrators()?, self.server.certificate("admin")?);
+        let address: Uri = cluster.server.parse().map_err(|error| format!("{}: {error}", cluster.server))?;
+        let port = address.port_u16().unwrap_or(443);
+        let dial = DialAddress { host: address.host().unwrap_or_default().trim_matches(['[', ']']).to_owned(), port };
+        let origin = match &cluster.server_name {
+            Some(name) => format!("https://{name}:{port}"),
+            None => cluster.server.clone(),
+        };
+        let authority = cluster.authority()?;
+        let client = Client::new(&ClientConfig {
+            server_trust: ServerTrust::Authorities(&authority),
+            credentials: Some(Credentials {
+                origin: origin.parse().map_err(|error| format!("{origin}: {error}"))?,
+                client_certificate: Some(ClientCertificate {
+                    chain: admin.certificate.as_bytes(),
+                    key: admin.key.as_bytes(),
+                }),
+                bearer_token: None,
+            }),
+        });
+        let seconds = i64::try_from(self.expires.as_secs()).unwrap_or(i64::MAX);
+        let body = object! {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "spec": object! { "audiences": self.audience.clone(), "expirationSeconds": seconds },
+        };
+        let segment =
+            |text: &str| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string();
+        let (namespace, name) = (segment(&self.namespace), segment(&self.name));
+        let request = Request::post(format!("{origin}/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"))
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json")
+            .body(Bytes::from(pintle_codec::json::encode(&body)));
+        let request = request.map_err(|error| error.to_string())?;
+        let client = client.map_err(|error| error.to_string())?;
+        let response = client.send_to(Some(&dial), request, CALL_LIMITS).await.map_err(|error| error.to_string())?;
+        let answer = pintle_codec::json::decode(&response.body().bytes, DecodeOptions::default());
+        let answer = answer.map_or(Value::Null, |decoded| decoded.value);
+        if !response.status().is_success() {
+            return Err(match answer.str_at(&["message"]) {
+                "" => format!("the server answered with {}", response.status()),
+                message => message.to_owned(),
+            });
+        }
+        match answer.str_at(&["status", "token"]) {
+            "" => Err("the server's answer has no token".to_owned()),
+            token => Ok(token.to_owned()),
+        }
+    }
+}
