@@ -1,5 +1,5 @@
 //! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage
-//! collector, the token cleaner, the aggregation of cluster roles, the repair of the allocations of services, and the
+//! collector, the controller of token secrets, the aggregation of cluster roles, the repair of the allocations of services, and the
 //! reconciler of the objects that every cluster and every namespace has. They read the watch caches and write as the
 //! server; they know neither HTTP nor the store. Those that kube-controller-manager has too stand by while one is active.
 
@@ -14,12 +14,13 @@ mod every_namespace;
 mod fake_cluster;
 mod garbage_collector;
 mod informer;
+mod legacy_token_tracking;
 mod namespaces;
 mod object_reconciler;
 mod objects;
 mod server_registration;
 mod supervisor;
-mod token_cleaner;
+mod token_secrets;
 mod work_queue;
 mod work_queue_metrics;
 
@@ -28,10 +29,12 @@ use std::sync::Arc;
 pub use client::{ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
 pub use definitions::{DEFINITIONS_PREFIX, DEFINITIONS_TASK, DefinitionController, DefinitionHost};
 pub use every_namespace::every_namespace_objects;
+pub use legacy_token_tracking::legacy_token_tracking;
 pub use object_reconciler::{DesiredObject, OBJECT_RECONCILER_TASK, ObjectReconciler};
 pub use server_registration::{
     LEASE_COLLECTOR_TASK, LEASE_TASK, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, server_name,
 };
+pub use token_secrets::{IssueToken, TokenSecretContents};
 pub use work_queue_metrics::{WorkQueueMetrics, WorkQueues};
 
 use self::supervisor::supervise;
@@ -44,15 +47,19 @@ pub fn run_allocation_repair(client: &Arc<dyn ClusterClient>) -> impl Future<Out
     supervise(client, ALLOCATION_REPAIR_TASK, || false, allocation_repair::run)
 }
 
-/// Runs the namespace controller, the garbage collector, the token cleaner and the aggregation of cluster roles until the
-/// cluster is gone. Their names are those of kube-controller-manager's health checks.
-pub fn run_controllers(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
+/// Runs the namespace controller, the garbage collector, the controller of token secrets and the aggregation of cluster
+/// roles until the cluster is gone. Their names are those of kube-controller-manager's health checks.
+pub fn run_controllers(
+    client: &Arc<dyn ClusterClient>,
+    token_secrets: TokenSecretContents,
+) -> impl Future<Output = ()> + Send + use<> {
     let namespaces = supervise(client, "namespace-controller", || false, namespaces::run);
     let garbage_collector = supervise(client, "garbage-collector-controller", || false, garbage_collector::run);
-    let token_cleaner = supervise(client, "serviceaccount-token-controller", || false, token_cleaner::run);
+    let run_tokens = move |client| token_secrets::run(client, token_secrets.clone());
+    let tokens = supervise(client, "serviceaccount-token-controller", || false, run_tokens);
     let aggregation =
         supervise(client, cluster_role_aggregation::CLUSTER_ROLE_AGGREGATION, || false, cluster_role_aggregation::run);
     async move {
-        tokio::join!(namespaces, garbage_collector, token_cleaner, aggregation);
+        tokio::join!(namespaces, garbage_collector, tokens, aggregation);
     }
 }

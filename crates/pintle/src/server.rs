@@ -328,8 +328,8 @@ impl Server {
             cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
             controllers: ControllerOptions {
                 controllers: options.controllers,
-                root_ca: (options.controllers && options.every_namespace_objects)
-                    .then(|| certificates.authority.certificate.clone()),
+                root_ca: certificates.authority.certificate.clone(),
+                every_namespace_objects: options.controllers && options.every_namespace_objects,
                 port: address.port(),
                 endpoint: (options.register && options.reconcile_endpoints)
                     .then(|| advertised_endpoint(advertised, address.port()))

@@ -172,7 +172,7 @@ impl ServiceAccountOptions {
         let max_expiration = self.max_token_expiration.as_secs().cast_signed();
         Ok(ServiceAccountSetup {
             config: ServiceAccountConfig {
-                issuer: TokenIssuer::new(issuer, signing_key),
+                issuer: Arc::new(TokenIssuer::new(issuer, signing_key)),
                 audiences: audiences.clone(),
                 max_expiration_seconds: (max_expiration > 0).then_some(max_expiration),
                 extends_expiration: self.extend_token_expiration,

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use pintle_cache::{CacheError, EventStream, WatchCache};
 use pintle_controllers::{
     ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, ObjectReconciler, ObjectRef,
-    SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, UpdateFn, WorkQueues, every_namespace_objects,
-    run_allocation_repair, run_controllers,
+    SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, TokenSecretContents, UpdateFn, WorkQueues,
+    every_namespace_objects, legacy_token_tracking, run_allocation_repair, run_controllers,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -25,12 +25,14 @@ use crate::write::{InternalClient, delete_all, delete_kind};
 
 /// What the controllers of a cluster do.
 pub struct ControllerOptions {
-    /// True to run the namespace controller, the garbage collector, the token cleaner and the aggregation of cluster
-    /// roles. They stand by while a controller manager is active.
+    /// True to run the namespace controller, the garbage collector, the controller of token secrets and the aggregation of
+    /// cluster roles. They stand by while a controller manager is active.
     pub controllers: bool,
-    /// The certificate authority of the server, in PEM. If given, every namespace gets the objects that a controller
-    /// manager creates there: the default service account, and a ConfigMap with this.
-    pub root_ca: Option<String>,
+    /// The certificate authority of the server, in PEM.
+    pub root_ca: String,
+    /// True if every namespace gets the objects that a controller manager creates there: the default service account, and
+    /// a ConfigMap with the certificate authority.
+    pub every_namespace_objects: bool,
     /// The target port of the service `kubernetes`.
     pub port: u16,
     /// The endpoint of that service, if it is published.
@@ -73,11 +75,21 @@ impl RunningControllers {
         let mut desired = self.server.objects();
         let service_ranges = pintle_kinds::bootstrap_objects(cluster.now());
         desired.extend(service_ranges.into_iter().map(|(kind, object)| DesiredObject::cluster_scoped(kind, object)));
-        desired.extend(controller_options.root_ca.iter().flat_map(|root_ca| every_namespace_objects(root_ca)));
+        if controller_options.every_namespace_objects {
+            desired.extend(every_namespace_objects(&controller_options.root_ca));
+        }
+        if controller_options.hostname.is_some() {
+            desired.push(legacy_token_tracking(cluster.now()));
+        }
         let reconciler = ObjectReconciler::new(desired);
         reconciler.create_missing(&client, &SYSTEM_NAMESPACES).await;
         if controller_options.controllers {
-            cluster.spawn_until_shutdown(run_controllers(&client));
+            let issuer = cluster.service_accounts.issuer.clone();
+            let issue = move |account: (&str, &str, &str), secret: &str| {
+                issuer.issue_legacy(account, secret).map(|token| token.0).map_err(|error| error.to_string())
+            };
+            let contents = TokenSecretContents { root_ca: controller_options.root_ca.clone(), issue: Arc::new(issue) };
+            cluster.spawn_until_shutdown(run_controllers(&client, contents));
         }
         cluster.spawn_until_shutdown(run_allocation_repair(&client));
         let reconciler = reconciler.run(&client, self.stopping.subscribe());

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 const NAMESPACES: &str = "/api/v1/namespaces";
 const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const SERVICE_ACCOUNTS: &str = "/api/v1/serviceaccounts";
-const CONFIGMAPS: &str = "/api/v1/configmaps";
+/// The ConfigMaps with the certificate authority.
+const CONFIGMAPS: &str = "/api/v1/configmaps?fieldSelector=metadata.name=kube-root-ca.crt";
 const SERVICE: &str = "/api/v1/namespaces/default/services/kubernetes";
 const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
 const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
@@ -112,6 +113,10 @@ fn a_ready_server_has_bootstrapped_its_cluster() {
         assert_eq!(found["data"].as_object().map(serde_json::Map::len), Some(1));
         let about = found["metadata"]["annotations"]["kubernetes.io/description"].as_str().unwrap_or_default();
         assert!(about.starts_with("Contains a CA bundle that can be used to verify the kube-apiserver"), "{about}");
+        let tracking =
+            format!("{NAMESPACES}/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking");
+        let since = cluster.get(&tracking).await.expect(200).json()["data"]["since"].clone();
+        assert!(since.as_str().is_some_and(|date| date.len() == "2022-10-24".len()), "{since}");
 
         let port: u16 = cluster.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
         let service = cluster.get(SERVICE).await.expect(200).json();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pintle::{AccessOptions, Options, ServiceAccountOptions, TokenCacheTtl};
 use pintle_auth::jwt::SigningKey;
-use pintle_testkit::{Cluster, Response, manual_clock, run};
+use pintle_testkit::{Cluster, Protocol, Response, manual_clock, run};
 use serde_json::{Value, json};
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
@@ -48,7 +48,9 @@ fn bound_to(kind: &str, name: &str) -> Value {
 
 /// Sends a request with a bearer token and without a certificate.
 async fn with_token(cluster: &Cluster, token: &str, method: &str, path: &str) -> Response {
-    let request = cluster.request(method, path).anonymous().header("authorization", &format!("Bearer {token}"));
+    // The server ends connections of HTTP/2 after requests that it refuses.
+    let client = cluster.client(Protocol::Http1);
+    let request = client.request(method, path).anonymous().header("authorization", &format!("Bearer {token}"));
     if method == "POST" { request.json("{}").send().await } else { request.send().await }
 }
 
@@ -402,7 +404,8 @@ fn forged_tokens_are_refused() {
         ] {
             check_refused(&cluster, &token, why).await;
         }
-        let not_utf8 = cluster.request("GET", ACCOUNTS).anonymous().header_bytes("authorization", b"Bearer \xff\xfe");
+        let client = cluster.client(Protocol::Http1);
+        let not_utf8 = client.request("GET", ACCOUNTS).anonymous().header_bytes("authorization", b"Bearer \xff\xfe");
         not_utf8.send().await.expect_error(401, "Unauthorized", "Unauthorized");
         let oversized = "A".repeat(2 << 20);
         let status = review(&cluster, &oversized, &[]).await;
@@ -500,6 +503,143 @@ fn tokens_of_all_configured_keys_and_issuers_are_accepted() {
         let keys = cluster.get("/openid/v1/jwks").await.expect(200).json();
         let algorithms: Vec<_> = keys["keys"].as_array().expect("keys").iter().map(|key| key["alg"].clone()).collect();
         assert_eq!(algorithms, ["RS256", "ES384"]);
+        cluster.stop().await;
+    });
+}
+
+/// Waits until an object meets a condition, and returns it.
+async fn wait_for(cluster: &Cluster, path: &str, condition: impl Fn(&Value) -> bool) -> Value {
+    let reached = async {
+        loop {
+            let object = cluster.get(path).await.json();
+            if condition(&object) {
+                return object;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), reached).await.unwrap_or_else(|_| panic!("{path}: not reached"))
+}
+
+fn data(secret: &Value, key: &str) -> String {
+    use base64::Engine as _;
+    let text = secret["data"][key].as_str().unwrap_or_default();
+    String::from_utf8(base64::engine::general_purpose::STANDARD.decode(text).expect("base64")).expect("UTF-8")
+}
+
+/// Creates a token secret of the account `robot`, and returns its token as soon as it is filled in.
+async fn legacy_token(cluster: &Cluster, name: &str) -> String {
+    let annotations = json!({"kubernetes.io/service-account.name": "robot"});
+    let metadata = json!({"name": name, "annotations": annotations});
+    create(cluster, SECRETS, json!({"metadata": metadata, "type": "kubernetes.io/service-account-token"})).await;
+    let filled = wait_for(cluster, &format!("{SECRETS}/{name}"), |secret| !data(secret, "token").is_empty()).await;
+    data(&filled, "token")
+}
+
+#[test]
+fn token_secrets_are_filled_in_and_authenticate() {
+    run(async {
+        let cluster = start(Options::default()).await;
+        let token = legacy_token(&cluster, "s").await;
+        let path = format!("{SECRETS}/s");
+        let secret = cluster.get(&path).await.expect(200).json();
+        assert_eq!((data(&secret, "namespace"), data(&secret, "ca.crt")), ("default".to_owned(), cluster.authority()));
+        let robot = cluster.get(&format!("{ACCOUNTS}/robot")).await.expect(200).json();
+        let uid = &robot["metadata"]["uid"];
+        assert_eq!(&secret["metadata"]["annotations"]["kubernetes.io/service-account.uid"], uid);
+        let claims = claims(&token);
+        assert_eq!((&claims["iss"], claims.get("exp")), (&json!("kubernetes/serviceaccount"), None));
+        let user = json!({
+            "username": "system:serviceaccount:default:robot",
+            "uid": uid,
+            "groups": ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"],
+        });
+        assert_eq!(whoami(&cluster, &token).await, user);
+        // The use has been tracked before the request was answered.
+        let used = cluster.get(&path).await.expect(200).json();
+        let label = used["metadata"]["labels"]["kubernetes.io/legacy-token-last-used"].as_str().expect("a date");
+        assert_eq!(label.len(), "2022-10-24".len());
+        let reviewed = review(&cluster, &token, &["other"]).await;
+        assert_eq!(
+            reviewed["error"],
+            format!(
+                "[invalid bearer token, token audiences [\"{ISSUER}\"] is invalid for the target audiences [\"other\"]]"
+            )
+        );
+        // What is removed is filled in again, with another signature.
+        let removed = r#"{"data": {"token": null, "namespace": null}}"#;
+        let _ = cluster.patch(&path, "merge", removed).await.expect(200);
+        let filled = wait_for(&cluster, &path, |secret| !data(secret, "token").is_empty()).await;
+        assert_eq!(data(&filled, "namespace"), "default");
+        check_refused(&cluster, &token, "service account token does not match server's copy").await;
+        let _ = whoami(&cluster, &data(&filled, "token")).await;
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn generated_token_secrets_warn_and_can_be_invalidated() {
+    run(async {
+        let cluster = start(Options::default()).await;
+        let token = legacy_token(&cluster, "s").await;
+        let referenced = r#"{"secrets": [{"name": "s"}]}"#;
+        let _ = cluster.patch(&format!("{ACCOUNTS}/robot"), "merge", referenced).await.expect(200);
+        let used = with_token(&cluster, &token, "GET", ACCOUNTS).await.expect(200);
+        assert_eq!(
+            used.header("warning"),
+            "299 - \"Use tokens from the TokenRequest API or manually created secret-based tokens instead of \
+             auto-generated secret-based tokens.\""
+        );
+        let path = format!("{SECRETS}/s");
+        let invalid = r#"{"metadata": {"labels": {"kubernetes.io/legacy-token-invalid-since": "2023-10-27"}}}"#;
+        let _ = cluster.patch(&path, "merge", invalid).await.expect(200);
+        check_refused(
+            &cluster,
+            &token,
+            "the token in secret default/s for service account default/robot has been marked invalid. Use tokens from \
+             the TokenRequest API or manually created secret-based tokens, or remove the \
+             'kubernetes.io/legacy-token-invalid-since' label from the secret to temporarily allow use of this token",
+        )
+        .await;
+        let valid = r#"{"metadata": {"labels": {"kubernetes.io/legacy-token-invalid-since": null}}}"#;
+        let _ = cluster.patch(&path, "merge", valid).await.expect(200);
+        let _ = whoami(&cluster, &token).await;
+        let _ = cluster.delete(&path).await.expect(200);
+        check_refused(&cluster, &token, "service account token has been invalidated").await;
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        for (name, count) in [
+            ("serviceaccount_legacy_tokens_total", 6),
+            ("serviceaccount_legacy_auto_token_uses_total", 4),
+            ("serviceaccount_invalid_legacy_auto_token_uses_total", 2),
+            ("serviceaccount_legacy_manual_token_uses_total", 0),
+            ("serviceaccount_valid_tokens_total", 0),
+        ] {
+            let line = format!("\n{name} {count}\n");
+            assert!(metrics.contains(&line), "{name}: {:?}", metrics.lines().find(|line| line.starts_with(name)));
+        }
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn token_secrets_are_left_to_an_active_controller_manager() {
+    run(async {
+        let clock = manual_clock();
+        let cluster = start(Options { clock: clock.clone(), ..Options::default() }).await;
+        let spec = json!({
+            "holderIdentity": "manager", "leaseDurationSeconds": 15, "renewTime": "2023-11-14T22:13:20.000000Z",
+        });
+        let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+        create(&cluster, leases, json!({"metadata": {"name": "kube-controller-manager"}, "spec": spec})).await;
+        let annotations = json!({"kubernetes.io/service-account.name": "robot"});
+        let metadata = json!({"name": "s", "annotations": annotations});
+        create(&cluster, SECRETS, json!({"metadata": metadata, "type": "kubernetes.io/service-account-token"})).await;
+        let path = format!("{SECRETS}/s");
+        clock.advance(Duration::from_secs(10));
+        assert_eq!(cluster.get(&path).await.expect(200).json()["data"], Value::Null);
+        clock.advance(Duration::from_secs(10));
+        let filled = wait_for(&cluster, &path, |secret| !data(secret, "token").is_empty()).await;
+        assert_eq!(data(&filled, "namespace"), "default");
         cluster.stop().await;
     });
 }

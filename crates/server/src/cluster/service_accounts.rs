@@ -1,5 +1,7 @@
 //! How the server issues tokens of service accounts.
 
+use std::sync::Arc;
+
 use pintle_auth::service_account::{OpenIdMetadata, TokenIssuer};
 use pintle_value::Str;
 
@@ -7,7 +9,7 @@ use pintle_value::Str;
 #[derive(Debug)]
 pub struct ServiceAccountConfig {
     /// Issues the tokens.
-    pub issuer: TokenIssuer,
+    pub issuer: Arc<TokenIssuer>,
     /// The audiences of the server. A token is for them if no others are requested.
     pub audiences: Vec<Str>,
     /// The longest validity of a token, in seconds; `None` for no limit (`--service-account-max-token-expiration`).

@@ -1,6 +1,8 @@
-//! The token cleaner: deletes the token secrets of service accounts that are deleted, and removes the references of
-//! service accounts to token secrets that are deleted (upstream: `pkg/controller/serviceaccount/tokens_controller.go`,
-//! which also generates the tokens).
+//! The controller of token secrets: fills in those of service accounts, deletes those of service accounts that are
+//! deleted, and removes the references of service accounts to token secrets that are deleted (upstream:
+//! `pkg/controller/serviceaccount/tokens_controller.go`).
+
+mod contents;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -9,6 +11,7 @@ use pintle_cache::{Event, Object, WatchScope};
 use pintle_registry::{ApiError, DeletionPropagation, GroupResource};
 use pintle_value::{Str, Value};
 
+pub use self::contents::{IssueToken, TokenSecretContents};
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, tree, watch_cache_of};
 use crate::work_queue::{ReconcileResult, WorkQueue};
@@ -63,7 +66,7 @@ fn object_ref(resource: &str, namespace: &str, name: &str) -> ObjectRef {
     ObjectRef { resource, namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
-/// What the token cleaner reconciles.
+/// What the controller reconciles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum TokenItem {
     /// A token secret, by namespace and name: its service account may be gone.
@@ -73,10 +76,10 @@ enum TokenItem {
 }
 
 impl TokenItem {
-    async fn reconcile(self, client: &Arc<dyn ClusterClient>) -> ReconcileResult {
+    async fn reconcile(self, client: &Arc<dyn ClusterClient>, contents: &TokenSecretContents) -> ReconcileResult {
         let result = match &self {
             TokenItem::Secret(namespace, name) => {
-                delete_orphaned_secret(client, &object_ref("secrets", namespace, name)).await
+                reconcile_secret(client, contents, &object_ref("secrets", namespace, name)).await
             }
             TokenItem::Reference(account, secret) => remove_dangling_reference(client, account, secret).await,
         };
@@ -85,16 +88,17 @@ impl TokenItem {
             // The object was changed meanwhile. That change enqueues it again.
             Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => ReconcileResult::Done,
             Err(error) => {
-                tracing::warn!(%error, item = ?self, "Failed to clean up a service account token, will retry");
+                tracing::warn!(%error, item = ?self, "Failed to reconcile a service account token, will retry");
                 ReconcileResult::Retry
             }
         }
     }
 }
 
-/// Deletes a token secret whose service account is gone.
-async fn delete_orphaned_secret(
+/// Deletes a token secret whose service account is gone, and fills in one whose service account exists.
+async fn reconcile_secret(
     client: &Arc<dyn ClusterClient>,
+    contents: &TokenSecretContents,
     target: &ObjectRef,
 ) -> Result<ReconcileResult, ApiError> {
     let key = format!("{}/{}", target.namespace, target.name);
@@ -106,8 +110,8 @@ async fn delete_orphaned_secret(
         return Ok(ReconcileResult::Done);
     };
     client.clone().catch_up().await?;
-    if account.find(client).is_some() {
-        return Ok(ReconcileResult::Done);
+    if let Some(account) = account.find(client) {
+        return fill_secret(client, contents, target, &secret, &account).await;
     }
     if controller_manager::is_active(client) {
         return Ok(ReconcileResult::Retry);
@@ -115,6 +119,25 @@ async fn delete_orphaned_secret(
     let uid = tree(&secret).map_or_else(Str::default, |secret| secret.uid().into());
     let request = DeleteRequest { uid, revision: secret.revision, propagation: DeletionPropagation::Background };
     client.clone().delete(target.clone(), request).await?;
+    Ok(ReconcileResult::Done)
+}
+
+/// Fills in what is missing in the secret of a service account.
+async fn fill_secret(
+    client: &Arc<dyn ClusterClient>,
+    contents: &TokenSecretContents,
+    target: &ObjectRef,
+    secret: &Object,
+    account: &Value,
+) -> Result<ReconcileResult, ApiError> {
+    let Some(secret) = tree(secret) else { return Ok(ReconcileResult::Done) };
+    let Some(fill) = contents.fill(&secret, account).map_err(ApiError::Internal)? else {
+        return Ok(ReconcileResult::Done);
+    };
+    if controller_manager::is_active(client) {
+        return Ok(ReconcileResult::Retry);
+    }
+    client.clone().update(target.clone(), "", Arc::new(fill)).await?;
     Ok(ReconcileResult::Done)
 }
 
@@ -155,30 +178,30 @@ enum TokenSource {
     ServiceAccounts,
 }
 
-/// Runs the token cleaner until the cluster is gone.
-pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
-    let Some((mut informer, mut cleaner)) = client.upgrade().map(|client| {
-        let cleaner = TokenCleaner::new(client.work_queues().queue("token_cleaner"));
-        (Informer::new(&client, sources(&client)), cleaner)
+/// Runs the controller until the cluster is gone.
+pub(crate) async fn run(client: Weak<dyn ClusterClient>, contents: TokenSecretContents) {
+    let Some((mut informer, mut controller)) = client.upgrade().map(|client| {
+        let controller = TokenController::new(client.work_queues().queue("serviceaccount_tokens_service"));
+        (Informer::new(&client, sources(&client)), controller)
     }) else {
         return;
     };
     loop {
-        cleaner.queue.start(|item| {
-            let (item, client) = (item.clone(), client.clone());
+        controller.queue.start(|item| {
+            let (item, client, contents) = (item.clone(), client.clone(), contents.clone());
             Some(async move {
                 match client.upgrade() {
-                    Some(client) => item.reconcile(&client).await,
+                    Some(client) => item.reconcile(&client, &contents).await,
                     None => ReconcileResult::Done,
                 }
             })
         });
         tokio::select! {
             event = informer.next() => match event {
-                Some(event) => cleaner.handle_event(&event),
+                Some(event) => controller.handle_event(&event),
                 None => return,
             },
-            _ = cleaner.queue.wait() => {}
+            _ = controller.queue.wait() => {}
         }
     }
 }
@@ -198,13 +221,13 @@ fn sources(client: &Arc<dyn ClusterClient>) -> Vec<InformerSource<TokenSource>> 
     ]
 }
 
-struct TokenCleaner {
+struct TokenController {
     /// The names of token secrets by the namespace and name of their service account.
     secrets: HashMap<(Str, Str), HashSet<Str>>,
     queue: WorkQueue<TokenItem>,
 }
 
-impl TokenCleaner {
+impl TokenController {
     fn new(metrics: Arc<WorkQueueMetrics>) -> Self {
         Self { secrets: HashMap::new(), queue: WorkQueue::new(MAX_CONCURRENT, metrics) }
     }
