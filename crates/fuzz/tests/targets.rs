@@ -68,5 +68,8 @@ targets!(
     quantity,
     time,
     name,
-    json_path
+    json_path,
+    token,
+    key_set,
+    key_file
 );

@@ -11,6 +11,7 @@ mod request;
 mod scalar;
 mod schema;
 mod selector;
+mod token;
 mod yaml;
 
 use pintle_catalog::Catalog;
@@ -60,6 +61,9 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "time", run: scalar::time, seeds: scalar::time_seeds },
     FuzzTarget { name: "name", run: scalar::name, seeds: scalar::name_seeds },
     FuzzTarget { name: "json_path", run: scalar::json_path, seeds: scalar::json_path_seeds },
+    FuzzTarget { name: "token", run: token::token, seeds: token::token_seeds },
+    FuzzTarget { name: "key_set", run: token::key_set, seeds: token::key_set_seeds },
+    FuzzTarget { name: "key_file", run: token::key_file, seeds: token::key_file_seeds },
 ];
 
 /// Splits an input into the kind that its first two bytes select, and the rest.
