@@ -11,4 +11,5 @@ mod discovery;
 mod get;
 mod manifests;
 mod server_side_apply;
+mod service_accounts;
 mod update;
