@@ -20,7 +20,8 @@ pub enum ServerTrust<'a> {
     /// Servers whose certificate an authority of the system has signed.
     #[default]
     System,
-    /// Any server (Go: `InsecureSkipVerify`). Only for requests whose responses decide nothing.
+    /// Any server (Go: `InsecureSkipVerify`). Only for requests whose responses decide nothing, and
+    /// where a kubeconfig asks for it.
     InsecureSkipVerify,
 }
 
