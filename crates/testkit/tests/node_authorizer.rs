@@ -154,6 +154,9 @@ fn pods_lead_to_their_nodes_after_a_restart() {
         let cluster = cluster.restart().await;
         let _ = get_as(&cluster, "n0", &format!("{SECRETS}/own")).await.expect(200);
         let _ = get_as(&cluster, "n1", &format!("{SECRETS}/own")).await.expect(403);
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        let added = "node_authorizer_graph_actions_duration_seconds_count{operation=\"AddPod\"} 1";
+        assert!(metrics.lines().any(|line| line == added));
         cluster.stop().await;
     });
 }

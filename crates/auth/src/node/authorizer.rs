@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use pintle_metrics::Histogram;
 use pintle_selector::FieldSelector;
 use pintle_value::print::quote;
 use pintle_value::{Str, Value};
@@ -118,6 +119,11 @@ impl NodeAuthorizer {
         }
         let error = Some("node authorizer does not support user rule resolution".to_owned());
         RulesReview { incomplete: true, error, ..RulesReview::default() }
+    }
+
+    /// How long changes of the graph took, by upstream's name of the operation.
+    pub fn graph_durations(&self) -> impl Iterator<Item = (&'static str, &Histogram)> {
+        self.graph.durations()
     }
 
     /// Returns whether no object leads to a node.

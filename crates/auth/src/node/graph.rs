@@ -7,9 +7,11 @@
 //! keeps such counts only where there are many.
 
 use std::hash::BuildHasher;
+use std::time::Instant;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use parking_lot::RwLock;
+use pintle_metrics::{Buckets, Histogram};
 use pintle_value::{Str, Value};
 
 use super::references;
@@ -31,6 +33,21 @@ pub enum NodeObject {
 }
 
 impl NodeObject {
+    /// All kinds.
+    pub(super) const ALL: [Self; 5] =
+        [Self::Pod, Self::PersistentVolume, Self::VolumeAttachment, Self::ResourceSlice, Self::PodCertificateRequest];
+
+    /// The names of the operations that set and remove an object, in metrics.
+    const fn operations(self) -> [&'static str; 2] {
+        match self {
+            Self::Pod => ["AddPod", "DeletePod"],
+            Self::PersistentVolume => ["AddPV", "DeletePV"],
+            Self::VolumeAttachment => ["AddVolumeAttachment", "DeleteVolumeAttachment"],
+            Self::ResourceSlice => ["AddResourceSlice", "DeleteResourceSlice"],
+            Self::PodCertificateRequest => ["AddPodCertificateRequest", "DeletePodCertificateRequest"],
+        }
+    }
+
     const fn vertex(self) -> VertexKind {
         match self {
             Self::Pod => VertexKind::Pod,
@@ -66,10 +83,23 @@ pub(super) enum VertexKind {
     ResourceClaim,
 }
 
+/// The buckets of the durations of changes.
+const DURATIONS: Buckets =
+    Buckets::seconds(&[0.0001, 0.0002, 0.0004, 0.0008, 0.0016, 0.0032, 0.0064, 0.0128, 0.0256, 0.0512, 0.1024, 0.2048]);
+
 /// The graph of all objects that lead to nodes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Graph {
     state: RwLock<State>,
+    /// How long changes took: for each kind, of objects that are set and of objects that are removed.
+    durations: [[Histogram; 2]; NodeObject::ALL.len()],
+}
+
+impl Default for Graph {
+    fn default() -> Self {
+        let durations = NodeObject::ALL.map(|_| [Histogram::new(DURATIONS), Histogram::new(DURATIONS)]);
+        Self { state: RwLock::default(), durations }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -146,16 +176,29 @@ impl Graph {
         if self.state.read().leads_to(kind.vertex(), namespace, name, target.as_ref()) {
             return;
         }
+        let started = Instant::now();
         let mut state = self.state.write();
         match target {
             Some(target) => state.set(kind.vertex(), namespace, name, target),
             None => state.remove(kind.vertex(), namespace, name),
         }
+        drop(state);
+        let [set, _] = &self.durations[kind as usize];
+        set.observe(started.elapsed());
     }
 
     /// Removes an object.
     pub(super) fn remove(&self, kind: NodeObject, namespace: &str, name: &str) {
+        let started = Instant::now();
         self.state.write().remove(kind.vertex(), kind.namespace(namespace), name);
+        let [_, removed] = &self.durations[kind as usize];
+        removed.observe(started.elapsed());
+    }
+
+    /// How long changes took, by the name of the operation.
+    pub(super) fn durations(&self) -> impl Iterator<Item = (&'static str, &Histogram)> {
+        let names = NodeObject::ALL.into_iter().map(NodeObject::operations);
+        names.zip(&self.durations).flat_map(|(names, durations)| names.into_iter().zip(durations))
     }
 
     /// The namespaces and names of the objects of a kind.

@@ -249,6 +249,11 @@ impl Cluster {
         self.current(&self.nodes)
     }
 
+    /// The node authorizer as it was at its last decision; `None` before the first.
+    fn last_node_authorizer(&self) -> Option<&NodeAuthorizer> {
+        self.nodes.get().map(FollowedIndex::last)
+    }
+
     /// An index with what exists now. It is made if this is the first use.
     fn current<'a, I: ObjectIndex>(&'a self, index: &'a OnceLock<FollowedIndex<I>>) -> Result<&'a I, ApiError> {
         let followed = match index.get() {

@@ -183,10 +183,10 @@ impl WebhookAuthorizer {
         let mut delay = FIRST_DELAY;
         let mut attempt = 1;
         loop {
-            let started = Instant::now();
+            let mut measured = MeasuredCall { authorizer: self, started: Instant::now(), result: "canceled" };
             let result = self.call(body.clone()).await;
-            let name = result.as_ref().map_or_else(|error| error.result, |_| "success");
-            self.cluster.metrics.authorization().record_call(&self.name, name, started.elapsed());
+            measured.result = result.as_ref().map_or_else(|error| error.result, |_| "success");
+            drop(measured);
             match result {
                 Err(error) if error.is_transient && attempt < MAX_ATTEMPTS => {
                     self.cluster.sleep(delay.mul_f64(1.0 + JITTER * random_share())).await;
@@ -225,6 +225,20 @@ impl WebhookAuthorizer {
                 }
             }
         }
+    }
+}
+
+/// A call in progress. It is recorded when it ends, and as canceled if its request ends before it.
+struct MeasuredCall<'a> {
+    authorizer: &'a WebhookAuthorizer,
+    started: Instant,
+    result: &'static str,
+}
+
+impl Drop for MeasuredCall<'_> {
+    fn drop(&mut self) {
+        let WebhookAuthorizer { cluster, name, .. } = self.authorizer;
+        cluster.metrics.authorization().record_call(name, self.result, self.started.elapsed());
     }
 }
 

@@ -69,6 +69,11 @@ impl<I: ObjectIndex> FollowedIndex<I> {
         Ok(Self { index, complete_to: AtomicU64::new(complete_to), sources: Mutex::new(sources) })
     }
 
+    /// The index as it was when it was read last.
+    pub(super) fn last(&self) -> &I {
+        &self.index
+    }
+
     /// The index with everything that the watch caches contain now.
     pub(crate) fn current(&self, cache: &Cache) -> &I {
         // Read first: the events up to this revision are in the buffers of the watchers by then.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use pintle_auth::node::NodeAuthorizer;
 use pintle_controllers::WorkQueueMetrics;
 use pintle_metrics::{Exposition, Kind, Stability};
 use pintle_value::Value;
@@ -21,8 +22,19 @@ impl Cluster {
         self.write_history(&mut out);
         self.write_store(&mut out);
         self.write_memory(&mut out);
+        self.write_node_authorizer(&mut out);
         self.metrics.work_queues.all().iter().for_each(|queue| write_work_queue(queue, &mut out));
         out.into_text()
+    }
+
+    /// The changes of the node authorizer's graph.
+    fn write_node_authorizer(&self, out: &mut Exposition) {
+        let durations = self.last_node_authorizer().into_iter().flat_map(NodeAuthorizer::graph_durations);
+        for (operation, durations) in durations.filter(|(_, durations)| durations.count() > 0) {
+            let help = "Duration of changes of the node authorizer's graph in seconds, by operation.";
+            out.family("node_authorizer_graph_actions_duration_seconds", Kind::Histogram, Stability::Alpha, help)
+                .histogram(&[("operation", operation)], durations);
+        }
     }
 
     /// The watch caches of all served resources.
