@@ -165,6 +165,39 @@ fn a_node_reads_what_its_pods_refer_to() {
 }
 
 #[test]
+fn the_fields_of_a_pod_are_all_that_is_read() {
+    let full = with_pods(&[("p0", "n0")]);
+    let (projected, pod) = (NodeAuthorizer::default(), full_pod("p0", "n0"));
+    let fields = json::Projection::of(NodeObject::Pod.fields().iter().copied());
+    let pod = fields.read(&json::encode(&pod)).expect("a pod");
+    assert!(pod.at(&["spec", "containers"]).is_some());
+    projected.set(NodeObject::Pod, "ns", "p0", &pod);
+    for kind in ["secrets", "configmaps", "persistentvolumeclaims", "resource.k8s.io:resourceclaims", "serviceaccounts"]
+    {
+        for name in [
+            "pull",
+            "init-env",
+            "env",
+            "key",
+            "debug",
+            "volume",
+            "projected",
+            "csi",
+            "azure",
+            "iscsi",
+            "claim",
+            "resource",
+            "made",
+            "extended",
+            "account",
+        ] {
+            let request = format!("get {kind} ns/{name}-p0");
+            assert_eq!(decide(&projected, &node("n0"), &request), decide(&full, &node("n0"), &request), "{request}");
+        }
+    }
+}
+
+#[test]
 fn a_node_reads_pods_by_name_and_by_node_and_writes_status() {
     let authorizer = with_pods(&[("p0", "n0")]);
     let unselected = "can only list/watch pods with spec.nodeName field selector";

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use pintle_value::Value;
 
-use super::graph::VertexKind;
+use super::graph::{NodeObject, VertexKind};
 
 /// The annotation of a mirror pod: the kubelet created it for a pod that it runs without the server.
 const MIRROR_POD: &str = "kubernetes.io/config.mirror";
@@ -40,6 +40,36 @@ const VOLUME_SECRETS: [(&str, bool); 7] = [
 
 /// The secrets of the source `csi` that the kubelet reads. The others are for controllers only.
 const CSI_SECRETS: [&str; 3] = ["nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"];
+
+/// The fields of pods that this module reads.
+const POD_FIELDS: &[&str] = &[
+    "metadata.annotations",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "spec.imagePullSecrets",
+    "spec.initContainers.env.valueFrom",
+    "spec.initContainers.envFrom",
+    "spec.containers.env.valueFrom",
+    "spec.containers.envFrom",
+    "spec.ephemeralContainers.env.valueFrom",
+    "spec.ephemeralContainers.envFrom",
+    "spec.volumes",
+    "spec.resourceClaims",
+    "status.resourceClaimStatuses",
+    "status.extendedResourceClaimStatus",
+];
+
+impl NodeObject {
+    /// The paths of the fields that the authorizer reads. The others need not be decoded.
+    #[must_use]
+    pub const fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Pod => POD_FIELDS,
+            Self::PersistentVolume => &["spec"],
+            Self::VolumeAttachment | Self::ResourceSlice | Self::PodCertificateRequest => &["spec.nodeName"],
+        }
+    }
+}
 
 /// Objects in the namespace of a pod, by kind and name.
 pub(super) type PodReferences<'a> = Vec<(VertexKind, Cow<'a, str>)>;

@@ -268,6 +268,15 @@ impl RbacIndex {
 }
 
 impl PolicyKind {
+    /// The fields that the index reads. The others need not be decoded.
+    #[must_use]
+    pub const fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Role | Self::ClusterRole => &["rules"],
+            Self::RoleBinding | Self::ClusterRoleBinding => &["roleRef", "subjects"],
+        }
+    }
+
     /// The namespace of an object of this kind: `""` for cluster-wide kinds.
     fn namespace(self, namespace: &str) -> &str {
         match self {

@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use pintle_cache::{Cache, Key, KeyRange, Object, TooOld, WatchCache, WatchScope, Watcher};
+use pintle_codec::json::Projection;
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::{Str, Value};
 
 use super::Cluster;
-use super::objects::{object_key, tree};
+use super::objects::object_key;
 
 /// An index of objects. It is changed by one thread at a time and read by many.
 pub(crate) trait ObjectIndex: Default + Send + Sync {
@@ -25,7 +26,10 @@ pub(crate) trait ObjectIndex: Default + Send + Sync {
     /// The kinds, each with its group and resource. They are built-in.
     const KINDS: &'static [(Self::Kind, &'static str, &'static str)];
 
-    /// Adds or replaces an object.
+    /// The paths of the fields of a kind that the index reads, see [`Projection`].
+    fn fields(kind: Self::Kind) -> &'static [&'static str];
+
+    /// Adds or replaces an object, of which only these fields are known.
     ///
     /// # Errors
     /// The object cannot be read. The index treats it as its own rules require; the reason is logged.
@@ -49,6 +53,8 @@ pub(crate) struct FollowedIndex<I: ObjectIndex> {
 /// A watch cache that an index follows.
 struct Source<K> {
     kind: K,
+    /// What is decoded of an object. Most of a pod does not matter here.
+    fields: Projection,
     watch_cache: Arc<WatchCache>,
     watcher: Watcher,
 }
@@ -92,7 +98,8 @@ impl<I: ObjectIndex> FollowedIndex<I> {
 impl<K: Copy> Source<K> {
     fn new<I: ObjectIndex<Kind = K>>(kind: K, cache: &Cache, watch_cache: Arc<WatchCache>, index: &I) -> Self {
         let watcher = watch_from_now(cache, &watch_cache);
-        let source = Self { kind, watch_cache, watcher };
+        let fields = Projection::of(I::fields(kind).iter().copied());
+        let source = Self { kind, fields, watch_cache, watcher };
         source.list(index);
         source
     }
@@ -104,11 +111,11 @@ impl<K: Copy> Source<K> {
 
     fn set(&self, index: &impl ObjectIndex<Kind = K>, object: &Object) {
         let (namespace, name) = (object.namespace(), object.name());
-        let result = match tree(object) {
-            Ok(value) => index.set(self.kind, namespace, name, &value),
-            Err(error) => {
+        let result = match self.fields.read(&object.json) {
+            Some(value) => index.set(self.kind, namespace, name, &value),
+            None => {
                 index.remove(self.kind, namespace, name);
-                Err(error.to_string())
+                Err("the stored object is not JSON".to_owned())
             }
         };
         if let Err(error) = result {

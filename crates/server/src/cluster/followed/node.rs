@@ -15,6 +15,10 @@ impl ObjectIndex for NodeAuthorizer {
         (NodeObject::ResourceSlice, "resource.k8s.io", "resourceslices"),
     ];
 
+    fn fields(kind: NodeObject) -> &'static [&'static str] {
+        kind.fields()
+    }
+
     fn set(&self, kind: NodeObject, namespace: &str, name: &str, object: &Value) -> Result<(), String> {
         Self::set(self, kind, namespace, name, object);
         Ok(())

@@ -15,6 +15,10 @@ impl ObjectIndex for RbacIndex {
         (PolicyKind::ClusterRoleBinding, GROUP, "clusterrolebindings"),
     ];
 
+    fn fields(kind: PolicyKind) -> &'static [&'static str] {
+        kind.fields()
+    }
+
     fn set(&self, kind: PolicyKind, namespace: &str, name: &str, object: &Value) -> Result<(), String> {
         Self::set(self, kind, namespace, name, object).map_err(|error| error.to_string())
     }
