@@ -51,7 +51,7 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     /// Serve the Kubernetes API.
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Print a kubeconfig for a user, with a new client certificate of the server's own authority.
     Kubeconfig(KubeconfigCommand),
     /// Manage tokens.
@@ -228,7 +228,7 @@ fn feature_gates_help() -> String {
 
 fn main() -> ExitCode {
     let serve = match CommandLine::parse().command {
-        Some(Command::Serve(serve)) => serve,
+        Some(Command::Serve(serve)) => *serve,
         Some(Command::Kubeconfig(command)) => return print_result(command.run()),
         Some(Command::Token(command)) => return print_result(command.run()),
         None => Serve::parse_from_defaults(),
