@@ -5,6 +5,7 @@
 mod abac;
 mod anonymous;
 mod authenticate;
+mod authentication_trust;
 pub mod authorization_config;
 mod authorize;
 mod certificate;
@@ -30,6 +31,7 @@ pub use authenticate::{
     AuditAnnotation, Authentication, AuthenticationError, AuthenticationRequest, AuthenticationResult, Authenticator,
     UnionAuthenticator, UserInfo,
 };
+pub use authentication_trust::AuthenticationTrust;
 pub use authorize::{
     AlwaysAllow, Authorization, AuthorizationAttributes, Authorizer, Decision, NonResourceRule, ResourceRule,
     RulesReview,
@@ -39,7 +41,7 @@ pub use chain::{AlwaysDeny, PrivilegedGroup, UnionAuthorizer};
 pub use forbidden::{ForbiddenError, escape_markup};
 pub use future::AuthFuture;
 pub use impersonate::{Impersonation, ImpersonationError, ImpersonationMode, ImpersonationObserver, Impersonator};
-pub use request_header::{RequestHeaderAuthenticator, RequestHeaders};
+pub use request_header::{RequestHeaderAuthenticator, RequestHeaderNames, RequestHeaders};
 pub use token::{AudienceAgnosticAuthenticator, BearerTokenAuthenticator, TokenAuthenticator, UnionTokenAuthenticator};
 pub use token_cache::{CachedTokenAuthenticator, TokenCacheObserver, TokenCacheTtl};
 pub use token_file::{TokenFileAuthenticator, TokenFileError};

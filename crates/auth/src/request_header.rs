@@ -22,6 +22,48 @@ pub struct RequestHeaders {
     pub extra_prefixes: Vec<String>,
 }
 
+/// The names of headers as they are configured, and the common names of front proxies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestHeaderNames {
+    /// The headers with the user name (`--requestheader-username-headers`).
+    pub username: Vec<String>,
+    /// The headers with the uid (`--requestheader-uid-headers`).
+    pub uid: Vec<String>,
+    /// The headers with the groups (`--requestheader-group-headers`).
+    pub group: Vec<String>,
+    /// The prefixes of headers with extra attributes (`--requestheader-extra-headers-prefix`).
+    pub extra_prefixes: Vec<String>,
+    /// The common names of the certificates of proxies; empty for all (`--requestheader-allowed-names`).
+    pub allowed_names: Vec<String>,
+}
+
+impl RequestHeaderNames {
+    /// The headers.
+    ///
+    /// # Errors
+    /// A header has no valid name.
+    pub fn headers(&self) -> Result<RequestHeaders, String> {
+        header_names("requestheader-extra-headers-prefix", &self.extra_prefixes)?;
+        if self.allowed_names.iter().any(|name| name.trim().is_empty()) {
+            return Err("empty value in \"requestheader-allowed-names\"".to_owned());
+        }
+        Ok(RequestHeaders {
+            names: header_names("requestheader-username-headers", &self.username)?,
+            uids: header_names("requestheader-uid-headers", &self.uid)?,
+            groups: header_names("requestheader-group-headers", &self.group)?,
+            extra_prefixes: self.extra_prefixes.iter().map(|prefix| prefix.trim().to_ascii_lowercase()).collect(),
+        })
+    }
+}
+
+fn header_names(flag: &str, names: &[String]) -> Result<Vec<HeaderName>, String> {
+    let parse = |name: &String| match name.trim() {
+        "" => Err(format!("empty value in {flag:?}")),
+        name => HeaderName::try_from(name).map_err(|_| format!("--{flag}: {name:?} is not the name of a header")),
+    };
+    names.iter().map(parse).collect()
+}
+
 /// Authenticates the users of a front proxy, which has a client certificate of its own authority.
 pub struct RequestHeaderAuthenticator {
     /// Verifies the proxy's certificate.
@@ -118,6 +160,35 @@ mod tests {
             map.append(HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap());
         }
         headers().user(&map)
+    }
+
+    #[test]
+    fn names_of_headers_are_checked() {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let names = RequestHeaderNames {
+            username: texts(&["X-Remote-User", " X-User "]),
+            uid: texts(&["X-Remote-Uid"]),
+            group: texts(&["X-Remote-Group", "X-Group"]),
+            extra_prefixes: texts(&["X-Remote-Extra-", "X-Extra-"]),
+            allowed_names: texts(&["front"]),
+        };
+        assert_eq!(names.headers(), Ok(headers()));
+        for (wrong, expect) in [
+            (
+                RequestHeaderNames { username: texts(&[" "]), ..names.clone() },
+                "empty value in \"requestheader-username-headers\"",
+            ),
+            (
+                RequestHeaderNames { group: texts(&["a b"]), ..names.clone() },
+                "--requestheader-group-headers: \"a b\" is not the name of a header",
+            ),
+            (
+                RequestHeaderNames { allowed_names: texts(&[""]), ..names },
+                "empty value in \"requestheader-allowed-names\"",
+            ),
+        ] {
+            assert_eq!(wrong.headers(), Err(expect.to_owned()));
+        }
     }
 
     #[test]

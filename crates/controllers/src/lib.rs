@@ -4,6 +4,7 @@
 //! server; they know neither HTTP nor the store. Those that kube-controller-manager has too stand by while one is active.
 
 mod allocation_repair;
+mod authentication_trust;
 mod client;
 mod cluster_role_aggregation;
 mod controller_manager;
@@ -26,6 +27,7 @@ mod work_queue_metrics;
 
 use std::sync::Arc;
 
+pub use authentication_trust::authentication_config_map;
 pub use client::{ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
 pub use definitions::{DEFINITIONS_PREFIX, DEFINITIONS_TASK, DefinitionController, DefinitionHost};
 pub use every_namespace::every_namespace_objects;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use pintle_auth::{
-    AnonymousAuthenticator, AudienceAgnosticAuthenticator, Authenticator, BearerTokenAuthenticator,
-    CachedTokenAuthenticator, ClientCertificateAuthenticator, Impersonator, RequestHeaderAuthenticator, RequestHeaders,
-    TokenAuthenticator, TokenFileAuthenticator, UnionAuthenticator, UnionTokenAuthenticator, VerifyCertificate,
+    AnonymousAuthenticator, AudienceAgnosticAuthenticator, AuthenticationTrust, Authenticator,
+    BearerTokenAuthenticator, CachedTokenAuthenticator, ClientCertificateAuthenticator, Impersonator,
+    RequestHeaderAuthenticator, RequestHeaderNames, TokenAuthenticator, TokenFileAuthenticator, UnionAuthenticator,
+    UnionTokenAuthenticator, VerifyCertificate,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_registry::ApiError;
@@ -24,11 +25,9 @@ pub struct AccessOptions {
     /// Whether requests without credentials are of the user `system:anonymous` (`--anonymous-auth`). Not observed if
     /// everything is allowed.
     pub anonymous: bool,
-    /// The headers in which front proxies name users (`--requestheader-username-headers` and others). They count if
-    /// there is an authority of front proxies, see [`TlsOptions`](crate::TlsOptions).
-    pub request_headers: RequestHeaders,
-    /// The common names of front proxies; empty for all (`--requestheader-allowed-names`).
-    pub request_header_allowed_names: Vec<String>,
+    /// The headers in which front proxies name users. They count if there is an authority of front proxies, see
+    /// [`TlsOptions`](crate::TlsOptions).
+    pub request_headers: RequestHeaderNames,
     /// The authorizers, in order (`--authorization-mode`). Not used if there is a configuration file.
     pub authorization_modes: Vec<AuthorizationMode>,
     /// The files and the webhook of authorizers.
@@ -41,8 +40,7 @@ impl Default for AccessOptions {
         Self {
             tokens: None,
             anonymous: true,
-            request_headers: RequestHeaders::default(),
-            request_header_allowed_names: Vec::new(),
+            request_headers: RequestHeaderNames::default(),
             authorization_modes: vec![AuthorizationMode::AlwaysAllow],
             authorization: AuthorizationOptions::default(),
         }
@@ -75,13 +73,14 @@ impl AccessOptions {
         accounts: ServiceAccountAuthentication,
     ) -> Result<(AccessBuilder, Arc<AuthorizationReload>), StartError> {
         let chain = self.load_authorizers()?;
+        let request_headers = self.request_headers.headers().map_err(StartError::Options)?;
         let mut authenticators: Vec<Box<dyn Authenticator>> = Vec::new();
         if tls.has_front_proxies() {
             let tls = tls.clone();
             authenticators.push(Box::new(RequestHeaderAuthenticator {
                 verify: Box::new(move |leaf, rest| tls.verify_front_proxy(leaf, rest)),
-                allowed_names: self.request_header_allowed_names.clone(),
-                headers: self.request_headers.clone(),
+                allowed_names: self.request_headers.allowed_names.clone(),
+                headers: request_headers,
             }));
         }
         let reads_uid = gates.is_enabled(Feature::ALLOW_PARSING_USER_UID_FROM_CERT_AUTH);
@@ -112,6 +111,21 @@ impl AccessOptions {
             Ok(AccessControl { authenticator, authorizer, impersonator })
         });
         Ok((builder, reload))
+    }
+
+    /// What aggregated servers have to know about the authentication of clients and front proxies.
+    pub(crate) fn authentication_trust(&self, tls: &ServingTls) -> AuthenticationTrust {
+        let (client_ca, request_header_ca) = tls.client_authorities();
+        let RequestHeaderNames { username, uid, group, extra_prefixes, allowed_names } = self.request_headers.clone();
+        AuthenticationTrust {
+            client_ca,
+            request_header_ca,
+            username_headers: username,
+            uid_headers: uid,
+            group_headers: group,
+            extra_header_prefixes: extra_prefixes,
+            allowed_names,
+        }
     }
 
     /// As upstream, nobody is anonymous where everything is allowed.

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ArgAction;
-use http::HeaderName;
-use pintle::RequestHeaders;
+use pintle::RequestHeaderNames;
 
 /// The flags of authentication.
 #[derive(clap::Args)]
@@ -30,7 +29,7 @@ pub(crate) struct AuthenticationFlags {
     /// --requestheader-username-headers. If empty, any client certificate validated by the authorities in
     /// --requestheader-client-ca-file is allowed.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
-    pub(crate) requestheader_allowed_names: Vec<String>,
+    requestheader_allowed_names: Vec<String>,
     /// List of request headers to inspect for usernames. X-Remote-User is common.
     #[arg(long, value_name = "HEADER,...", value_delimiter = ',')]
     requestheader_username_headers: Vec<String>,
@@ -46,11 +45,8 @@ pub(crate) struct AuthenticationFlags {
 }
 
 impl AuthenticationFlags {
-    /// The headers in which front proxies name users.
-    ///
-    /// # Errors
-    /// A header has no valid name.
-    pub(crate) fn request_headers(&self) -> Result<RequestHeaders, String> {
+    /// The headers in which front proxies name users. Warns if aggregated servers would expect others.
+    pub(crate) fn request_headers(&self) -> RequestHeaderNames {
         for (flag, headers, standard) in [
             ("username-headers", &self.requestheader_username_headers, "X-Remote-User"),
             ("uid-headers", &self.requestheader_uid_headers, "X-Remote-Uid"),
@@ -64,24 +60,12 @@ impl AuthenticationFlags {
                 );
             }
         }
-        if self.requestheader_allowed_names.iter().any(|name| name.trim().is_empty()) {
-            return Err("empty value in \"requestheader-allowed-names\"".to_owned());
+        RequestHeaderNames {
+            username: self.requestheader_username_headers.clone(),
+            uid: self.requestheader_uid_headers.clone(),
+            group: self.requestheader_group_headers.clone(),
+            extra_prefixes: self.requestheader_extra_headers_prefix.clone(),
+            allowed_names: self.requestheader_allowed_names.clone(),
         }
-        let prefixes = &self.requestheader_extra_headers_prefix;
-        header_names("requestheader-extra-headers-prefix", prefixes)?;
-        Ok(RequestHeaders {
-            names: header_names("requestheader-username-headers", &self.requestheader_username_headers)?,
-            uids: header_names("requestheader-uid-headers", &self.requestheader_uid_headers)?,
-            groups: header_names("requestheader-group-headers", &self.requestheader_group_headers)?,
-            extra_prefixes: prefixes.iter().map(|prefix| prefix.trim().to_ascii_lowercase()).collect(),
-        })
     }
-}
-
-fn header_names(flag: &str, names: &[String]) -> Result<Vec<HeaderName>, String> {
-    let parse = |name: &String| match name.trim() {
-        "" => Err(format!("empty value in {flag:?}")),
-        name => HeaderName::try_from(name).map_err(|_| format!("--{flag}: {name:?} is not the name of a header")),
-    };
-    names.iter().map(parse).collect()
 }

@@ -339,8 +339,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
     let access = AccessOptions {
         tokens,
         anonymous: serve.authentication.anonymous_auth,
-        request_headers: serve.authentication.request_headers()?,
-        request_header_allowed_names: serve.authentication.requestheader_allowed_names,
+        request_headers: serve.authentication.request_headers(),
         authorization_modes,
         authorization,
     };

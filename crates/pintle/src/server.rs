@@ -309,6 +309,7 @@ impl Server {
         let external = SocketAddr::new(external, address.port());
         let service_accounts = options.service_accounts.load(&account_key, &external.to_string());
         let service_accounts = service_accounts.map_err(StartError::Options)?;
+        let trust = options.register.then(|| options.access.authentication_trust(&tls));
         let (access, authorization) =
             options.access.build(&tls, &options.gates, &hostname, service_accounts.authentication)?;
         let api_server = ApiServer::start(ClusterConfig {
@@ -330,6 +331,7 @@ impl Server {
                 controllers: options.controllers,
                 root_ca: certificates.authority.certificate.clone(),
                 every_namespace_objects: options.controllers && options.every_namespace_objects,
+                authentication_trust: trust,
                 port: address.port(),
                 endpoint: (options.register && options.reconcile_endpoints)
                     .then(|| advertised_endpoint(advertised, address.port()))

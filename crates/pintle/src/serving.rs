@@ -189,6 +189,16 @@ impl ServingTls {
         verify(&*verifier.ok_or("there is no authority of front proxies")?, leaf, intermediates)
     }
 
+    /// The authorities of users and of front proxies, in PEM.
+    pub(crate) fn client_authorities(&self) -> (String, String) {
+        let contents = self.usable_contents.lock();
+        let mut last = contents.iter().rev().map(|content| String::from_utf8_lossy(content).into_owned());
+        let mut next = |file: &Option<PathBuf>| file.as_ref().and_then(|_| last.next()).unwrap_or_default();
+        let front_proxies = next(&self.options.request_header_ca);
+        let users = next(&self.options.client_ca);
+        (format!("{}\n{users}", self.built_in.lock().authority.certificate), front_proxies)
+    }
+
     /// True if there may be front proxies.
     pub(crate) fn has_front_proxies(&self) -> bool {
         self.options.request_header_ca.is_some()

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use pintle_auth::AuthenticationTrust;
 use pintle_cache::{CacheError, EventStream, WatchCache};
 use pintle_controllers::{
     ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, ObjectReconciler, ObjectRef,
     SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, TokenSecretContents, UpdateFn, WorkQueues,
-    every_namespace_objects, legacy_token_tracking, run_allocation_repair, run_controllers,
+    authentication_config_map, every_namespace_objects, legacy_token_tracking, run_allocation_repair, run_controllers,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -33,6 +34,8 @@ pub struct ControllerOptions {
     /// True if every namespace gets the objects that a controller manager creates there: the default service account, and
     /// a ConfigMap with the certificate authority.
     pub every_namespace_objects: bool,
+    /// What aggregated servers have to know about authentication; `None` if the server does not publish it.
+    pub authentication_trust: Option<AuthenticationTrust>,
     /// The target port of the service `kubernetes`.
     pub port: u16,
     /// The endpoint of that service, if it is published.
@@ -81,6 +84,7 @@ impl RunningControllers {
         if controller_options.hostname.is_some() {
             desired.push(legacy_token_tracking(cluster.now()));
         }
+        desired.extend(controller_options.authentication_trust.as_ref().map(authentication_config_map));
         let reconciler = ObjectReconciler::new(desired);
         reconciler.create_missing(&client, &SYSTEM_NAMESPACES).await;
         if controller_options.controllers {

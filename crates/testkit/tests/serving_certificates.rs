@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::HeaderName;
-use pintle::{CertificateFiles, ManualClock, NamedCertificate, RequestHeaders, Timestamp, TlsOptions};
-use pintle_testkit::{AccessOptions, AuthorizationMode, Cluster, Options, Protocol, run};
+use pintle::{CertificateFiles, ManualClock, NamedCertificate, RequestHeaderNames, Timestamp, TlsOptions};
+use pintle_testkit::{AccessOptions, Cluster, Options, Protocol, bootstrapped, run};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -269,18 +268,25 @@ fn front_proxies_name_users_in_headers() {
             request_header_ca: file("proxies.crt", &proxies),
             ..TlsOptions::default()
         };
-        let header = HeaderName::from_static;
+        let texts = |text: &str| vec![text.to_owned()];
         let access = AccessOptions {
-            request_headers: RequestHeaders {
-                names: vec![header("x-remote-user")],
-                groups: vec![header("x-remote-group")],
-                ..RequestHeaders::default()
+            request_headers: RequestHeaderNames {
+                username: texts("X-Remote-User"),
+                group: texts("X-Remote-Group"),
+                allowed_names: texts("front"),
+                ..RequestHeaderNames::default()
             },
-            request_header_allowed_names: vec!["front".to_owned()],
-            authorization_modes: vec![AuthorizationMode::Rbac],
             ..AccessOptions::default()
         };
-        let cluster = Cluster::with_options(Options { tls, access, ..Options::default() }).await;
+        let options = bootstrapped();
+        let access = AccessOptions { authorization_modes: options.access.authorization_modes.clone(), ..access };
+        let cluster = Cluster::with_options(Options { tls, access, ..options }).await;
+        let trust = cluster.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication").await;
+        let trust = trust.expect(200).json()["data"].take();
+        assert_eq!(trust["client-ca-file"], format!("{}{}", cluster.authority(), users.pem()).replace("\r\n", "\n"));
+        assert_eq!(trust["requestheader-client-ca-file"], proxies.pem().replace("\r\n", "\n"));
+        assert_eq!(trust["requestheader-username-headers"], r#"["X-Remote-User"]"#);
+        assert_eq!(trust["requestheader-allowed-names"], r#"["front"]"#);
         let (front, other, user) = (proxies.sign("front", &[]), proxies.sign("other", &[]), users.sign("front", &[]));
         let (jane, masters) = ("X-Remote-User: jane", "X-Remote-Group: system:masters");
         for (client, headers, expect) in [
