@@ -7,11 +7,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use http::Uri;
-use http::header::HeaderValue;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HOST, HeaderValue};
+use http::uri::{Authority, PathAndQuery};
+use http::{Request, Response, Uri};
 use parking_lot::Mutex;
 use pintle_codec::yaml;
-use pintle_outbound::{BearerToken, Client, ClientCertificate, ClientConfig, Credentials, ServerTrust};
+use pintle_outbound::{
+    BearerToken, BoundedBody, CallLimits, Client, ClientCertificate, ClientConfig, Credentials, DialAddress,
+    RequestError, ServerTrust,
+};
 use pintle_schema::base64;
 use pintle_value::Value;
 use pintle_value::print::quote;
@@ -20,7 +25,7 @@ use pintle_value::print::quote;
 const TOKEN_LIFETIME: Duration = Duration::from_secs(60);
 
 /// Fields of clusters and users that have no equivalent here.
-const UNSUPPORTED_CLUSTER_FIELDS: [&str; 2] = ["proxy-url", "tls-server-name"];
+const UNSUPPORTED_CLUSTER_FIELDS: [&str; 1] = ["proxy-url"];
 const UNSUPPORTED_USER_FIELDS: [&str; 6] = ["as", "as-uid", "as-groups", "as-user-extra", "auth-provider", "exec"];
 
 /// Why a kubeconfig cannot be used.
@@ -47,9 +52,11 @@ impl KubeconfigError {
 /// A client for the server that a kubeconfig names.
 pub(crate) struct KubeconfigClient {
     /// The client. It presents the credentials, except the password and a token from a file.
-    pub(crate) client: Client,
+    client: Client,
     /// The URL of the server, with its path.
-    pub(crate) server: String,
+    server: String,
+    /// The address of a server whose certificate is for another name, which the URL has then, and its `Host` header.
+    address: Option<(DialAddress, HeaderValue)>,
     password: Option<HeaderValue>,
     token: Option<TokenFile>,
 }
@@ -117,8 +124,31 @@ impl KubeconfigClient {
         select(&config, folder)?.client()
     }
 
+    /// The URL of the server, with its path. Requests are for this origin.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Sends a request to the server, with the credentials.
+    ///
+    /// # Errors
+    /// See [`Client::send`].
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<Bytes>,
+        limits: CallLimits,
+    ) -> Result<Response<BoundedBody>, RequestError> {
+        if let Some(authorization) = self.authorization() {
+            request.headers_mut().insert(AUTHORIZATION, authorization);
+        }
+        if let Some((_, host)) = &self.address {
+            request.headers_mut().insert(HOST, host.clone());
+        }
+        self.client.send_to(self.address.as_ref().map(|(address, _)| address), request, limits).await
+    }
+
     /// The `Authorization` header of a request, unless the client has one.
-    pub(crate) fn authorization(&self) -> Option<HeaderValue> {
+    fn authorization(&self) -> Option<HeaderValue> {
         self.token.as_ref().map(TokenFile::header).or_else(|| self.password.clone())
     }
 }
@@ -165,7 +195,16 @@ impl Selected<'_> {
             let cluster = quote(self.cluster_name);
             return Err(KubeconfigError::invalid(format!("no server found for cluster {cluster}")));
         }
-        let origin: Uri = server.parse().map_err(|error| KubeconfigError::invalid(format!("server: {error}")))?;
+        let uri: Uri = server.parse().map_err(|error| KubeconfigError::invalid(format!("server: {error}")))?;
+        // As upstream, a server without TLS gets no credentials, and has no name.
+        let is_https = uri.scheme_str() == Some("https");
+        let (origin, address) = match self.cluster.str_at(&["tls-server-name"]) {
+            name if name.is_empty() || !is_https => (uri, None),
+            name => {
+                with_server_name(&uri, name).map_err(|error| KubeconfigError::invalid(format!("server: {error}")))?
+            }
+        };
+        let server = if address.is_some() { origin.to_string() } else { server.to_owned() };
         let authority =
             self.content(self.cluster, "certificate-authority", self.cluster_name, "certificate-authority")?;
         let certificate = self.content(self.user, "client-certificate", self.user_name, "client-cert")?;
@@ -186,8 +225,6 @@ impl Selected<'_> {
             (None, true) => ServerTrust::InsecureSkipVerify,
             (None, false) => ServerTrust::System,
         };
-        // As upstream, a server without TLS gets no credentials.
-        let is_https = origin.scheme_str() == Some("https");
         let token = self.user.str_at(&["token"]);
         let token_path = self.user.str_at(&["tokenFile"]);
         let (name, password) = (self.user.str_at(&["username"]), self.user.str_at(&["password"]));
@@ -210,7 +247,8 @@ impl Selected<'_> {
         });
         Ok(KubeconfigClient {
             client,
-            server: server.to_owned(),
+            server,
+            address,
             password: (is_https && has_password).then(|| basic_authorization(name, password)).flatten(),
             token: token.transpose()?,
         })
@@ -249,6 +287,17 @@ impl Selected<'_> {
             ))),
         }
     }
+}
+
+/// The URL of a server with the name that its certificate is for, and what was replaced by that.
+fn with_server_name(uri: &Uri, name: &str) -> Result<(Uri, Option<(DialAddress, HeaderValue)>), http::Error> {
+    let authority = uri.authority().map_or("", Authority::as_str);
+    let port = uri.port_u16().unwrap_or(443);
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+    let host_header = HeaderValue::from_str(authority)?;
+    let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    let named = Uri::builder().scheme("https").authority(format!("{name}:{port}")).path_and_query(path).build()?;
+    Ok((named, Some((DialAddress { host, port }, host_header))))
 }
 
 /// The header of basic authentication.
@@ -348,6 +397,18 @@ mod tests {
         }
         let error = KubeconfigClient::load(Path::new("/nowhere/k")).err().map(|error| error.to_string());
         assert_eq!(error.as_deref(), Some("stat /nowhere/k: no such file or directory"));
+    }
+
+    #[test]
+    fn a_server_can_have_a_certificate_for_another_name() {
+        let cluster = "server: 'https://[::1]:8443/a', tls-server-name: hook.example.com";
+        let client = load(&config(cluster, "token: t")).expect("a client");
+        assert_eq!(client.server(), "https://hook.example.com:8443/a");
+        let (address, host) = client.address.expect("an address");
+        assert_eq!(
+            (address, host.as_bytes()),
+            (DialAddress { host: "::1".into(), port: 8443 }, "[::1]:8443".as_bytes())
+        );
     }
 
     #[test]

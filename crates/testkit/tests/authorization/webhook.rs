@@ -15,6 +15,8 @@ type Answer = fn(&Value) -> (u16, Value);
 /// A running webhook.
 pub(crate) struct AuthorizationWebhook {
     port: u16,
+    /// The name that its certificate is for, unless that is its address.
+    name: Option<&'static str>,
     /// Its certificate in base64.
     authority: String,
     state: Arc<WebhookState>,
@@ -28,7 +30,13 @@ struct WebhookState {
 impl AuthorizationWebhook {
     /// Starts a webhook.
     pub(crate) async fn start(answer: Answer) -> Self {
-        let certificate = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+        Self::start_with_name(answer, None).await
+    }
+
+    /// Starts a webhook whose certificate is for a name.
+    pub(crate) async fn start_with_name(answer: Answer, name: Option<&'static str>) -> Self {
+        let certificate = rcgen::generate_simple_self_signed([name.unwrap_or("127.0.0.1").to_owned()]);
+        let certificate = certificate.expect("a certificate");
         let key = PrivateKeyDer::try_from(certificate.signing_key.serialize_der()).expect("a key");
         let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -41,7 +49,7 @@ impl AuthorizationWebhook {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let authority = pintle_schema::base64::encode(certificate.cert.pem().as_bytes());
-        let webhook = Self { port, authority, state: state.clone() };
+        let webhook = Self { port, name, authority, state: state.clone() };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, state) = (acceptor.clone(), state.clone());
@@ -57,9 +65,10 @@ impl AuthorizationWebhook {
 
     /// A kubeconfig for the webhook.
     pub(crate) fn kubeconfig(&self) -> String {
+        let name = self.name.map(|name| format!(", tls-server-name: {name}")).unwrap_or_default();
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\n\
-             clusters: [{{name: k, cluster: {{server: 'https://127.0.0.1:{}/authorize', certificate-authority-data: {}}}}}]\n\
+             clusters: [{{name: k, cluster: {{server: 'https://127.0.0.1:{}/authorize', certificate-authority-data: {}{name}}}}}]\n\
              users: [{{name: u, user: {{token: hook-token}}}}]\n",
             self.port, self.authority
         )

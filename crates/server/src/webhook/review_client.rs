@@ -1,0 +1,145 @@
+//! Calls of webhooks that decide about requests: with a kubeconfig, a time limit, and retries (upstream:
+//! `apiserver/pkg/util/webhook`).
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{Request, StatusCode};
+use pintle_outbound::{CallLimits, ErrorCause, RequestError};
+
+use super::{KubeconfigClient, KubeconfigError, clean_url, read_body, retry_after, transport_error_message};
+use crate::cluster::Cluster;
+use crate::http::random_share;
+
+/// The waiting time before the first retry, and how it grows (upstream: `DefaultRetryBackoff`).
+const FIRST_DELAY: Duration = Duration::from_millis(500);
+const DELAY_FACTOR: f64 = 1.5;
+/// The share of a delay that is added at random.
+const JITTER: f64 = 0.2;
+/// Maximum number of attempts.
+const MAX_ATTEMPTS: usize = 5;
+/// Maximum number of retries of one attempt when the webhook responds with `Retry-After`.
+const MAX_RETRIES_AFTER: usize = 10;
+/// Maximum size of a response.
+const MAX_RESPONSE_BYTES: usize = 3 << 20;
+
+/// A webhook that answers reviews.
+pub(crate) struct ReviewClient {
+    client: KubeconfigClient,
+    url: String,
+    timeout: Duration,
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CallError {
+    /// Upstream's message.
+    pub(crate) message: String,
+    /// The result in metrics: `timeout` or `error`.
+    pub(crate) result: &'static str,
+    /// Whether the call can succeed later.
+    is_transient: bool,
+}
+
+impl CallError {
+    fn permanent(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_transient: false, result: "error" }
+    }
+
+    /// An error before the response was there.
+    fn of_transport(error: &RequestError) -> Self {
+        let message = transport_error_message(error);
+        let is_timeout = matches!(error.cause, ErrorCause::HeadTimeout | ErrorCause::BodyTimeout);
+        let is_transient = message.ends_with("connection reset by peer");
+        Self { message, is_transient, result: if is_timeout { "timeout" } else { "error" } }
+    }
+
+    /// An error response. As upstream, internal errors, timeouts and 429 are transient, and 503 is not.
+    fn of_status(status: StatusCode, message: String) -> Self {
+        let is_timeout = status == StatusCode::GATEWAY_TIMEOUT;
+        let is_internal = status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE;
+        let is_transient = is_timeout || is_internal || status == StatusCode::TOO_MANY_REQUESTS;
+        Self { message, is_transient, result: if is_timeout { "timeout" } else { "error" } }
+    }
+}
+
+/// An attempt in progress. It is reported when it ends, and as canceled if its request ends before it.
+struct Attempt<'a> {
+    report: &'a (dyn Fn(&'static str, Duration) + Sync),
+    started: Instant,
+    result: &'static str,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        (self.report)(self.result, self.started.elapsed());
+    }
+}
+
+impl ReviewClient {
+    /// A client from a kubeconfig file, with a time limit for each attempt.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub(crate) fn load(kubeconfig: &Path, timeout: Duration) -> Result<Self, KubeconfigError> {
+        let client = KubeconfigClient::load(kubeconfig)?;
+        Ok(Self { url: clean_url(client.server(), timeout), client, timeout })
+    }
+
+    /// Posts a review until the webhook answers, or fails for good. Each attempt is reported with its result and its
+    /// duration.
+    ///
+    /// # Errors
+    /// The webhook cannot be reached, responds with an error, or its answer cannot be decoded.
+    pub(crate) async fn post<T>(
+        &self,
+        cluster: &Cluster,
+        review: Bytes,
+        decode: impl Fn(&[u8]) -> Result<T, String>,
+        report: &(dyn Fn(&'static str, Duration) + Sync),
+    ) -> Result<T, CallError> {
+        let mut delay = FIRST_DELAY;
+        let mut attempts = 1;
+        loop {
+            let mut attempt = Attempt { report, started: Instant::now(), result: "canceled" };
+            let result = self.attempt(cluster, &review).await;
+            let result = result.and_then(|body| decode(&body).map_err(CallError::permanent));
+            attempt.result = result.as_ref().map_or_else(|error| error.result, |_| "success");
+            drop(attempt);
+            match result {
+                Err(error) if error.is_transient && attempts < MAX_ATTEMPTS => {
+                    cluster.sleep(delay.mul_f64(1.0 + JITTER * random_share())).await;
+                    delay = delay.mul_f64(DELAY_FACTOR);
+                    attempts += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Posts a review, and again as long as the webhook asks for that.
+    async fn attempt(&self, cluster: &Cluster, review: &Bytes) -> Result<Bytes, CallError> {
+        let mut retries_left = MAX_RETRIES_AFTER;
+        loop {
+            let request = Request::post(&self.url)
+                .header(ACCEPT, "application/json, */*")
+                .header(CONTENT_TYPE, "application/json")
+                .header(USER_AGENT, "kube-apiserver")
+                .body(review.clone())
+                .map_err(|error| CallError::permanent(error.to_string()))?;
+            let limits = CallLimits { timeout: self.timeout, max_body_bytes: MAX_RESPONSE_BYTES };
+            let response = self.client.send(request, limits).await;
+            let response = response.map_err(|error| CallError::of_transport(&error))?;
+            let status = response.status();
+            match retry_after(status, response.headers()) {
+                Some(delay) if retries_left > 0 => {
+                    retries_left -= 1;
+                    cluster.sleep(delay).await;
+                }
+                _ => return read_body(response).map_err(|message| CallError::of_status(status, message)),
+            }
+        }
+    }
+}
