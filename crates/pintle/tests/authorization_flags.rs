@@ -1,0 +1,59 @@
+//! The checks of the authorization flags by the program, with kube-apiserver's messages.
+
+use std::process::Command;
+
+/// The error of the program for these flags, in which `$DIR` is a folder with a broken kubeconfig `w` and a broken
+/// policy file `p`.
+fn error(flags: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, content: &str| std::fs::write(folder.path().join(name), content).expect("a file");
+    write("w", "");
+    write("p", "{\"user\": 1}\n");
+    let flags = flags.replace("$DIR", &folder.path().to_string_lossy());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pintle"));
+    command.arg("serve").args(flags.split(' ')).arg("--data-dir").arg(folder.path().join("data"));
+    command.args(["--storage-backend", "memory", "--secure-port", "0"]);
+    let output = command.output().expect("the program runs");
+    assert!(!output.status.success(), "{flags}");
+    String::from_utf8_lossy(&output.stderr).replace(&*folder.path().to_string_lossy(), "$DIR")
+}
+
+#[test]
+fn wrong_flags_end_the_program_with_upstreams_messages() {
+    let conflict = "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* \
+                    flags are defined";
+    let type_error = "json: cannot unmarshal number into Go struct field Policy.user of type string";
+    for (flags, expect) in [
+        ("--authorization-mode Magic", "authorization-mode \"Magic\" is not a valid mode"),
+        ("--authorization-mode RBAC,RBAC", "authorization-mode [\"RBAC\" \"RBAC\"] has mode specified more than once"),
+        ("--authorization-mode ABAC", "authorization-mode ABAC's authorization policy file not passed"),
+        ("--authorization-mode Webhook", "authorization-mode Webhook's authorization config file not passed"),
+        (
+            "--authorization-policy-file $DIR/p --authorization-webhook-config-file $DIR/w",
+            "[cannot specify --authorization-policy-file without mode ABAC, cannot specify \
+             --authorization-webhook-config-file without mode Webhook]",
+        ),
+        ("--authorization-config $DIR/c --authorization-mode RBAC", conflict),
+        ("--authorization-config $DIR/c --authorization-webhook-version v1", conflict),
+        ("--authorization-config $DIR/c", "open $DIR/c: no such file or directory"),
+        (
+            "--authorization-config $DIR/w",
+            "authorizers: Required value: at least one authorization mode must be defined",
+        ),
+        (
+            "--authorization-mode ABAC --authorization-policy-file $DIR/p",
+            &format!("error reading policy file $DIR/p, line 1: {{\"user\": 1}}: {type_error}"),
+        ),
+        (
+            "--authorization-mode Webhook --authorization-webhook-config-file $DIR/w",
+            "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable",
+        ),
+        (
+            "--authorization-mode Webhook --authorization-webhook-config-file $DIR/w --authorization-webhook-version v2",
+            "unsupported webhook authorizer version \"v2\", supported versions are \"v1\", \"v1beta1\"",
+        ),
+    ] {
+        let found = error(flags);
+        assert!(found.contains(expect), "{flags}: {found}");
+    }
+}
