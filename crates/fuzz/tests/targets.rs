@@ -71,5 +71,9 @@ targets!(
     json_path,
     token,
     key_set,
-    key_file
+    key_file,
+    node_object,
+    authorization_config,
+    policy_file,
+    webhook_answer
 );

@@ -1,4 +1,4 @@
-//! The parsers of a request's head, for the fuzz target that checks them. Nothing that is served uses this module.
+//! The parsers of a request's head and of the answers of webhooks, for the fuzz targets that check them. Nothing that is served uses this module.
 
 use std::time::Duration;
 
@@ -14,6 +14,14 @@ use crate::request::query::{DeleteOptions, ListOptions, Query, WriteOptions, Wri
 
 /// The verbs of writes, whose options differ.
 const WRITES: [WriteVerb; 4] = [WriteVerb::Create, WriteVerb::Update, WriteVerb::Patch, WriteVerb::Apply];
+
+/// Decodes the answer of an authorization webhook.
+///
+/// # Panics
+/// Panics if the decoder does.
+pub fn decode_review(body: &[u8]) {
+    crate::access::decode_review(body);
+}
 
 /// Parses everything that handlers read from a request's method, URI and headers.
 ///

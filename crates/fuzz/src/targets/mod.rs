@@ -2,6 +2,7 @@
 //! the input's length allows, and what it accepts round-trips through encoding.
 
 mod apply;
+mod authorization;
 mod cbor;
 mod cel;
 mod json;
@@ -64,6 +65,18 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "token", run: token::token, seeds: token::token_seeds },
     FuzzTarget { name: "key_set", run: token::key_set, seeds: token::key_set_seeds },
     FuzzTarget { name: "key_file", run: token::key_file, seeds: token::key_file_seeds },
+    FuzzTarget { name: "node_object", run: authorization::node_object, seeds: authorization::node_object_seeds },
+    FuzzTarget {
+        name: "authorization_config",
+        run: authorization::authorization_config,
+        seeds: authorization::authorization_config_seeds,
+    },
+    FuzzTarget { name: "policy_file", run: authorization::policy_file, seeds: authorization::policy_file_seeds },
+    FuzzTarget {
+        name: "webhook_answer",
+        run: authorization::webhook_answer,
+        seeds: authorization::webhook_answer_seeds,
+    },
 ];
 
 /// Splits an input into the kind that its first two bytes select, and the rest.

@@ -1,6 +1,6 @@
 //! Label selectors and field selectors.
 
-use pintle_selector::{FieldSelector, LabelSelector};
+use pintle_selector::{FieldRequirement, FieldSelector, LabelSelector};
 
 use crate::{MemoryLimit, with_memory_limit};
 
@@ -25,6 +25,15 @@ pub(super) fn parsed(input: &[u8]) {
         };
         assert_eq!(terms(&again), terms(&selector), "{written:?}");
         let _ = selector.matches(|_| Some("1"));
+        for requirement in selector.requirements() {
+            let (field, value) = (&requirement.field, &requirement.value);
+            let is_required =
+                |other: &&FieldRequirement| !other.negated && other.field == field && other.value == value;
+            let expect = selector.requirements().iter().any(|other| is_required(&other));
+            assert_eq!(FieldSelector::text_requires(text, field, value), expect, "{field}={value}");
+        }
+    } else {
+        assert!(!FieldSelector::text_requires(text, "a", "b"));
     }
 }
 

@@ -17,6 +17,7 @@ pub use self::chain::{CountedAuthorizer, ReloadableAuthorizer, record_authorizat
 pub use self::node::NodeAuthorizer;
 pub use self::rbac::RbacAuthorizer;
 pub use self::webhook::WebhookAuthorizer;
+pub(crate) use self::webhook::decode_review;
 use crate::http::Peer;
 use crate::request::info::RequestInfo;
 use crate::request::query::Query;
