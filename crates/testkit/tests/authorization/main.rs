@@ -1,5 +1,6 @@
 //! The chain of authorizers: webhooks, ABAC, AlwaysDeny, and the configuration file with its reload.
 
+mod program;
 mod webhook;
 
 use std::path::PathBuf;
