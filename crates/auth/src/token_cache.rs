@@ -1,13 +1,14 @@
 //! A cache of successful and of failed authentications by tokens (upstream: `authentication/token/cache`). A result is of
 //! one token and one list of audiences; a token is never accepted for audiences for which it was not authenticated.
 //!
-//! Entries are found by a keyed hash and compared as a whole. The hash is the standard library's and not a cryptographic
-//! one, which would cost more than everything else: a collision can only replace an entry.
+//! Entries are found by a hash with a random seed and compared as a whole. The hash is no cryptographic one, which would
+//! cost more than everything else: a collision can only replace an entry.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
+use hashbrown::DefaultHashBuilder;
 use parking_lot::RwLock;
 use pintle_value::Str;
 
@@ -74,7 +75,7 @@ pub struct CachedTokenAuthenticator<A> {
     authenticator: A,
     ttl: TokenCacheTtl,
     observer: Box<dyn TokenCacheObserver>,
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
     shards: [RwLock<Shard>; SHARDS],
 }
 
@@ -120,7 +121,7 @@ impl<A: TokenAuthenticator> CachedTokenAuthenticator<A> {
     /// A cache of an authenticator.
     pub fn new(authenticator: A, ttl: TokenCacheTtl, observer: Box<dyn TokenCacheObserver>) -> Self {
         let shards = std::array::from_fn(|_| RwLock::default());
-        Self { authenticator, ttl, observer, hasher: RandomState::new(), shards }
+        Self { authenticator, ttl, observer, hasher: DefaultHashBuilder::default(), shards }
     }
 
     fn key(&self, token: &str, audiences: &[Str]) -> u64 {

@@ -189,9 +189,10 @@ impl TokenAuthenticator for ServiceAccountAuthenticator {
 /// The user of a service account (upstream: `ServiceAccountInfo.UserInfo`). Extra attributes are ordered by key.
 fn user_info(owner: &TokenOwner) -> UserInfo {
     let mut extra = Vec::new();
-    let mut add = |key: &str, value: &str| {
+    // The keys are constants, so that a copy of them allocates nothing.
+    let mut add = |key: &'static str, value: &str| {
         if !value.is_empty() {
-            extra.push((Str::from(key), vec![Str::from(value)]));
+            extra.push((Str::const_new(key), vec![Str::from(value)]));
         }
     };
     if !owner.token_id.is_empty() {

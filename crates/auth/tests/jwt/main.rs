@@ -14,12 +14,14 @@ const RSA_PUBLIC: &str = include_str!("rsa.public.pem");
 const RSA_CERTIFICATE: &str = include_str!("rsa.certificate.pem");
 /// A token for each algorithm of RSA keys, in the order of the RFC.
 const RSA_TOKENS: &str = include_str!("rsa.tokens.txt");
+const P256_SEC1: &str = include_str!("p256.sec1.pem");
 const P384_SEC1: &str = include_str!("p384.sec1.pem");
 const P384_PKCS8: &str = include_str!("p384.pkcs8.pem");
 const P384_PUBLIC: &str = include_str!("p384.public.pem");
 
 /// `openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64`, in base64url.
 const RSA_ID: &str = "H7fCv47j0C-em_hca2TzUhCJ3mLYM4lKpA1F3gvcSbo";
+const P256_ID: &str = "Be7a0ppXT_v-45Tq6ihSipUxMLIOnYyP7V85XV_FAcw";
 const P384_ID: &str = "j9i4WZcClYfR3aYQ1uD_4y_5ifHVdvReNnXFOyYrW-k";
 
 fn verifies(token: &str, keys: &[PublicKey]) -> bool {
@@ -33,6 +35,7 @@ fn keys_are_read_from_every_format() {
     for (private, public, id, algorithm) in [
         ([RSA_PKCS1, RSA_PKCS8], [RSA_PKCS1, RSA_PKCS8, RSA_PUBLIC, RSA_CERTIFICATE].as_slice(), RSA_ID, "RS256"),
         ([P384_SEC1, P384_PKCS8], &[P384_SEC1, P384_PKCS8, P384_PUBLIC], P384_ID, "ES384"),
+        ([P256_SEC1; 2], &[P256_SEC1], P256_ID, "ES256"),
     ] {
         for private in private {
             let key = SigningKey::from_pem(private.as_bytes()).expect("a private key");
