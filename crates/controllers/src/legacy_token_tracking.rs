@@ -5,22 +5,32 @@ use pintle_registry::GroupResource;
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
 
+use crate::ObjectRef;
 use crate::object_reconciler::{DesiredObject, Diff, NamespaceScope, UpdatePolicy};
 
+const NAMESPACE: &str = "kube-system";
 const NAME: &str = "kube-apiserver-legacy-service-account-token-tracking";
 const SINCE: &str = "since";
+/// The length of a date as a text.
+pub(crate) const DATE_LENGTH: usize = "2006-01-02".len();
+
+/// The ConfigMap.
+pub(crate) fn tracking_ref() -> ObjectRef {
+    let resource = GroupResource::new("", "configmaps");
+    ObjectRef { resource, namespace: NAMESPACE.to_owned(), name: NAME.to_owned() }
+}
 
 /// The ConfigMap of a server that has started at a time. A date that is there stays.
 #[must_use]
 pub fn legacy_token_tracking(started: Time) -> DesiredObject {
     let date = started.rfc3339();
     let object = object! {
-        "metadata": object! { "name": NAME, "namespace": "kube-system" },
-        "data": object! { "since": date.get(..10).unwrap_or_default() },
+        "metadata": object! { "name": NAME, "namespace": NAMESPACE },
+        "data": object! { "since": date.get(..DATE_LENGTH).unwrap_or_default() },
     };
     DesiredObject {
-        resource: GroupResource::new("", "configmaps"),
-        namespace_scope: NamespaceScope::Namespace("kube-system"),
+        resource: tracking_ref().resource,
+        namespace_scope: NamespaceScope::Namespace(NAMESPACE),
         object,
         compare: compare_date,
         update_policy: UpdatePolicy::Always,

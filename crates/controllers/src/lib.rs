@@ -15,6 +15,7 @@ mod every_namespace;
 mod fake_cluster;
 mod garbage_collector;
 mod informer;
+mod legacy_token_cleaner;
 mod legacy_token_tracking;
 mod namespaces;
 mod object_reconciler;
@@ -49,7 +50,7 @@ pub fn run_allocation_repair(client: &Arc<dyn ClusterClient>) -> impl Future<Out
     supervise(client, ALLOCATION_REPAIR_TASK, || false, allocation_repair::run)
 }
 
-/// Runs the namespace controller, the garbage collector, the controller of token secrets and the aggregation of cluster
+/// Runs the namespace controller, the garbage collector, the controllers of token secrets and the aggregation of cluster
 /// roles until the cluster is gone. Their names are those of kube-controller-manager's health checks.
 pub fn run_controllers(
     client: &Arc<dyn ClusterClient>,
@@ -59,9 +60,11 @@ pub fn run_controllers(
     let garbage_collector = supervise(client, "garbage-collector-controller", || false, garbage_collector::run);
     let run_tokens = move |client| token_secrets::run(client, token_secrets.clone());
     let tokens = supervise(client, "serviceaccount-token-controller", || false, run_tokens);
+    let token_cleaner =
+        supervise(client, legacy_token_cleaner::LEGACY_TOKEN_CLEANER, || false, legacy_token_cleaner::run);
     let aggregation =
         supervise(client, cluster_role_aggregation::CLUSTER_ROLE_AGGREGATION, || false, cluster_role_aggregation::run);
     async move {
-        tokio::join!(namespaces, garbage_collector, tokens, aggregation);
+        tokio::join!(namespaces, garbage_collector, tokens, token_cleaner, aggregation);
     }
 }

@@ -645,6 +645,42 @@ fn token_secrets_are_left_to_an_active_controller_manager() {
 }
 
 #[test]
+fn generated_token_secrets_that_nobody_uses_are_invalidated_and_deleted() {
+    run(async {
+        let clock = manual_clock();
+        let cluster = start(Options { clock: clock.clone(), ..Options::default() }).await;
+        let tracking = json!({
+            "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking"},
+            "data": {"since": "2020-01-01"},
+        });
+        create(&cluster, "/api/v1/namespaces/kube-system/configmaps", tracking).await;
+        for name in ["by-hand", "mounted", "unused"] {
+            legacy_token(&cluster, name).await;
+        }
+        let referenced = r#"{"secrets": [{"name": "mounted"}, {"name": "unused"}]}"#;
+        let _ = cluster.patch(&format!("{ACCOUNTS}/robot"), "merge", referenced).await.expect(200);
+        let spec = json!({
+            "containers": [{"name": "c", "image": "i"}],
+            "volumes": [{"name": "v", "secret": {"secretName": "mounted"}}],
+        });
+        create(&cluster, PODS, json!({"metadata": {"name": "p"}, "spec": spec})).await;
+        let (unused, label) = (format!("{SECRETS}/unused"), "kubernetes.io/legacy-token-invalid-since");
+        let year = Duration::from_secs(366 * 24 * 60 * 60);
+        clock.advance(year);
+        let marked = wait_for(&cluster, &unused, |secret| !secret["metadata"]["labels"][label].is_null()).await;
+        assert_eq!(marked["metadata"]["labels"][label], "2024-11-14");
+        clock.advance(year);
+        wait_for(&cluster, &unused, |object| object["code"] == 404).await;
+        let left = cluster.get(SECRETS).await.expect(200).json();
+        let left: Vec<_> =
+            left["items"].as_array().expect("secrets").iter().map(|secret| &secret["metadata"]).collect();
+        assert_eq!(left.iter().map(|metadata| &metadata["name"]).collect::<Vec<_>>(), ["by-hand", "mounted"]);
+        assert!(left.iter().all(|metadata| metadata["labels"].is_null()));
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn tokens_stay_valid_after_a_restart() {
     run(async {
         let cluster = Cluster::durable().await;

@@ -3,6 +3,7 @@
 //! cannot be read refers to nothing.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use pintle_value::Value;
 
@@ -76,12 +77,23 @@ pub(super) type PodReferences<'a> = Vec<(VertexKind, Cow<'a, str>)>;
 
 /// The objects that a node may read because of a pod.
 pub(super) fn of_pod<'a>(pod: &'a Value, pod_name: &str) -> PodReferences<'a> {
-    let mut found = Vec::new();
     // A node creates its mirror pods itself, so they must not give it access to anything.
     let annotations = pod.at(&["metadata", "annotations"]).and_then(Value::as_object);
     if annotations.is_some_and(|annotations| annotations.contains_key(MIRROR_POD)) {
-        return found;
+        return Vec::new();
     }
+    references(pod, pod_name)
+}
+
+/// The names of the secrets that a pod refers to (`VisitPodSecretNames`).
+#[must_use]
+pub fn pod_secret_names(pod: &Value) -> BTreeSet<String> {
+    let references = references(pod, pod.name()).into_iter();
+    references.filter(|(kind, _)| *kind == VertexKind::Secret).map(|(_, name)| name.into_owned()).collect()
+}
+
+fn references<'a>(pod: &'a Value, pod_name: &str) -> PodReferences<'a> {
+    let mut found = Vec::new();
     let mut add = |kind, name: Cow<'a, str>| {
         if !name.is_empty() {
             found.push((kind, name));

@@ -18,7 +18,7 @@ use crate::work_queue::{ReconcileResult, WorkQueue};
 use crate::{ClusterClient, DeleteRequest, ObjectRef, WorkQueueMetrics, controller_manager};
 
 /// The type of token secrets.
-const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
+pub(crate) const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 /// The annotations that name the service account of a token.
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
@@ -27,7 +27,7 @@ const MAX_CONCURRENT: usize = 32;
 
 /// A service account, as its token secrets name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct ServiceAccountRef {
+pub(crate) struct ServiceAccountRef {
     namespace: Str,
     name: Str,
     /// Empty if the secret names no uid: it then belongs to any account of the name.
@@ -36,7 +36,7 @@ struct ServiceAccountRef {
 
 impl ServiceAccountRef {
     /// The service account of a secret; `None` if the secret is no token.
-    fn of(secret: &Object) -> Option<Self> {
+    pub(crate) fn of(secret: &Object) -> Option<Self> {
         let secret = tree(secret)?;
         let annotation = |key| Str::from(secret.annotation(key).unwrap_or_default());
         let is_token = secret.str_at(&["type"]) == TOKEN_TYPE;
@@ -52,7 +52,7 @@ impl ServiceAccountRef {
     }
 
     /// The service account, if it exists.
-    fn find(&self, client: &Arc<dyn ClusterClient>) -> Option<Value> {
+    pub(crate) fn find(&self, client: &Arc<dyn ClusterClient>) -> Option<Value> {
         find(client, &self.object_ref()).filter(|account| self.matches(account))
     }
 

@@ -72,6 +72,7 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("poststarthook/start-system-namespaces-controller", false, Probe::Task(OBJECT_RECONCILER_TASK)),
     ("poststarthook/start-kube-apiserver-identity-lease-controller", false, Probe::Task(LEASE_TASK)),
     ("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", false, Probe::Task(LEASE_COLLECTOR_TASK)),
+    ("poststarthook/start-legacy-token-tracking-controller", false, Probe::Task(OBJECT_RECONCILER_TASK)),
     ("poststarthook/storage-readiness", false, Probe::Task(FEED_TASK)),
     ("poststarthook/start-service-ip-repair-controllers", false, Probe::Task(ALLOCATION_REPAIR_TASK)),
     ("poststarthook/rbac/bootstrap-roles", false, Probe::Task(BOOTSTRAP_POLICY_TASK)),
