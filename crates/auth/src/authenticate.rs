@@ -62,6 +62,8 @@ pub struct Authentication {
     pub warnings: Vec<String>,
     /// Annotations of the audit event.
     pub annotations: Vec<AuditAnnotation>,
+    /// The WebSocket subprotocols of the request without the one that was the credential, if one was.
+    pub websocket_protocols: Option<Str>,
 }
 
 impl From<UserInfo> for Authentication {

@@ -8,6 +8,7 @@ mod authenticate;
 mod authentication_trust;
 pub mod authorization_config;
 mod authorize;
+mod bootstrap_token;
 mod certificate;
 mod chain;
 pub mod config_file;
@@ -24,6 +25,7 @@ mod token;
 mod token_cache;
 mod token_file;
 pub mod user;
+mod websocket;
 
 pub use abac::{AbacAuthorizer, AbacError};
 pub use anonymous::AnonymousAuthenticator;
@@ -36,6 +38,7 @@ pub use authorize::{
     AlwaysAllow, Authorization, AuthorizationAttributes, Authorizer, Decision, NonResourceRule, ResourceRule,
     RulesReview,
 };
+pub use bootstrap_token::{BOOTSTRAP_TOKEN_NAMESPACE, BootstrapTokenAuthenticator, BootstrapTokenLookup};
 pub use certificate::{ClientCertificateAuthenticator, VerifyCertificate};
 pub use chain::{AlwaysDeny, PrivilegedGroup, UnionAuthorizer};
 pub use forbidden::{ForbiddenError, escape_markup};
@@ -45,3 +48,4 @@ pub use request_header::{RequestHeaderAuthenticator, RequestHeaderNames, Request
 pub use token::{AudienceAgnosticAuthenticator, BearerTokenAuthenticator, TokenAuthenticator, UnionTokenAuthenticator};
 pub use token_cache::{CachedTokenAuthenticator, TokenCacheObserver, TokenCacheTtl};
 pub use token_file::{TokenFileAuthenticator, TokenFileError};
+pub use websocket::{WebSocketProtocolAuthenticator, is_websocket_request};

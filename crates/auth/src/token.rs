@@ -1,6 +1,8 @@
 //! Bearer tokens: the trait of authenticators that need nothing but the token, their union, and what reads the token from
 //! a request (upstream: `authenticator.Token`, `authentication/token/union`, `authentication/request/bearertoken`).
 
+use std::sync::Arc;
+
 use pintle_value::Str;
 
 use crate::authenticate::AuthenticationResult;
@@ -15,6 +17,12 @@ pub trait TokenAuthenticator: Send + Sync {
     /// # Errors
     /// It is of that sort, and not valid.
     fn authenticate_token<'a>(&'a self, token: &'a str, audiences: &'a [Str]) -> AuthFuture<'a, AuthenticationResult>;
+}
+
+impl<A: TokenAuthenticator + ?Sized> TokenAuthenticator for Arc<A> {
+    fn authenticate_token<'a>(&'a self, token: &'a str, audiences: &'a [Str]) -> AuthFuture<'a, AuthenticationResult> {
+        (**self).authenticate_token(token, audiences)
+    }
 }
 
 /// Asks several authenticators in order. The first success decides; if there is none, all errors are reported.
@@ -79,14 +87,18 @@ pub struct BearerTokenAuthenticator<A>(pub A);
 impl<A: TokenAuthenticator> Authenticator for BearerTokenAuthenticator<A> {
     fn authenticate<'a>(&'a self, request: &'a AuthenticationRequest<'a>) -> AuthFuture<'a, AuthenticationResult> {
         let Some(token) = request.bearer_token() else { return AuthFuture::ready(Ok(None)) };
-        let known = |result: AuthenticationResult| match result {
-            Ok(None) => Err(AuthenticationError("invalid bearer token".to_owned())),
-            result => result,
-        };
         match self.0.authenticate_token(token, request.audiences) {
-            AuthFuture::Ready(result) => AuthFuture::Ready(result.map(known)),
-            AuthFuture::Boxed(pending) => AuthFuture::boxed(async move { known(pending.await) }),
+            AuthFuture::Ready(result) => AuthFuture::Ready(result.map(reject_unknown)),
+            AuthFuture::Boxed(pending) => AuthFuture::boxed(async move { reject_unknown(pending.await) }),
         }
+    }
+}
+
+/// The result for a token of a request, which somebody has to know.
+pub(crate) fn reject_unknown(result: AuthenticationResult) -> AuthenticationResult {
+    match result {
+        Ok(None) => Err(AuthenticationError("invalid bearer token".to_owned())),
+        result => result,
     }
 }
 

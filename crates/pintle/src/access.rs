@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use pintle_auth::{
     AnonymousAuthenticator, AudienceAgnosticAuthenticator, AuthenticationTrust, Authenticator,
-    BearerTokenAuthenticator, CachedTokenAuthenticator, ClientCertificateAuthenticator, Impersonator,
-    RequestHeaderAuthenticator, RequestHeaderNames, TokenAuthenticator, TokenFileAuthenticator, UnionAuthenticator,
-    UnionTokenAuthenticator, VerifyCertificate,
+    BearerTokenAuthenticator, BootstrapTokenAuthenticator, CachedTokenAuthenticator, ClientCertificateAuthenticator,
+    Impersonator, RequestHeaderAuthenticator, RequestHeaderNames, TokenAuthenticator, TokenFileAuthenticator,
+    UnionAuthenticator, UnionTokenAuthenticator, VerifyCertificate, WebSocketProtocolAuthenticator,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_registry::ApiError;
-use pintle_server::{AccessBuilder, AccessControl, server_name, token_cache_observer};
+use pintle_server::{AccessBuilder, AccessControl, bootstrap_token_lookup, server_name, token_cache_observer};
+use pintle_value::Str;
 
 use crate::StartError;
 use crate::authorization::{AuthorizationMode, AuthorizationOptions, AuthorizationReload, AuthorizerChain};
@@ -22,6 +23,8 @@ use crate::serving::ServingTls;
 pub struct AccessOptions {
     /// The content of a static token file (`--token-auth-file`).
     pub tokens: Option<String>,
+    /// Whether secrets in `kube-system` are bootstrap tokens (`--enable-bootstrap-token-auth`).
+    pub bootstrap_tokens: bool,
     /// Whether requests without credentials are of the user `system:anonymous` (`--anonymous-auth`). Not observed if
     /// everything is allowed.
     pub anonymous: bool,
@@ -39,12 +42,18 @@ impl Default for AccessOptions {
     fn default() -> Self {
         Self {
             tokens: None,
+            bootstrap_tokens: false,
             anonymous: true,
             request_headers: RequestHeaderNames::default(),
             authorization_modes: vec![AuthorizationMode::AlwaysAllow],
             authorization: AuthorizationOptions::default(),
         }
     }
+}
+
+/// An authenticator whose tokens are for the audiences of the server.
+fn for_server<A: TokenAuthenticator + 'static>(authenticator: A, audiences: &[Str]) -> Box<dyn TokenAuthenticator> {
+    Box::new(AudienceAgnosticAuthenticator { authenticator, audiences: audiences.to_vec() })
 }
 
 impl AccessOptions {
@@ -94,14 +103,19 @@ impl AccessOptions {
         let authorizers = reload.clone();
         let builder: AccessBuilder = Box::new(move |cluster| {
             let mut tokens: Vec<Box<dyn TokenAuthenticator>> = Vec::new();
+            let audiences = &accounts.audiences;
             if let Some(authenticator) = token_file {
-                let audiences = accounts.audiences.clone();
-                tokens.push(Box::new(AudienceAgnosticAuthenticator { authenticator, audiences }));
+                tokens.push(for_server(authenticator, audiences));
             }
             tokens.extend(accounts.authenticators(cluster));
+            if self.bootstrap_tokens {
+                tokens.push(for_server(BootstrapTokenAuthenticator(bootstrap_token_lookup(cluster)), audiences));
+            }
             let tokens = UnionTokenAuthenticator(tokens);
             let tokens = CachedTokenAuthenticator::new(tokens, accounts.cache, token_cache_observer(cluster));
-            authenticators.push(Box::new(BearerTokenAuthenticator(tokens)));
+            let tokens = Arc::new(tokens);
+            authenticators.push(Box::new(BearerTokenAuthenticator(tokens.clone())));
+            authenticators.push(Box::new(WebSocketProtocolAuthenticator(tokens)));
             let authenticator = UnionAuthenticator(authenticators);
             let authenticator: Box<dyn Authenticator> = match allows_anonymous {
                 true => Box::new(AnonymousAuthenticator { authenticator, paths: Vec::new() }),

@@ -17,6 +17,11 @@ pub(crate) struct AuthenticationFlags {
     /// A CSV file with static bearer tokens for authentication, one per line: token,user,uid,"group1,group2".
     #[arg(long, value_name = "FILE")]
     pub(crate) token_auth_file: Option<PathBuf>,
+    /// Enable to allow secrets of type 'bootstrap.kubernetes.io/token' in the 'kube-system' namespace to be used for TLS
+    /// bootstrapping authentication.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value_t = false, action = ArgAction::Set)]
+    pub(crate) enable_bootstrap_token_auth: bool,
     /// The file with certificate authorities, in PEM, whose client certificates authenticate users, beside those of the
     /// server's own authority. The common name is the user.
     #[arg(long, value_name = "FILE")]

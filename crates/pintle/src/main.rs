@@ -338,6 +338,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
     let (authorization_modes, authorization) = serve.authorization.options()?;
     let access = AccessOptions {
         tokens,
+        bootstrap_tokens: serve.authentication.enable_bootstrap_token_auth,
         anonymous: serve.authentication.anonymous_auth,
         request_headers: serve.authentication.request_headers(),
         authorization_modes,

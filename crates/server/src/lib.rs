@@ -40,5 +40,5 @@ pub use http::Cors;
 pub use pintle_controllers::server_name;
 pub use pintle_supervisor::RecoveryTimes;
 pub use pipeline::RequestLimits;
-pub use service_accounts::{service_account_lookup, token_cache_observer};
+pub use service_accounts::{bootstrap_token_lookup, service_account_lookup, token_cache_observer};
 pub use startup::{AccessBuilder, ApiServer, ClusterConfig, ClusterError};

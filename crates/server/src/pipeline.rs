@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_PROTOCOL, WARNING, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
@@ -125,6 +127,12 @@ pub(crate) async fn handle(
         Ok(in_flight) => (Some(in_flight), Ok(())),
         Err(refusal) => (None, Err(refusal)),
     };
+    // As upstream, a subprotocol that is a credential is not negotiated.
+    if let Some(protocols) = sender.websocket_protocols.take()
+        && let Ok(protocols) = HeaderValue::from_str(&protocols)
+    {
+        parts.headers.insert(SEC_WEBSOCKET_PROTOCOL, protocols);
+    }
     // It ends when the context is dropped.
     cluster.metrics.begin_request(&info, recorder.trace.started());
     let held_body = cluster.bodies.begin();

@@ -1,4 +1,5 @@
-//! What tokens of service accounts are bound to, as the watch caches of the cluster have it.
+//! What tokens of service accounts are bound to, and the secrets of bootstrap tokens, as the watch caches of the cluster
+//! have them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use pintle_auth::service_account::{
     INVALID_SINCE_LABEL, LAST_USED_LABEL, ObjectIdentity, SecretToken, ServiceAccountLookup, TokenUse,
 };
-use pintle_auth::{AuthFuture, TokenCacheObserver};
+use pintle_auth::{AuthFuture, BOOTSTRAP_TOKEN_NAMESPACE, BootstrapTokenLookup, TokenCacheObserver};
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::Value;
 use pintle_value::time::Time;
@@ -22,6 +23,12 @@ const TOKEN_KEY: &str = "token";
 /// Finds what tokens of service accounts are bound to in a cluster.
 #[must_use]
 pub fn service_account_lookup(cluster: &Arc<Cluster>) -> Arc<dyn ServiceAccountLookup> {
+    Arc::new(ClusterLookup(cluster.clone()))
+}
+
+/// Finds the secrets of bootstrap tokens in a cluster.
+#[must_use]
+pub fn bootstrap_token_lookup(cluster: &Arc<Cluster>) -> Arc<dyn BootstrapTokenLookup> {
     Arc::new(ClusterLookup(cluster.clone()))
 }
 
@@ -129,6 +136,16 @@ impl ServiceAccountLookup for ClusterLookup {
 
     fn record_use(&self, used: TokenUse) {
         self.0.metrics.tokens().record_use(used);
+    }
+}
+
+impl BootstrapTokenLookup for ClusterLookup {
+    fn now(&self) -> Time {
+        self.0.now()
+    }
+
+    fn secret(&self, name: &str) -> Result<Option<Value>, String> {
+        self.find("secrets", BOOTSTRAP_TOKEN_NAMESPACE, name).map_err(|error| error.to_string())
     }
 }
 

@@ -8,8 +8,8 @@ mod webhook;
 use http::HeaderMap;
 use pintle_admission::AdmissionRecorder;
 use pintle_auth::{
-    AuthenticationRequest, Authenticator, Authorization, AuthorizationAttributes, Authorizer, ForbiddenError,
-    Impersonation, ImpersonationError, ImpersonationObserver, Impersonator, UserInfo,
+    Authentication, AuthenticationRequest, Authenticator, Authorization, AuthorizationAttributes, Authorizer,
+    ForbiddenError, Impersonation, ImpersonationError, ImpersonationObserver, Impersonator, UserInfo,
 };
 use pintle_registry::{ApiError, GroupResource};
 
@@ -66,7 +66,7 @@ pub(crate) enum AuthenticationFailure {
 }
 
 impl AccessControl {
-    /// Returns the user who sent a request.
+    /// Returns the user who sent a request. Warnings and annotations go to the recorder.
     ///
     /// # Errors
     /// No authenticator recognizes the sender. The reason is only logged.
@@ -76,15 +76,15 @@ impl AccessControl {
         headers: &HeaderMap,
         path: &str,
         recorder: &Recorder,
-    ) -> Result<UserInfo, AuthenticationFailure> {
+    ) -> Result<Authentication, AuthenticationFailure> {
         let request = AuthenticationRequest { certificates: &peer.certificates, headers, path, audiences: &[] };
         match self.authenticator.authenticate(&request).await {
-            Ok(Some(authentication)) => {
-                authentication.warnings.into_iter().for_each(|warning| recorder.warn(warning));
-                for (key, value) in authentication.annotations {
+            Ok(Some(mut authentication)) => {
+                authentication.warnings.drain(..).for_each(|warning| recorder.warn(warning));
+                for (key, value) in authentication.annotations.drain(..) {
                     recorder.annotate(key, value);
                 }
-                Ok(authentication.user)
+                Ok(authentication)
             }
             Ok(None) => Err(AuthenticationFailure::Unknown),
             Err(error) => {

@@ -5,6 +5,7 @@ use http::HeaderMap;
 use pintle_auth::UserInfo;
 use pintle_auth::user::{ALL_UNAUTHENTICATED, ANONYMOUS};
 use pintle_registry::ApiError;
+use pintle_value::Str;
 
 use super::request_end::AnsweredBy;
 use crate::access::{AccessControl, AuthenticationFailure, forbidden_error};
@@ -57,6 +58,8 @@ pub(super) struct Sender {
     pub(super) user: UserInfo,
     /// True if it is known that the request was sent without valid credentials.
     pub(super) is_unauthenticated: bool,
+    /// The WebSocket subprotocols without the one that was the credential, if one was.
+    pub(super) websocket_protocols: Option<Str>,
 }
 
 fn is_anonymous(user: &UserInfo) -> bool {
@@ -79,16 +82,18 @@ impl ArrivedRequest<'_> {
         access: &AccessControl,
         in_flight: &InFlightLimits,
         recorder: &Recorder,
-        Sender { user, is_unauthenticated }: &mut Sender,
+        Sender { user, is_unauthenticated, websocket_protocols }: &mut Sender,
     ) -> Result<InFlightRequest, Refusal> {
         let metrics = cluster.metrics.access();
         let authenticated = access.authenticate(self.peer, self.headers, &self.info.path, recorder).await;
         let took = recorder.trace.step(Step::Authenticated);
         match authenticated {
-            Ok(sender) => {
+            Ok(authentication) => {
+                let sender = authentication.user;
                 metrics.record_authentication(AuthenticationResult::Success, &sender.name, took);
                 *is_unauthenticated = is_anonymous(&sender);
                 *user = sender;
+                *websocket_protocols = authentication.websocket_protocols;
             }
             Err(failure) => {
                 *is_unauthenticated = true;

@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderName, Method, StatusCode};
 use http_body_util::BodyExt;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use pintle_auth::is_websocket_request;
 use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -56,12 +57,6 @@ pub(crate) fn upgrade(request: &RequestContext, response: Response) -> Response 
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> &'h str {
     headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
-}
-
-/// True if the client asks for a WebSocket (upstream: `wsstream.IsWebSocketRequest`).
-fn is_websocket_request(headers: &HeaderMap) -> bool {
-    let upgrades = |value: &HeaderValue| value.to_str().is_ok_and(|v| v.to_ascii_lowercase().contains("upgrade"));
-    text(headers, &UPGRADE).eq_ignore_ascii_case("websocket") && headers.get_all(CONNECTION).iter().any(upgrades)
 }
 
 /// Returns the response of the handshake, or the error response. As upstream, it requires an origin but accepts any,

@@ -246,3 +246,30 @@ fn the_server_sends_a_close_frame() {
         let ((), ()) = tokio::join!(cluster.stop(), check_closed(long, CloseCode::Normal));
     });
 }
+
+/// A request of a browser, which cannot send the header `Authorization`.
+#[test]
+fn a_subprotocol_can_be_the_bearer_token() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::with_tokens("secret,alice,1").await;
+        let base = "base64url.bearer.authorization.k8s.io.";
+        let path = "/api/v1/namespaces/default/configmaps?watch=1";
+        for (protocols, expect) in [
+            (format!("{base}c2VjcmV0, v4.channel.k8s.io"), Ok("v4.channel.k8s.io")),
+            (format!("v4.channel.k8s.io, {base}c2VjcmV0"), Ok("v4.channel.k8s.io")),
+            (format!("{base}c2VjcmV0"), Err(StatusCode::UNAUTHORIZED)),
+            (format!("{base}c2VjcmV, v4.channel.k8s.io"), Err(StatusCode::UNAUTHORIZED)),
+            ("v4.channel.k8s.io".to_owned(), Err(StatusCode::UNAUTHORIZED)),
+        ] {
+            let request = request(&cluster, path, &[("sec-websocket-protocol", &protocols)]);
+            match (client_async(request, cluster.connect_anonymously().await).await, expect) {
+                (Ok((_, response)), Ok(expect)) => {
+                    assert_eq!(response.headers()["sec-websocket-protocol"], expect, "{protocols}");
+                }
+                (Err(Error::Http(response)), Err(code)) => assert_eq!(response.status(), code, "{protocols}"),
+                (found, expect) => panic!("{protocols}: {expect:?} {:?}", found.map(|(_, response)| response)),
+            }
+        }
+        cluster.stop().await;
+    });
+}
