@@ -415,3 +415,98 @@ fn anonymous_clients_may_read_what_is_public() {
         cluster.stop().await;
     });
 }
+
+/// The verbs of discovery, with the method of their requests, whether they name an object, and their query.
+const VERBS: [(&str, &str, bool, &str); 8] = [
+    ("get", "GET", true, ""),
+    ("list", "GET", false, ""),
+    ("watch", "GET", false, "?watch=1"),
+    ("create", "POST", false, ""),
+    ("update", "PUT", true, ""),
+    ("patch", "PATCH", true, ""),
+    ("delete", "DELETE", true, ""),
+    ("deletecollection", "DELETE", false, ""),
+];
+
+/// What a group and version serves: the path of a collection, that of one of its objects or of a subresource of it, and
+/// the verbs.
+async fn resources(cluster: &Cluster, base: &str) -> Vec<(Option<String>, String, Value)> {
+    let list = cluster.get(base).await.expect(200).json();
+    let resources = list["resources"].as_array().expect("resources").iter();
+    let paths = resources.map(|resource| {
+        let name = resource["name"].as_str().expect("a name");
+        let namespace = if resource["namespaced"] == true { "/namespaces/default" } else { "" };
+        let verbs = resource["verbs"].clone();
+        match name.split_once('/') {
+            Some((resource, subresource)) => (None, format!("{base}{namespace}/{resource}/x/{subresource}"), verbs),
+            None => (Some(format!("{base}{namespace}/{name}")), format!("{base}{namespace}/{name}/x"), verbs),
+        }
+    });
+    paths.collect()
+}
+
+#[test]
+fn nothing_that_discovery_lists_is_open_to_users_without_permission() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        let groups = cluster.get("/apis").await.expect(200).json();
+        let versions = groups["groups"].as_array().into_iter().flatten();
+        let versions = versions.flat_map(|group| group["versions"].as_array().expect("versions"));
+        let bases = versions.map(|version| format!("/apis/{}", version["groupVersion"].as_str().expect("a version")));
+        let mut checked = 0;
+        for base in bases.chain(["/api/v1".to_owned()]) {
+            for (collection, object, verbs) in resources(&cluster, &base).await {
+                for (verb, method, named, query) in VERBS {
+                    if !verbs.as_array().expect("verbs").iter().any(|known| known == verb) {
+                        continue;
+                    }
+                    let target = if named { &object } else { collection.as_ref().unwrap_or(&object) };
+                    let body = matches!(method, "POST" | "PUT" | "PATCH").then(|| json!({}));
+                    let response = send_as(&cluster, "bob", method, &format!("{target}{query}"), body).await;
+                    let status = response.expect(403).json();
+                    let message = status["message"].as_str().expect("a message");
+                    let expect = format!("User \"bob\" cannot {verb} resource ");
+                    assert!(message.contains(&expect), "{verb} {target}: {message}");
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked > 500, "{checked}");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn the_answer_is_the_same_whether_an_object_exists_or_not() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        let _ = cluster.post(CONFIGMAPS, json!({"metadata": {"name": "aaa"}}).to_string()).await.expect(201);
+        let _ = cluster.post("/api/v1/namespaces", json!({"metadata": {"name": "aaa"}}).to_string()).await.expect(201);
+        for (method, path) in [
+            ("GET", "/api/v1/namespaces/default/configmaps/NAME"),
+            ("PUT", "/api/v1/namespaces/default/configmaps/NAME"),
+            ("PATCH", "/api/v1/namespaces/default/configmaps/NAME"),
+            ("DELETE", "/api/v1/namespaces/default/configmaps/NAME"),
+            ("GET", "/api/v1/namespaces/NAME"),
+            ("GET", "/api/v1/namespaces/NAME/configmaps"),
+            ("POST", "/api/v1/namespaces/NAME/configmaps"),
+            ("DELETE", "/api/v1/namespaces/NAME/configmaps"),
+            ("GET", "/apis/NAME/v1/things"),
+        ] {
+            let answer = async |name: &str| {
+                let body = matches!(method, "POST" | "PUT" | "PATCH").then(|| json!({}));
+                let response = send_as(&cluster, "bob", method, &path.replace("NAME", name), body).await;
+                let mut headers: Vec<_> = response
+                    .headers
+                    .iter()
+                    .filter(|(name, _)| !matches!(name.as_str(), "audit-id" | "date"))
+                    .map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()))
+                    .collect();
+                headers.sort();
+                (response.status, headers, response.text().replace(name, "NAME"))
+            };
+            assert_eq!(answer("aaa").await, answer("bbb").await, "{method} {path}");
+        }
+        cluster.stop().await;
+    });
+}
