@@ -60,6 +60,7 @@ struct Unobserved;
 
 impl TokenCacheObserver for Unobserved {
     fn authenticated(&self, _: bool, _: Duration) {}
+    fn blocked(&self, _: i64) {}
     fn fetch_started(&self) {}
     fn fetch_ended(&self, _: Option<bool>) {}
 }

@@ -20,6 +20,7 @@ pub mod node;
 pub mod rbac;
 mod request_header;
 pub mod service_account;
+mod shared_fetch;
 mod table;
 mod token;
 mod token_cache;

@@ -1,5 +1,6 @@
 //! A cache of successful and of failed authentications by tokens (upstream: `authentication/token/cache`). A result is of
 //! one token and one list of audiences; a token is never accepted for audiences for which it was not authenticated.
+//! Requests that come while an authenticator waits for another server wait for the same answer.
 //!
 //! Entries are found by a hash with a random seed and compared as a whole. The hash is no cryptographic one, which would
 //! cost more than everything else: a collision can only replace an entry.
@@ -13,6 +14,7 @@ use parking_lot::RwLock;
 use pintle_value::Str;
 
 use crate::authenticate::AuthenticationResult;
+use crate::shared_fetch::{FetchRole, SharedFetches};
 use crate::{AuthFuture, TokenAuthenticator};
 
 /// The number of parts of the cache, each with a lock of its own.
@@ -48,10 +50,28 @@ impl Default for TokenCacheTtl {
 pub trait TokenCacheObserver: Send + Sync {
     /// A token was authenticated, from the cache or not, in some time.
     fn authenticated(&self, hit: bool, took: Duration);
+    /// The number of requests has changed that wait for an answer which is not in the cache.
+    fn blocked(&self, difference: i64);
     /// The authenticator behind the cache is asked.
     fn fetch_started(&self);
     /// It has answered, without an error if `ok` is set; `None` if its answer was not waited for.
     fn fetch_ended(&self, ok: Option<bool>);
+}
+
+/// Counts a request that waits, even if it ends before the answer.
+struct Blocked<'c>(&'c dyn TokenCacheObserver);
+
+impl<'c> Blocked<'c> {
+    fn start(observer: &'c dyn TokenCacheObserver) -> Self {
+        observer.blocked(1);
+        Self(observer)
+    }
+}
+
+impl Drop for Blocked<'_> {
+    fn drop(&mut self) {
+        self.0.blocked(-1);
+    }
 }
 
 /// Reports the end of a fetch, even if the request ends before it.
@@ -61,6 +81,10 @@ impl<'c> Fetch<'c> {
     fn start(observer: &'c dyn TokenCacheObserver) -> Self {
         observer.fetch_started();
         Self(observer, None)
+    }
+
+    fn end(mut self, ok: bool) {
+        self.1 = Some(ok);
     }
 }
 
@@ -77,6 +101,7 @@ pub struct CachedTokenAuthenticator<A> {
     observer: Box<dyn TokenCacheObserver>,
     hasher: DefaultHashBuilder,
     shards: [RwLock<Shard>; SHARDS],
+    fetches: SharedFetches,
 }
 
 /// A part of the cache.
@@ -121,7 +146,14 @@ impl<A: TokenAuthenticator> CachedTokenAuthenticator<A> {
     /// A cache of an authenticator.
     pub fn new(authenticator: A, ttl: TokenCacheTtl, observer: Box<dyn TokenCacheObserver>) -> Self {
         let shards = std::array::from_fn(|_| RwLock::default());
-        Self { authenticator, ttl, observer, hasher: DefaultHashBuilder::default(), shards }
+        Self {
+            authenticator,
+            ttl,
+            observer,
+            hasher: DefaultHashBuilder::default(),
+            shards,
+            fetches: SharedFetches::default(),
+        }
     }
 
     fn key(&self, token: &str, audiences: &[Str]) -> u64 {
@@ -161,26 +193,48 @@ impl<A: TokenAuthenticator> TokenAuthenticator for CachedTokenAuthenticator<A> {
             self.observer.authenticated(true, started.elapsed());
             return AuthFuture::ready(result);
         }
-        let mut fetch = Fetch::start(&*self.observer);
+        let blocked = Blocked::start(&*self.observer);
+        let fetch = Fetch::start(&*self.observer);
         let fetched = move |result: AuthenticationResult| {
-            fetch.1 = Some(result.is_ok());
-            drop(fetch);
+            fetch.end(result.is_ok());
             // From when the token was read: what it was bound to may have been deleted since.
             self.store(key, token, audiences, &result, started);
+            result
+        };
+        let answered = move |result: AuthenticationResult| {
+            drop(blocked);
             self.observer.authenticated(false, started.elapsed());
             result
         };
         match self.authenticator.authenticate_token(token, audiences) {
-            AuthFuture::Ready(result) => AuthFuture::Ready(result.map(fetched)),
-            AuthFuture::Boxed(pending) => AuthFuture::boxed(async move { fetched(pending.await) }),
+            AuthFuture::Ready(result) => AuthFuture::Ready(result.map(fetched).map(answered)),
+            AuthFuture::Boxed(pending) => AuthFuture::boxed(async move {
+                loop {
+                    match self.fetches.join(key, token, audiences) {
+                        FetchRole::Leader(leader) => {
+                            let result = fetched(pending.await);
+                            leader.answer(&result);
+                            return answered(result);
+                        }
+                        FetchRole::Follower(fetch) => {
+                            if let Some(result) = fetch.wait().await {
+                                return answered(result);
+                            }
+                        }
+                    }
+                }
+            }),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Future, poll_fn};
+    use std::pin::Pin;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
     use crate::{Authentication, AuthenticationError, UserInfo};
@@ -213,13 +267,18 @@ mod tests {
         }
     }
 
-    /// Counts hits, misses, fetches that run, and errors.
+    /// Counts hits, misses, fetches that run, errors, and requests that wait.
     #[derive(Clone, Default)]
-    struct Counts(Arc<[AtomicUsize; 4]>);
+    struct Counts(Arc<[AtomicUsize; 5]>);
 
     impl TokenCacheObserver for Counts {
         fn authenticated(&self, hit: bool, _: Duration) {
             self.0[usize::from(!hit)].fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn blocked(&self, difference: i64) {
+            self.0[4].fetch_add(usize::from(difference > 0), Ordering::Relaxed);
+            self.0[4].fetch_sub(usize::from(difference < 0), Ordering::Relaxed);
         }
 
         fn fetch_started(&self) {
@@ -234,7 +293,7 @@ mod tests {
 
     /// Presents tokens with audiences in turn. Each row has how often the authenticator was asked so far.
     #[track_caller]
-    fn check(ttl: TokenCacheTtl, rows: &[(&str, &[&str], usize)]) -> [usize; 4] {
+    fn check(ttl: TokenCacheTtl, rows: &[(&str, &[&str], usize)]) -> [usize; 5] {
         let counts = Counts::default();
         let cache = CachedTokenAuthenticator::new(Counting::default(), ttl, Box::new(counts.clone()));
         for (token, audiences, asked) in rows {
@@ -265,7 +324,7 @@ mod tests {
             ("unknown", &[], 10),
             ("unknown", &[], 11),
         ];
-        assert_eq!(check(TokenCacheTtl::DEFAULT, rows), [2, 11, 0, 2]);
+        assert_eq!(check(TokenCacheTtl::DEFAULT, rows), [2, 11, 0, 2, 0]);
     }
 
     #[test]
@@ -273,7 +332,68 @@ mod tests {
         let ttl = TokenCacheTtl { failure: Duration::from_secs(10), ..TokenCacheTtl::DISABLED };
         let rows: &[(&str, &[&str], usize)] =
             &[("bad", &[], 1), ("bad", &[], 1), ("unknown", &[], 2), ("unknown", &[], 2), ("a", &[], 3), ("a", &[], 4)];
-        assert_eq!(check(ttl, rows), [2, 4, 0, 1]);
+        assert_eq!(check(ttl, rows), [2, 4, 0, 1, 0]);
+    }
+
+    /// Answers with the number of times that it was asked, as soon as `open` is set.
+    #[derive(Default)]
+    struct Remote {
+        asked: AtomicUsize,
+        open: Arc<AtomicBool>,
+    }
+
+    impl TokenAuthenticator for Remote {
+        fn authenticate_token<'a>(&'a self, _: &'a str, _: &'a [Str]) -> AuthFuture<'a, AuthenticationResult> {
+            AuthFuture::boxed(async {
+                let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+                poll_fn(|_| if self.open.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }).await;
+                answer(&asked.to_string(), &[])
+            })
+        }
+    }
+
+    #[test]
+    fn requests_with_the_same_token_wait_for_one_answer() {
+        let (remote, counts) = (Remote::default(), Counts::default());
+        let open = remote.open.clone();
+        let cache = CachedTokenAuthenticator::new(remote, TokenCacheTtl::DISABLED, Box::new(counts.clone()));
+        let mut cx = Context::from_waker(Waker::noop());
+        let other = [Str::from("other")];
+        let mut futures = [&[][..], &[], &[], &other].map(|audiences| Some(cache.authenticate_token("t", audiences)));
+        let mut poll = |index: usize| {
+            let future: &mut Option<AuthFuture<'_, _>> = &mut futures[index];
+            let polled = Pin::new(future.as_mut().expect("a request")).poll(&mut cx);
+            let Poll::Ready(result) = polled else { return None };
+            *future = None;
+            result.expect("no error").map(|found: Authentication| found.user.name.to_string())
+        };
+        let asked = || cache.authenticator.asked.load(Ordering::Relaxed);
+        assert_eq!([poll(0), poll(1), poll(2), poll(3)], [None, None, None, None]);
+        // One for each list of audiences.
+        assert_eq!(asked(), 2);
+        open.store(true, Ordering::Relaxed);
+        assert_eq!(poll(1), None);
+        let first = Some("1".to_owned());
+        assert_eq!([poll(0), poll(1), poll(2), poll(3)], [first.clone(), first.clone(), first, Some("2".to_owned())]);
+        assert_eq!(asked(), 2);
+        assert_eq!(counts.0.each_ref().map(|count| count.load(Ordering::Relaxed)), [0, 4, 0, 2, 0]);
+    }
+
+    #[test]
+    fn another_request_asks_if_the_first_ends_before_the_answer() {
+        let (remote, counts) = (Remote::default(), Counts::default());
+        let open = remote.open.clone();
+        let cache = CachedTokenAuthenticator::new(remote, TokenCacheTtl::DISABLED, Box::new(counts.clone()));
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut first = cache.authenticate_token("t", &[]);
+        let mut second = cache.authenticate_token("t", &[]);
+        assert!(Pin::new(&mut first).poll(&mut cx).is_pending());
+        assert!(Pin::new(&mut second).poll(&mut cx).is_pending());
+        open.store(true, Ordering::Relaxed);
+        drop(first);
+        assert_eq!(Pin::new(&mut second).poll(&mut cx), Poll::Ready(answer("2", &[])));
+        drop(second);
+        assert_eq!(counts.0.each_ref().map(|count| count.load(Ordering::Relaxed)), [0, 1, 0, 1, 0]);
     }
 
     #[test]

@@ -156,6 +156,10 @@ impl TokenCacheObserver for ClusterObserver {
         self.0.metrics.tokens().record_authentication(hit, took);
     }
 
+    fn blocked(&self, difference: i64) {
+        self.0.metrics.tokens().add_blocked(difference);
+    }
+
     fn fetch_started(&self) {
         self.0.metrics.tokens().begin_fetch();
     }

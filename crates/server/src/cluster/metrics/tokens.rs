@@ -16,6 +16,7 @@ pub(crate) struct TokenMetrics {
     fetches: Counter,
     failed_fetches: Counter,
     active_fetches: Gauge,
+    blocked: Gauge,
     uses: [Counter; TokenUse::ALL.len()],
 }
 
@@ -48,6 +49,7 @@ impl TokenMetrics {
             fetches: Counter::default(),
             failed_fetches: Counter::default(),
             active_fetches: Gauge::default(),
+            blocked: Gauge::default(),
             uses: Default::default(),
         }
     }
@@ -60,6 +62,11 @@ impl TokenMetrics {
     /// Records the authentication of a token, from the cache or not.
     pub(crate) fn record_authentication(&self, hit: bool, took: Duration) {
         if hit { &self.hits } else { &self.misses }.observe(took);
+    }
+
+    /// Counts requests that wait for an answer which is not in the cache.
+    pub(crate) fn add_blocked(&self, difference: i64) {
+        self.blocked.add(difference);
     }
 
     /// Counts an authentication that the cache does not answer as active.
@@ -97,11 +104,11 @@ impl TokenMetrics {
             }
         }
         if self.misses.count() > 0 {
-            // Each authentication has a fetch of its own, for which it waits.
-            for status in ["blocked", "in_flight"] {
-                let help = "Authentications of tokens that the cache does not answer, at present.";
+            for (status, active) in [("blocked", &self.blocked), ("in_flight", &self.active_fetches)] {
+                let help =
+                    "Authentications of tokens that the cache does not answer at present, and requests for them.";
                 out.family("authentication_token_cache_active_fetch_count", Kind::Gauge, Stability::Alpha, help)
-                    .value(&[("status", status)], self.active_fetches.get() as f64);
+                    .value(&[("status", status)], active.get() as f64);
             }
         }
         for used in TokenUse::ALL {
