@@ -66,6 +66,23 @@ pub(crate) async fn compare_with_baseline(
     Ok(Comparison { baseline: median_round(baselines), server: median_round(servers), ratio: median(ratios) })
 }
 
+/// Runs the plan's rounds of one request against several servers in turns, and returns all rounds of each.
+pub(crate) async fn alternate(
+    servers: &[&Server],
+    request: impl Fn() -> HttpRequest + Send + Sync + 'static,
+    concurrency: Concurrency,
+    plan: &Plan,
+) -> Result<Vec<Vec<RoundResult>>> {
+    let workload: Workload = Arc::new(move |_, _| Some(request()));
+    let mut rounds: Vec<Vec<RoundResult>> = servers.iter().map(|_| Vec::new()).collect();
+    for _ in 0..plan.rounds {
+        for (server, rounds) in servers.iter().zip(&mut rounds) {
+            rounds.push(run_round(server, concurrency, plan, &workload).await?);
+        }
+    }
+    Ok(rounds)
+}
+
 /// Runs the plan's rounds of one request and returns the median round.
 pub(crate) async fn measure_rounds(
     server: &Server,

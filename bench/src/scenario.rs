@@ -9,7 +9,7 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    apply, big_list, cascading_delete, codecs, conversion, create, custom_objects, definitions, delete, fanout,
+    access, apply, big_list, cascading_delete, codecs, conversion, create, custom_objects, definitions, delete, fanout,
     filtered_watches, get, hostile, list, memory, mixed, open_loop, start, start_loaded, update,
 };
 use crate::target::{Server, ServerProcess, Target};
@@ -39,6 +39,7 @@ pub(crate) const ALL: &[Scenario] = &[
     definitions::SCENARIO,
     memory::SCENARIO,
     get::SCENARIO,
+    access::SCENARIO,
     list::SCENARIO,
     big_list::SCENARIO,
     create::SCENARIO,

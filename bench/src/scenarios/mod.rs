@@ -1,5 +1,6 @@
 //! The scenarios, one file each.
 
+pub(crate) mod access;
 pub(crate) mod apply;
 pub(crate) mod big_list;
 pub(crate) mod cascading_delete;

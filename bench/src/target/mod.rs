@@ -4,6 +4,7 @@ pub(crate) mod kubeconfig;
 mod meter;
 mod process;
 
+use std::path::Path;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
@@ -32,6 +33,12 @@ impl Server {
     /// Opens a connection for a few requests.
     pub(crate) async fn connect(&self) -> Result<Connection> {
         self.endpoint.connect(Protocol::Http1).await
+    }
+
+    /// The same server with the credentials of a kubeconfig.
+    pub(crate) fn with_credentials(&self, file: &Path) -> Result<Self> {
+        let endpoint = Endpoint::new(&kubeconfig::read(file, None)?)?;
+        Ok(Self { endpoint, meter: self.meter.clone() })
     }
 
     /// The resident memory after a pause in which the allocator can return freed memory.
