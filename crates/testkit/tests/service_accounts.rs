@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pintle::{AccessOptions, Options, ServiceAccountOptions, TokenCacheTtl};
+use pintle::{AccessOptions, AuthorizationMode, Options, ServiceAccountOptions, TokenCacheTtl};
 use pintle_auth::jwt::SigningKey;
 use pintle_testkit::{Cluster, Protocol, Response, manual_clock, run};
 use serde_json::{Value, json};
@@ -451,6 +451,45 @@ fn relying_parties_find_the_keys_of_the_issuer() {
             "NotAcceptable",
             "406: Not Acceptable\n\nAvailable representations: application/jwk-set+json",
         );
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn service_accounts_are_authorized_by_their_name_and_groups() {
+    run(async {
+        let access = AccessOptions { authorization_modes: vec![AuthorizationMode::Rbac], ..AccessOptions::default() };
+        let cluster = start(Options { access, rbac_bootstrap: true, ..Options::default() }).await;
+        let token = token(&cluster, json!({})).await;
+        // The bootstrap policy lets service accounts read the documents of their issuer, and anonymous users not.
+        for path in ["/.well-known/openid-configuration", "/openid/v1/jwks"] {
+            let _ = with_token(&cluster, &token, "GET", path).await.expect(200);
+            let anonymous = cluster.client(Protocol::Http1).request("GET", path).anonymous().send().await;
+            let why = format!("forbidden: User \"system:anonymous\" cannot get path \"{path}\"");
+            anonymous.expect_error(403, "Forbidden", &why);
+        }
+        let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+        let role = |name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+        let account = json!({"kind": "ServiceAccount", "namespace": "default", "name": "robot"});
+        let group = json!({
+            "kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:serviceaccounts:default",
+        });
+        let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+        for (resource, path, subject) in [("pods", PODS, account), ("secrets", SECRETS, group)] {
+            with_token(&cluster, &token, "GET", path).await.expect_error(
+                403,
+                "Forbidden",
+                &format!(
+                    "{resource} is forbidden: User \"system:serviceaccount:default:robot\" cannot list resource \
+                     \"{resource}\" in API group \"\" in the namespace \"default\""
+                ),
+            );
+            let rules = json!([{"verbs": ["list"], "apiGroups": [""], "resources": [resource]}]);
+            create(&cluster, roles, json!({"metadata": {"name": resource}, "rules": rules})).await;
+            let binding = json!({"metadata": {"name": resource}, "roleRef": role(resource), "subjects": [subject]});
+            create(&cluster, bindings, binding).await;
+            let _ = with_token(&cluster, &token, "GET", path).await.expect(200);
+        }
         cluster.stop().await;
     });
 }
