@@ -33,9 +33,10 @@ impl WebService {
         Self { root, scope: identifier(group, true), tag: identifier(group, false) }
     }
 
-    /// A web service outside of API groups.
-    pub(crate) fn of_path(name: &str) -> Self {
-        Self { root: format!("/{name}"), scope: String::new(), tag: identifier(name, false) }
+    /// A web service outside of API groups. Its tag is the first segment of the path.
+    pub(crate) fn of_path(path: &str) -> Self {
+        let first = path.split('/').next().unwrap_or_default();
+        Self { root: format!("/{path}"), scope: String::new(), tag: identifier(first, false) }
     }
 
     /// Returns the id of an operation: its verb, the scope, and `rest`.

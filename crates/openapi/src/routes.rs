@@ -115,9 +115,34 @@ impl<'a> RouteBuilder<'a> {
         route
     }
 
+    /// The operations of the documents of the issuer of service account tokens, by the path of their document.
+    pub(crate) fn issuer_documents(&self) -> [(&'static str, Route); 2] {
+        let route = |path, text, id, produces| {
+            let mut route = self.discovery(&WebService::of_path(path), id, text, Model::Text);
+            // Upstream's route names no types of request bodies.
+            (route.consumes, route.produces) = (&[], produces);
+            (path, route)
+        };
+        [
+            route(
+                ".well-known/openid-configuration",
+                "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'",
+                "ServiceAccountIssuerOpenIDConfiguration",
+                JSON,
+            ),
+            route(
+                "openid/v1/jwks",
+                "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
+                "ServiceAccountIssuerOpenIDKeyset",
+                &["application/jwk-set+json"],
+            ),
+        ]
+    }
+
     /// Returns all operations of the server.
     pub(crate) fn all(&self, registry: &Registry) -> Vec<Route> {
         let mut routes = vec![self.legacy_root(), self.root(), self.version()];
+        routes.extend(self.issuer_documents().map(|(_, route)| route));
         routes.extend(documented_groups(registry).map(|group| self.group(&group)));
         routes.extend(registry.versions().flat_map(|version| self.of_version(registry, version)));
         routes

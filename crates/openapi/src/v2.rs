@@ -87,13 +87,15 @@ impl SwaggerBuilder<'_> {
         responses.push(("401".into(), object! { "description": response_description(401) }));
         let mut result = object! {
             "description": &route.description,
-            "consumes": route.consumes.to_vec(),
             "produces": route.produces.to_vec(),
             "schemes": vec!["https"],
             "tags": vec![route.tag.as_str()],
             "operationId": &route.id,
             "responses": Object::from_entries(responses),
         };
+        if !route.consumes.is_empty() {
+            result.set("consumes", route.consumes.to_vec());
+        }
         if !parameters.is_empty() {
             result.set("parameters", parameters);
         }

@@ -13,11 +13,15 @@ use crate::routes::{RouteBuilder, documented_groups};
 use crate::schemas::{Definitions, Dialect};
 use crate::{TITLE, VERSION, kind_value};
 
-/// Returns the sorted paths of the documents, as the index at `/openapi/v3` lists them: `api`, `api/v1`, `apis`,
+/// The paths of the documents of the issuer of service account tokens.
+const ISSUER_PATHS: [&str; 2] = [".well-known/openid-configuration", "openid/v1/jwks"];
+
+/// Returns the sorted paths of the documents, as the index at `/openapi/v3` lists them: `.well-known/openid-configuration`, `api`, `api/v1`, `apis`,
 /// `apis/apps`, `apis/apps/v1`, ..., `version`.
 #[must_use]
 pub fn v3_paths(registry: &Registry) -> Vec<String> {
-    let mut paths = vec!["api".to_owned(), "apis".to_owned(), "version".to_owned()];
+    let mut paths: Vec<String> =
+        ["api", "apis", "version"].into_iter().chain(ISSUER_PATHS).map(str::to_owned).collect();
     for version in registry.versions() {
         if version.group.is_empty() {
             paths.push(format!("api/{}", version.version));
@@ -44,6 +48,7 @@ fn is_custom(registry: &Registry, version: &GroupVersion) -> bool {
 pub fn has_v3_document(registry: &Registry, path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
+        _ if ISSUER_PATHS.contains(&path) => true,
         ["api" | "apis" | "version"] => true,
         ["api", version] => registry.serves("", version),
         ["apis", group] => !group.is_empty() && registry.group(group).is_some_and(|group| group.has_built_in()),
@@ -81,6 +86,10 @@ pub fn v3_document(registry: &Registry, catalog: &Catalog, path: &str) -> Option
         ["api"] => (vec![shared.legacy_root()], None),
         ["apis"] => (vec![shared.root()], None),
         ["version"] => (vec![shared.version()], None),
+        _ if ISSUER_PATHS.contains(&path) => {
+            let documents = shared.issuer_documents().into_iter();
+            (documents.filter(|(known, _)| *known == path).map(|(_, route)| route).collect(), None)
+        }
         ["apis", group] if documented_groups(registry).any(|known| known == *group) => {
             (vec![shared.group(group)], None)
         }

@@ -398,3 +398,27 @@ fn an_unserved_version_has_no_paths() {
     let found: Value = serde_json::from_slice(&bytes).expect("JSON");
     assert!(operations(&found).is_empty());
 }
+
+#[test]
+fn documents_of_the_issuer_are_described() {
+    let found: Value = serde_json::from_slice(&pintle_openapi::v2(&registry(), shared())).expect("JSON");
+    let keys = object! {
+        "description":
+            "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
+        "produces": vec!["application/jwk-set+json"],
+        "schemes": vec!["https"],
+        "tags": vec!["openid"],
+        "operationId": "getServiceAccountIssuerOpenIDKeyset",
+        "responses": object! {
+            "200": object! { "description": "OK", "schema": object! { "type": "string" } },
+            "401": object! { "description": "Unauthorized" },
+        },
+    };
+    assert_eq!(found["paths"]["/openid/v1/jwks/"]["get"], keys);
+    let found = document(".well-known/openid-configuration");
+    let operation = &found["paths"]["/.well-known/openid-configuration/"]["get"];
+    assert_eq!(operation["operationId"].as_str(), Some("getServiceAccountIssuerOpenIDConfiguration"));
+    assert_eq!(operation["tags"], vec!["WellKnown"].into());
+    let content = object! { "application/json": object! { "schema": object! { "type": "string" } } };
+    assert_eq!(operation["responses"]["200"]["content"], content);
+}
