@@ -11,11 +11,11 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, HeaderValue};
 use http::uri::{Authority, PathAndQuery};
 use http::{Request, Response, Uri};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use pintle_codec::yaml;
 use pintle_outbound::{
-    BearerToken, BoundedBody, CallLimits, Client, ClientCertificate, ClientConfig, Credentials, DialAddress,
-    RequestError, ServerTrust,
+    BearerToken, BoundedBody, CallLimits, Client, ClientCertificate, ClientConfig, ClientConfigError, Credentials,
+    DialAddress, RequestError, ServerTrust,
 };
 use pintle_schema::base64;
 use pintle_value::Value;
@@ -23,6 +23,9 @@ use pintle_value::print::quote;
 
 /// How long a token from a file is used before the file is read again.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(60);
+
+/// How long a client certificate from files is used before the files are read again.
+const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(300);
 
 /// Fields of clusters and users that have no equivalent here.
 const UNSUPPORTED_CLUSTER_FIELDS: [&str; 1] = ["proxy-url"];
@@ -52,13 +55,45 @@ impl KubeconfigError {
 /// A client for the server that a kubeconfig names.
 pub(crate) struct KubeconfigClient {
     /// The client. It presents the credentials, except the password and a token from a file.
-    client: Client,
+    client: RwLock<Client>,
+    /// The files of the client certificate, if it comes from files.
+    certificate: Option<CertificateFiles>,
     /// The URL of the server, with its path.
     server: String,
     /// The address of a server whose certificate is for another name, which the URL has then, and its `Host` header.
     address: Option<(DialAddress, HeaderValue)>,
     password: Option<HeaderValue>,
     token: Option<TokenFile>,
+}
+
+/// The files of a client certificate and its key.
+struct CertificateFiles {
+    kubeconfig: PathBuf,
+    paths: [PathBuf; 2],
+    /// What the files contain, and when they were read.
+    current: Mutex<(FileContents, Instant)>,
+}
+
+/// The contents of files; `None` for one that cannot be read.
+type FileContents = [Option<Vec<u8>>; 2];
+
+impl CertificateFiles {
+    fn read(paths: &[PathBuf; 2]) -> FileContents {
+        paths.each_ref().map(|path| fs::read(path).ok())
+    }
+
+    /// Returns whether the files have changed, if they were read longer ago than this.
+    fn have_changed(&self, lifetime: Duration) -> bool {
+        let mut current = self.current.lock();
+        if current.1.elapsed() < lifetime {
+            return false;
+        }
+        current.1 = Instant::now();
+        let contents = Self::read(&self.paths);
+        let changed = contents != current.0;
+        current.0 = contents;
+        changed
+    }
 }
 
 /// A file with a bearer token.
@@ -113,8 +148,12 @@ impl KubeconfigClient {
         let text =
             fs::read(path).map_err(|error| KubeconfigError(format!("stat {}: {}", path.display(), go_text(&error))))?;
         let folder = path.parent().unwrap_or(Path::new("/"));
-        Self::from_text(&text, folder)
-            .map_err(|KubeconfigError(error)| KubeconfigError(error.replace("$FILE", &path.to_string_lossy())))
+        let mut client = Self::from_text(&text, folder)
+            .map_err(|KubeconfigError(error)| KubeconfigError(error.replace("$FILE", &path.to_string_lossy())))?;
+        if let Some(files) = &mut client.certificate {
+            files.kubeconfig = path.to_owned();
+        }
+        Ok(client)
     }
 
     fn from_text(text: &[u8], folder: &Path) -> Result<Self, KubeconfigError> {
@@ -144,7 +183,20 @@ impl KubeconfigClient {
         if let Some((_, host)) = &self.address {
             request.headers_mut().insert(HOST, host.clone());
         }
-        self.client.send_to(self.address.as_ref().map(|(address, _)| address), request, limits).await
+        self.rotate_certificate(CERTIFICATE_LIFETIME);
+        let client = self.client.read().clone();
+        client.send_to(self.address.as_ref().map(|(address, _)| address), request, limits).await
+    }
+
+    /// Uses the client certificate anew if its files have changed. While they cannot be used, the certificate that was in
+    /// use stays.
+    fn rotate_certificate(&self, lifetime: Duration) {
+        let Some(files) = self.certificate.as_ref().filter(|files| files.have_changed(lifetime)) else { return };
+        match Self::load(&files.kubeconfig) {
+            Ok(new) if new.server == self.server => *self.client.write() = new.client.into_inner(),
+            Ok(_) => tracing::warn!("Unable to rotate client certificate: the kubeconfig names another server"),
+            Err(error) => tracing::warn!(%error, "Unable to rotate client certificate"),
+        }
     }
 
     /// The `Authorization` header of a request, unless the client has one.
@@ -236,6 +288,10 @@ impl Selected<'_> {
             (Some(chain), Some(key)) => Some(ClientCertificate { chain, key }),
             _ => None,
         };
+        let is_unverified = server_trust == ServerTrust::InsecureSkipVerify;
+        if is_unverified && (has_password || !token_path.is_empty()) {
+            return Err(KubeconfigError::invalid(ClientConfigError::BearerTokenForUnverifiedServer));
+        }
         let bearer_token = Some(BearerToken(token)).filter(|_| !token.is_empty() && token_path.is_empty());
         let credentials = Credentials { origin, client_certificate, bearer_token };
         let config = ClientConfig { server_trust, credentials: is_https.then_some(credentials) };
@@ -245,8 +301,15 @@ impl Selected<'_> {
             let header = TokenFile::read(&path).map_err(KubeconfigError)?;
             Ok(TokenFile { path, current: Mutex::new((header, Instant::now())) })
         });
+        let paths = ["client-certificate", "client-key"].map(|field| self.user.str_at(&[field]));
+        let certificate = paths.iter().all(|path| !path.is_empty()).then(|| {
+            let paths = paths.map(|path| self.folder.join(path));
+            let current = Mutex::new((CertificateFiles::read(&paths), Instant::now()));
+            CertificateFiles { kubeconfig: PathBuf::new(), paths, current }
+        });
         Ok(KubeconfigClient {
-            client,
+            client: RwLock::new(client),
+            certificate,
             server,
             address,
             password: (is_https && has_password).then(|| basic_authorization(name, password)).flatten(),
@@ -392,6 +455,10 @@ mod tests {
             (&config(server, "as: admin"), "invalid configuration: as is not supported"),
             (&config(server, "token: t, username: u"), "username/password or bearer token may be set, but not both"),
             (&config(server, "tokenFile: t"), "open /nowhere/t: no such file or directory"),
+            (
+                &config(&format!("{server}, insecure-skip-tls-verify: true"), "username: u, password: p"),
+                "invalid configuration: a bearer token needs a server whose certificate is verified",
+            ),
         ] {
             assert_eq!(load(text).err().unwrap_or_default(), expect, "{text}");
         }
@@ -409,6 +476,30 @@ mod tests {
             (address, host.as_bytes()),
             (DialAddress { host: "::1".into(), port: 8443 }, "[::1]:8443".as_bytes())
         );
+    }
+
+    #[test]
+    fn files_of_a_client_certificate_are_read_again_when_they_have_changed() {
+        let folder = std::env::temp_dir().join(format!("pintle-kubeconfig-rotation-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let write_certificate = || {
+            let certificate = rcgen::generate_simple_self_signed(["a".to_owned()]).expect("a certificate");
+            fs::write(folder.join("cert"), certificate.cert.pem()).expect("a file");
+            fs::write(folder.join("key"), certificate.signing_key.serialize_pem()).expect("a file");
+        };
+        write_certificate();
+        let text = config("server: 'https://a'", "client-certificate: cert, client-key: key");
+        fs::write(folder.join("config"), text).expect("a file");
+        let client = KubeconfigClient::load(&folder.join("config")).expect("a client");
+        let files = client.certificate.as_ref().expect("files");
+        write_certificate();
+        assert!(!files.have_changed(CERTIFICATE_LIFETIME), "the files are read too often");
+        assert!(files.have_changed(Duration::ZERO));
+        assert!(!files.have_changed(Duration::ZERO));
+        // A broken file leaves the client as it is.
+        fs::write(folder.join("key"), "").expect("a file");
+        client.rotate_certificate(Duration::ZERO);
+        fs::remove_dir_all(&folder).expect("a folder");
     }
 
     #[test]
