@@ -1,6 +1,6 @@
-//! Builds the Go programs in `tools`: kubectl from its published module, test clients on client-go and controller-
-//! runtime, a webhook, and the timing of Go's serializers. Each `go.mod` pins the versions, so that nothing depends on
-//! what a machine has installed.
+//! Builds the Go programs in `tools`: kubectl from its published module, test clients on client-go and
+//! controller-runtime, a webhook, and the timing of Go's serializers. Each `go.mod` pins the versions, so that nothing
+//! depends on what a machine has installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -331,6 +331,18 @@ fn a_change_of_a_pod_changes_what_its_node_reads() {
 }
 
 #[test]
+fn the_names_of_objects_are_those_that_lead_to_nodes() {
+    let authorizer = with_pods(&[("p0", "n0"), ("p1", ""), ("p2", "n1")]);
+    let volume = tree(r#"{"spec": {"claimRef": {"namespace": "ns", "name": "claim-p0"}}}"#);
+    authorizer.set(NodeObject::PersistentVolume, "", "v", &volume);
+    authorizer.set(NodeObject::PersistentVolume, "", "unbound", &tree(r#"{"spec": {}}"#));
+    authorizer.remove(NodeObject::Pod, "ns", "p2");
+    assert_eq!(authorizer.names(NodeObject::Pod), [("ns".into(), "p0".into())]);
+    assert_eq!(authorizer.names(NodeObject::PersistentVolume), [("".into(), "v".into())]);
+    assert_eq!(authorizer.names(NodeObject::VolumeAttachment), []);
+}
+
+#[test]
 fn pods_without_a_node_and_mirror_pods_grant_nothing() {
     let authorizer = with_pods(&[("p0", "")]);
     let mut mirror = full_pod("mirror", "n0");
