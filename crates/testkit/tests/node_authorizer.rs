@@ -95,7 +95,18 @@ fn a_kubelet_lists_the_pods_of_its_node_only() {
         let names: Vec<&Value> =
             own["items"].as_array().into_iter().flatten().map(|pod| &pod["metadata"]["name"]).collect();
         assert_eq!(names, ["p0"]);
-        for query in ["", "?fieldSelector=spec.nodeName%3Dn1", "?fieldSelector=spec.nodeName!%3Dn0"] {
+        // The selector that is authorized is the one that selects.
+        let twice = "/api/v1/pods?fieldSelector=spec.nodeName%3Dn0&fieldSelector=";
+        let own = get_as(&cluster, "n0", twice).await.expect(200).json();
+        assert_eq!(own["items"].as_array().map(Vec::len), Some(1));
+        let delete = cluster.request("DELETE", &format!("{PODS}?fieldSelector=spec.nodeName%3Dn0")).anonymous();
+        let _ = delete.header("Authorization", "Bearer n0").send().await.expect(403);
+        for query in [
+            "?fieldSelector=&fieldSelector=spec.nodeName%3Dn0",
+            "",
+            "?fieldSelector=spec.nodeName%3Dn1",
+            "?fieldSelector=spec.nodeName!%3Dn0",
+        ] {
             let _ = get_as(&cluster, "n0", &format!("/api/v1/pods{query}")).await.expect(403);
         }
         let _ = get_as(&cluster, "n0", &format!("{PODS}/p0")).await.expect(200);
