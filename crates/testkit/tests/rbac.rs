@@ -130,6 +130,26 @@ fn changes_are_in_force_before_they_are_answered() {
     });
 }
 
+/// More changes than a watcher buffers, and than are read of the history at once, without a decision in between.
+#[test]
+fn many_changes_are_in_force_at_once() {
+    const CHANGES: usize = 4500;
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        allow_config_maps(&cluster, &["list"]).await;
+        let _ = send_as(&cluster, "alice", "GET", CONFIGMAPS, None).await.expect(200);
+        let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+        let _ = cluster.post(&bindings, binding("other", "maps", user("bob"))).await.expect(201);
+        let labelled = |number: usize| json!({"metadata": {"labels": {"n": number.to_string()}}}).to_string();
+        for number in 0..CHANGES {
+            let _ = cluster.patch(&format!("{bindings}/other"), "merge", labelled(number)).await.expect(200);
+        }
+        let _ = cluster.delete(&format!("{bindings}/maps")).await.expect(200);
+        let _ = send_as(&cluster, "alice", "GET", CONFIGMAPS, None).await.expect(403);
+        cluster.stop().await;
+    });
+}
+
 #[test]
 fn roles_and_bindings_are_in_force_after_a_restart() {
     run(async {

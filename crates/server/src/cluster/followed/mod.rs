@@ -138,16 +138,21 @@ impl<K: Copy> Source<K> {
     /// Updates the objects that were changed since the last call. If the history has lost some changes, or if an object
     /// has become unreadable, updates all.
     fn catch_up(&mut self, cache: &Cache, index: &impl ObjectIndex<Kind = K>) {
-        match self.watcher.pending() {
-            Ok(events) => {
-                let changed: HashSet<&Key> = events.iter().map(|event| &event.key).collect();
-                changed.into_iter().for_each(|key| self.update(index, key));
-            }
-            Err(TooOld { .. }) => {
-                self.watcher = watch_from_now(cache, &self.watch_cache);
-                self.list(index);
-                let names = index.names(self.kind);
-                names.into_iter().for_each(|(namespace, name)| self.update(index, &object_key(&namespace, &name)));
+        loop {
+            match self.watcher.pending() {
+                Ok(events) if events.is_empty() => return,
+                // After many changes these are only the first of them.
+                Ok(events) => {
+                    let changed: HashSet<&Key> = events.iter().map(|event| &event.key).collect();
+                    changed.into_iter().for_each(|key| self.update(index, key));
+                }
+                Err(TooOld { .. }) => {
+                    self.watcher = watch_from_now(cache, &self.watch_cache);
+                    self.list(index);
+                    let names = index.names(self.kind);
+                    names.into_iter().for_each(|(namespace, name)| self.update(index, &object_key(&namespace, &name)));
+                    return;
+                }
             }
         }
     }
