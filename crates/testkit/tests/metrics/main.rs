@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle::{AccessOptions, Options};
 use pintle_server::RequestLimits;
-use pintle_testkit::{Cluster, run};
+use pintle_testkit::{Cluster, Protocol, run};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use self::scrape::Scrape;
@@ -69,6 +69,8 @@ fn metrics_are_in_the_prometheus_text_format() {
 fn requests_for_unserved_names_add_no_series() {
     run(async {
         let cluster = Cluster::start().await;
+        // The server ends connections of HTTP/2 after requests that it refuses.
+        let client = cluster.client(Protocol::Http1);
         let invented = async |name: &str| {
             let method = format!("{}X", name.to_uppercase());
             for (method, path) in [
@@ -82,7 +84,7 @@ fn requests_for_unserved_names_add_no_series() {
                 (&*method, format!("/{name}")),
             ] {
                 for anonymous in [true, false] {
-                    let request = cluster.request(method, &path);
+                    let request = client.request(method, &path);
                     let request = if anonymous { request.anonymous() } else { request };
                     let code = request.send().await.status.as_u16();
                     assert_eq!(code == 401, anonymous, "{method} {path}: {code}");
