@@ -43,6 +43,7 @@ var steps = []step{
 	{"pods", pods},
 	{"deployments", deployments},
 	{"services", services},
+	{"service-account", actAsServiceAccount},
 	{"configmaps", configMaps},
 	{"dry-run", dryRun},
 	{"scale", scaleDeployment},
