@@ -76,8 +76,9 @@ fn is_tracked_long_enough(client: &Arc<dyn ClusterClient>, now: Time) -> bool {
 /// Runs the controller until the cluster is gone.
 pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     while let Some(strong) = client.upgrade() {
-        clean_up_all(&strong).await;
+        // The next round is due a day after this one begins, however long it takes.
         let pause = strong.sleep(SYNC_INTERVAL);
+        clean_up_all(&strong).await;
         drop(strong);
         pause.await;
     }
