@@ -41,8 +41,11 @@ pub struct Client {
 
 impl Client {
     pub(crate) fn new(url: &str, certificates: &Certificates, protocol: Protocol) -> Self {
-        let pool = |admin| connection_pool(tls_config(certificates, admin), protocol);
-        Self { url: url.to_owned(), admin_pool: pool(true), anonymous_pool: pool(false) }
+        let pool = |admin, protocol| connection_pool(tls_config(certificates, admin), protocol);
+        // A client without valid credentials is told to go away after each answer over HTTP/2, and its next request may
+        // choose that connection nevertheless.
+        let anonymous_pool = pool(false, Protocol::Http1);
+        Self { url: url.to_owned(), admin_pool: pool(true, protocol), anonymous_pool }
     }
 
     /// A client of any server, which trusts the certificates in `authorities` (PEM) and presents no certificate.
