@@ -17,8 +17,9 @@ use self::review::ReviewVersion;
 use crate::cluster::{Cluster, MatchOutcome};
 use crate::webhook::ReviewClient;
 
-/// A request whose attributes have this size in bytes or more is not cached, so that clients cannot fill the memory.
-const MAX_CACHED_ATTRIBUTES: usize = 10_000;
+/// A request whose spec has this size in bytes or more is not cached, so that clients cannot fill the memory. Upstream
+/// counts only what comes before the selectors, which may be a hundred times as long.
+const MAX_CACHED_SPEC: usize = 10_000;
 
 /// Decodes the answer of a webhook, for the fuzz target that checks this.
 pub(crate) fn decode_review(body: &[u8]) {
@@ -33,9 +34,9 @@ pub struct WebhookAuthorizer {
     name: Str,
     client: ReviewClient,
     version: ReviewVersion,
-    /// How long answers are cached, in milliseconds.
-    authorized_ttl: u64,
-    unauthorized_ttl: u64,
+    /// How long answers are cached; zero for not at all.
+    authorized_ttl: Duration,
+    unauthorized_ttl: Duration,
     decision_on_error: Decision,
     conditions: MatchConditions,
     cache: ReviewCache,
@@ -61,7 +62,7 @@ impl WebhookAuthorizer {
             return Err(errors.message());
         }
         let nanos = |duration: pintle_value::time::Duration| u64::try_from(duration.0).unwrap_or_default();
-        let ttl = |cached: bool, duration| if cached { nanos(duration) / 1_000_000 } else { 0 };
+        let ttl = |cached, duration| if cached { Duration::from_nanos(nanos(duration)) } else { Duration::ZERO };
         let timeout = Duration::from_nanos(nanos(webhook.timeout));
         let client = ReviewClient::load(Path::new(file), timeout).map_err(|error| error.to_string())?;
         Ok(Self {
@@ -78,7 +79,7 @@ impl WebhookAuthorizer {
     }
 
     fn cached(&self, key: &[u8]) -> Option<Authorization> {
-        self.cache.get(key, self.cluster.clock.now().0).map(|status| status.authorization())
+        self.cache.get(key, Instant::now()).map(|status| status.authorization())
     }
 
     /// Returns whether the match conditions select a request.
@@ -99,7 +100,7 @@ impl WebhookAuthorizer {
     }
 
     /// Decides a request whose answer is not known.
-    async fn ask(&self, spec: Value, key: Vec<u8>, attributes: &AuthorizationAttributes<'_>) -> Authorization {
+    async fn ask(&self, spec: Value, key: Vec<u8>) -> Authorization {
         if !self.conditions.is_empty() {
             match self.matches(&spec) {
                 Ok(true) => {}
@@ -117,9 +118,8 @@ impl WebhookAuthorizer {
         match self.client.post(&self.cluster, body, decode, &report).await {
             Ok(status) => {
                 let ttl = if status.allowed { self.authorized_ttl } else { self.unauthorized_ttl };
-                let now = self.cluster.clock.now().0;
-                if ttl > 0 && size(attributes) < MAX_CACHED_ATTRIBUTES {
-                    self.cache.insert(key, status.clone(), now, now.saturating_add(ttl));
+                if !ttl.is_zero() && key.len() < MAX_CACHED_SPEC {
+                    self.cache.insert(key, status.clone(), Instant::now(), ttl);
                 }
                 status.authorization()
             }
@@ -138,13 +138,6 @@ impl WebhookAuthorizer {
     }
 }
 
-/// The size of what a client can choose, in bytes.
-fn size(attributes: &AuthorizationAttributes<'_>) -> usize {
-    let AuthorizationAttributes { verb, group, version, resource, subresource, namespace, name, path, .. } =
-        *attributes;
-    [namespace, verb, group, version, resource, subresource, name, path].iter().map(|text| text.len()).sum()
-}
-
 impl Authorizer for WebhookAuthorizer {
     fn authorize<'a>(
         &'a self,
@@ -159,7 +152,7 @@ impl Authorizer for WebhookAuthorizer {
         {
             return AuthFuture::ready(authorization);
         }
-        AuthFuture::boxed(self.ask(spec, key, attributes))
+        AuthFuture::boxed(self.ask(spec, key))
     }
 
     fn rules<'a>(&'a self, _: &'a UserInfo, _: &'a str) -> AuthFuture<'a, RulesReview> {
