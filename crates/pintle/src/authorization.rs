@@ -295,12 +295,10 @@ impl AuthorizationReload {
             }
         };
         Ok(match (&**kind, &self.abac) {
-            ("AlwaysAllow", _) => Box::new(AlwaysAllow),
-            ("AlwaysDeny", _) => Box::new(AlwaysDeny),
-            ("Node", _) => {
-                was_enabled()?;
-                Box::new(NodeAuthorizer::new(cluster))
-            }
+            // Whether clients may be anonymous was decided at the start, so this must not be added either.
+            ("AlwaysAllow", _) => was_enabled().map(|()| Box::new(AlwaysAllow))?,
+            ("AlwaysDeny", _) => was_enabled().map(|()| Box::new(AlwaysDeny))?,
+            ("Node", _) => was_enabled().map(|()| Box::new(NodeAuthorizer::new(cluster)))?,
             ("RBAC", _) => {
                 was_enabled()?;
                 Box::new(RbacAuthorizer::new(cluster).map_err(|error| error.to_string())?)
