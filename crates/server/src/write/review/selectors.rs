@@ -63,6 +63,9 @@ fn validate_field_requirement(requirement: &Value, path: &FieldPath<'_>) -> Erro
 pub(super) fn field_selector(attributes: &Value) -> String {
     text(&attributes["fieldSelector"], |requirement| {
         let key = requirement.str_at(&["key"]);
+        if key.contains(['=', '!', ',', '\\']) {
+            return None;
+        }
         let [value] = requirement.items_at(&["values"]) else { return None };
         let value = escape(value.as_str()?);
         match requirement.str_at(&["operator"]) {
@@ -158,7 +161,7 @@ mod tests {
             (
                 r#"{"fieldSelector":{"requirements":[{"key":"a","operator":"In","values":["b,="]},
                     {"key":"c","operator":"NotIn","values":["d"]},{"key":"e","operator":"In","values":["f","g"]},
-                    {"key":"h","operator":"Exists"}]},
+                    {"key":"h","operator":"Exists"},{"key":"i=j,k","operator":"In","values":["l"]}]},
                     "labelSelector":{"requirements":[{"key":"a","operator":"In","values":["b","c"]},
                     {"key":"d","operator":"NotIn","values":["e"]},{"key":"f","operator":"Exists"},
                     {"key":"g","operator":"DoesNotExist"},{"key":"h","operator":"Future"}]}}"#,
