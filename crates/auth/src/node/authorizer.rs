@@ -233,7 +233,7 @@ impl NodeAuthorizer {
         self.related(node, VertexKind::ServiceAccount, request)
     }
 
-    /// The admission plugin `NodeRestriction` limits creates to the slices of the node.
+    /// Which slices a node creates is not known here: that is for the admission plugin `NodeRestriction`.
     fn resource_slice(&self, node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
         if !request.subresource.is_empty() {
             return pass("cannot authorize ResourceSlice subresources");
@@ -265,7 +265,8 @@ impl NodeAuthorizer {
         }
     }
 
-    /// The admission plugin `NodeRestriction` limits writes to the pods of the node, and creates to mirror pods.
+    /// Which pods a node writes, and whether it creates mirror pods only, is not known here: that is for the admission
+    /// plugin `NodeRestriction`.
     fn pod(&self, node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
         match (request.subresource, request.verb) {
             ("", "get") => self.related(node, VertexKind::Pod, request),
@@ -286,7 +287,7 @@ fn selects_node(request: &AuthorizationAttributes<'_>, node: &str) -> bool {
 }
 
 /// The node's own object. It is compared by name, so that a kubelet can read it before it exists. The admission plugin
-/// `NodeRestriction` limits writes to it.
+/// `NodeRestriction` is to limit writes to it.
 fn own_node(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     match (request.subresource, request.verb) {
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
@@ -299,7 +300,7 @@ fn own_node(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     }
 }
 
-/// The lease of the node. The name of a new one is not known here; the admission plugin `NodeRestriction` checks it.
+/// The lease of the node. The name of a new one is not known here: that is for the admission plugin `NodeRestriction`.
 fn lease(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     if !matches!(request.verb, "get" | "create" | "update" | "patch" | "delete") {
         return pass("can only get, create, update, patch, or delete a node lease");
@@ -313,7 +314,7 @@ fn lease(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     Ok(())
 }
 
-/// The CSINode of the node. The name of a new one is not known here; the admission plugin `NodeRestriction` checks it.
+/// The CSINode of the node. The name of a new one is not known here: that is for the admission plugin `NodeRestriction`.
 fn csi_node(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     if !matches!(request.verb, "get" | "create" | "update" | "patch" | "delete") {
         return pass("can only get, create, update, patch, or delete a CSINode");
