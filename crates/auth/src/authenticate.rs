@@ -46,6 +46,16 @@ impl<'a> AuthenticationRequest<'a> {
         let (scheme, token) = (words.next()?, words.next()?);
         (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
     }
+
+    /// The warning for a request whose bearer token is ignored because of a space before it.
+    #[must_use]
+    pub fn bearer_token_warning(&self) -> Option<&'static str> {
+        let header = std::str::from_utf8(self.headers.get(AUTHORIZATION)?.as_bytes()).ok()?;
+        let mut words = header.trim().split(' ');
+        let (scheme, token, _) = (words.next()?, words.next()?, words.next()?);
+        (scheme.eq_ignore_ascii_case("bearer") && token.is_empty())
+            .then_some("the provided Authorization header contains extra space before the bearer token, and is ignored")
+    }
 }
 
 /// The key and the value of an annotation of the audit event.
@@ -231,6 +241,7 @@ mod tests {
             headers.insert(AUTHORIZATION, HeaderValue::from_bytes(value.as_bytes()).unwrap());
             let request = AuthenticationRequest { certificates: &[], headers: &headers, path: "", audiences: &[] };
             assert_eq!(request.bearer_token(), expect, "{value}");
+            assert_eq!(request.bearer_token_warning().is_some(), value == "Bearer  abc", "{value}");
         }
         let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_bytes(b"Bearer \xff").unwrap())]);
         let request = AuthenticationRequest { certificates: &[], headers: &headers, path: "", audiences: &[] };

@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use pintle_value::Str;
 use rustls_pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
-use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
+use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate, X509Name};
 
 use crate::authenticate::AuthenticationResult;
 use crate::user::CREDENTIAL_ID;
@@ -97,7 +97,8 @@ fn user(leaf: &CertificateDer<'_>, reads_uid: bool) -> Result<Option<UserInfo>, 
     let (_, certificate) = parse(leaf)?;
     let subject = certificate.subject();
     let uid = if reads_uid { uid(subject)? } else { Str::default() };
-    let groups = subject.iter_organization().filter_map(|a| a.as_str().ok()).map(Str::from).collect();
+    let groups = subject.iter_organization().map(|group| text(group, "organization"));
+    let groups = groups.collect::<Result<Vec<_>, _>>()?;
     let fingerprint: String = Sha256::digest(leaf).iter().map(|byte| format!("{byte:02x}")).collect();
     let extra = vec![(CREDENTIAL_ID.into(), vec![Str::from(format!("X509SHA256={fingerprint}"))])];
     Ok(Some(UserInfo { name, uid, groups, extra }))
@@ -110,8 +111,14 @@ fn parse<'c>(leaf: &'c CertificateDer<'_>) -> Result<(&'c [u8], X509Certificate<
 /// The common name of a certificate, or an empty text. If there are several, the last counts, as in Go.
 pub(crate) fn common_name(leaf: &CertificateDer<'_>) -> Result<Str, AuthenticationError> {
     let (_, certificate) = parse(leaf)?;
-    let names = certificate.subject().iter_common_name();
-    Ok(names.filter_map(|name| name.as_str().ok()).last().map(Str::from).unwrap_or_default())
+    let name = certificate.subject().iter_common_name().last();
+    name.map_or(Ok(Str::default()), |name| text(name, "common name"))
+}
+
+/// The text of an attribute. One that cannot be read must not leave the name to another.
+fn text(attribute: &AttributeTypeAndValue<'_>, what: &str) -> Result<Str, AuthenticationError> {
+    let text = attribute.as_str().map_err(|_| AuthenticationError(format!("unable to parse the {what} into a string")));
+    text.map(Str::from)
 }
 
 /// The uid of the user of a certificate (upstream: `parseUIDFromCert`).

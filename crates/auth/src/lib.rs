@@ -12,6 +12,7 @@ mod bootstrap_token;
 mod certificate;
 mod chain;
 pub mod config_file;
+mod extra_key;
 mod forbidden;
 mod future;
 mod impersonate;

@@ -1,11 +1,11 @@
 //! Users that a front proxy has authenticated and names in headers (upstream: `authentication/request/headerrequest`).
 
 use http::{HeaderMap, HeaderName};
-use percent_encoding::percent_decode_str;
 use pintle_value::Str;
 
 use crate::authenticate::AuthenticationResult;
 use crate::certificate::{VerifyCertificate, common_name};
+use crate::extra_key::unescape_extra_key;
 use crate::{AuthFuture, AuthenticationError, AuthenticationRequest, Authenticator, UserInfo};
 
 /// The headers in which a front proxy names the user (`--requestheader-username-headers` and others).
@@ -110,8 +110,8 @@ impl RequestHeaders {
         for prefix in &self.extra_prefixes {
             for name in headers.keys() {
                 let Some(key) = name.as_str().strip_prefix(&**prefix) else { continue };
-                // A key that is not UTF-8 when it is decoded is taken as it is.
-                let key = percent_decode_str(key).decode_utf8().map_or_else(|_| Str::from(key), Str::from);
+                let malformed = || AuthenticationError(format!("the header {name} is not valid UTF-8"));
+                let key = unescape_extra_key(key).ok_or_else(malformed)?;
                 let values = headers.get_all(name).into_iter().map(|value| text(name, value).map(Str::from));
                 let values = values.collect::<Result<Vec<_>, _>>()?;
                 match user.extra.iter_mut().find(|(known, _)| *known == key) {
@@ -206,7 +206,7 @@ mod tests {
             ("x-remote-group", b"b,b"),
             ("x-extra-scopes%2fx", b"2"),
             ("x-remote-extra-scopes%2fx", b"1"),
-            ("x-remote-extra-bad%ff", b"3"),
+            ("x-remote-extra-bad%2fa%zz", b"3"),
         ]);
         let texts = |texts: &[&str]| texts.iter().map(|text| Str::from(*text)).collect::<Vec<_>>();
         let mut found = found.unwrap().unwrap();
@@ -215,12 +215,13 @@ mod tests {
             name: "m\u{fc}ller".into(),
             uid: "7".into(),
             groups: texts(&["a", "b,b", "c"]),
-            extra: vec![("bad%ff".into(), texts(&["3"])), ("scopes/x".into(), texts(&["1", "2"]))],
+            extra: vec![("bad%2fa%zz".into(), texts(&["3"])), ("scopes/x".into(), texts(&["1", "2"]))],
         };
         assert_eq!(found, expect);
         for name in ["x-remote-user", "x-remote-group", "x-remote-extra-a"] {
             assert!(user(&[("x-user", b"a"), (name, b"\xff")]).is_err(), "{name}");
         }
+        assert!(user(&[("x-user", b"a"), ("x-remote-extra-%ff", b"1")]).is_err());
     }
 
     #[test]

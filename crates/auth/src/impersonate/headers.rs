@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use http::HeaderMap;
-use percent_encoding::percent_decode_str;
 use pintle_value::{Str, print};
 
 use super::ImpersonationError;
 use crate::UserInfo;
+use crate::extra_key::unescape_extra_key;
 
 pub(super) const USER: &str = "impersonate-user";
 pub(super) const UID: &str = "impersonate-uid";
@@ -34,7 +34,8 @@ pub(super) fn requested_user(headers: &HeaderMap) -> Result<Option<UserInfo>, Im
             (USER | UID, _) => {}
             (_, None) => wanted.groups.push(value.into()),
             (_, Some(key)) => {
-                let key = extra_key(key, name)?;
+                let malformed = || ImpersonationError::Malformed { header: name.to_owned() };
+                let key = unescape_extra_key(key).ok_or_else(malformed)?;
                 match wanted.extra.iter_mut().find(|(known, _)| *known == key) {
                     Some((_, values)) => values.push(value.into()),
                     None => wanted.extra.push((key, vec![value.into()])),
@@ -49,21 +50,6 @@ pub(super) fn requested_user(headers: &HeaderMap) -> Result<Option<UserInfo>, Im
         return Err(ImpersonationError::WithoutUser { requested: go_syntax(&wanted) });
     }
     Ok(Some(wanted))
-}
-
-/// The key of an extra attribute: the rest of a header's name, in which bytes may be escaped. As in upstream, a key with
-/// a malformed escape stays as it is.
-fn extra_key(escaped: &str, header: &str) -> Result<Str, ImpersonationError> {
-    let is_digit = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_hexdigit());
-    let bytes = escaped.as_bytes();
-    let is_well_formed = (0..bytes.len())
-        .filter(|at| bytes[*at] == b'%')
-        .all(|at| is_digit(bytes.get(at + 1).copied()) && is_digit(bytes.get(at + 2).copied()));
-    if !is_well_formed {
-        return Ok(escaped.into());
-    }
-    let unescaped = percent_decode_str(escaped).decode_utf8();
-    unescaped.map(Str::from).map_err(|_| ImpersonationError::Malformed { header: header.to_owned() })
 }
 
 /// A user as Go prints it with `%#v`.
@@ -82,19 +68,4 @@ fn go_syntax(user: &UserInfo) -> String {
         print::quote(&user.name),
         print::quote(&user.uid)
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_of_extra_attributes_are_unescaped() {
-        for (escaped, expect) in
-            [("scopes", "scopes"), ("acme.com%2fproject", "acme.com/project"), ("a%zz%41", "a%zz%41"), ("a%4", "a%4")]
-        {
-            assert_eq!(extra_key(escaped, "h").as_deref(), Ok(expect), "{escaped}");
-        }
-        assert!(extra_key("%ff", "h").is_err());
-    }
 }

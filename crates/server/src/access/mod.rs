@@ -7,6 +7,7 @@ mod webhook;
 
 use http::HeaderMap;
 use pintle_admission::AdmissionRecorder;
+use pintle_auth::user::ANONYMOUS;
 use pintle_auth::{
     Authentication, AuthenticationRequest, Authenticator, Authorization, AuthorizationAttributes, Authorizer,
     ForbiddenError, Impersonation, ImpersonationError, ImpersonationObserver, Impersonator, UserInfo,
@@ -78,7 +79,12 @@ impl AccessControl {
         recorder: &Recorder,
     ) -> Result<Authentication, AuthenticationFailure> {
         let request = AuthenticationRequest { certificates: &peer.certificates, headers, path, audiences: &[] };
-        match self.authenticator.authenticate(&request).await {
+        let result = self.authenticator.authenticate(&request).await;
+        let found = result.as_ref().ok().and_then(Option::as_ref);
+        if found.is_none_or(|found| found.user.name == ANONYMOUS) {
+            request.bearer_token_warning().into_iter().for_each(|warning| recorder.warn(warning));
+        }
+        match result {
             Ok(Some(mut authentication)) => {
                 authentication.warnings.drain(..).for_each(|warning| recorder.warn(warning));
                 for (key, value) in authentication.annotations.drain(..) {
