@@ -5,6 +5,7 @@
 mod abac;
 mod anonymous;
 mod authenticate;
+pub mod authentication_config;
 mod authentication_trust;
 pub mod authorization_config;
 mod authorize;
@@ -18,6 +19,7 @@ mod future;
 mod impersonate;
 pub mod jwt;
 pub mod node;
+pub mod oidc;
 pub mod rbac;
 mod request_header;
 pub mod service_account;

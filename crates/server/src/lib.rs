@@ -30,8 +30,8 @@ mod webhook;
 mod write;
 
 pub use access::{
-    AccessControl, CountedAuthorizer, NodeAuthorizer, RbacAuthorizer, ReloadableAuthorizer, WebhookAuthorizer,
-    record_authorization_reload,
+    AccessControl, CountedAuthorizer, JwtAuthenticators, NodeAuthorizer, RbacAuthorizer, ReloadableAuthorizer,
+    ReloadableJwtAuthenticators, WebhookAuthorizer, record_authorization_reload,
 };
 pub use cluster::{Cluster, Component, MemoryBudget, MemoryUsage, ResidentMemory, ServiceAccountConfig};
 pub use controllers::{ControllerOptions, service_address};

@@ -40,6 +40,13 @@ impl CheckedExpr {
         self.expr.mentions(name)
     }
 
+    /// True if the expression selects a field of an identifier, or tests whether it is there. The index operator does not
+    /// count.
+    #[must_use]
+    pub fn selects(&self, operand: &str, field: &str) -> bool {
+        self.expr.selects(operand, field)
+    }
+
     pub(crate) fn type_of(&self, expr: &Expr) -> &Type {
         self.types.get(expr.id as usize).unwrap_or(&Type::Error)
     }

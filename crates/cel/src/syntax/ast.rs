@@ -19,22 +19,42 @@ pub struct Expr {
 impl Expr {
     /// True if the tree mentions an identifier.
     pub(crate) fn mentions(&self, name: &str) -> bool {
-        let any = |exprs: &[Expr]| exprs.iter().any(|expr| expr.mentions(name));
+        self.any(&|expr| matches!(&expr.kind, ExprKind::Ident(known) if known == name))
+    }
+
+    /// True if the tree selects a field of an identifier: `operand.field`, `operand.?field` or `has(operand.field)`.
+    pub(crate) fn selects(&self, operand: &str, field: &str) -> bool {
+        let is_operand = |expr: &Expr| matches!(&expr.kind, ExprKind::Ident(name) if name == operand);
+        self.any(&|expr| match &expr.kind {
+            ExprKind::Select { operand, field: selected, .. } => selected == field && is_operand(operand),
+            ExprKind::Call { target: None, function, args } if function == "_?._" => match &args[..] {
+                [operand, Expr { kind: ExprKind::Literal(Literal::String(selected)), .. }] => {
+                    *selected == *field && is_operand(operand)
+                }
+                _ => false,
+            },
+            _ => false,
+        })
+    }
+
+    /// True if a node of the tree satisfies a condition.
+    fn any(&self, is_found: &dyn Fn(&Expr) -> bool) -> bool {
+        let any = |exprs: &[Expr]| exprs.iter().any(|expr| expr.any(is_found));
+        if is_found(self) {
+            return true;
+        }
         match &self.kind {
-            ExprKind::Unspecified | ExprKind::Literal(_) => false,
-            ExprKind::Ident(known) => known == name,
-            ExprKind::Select { operand, .. } => operand.mentions(name),
+            ExprKind::Unspecified | ExprKind::Literal(_) | ExprKind::Ident(_) => false,
+            ExprKind::Select { operand, .. } => operand.any(is_found),
             ExprKind::Call { target, args, .. } => {
-                target.as_ref().is_some_and(|target| target.mentions(name)) || any(args)
+                target.as_ref().is_some_and(|target| target.any(is_found)) || any(args)
             }
             ExprKind::List { elements, .. } => any(elements),
-            ExprKind::Map(entries) => {
-                entries.iter().any(|entry| entry.key.mentions(name) || entry.value.mentions(name))
-            }
-            ExprKind::Struct { fields, .. } => fields.iter().any(|field| field.value.mentions(name)),
+            ExprKind::Map(entries) => entries.iter().any(|entry| entry.key.any(is_found) || entry.value.any(is_found)),
+            ExprKind::Struct { fields, .. } => fields.iter().any(|field| field.value.any(is_found)),
             ExprKind::Comprehension(c) => [&c.iter_range, &c.accu_init, &c.loop_condition, &c.loop_step, &c.result]
                 .iter()
-                .any(|part| part.mentions(name)),
+                .any(|part| part.any(is_found)),
         }
     }
 }

@@ -49,7 +49,7 @@ impl Authorizer for CountedAuthorizer {
 /// Records a reload of the configuration of the chain by a server with a name: the text that is in use now, or none if
 /// the reload has failed.
 pub fn record_authorization_reload(cluster: &Cluster, server: &str, text: Option<&[u8]>) {
-    cluster.metrics.authorization().record_reload(server, text, cluster.now().seconds);
+    cluster.metrics.authorization().reloads().record(server, text, cluster.now().seconds);
 }
 
 /// An authorizer that can be replaced while requests use it. Requests in progress keep the one that they began with.

@@ -1,6 +1,7 @@
 //! Authentication, impersonation and authorization of a request. Their results become API errors here.
 
 mod chain;
+mod jwt;
 mod node;
 mod rbac;
 mod webhook;
@@ -15,6 +16,7 @@ use pintle_auth::{
 use pintle_registry::{ApiError, GroupResource};
 
 pub use self::chain::{CountedAuthorizer, ReloadableAuthorizer, record_authorization_reload};
+pub use self::jwt::{JwtAuthenticators, ReloadableJwtAuthenticators};
 pub use self::node::NodeAuthorizer;
 pub use self::rbac::RbacAuthorizer;
 pub use self::webhook::WebhookAuthorizer;

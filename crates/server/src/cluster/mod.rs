@@ -41,8 +41,8 @@ use self::memory::MemoryGuard;
 pub(crate) use self::memory::start_memory_task;
 pub use self::memory::{MemoryBudget, MemoryUsage, ResidentMemory};
 pub(crate) use self::metrics::{
-    AuthenticationResult, AuthorizationResult, AuthorizerLabels, CollectionSeries, Decisions, DryRun, MatchOutcome,
-    Metrics, Outcome, RecordedRequest, RequestSeries, RequestTarget, StorageOperation, WatchSeries,
+    AuthenticationResult, AuthorizationResult, AuthorizerLabels, CollectionSeries, Decisions, DryRun, IssuerSeries,
+    MatchOutcome, Metrics, Outcome, RecordedRequest, RequestSeries, RequestTarget, StorageOperation, WatchSeries,
 };
 pub(crate) use self::objects::{check_key, object_key, tree};
 pub use self::service_accounts::ServiceAccountConfig;

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pintle_auth::Decision;
-use pintle_metrics::{Buckets, Counter, Exposition, Family, Gauge, Histogram, Kind, Stability};
+use pintle_metrics::{Buckets, Counter, Exposition, Family, Histogram, Kind, Stability};
 use pintle_value::Str;
-use sha2::{Digest, Sha256};
+
+use super::config_reloads::{ConfigReloads, ReloadFamilies};
 
 const WEBHOOK_DURATIONS: Buckets = Buckets::seconds(&[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]);
 const MATCH_CONDITION_DURATIONS: Buckets = Buckets::seconds(&[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25]);
@@ -80,15 +80,6 @@ pub(crate) enum MatchOutcome {
     Failed,
 }
 
-/// The reloads of the configuration, and its hashes.
-#[derive(Debug, Default)]
-struct Reloads {
-    /// Counts and last times, of failures and of successes.
-    results: [(Counter, Gauge); 2],
-    /// The hashes of the server's name and of the configuration.
-    hashes: Mutex<Option<(String, String)>>,
-}
-
 /// The metrics of authorizers.
 #[derive(Debug, Default)]
 pub(crate) struct AuthorizationMetrics {
@@ -96,17 +87,16 @@ pub(crate) struct AuthorizationMetrics {
     calls: Family<CallLabels, Histogram>,
     failed_open: Family<CallLabels, Counter>,
     match_conditions: Family<AuthorizerLabels, MatchConditionSeries>,
-    reloads: Reloads,
+    reloads: ConfigReloads,
 }
 
-/// The hash of a text as metrics show it.
-fn hash_of(text: &[u8]) -> String {
-    if text.is_empty() {
-        return String::new();
-    }
-    let digits = Sha256::digest(text).iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"));
-    format!("sha256:{digits}")
-}
+/// The metrics of reloads.
+const RELOADS: ReloadFamilies = ReloadFamilies {
+    total: "apiserver_authorization_config_controller_automatic_reloads_total",
+    last: "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds",
+    info: "apiserver_authorization_config_controller_last_config_info",
+    what: "authorization",
+};
 
 impl AuthorizationMetrics {
     /// The series of the decisions of an authorizer.
@@ -141,15 +131,9 @@ impl AuthorizationMetrics {
         }
     }
 
-    /// Records a reload of the configuration by a server with a name, at a time in seconds: the text that is in use now,
-    /// or none if it has failed.
-    pub(crate) fn record_reload(&self, server: &str, text: Option<&[u8]>, now: i64) {
-        let (count, time) = &self.reloads.results[usize::from(text.is_some())];
-        count.inc();
-        time.set(now);
-        let mut hashes = self.reloads.hashes.lock();
-        let old = hashes.take().map(|(_, hash)| hash).unwrap_or_default();
-        *hashes = Some((hash_of(server.as_bytes()), text.map_or(old, hash_of)));
+    /// The reloads of the configuration.
+    pub(crate) fn reloads(&self) -> &ConfigReloads {
+        &self.reloads
     }
 
     pub(super) fn write(&self, out: &mut Exposition) {
@@ -181,7 +165,7 @@ impl AuthorizationMetrics {
                 .value(&[("name", &name), ("result", result)], count.get() as f64);
         }
         self.write_match_conditions(out);
-        self.write_reloads(out);
+        self.reloads.write(out, &RELOADS);
     }
 
     fn write_match_conditions(&self, out: &mut Exposition) {
@@ -211,25 +195,5 @@ impl AuthorizationMetrics {
                 }
             }
         }
-    }
-
-    fn write_reloads(&self, out: &mut Exposition) {
-        let hashes = self.reloads.hashes.lock();
-        let Some((server, hash)) = &*hashes else { return };
-        for (status, (count, time)) in ["failure", "success"].into_iter().zip(&self.reloads.results) {
-            if count.get() == 0 {
-                continue;
-            }
-            let labels = [("status", status), ("apiserver_id_hash", server)];
-            let help = "Reloads of the authorization configuration by status and server.";
-            let family = "apiserver_authorization_config_controller_automatic_reloads_total";
-            out.family(family, Kind::Counter, Stability::Beta, help).value(&labels, count.get() as f64);
-            let help = "Time of the last reload of the authorization configuration by status and server.";
-            let family = "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds";
-            out.family(family, Kind::Gauge, Stability::Beta, help).value(&labels, time.get() as f64);
-        }
-        let help = "The hash of the last applied authorization configuration.";
-        out.family("apiserver_authorization_config_controller_last_config_info", Kind::Gauge, Stability::Alpha, help)
-            .value(&[("apiserver_id_hash", server), ("hash", hash)], 1.0);
     }
 }

@@ -2,9 +2,11 @@
 //! what other components count or hold (`collect`) is read when the metrics are scraped.
 
 mod access;
+mod authentication;
 mod authorization;
 mod collect;
 mod collections;
+mod config_reloads;
 mod conversions;
 mod health;
 mod in_flight;
@@ -25,6 +27,7 @@ use pintle_registry::Resource;
 use pintle_value::Value;
 
 pub(crate) use self::access::{AccessMetrics, AuthenticationResult, AuthorizationResult};
+pub(crate) use self::authentication::{AuthenticationMetrics, IssuerSeries};
 pub(crate) use self::authorization::{AuthorizationMetrics, AuthorizerLabels, Decisions, MatchOutcome};
 use self::collections::Collections;
 pub(crate) use self::collections::{CollectionSeries, StorageOperation, WatchSeries};
@@ -50,6 +53,7 @@ pub(crate) struct Metrics {
     health_checks: HealthChecks,
     access: AccessMetrics,
     tokens: TokenMetrics,
+    authentication: AuthenticationMetrics,
     authorization: AuthorizationMetrics,
     tls_handshake_errors: Counter,
     /// The metrics of the controllers' queues.
@@ -75,6 +79,7 @@ impl Metrics {
             health_checks: HealthChecks::default(),
             access: AccessMetrics::new(gates),
             tokens: TokenMetrics::new(),
+            authentication: AuthenticationMetrics::default(),
             authorization: AuthorizationMetrics::default(),
             tls_handshake_errors: Counter::default(),
             work_queues: WorkQueues::default(),
@@ -135,6 +140,11 @@ impl Metrics {
     /// The metrics of tokens.
     pub(crate) fn tokens(&self) -> &TokenMetrics {
         &self.tokens
+    }
+
+    /// The metrics of authenticators.
+    pub(crate) fn authentication(&self) -> &AuthenticationMetrics {
+        &self.authentication
     }
 
     /// The metrics of authorizers.
@@ -207,6 +217,7 @@ impl Metrics {
         self.conversions.write(out);
         self.access.write(out);
         self.tokens.write(out);
+        self.authentication.write(out);
         self.authorization.write(out);
         let help = "Connections that ended with an error in their TLS handshake.";
         out.family("apiserver_tls_handshake_errors_total", Kind::Counter, Stability::Alpha, help)

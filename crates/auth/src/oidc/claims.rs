@@ -1,0 +1,124 @@
+//! The claims of a token as Go's `encoding/json` and go-oidc read them.
+
+use pintle_codec::json;
+use pintle_value::time::Time;
+use pintle_value::{Str, Value};
+
+/// The claims of a token. The last of several members with one name counts.
+#[derive(Clone, Debug)]
+pub(super) struct Claims(pub(super) Value);
+
+/// The claims that are read of every token.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct StandardClaims {
+    pub(super) issuer: Str,
+    pub(super) audiences: Vec<Str>,
+    /// In seconds; `None` if there is none, which counts as a time long ago.
+    pub(super) expiry: Option<i64>,
+    pub(super) not_before: Option<i64>,
+}
+
+/// Go's name of the type of a value in errors.
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn mismatch(value: &Value, expected: &str) -> String {
+    format!("json: cannot unmarshal {} into Go value of type {expected}", go_kind(value))
+}
+
+/// A text, or the empty one for null.
+fn text(value: &Value) -> Result<Str, String> {
+    match value {
+        Value::Null => Ok(Str::default()),
+        Value::String(text) => Ok(Str::from(&**text)),
+        value => Err(mismatch(value, "string")),
+    }
+}
+
+fn texts(value: &Value) -> Result<Vec<Str>, String> {
+    match value {
+        Value::Array(items) => items.iter().map(text).collect(),
+        value => text(value).map(|text| vec![text]),
+    }
+}
+
+/// A number of seconds, without its fraction. As in Go, the number may be a text.
+fn seconds(value: &Value) -> Result<i64, String> {
+    let number = match value {
+        Value::Int(seconds) => return Ok(*seconds),
+        Value::Float(number) => Some(*number),
+        Value::String(text) => match text.parse::<i64>() {
+            Ok(seconds) => return Ok(seconds),
+            Err(_) => text.parse::<f64>().ok(),
+        },
+        _ => None,
+    };
+    // Beyond this, times are not meaningful, and cannot be computed with.
+    let number = number.filter(|number| number.abs() < 1e15);
+    number.map(|number| number as i64).ok_or_else(|| mismatch(value, "json.Number"))
+}
+
+impl Claims {
+    /// Reads a payload.
+    pub(super) fn parse(payload: &[u8]) -> Result<Self, String> {
+        let value = json::decode(payload, json::DecodeOptions::default()).map_err(|error| error.to_string())?.value;
+        match value {
+            Value::Object(_) => Ok(Self(value)),
+            value => Err(mismatch(&value, "oidc.idToken")),
+        }
+    }
+
+    pub(super) fn get(&self, claim: &str) -> Option<&Value> {
+        self.0.as_object()?.get(claim)
+    }
+
+    /// The claims that every token has.
+    pub(super) fn standard(&self) -> Result<StandardClaims, String> {
+        let optional_text = |claim| self.get(claim).map_or(Ok(Str::default()), text);
+        for claim in ["sub", "nonce", "at_hash"] {
+            optional_text(claim)?;
+        }
+        self.get("iat").map(seconds).transpose()?;
+        let not_before = self.get("nbf").filter(|value| !value.is_null());
+        Ok(StandardClaims {
+            issuer: optional_text("iss")?,
+            audiences: self.get("aud").map(texts).transpose()?.unwrap_or_default(),
+            expiry: self.get("exp").map(seconds).transpose()?,
+            not_before: not_before.map(seconds).transpose()?,
+        })
+    }
+
+    /// The text of a claim that has to be there.
+    pub(super) fn text(&self, claim: &str) -> Result<Str, String> {
+        self.get(claim).ok_or_else(|| "claim not present".to_owned()).and_then(text)
+    }
+
+    /// The texts of a claim, of which there may be just one.
+    pub(super) fn texts(&self, claim: &str) -> Option<Result<Vec<Str>, String>> {
+        // Null is a list without items.
+        self.get(claim).map(|value| if value.is_null() { Ok(Vec::new()) } else { texts(value) })
+    }
+
+    /// A claim that is true or false.
+    pub(super) fn flag(&self, claim: &str) -> Option<Result<bool, String>> {
+        self.get(claim).map(|value| match value {
+            Value::Null => Ok(false),
+            Value::Bool(flag) => Ok(*flag),
+            value => Err(mismatch(value, "bool")),
+        })
+    }
+}
+
+/// A time as Go prints it.
+pub(super) fn go_time(seconds: i64) -> String {
+    let text = Time { seconds, nanos: 0 }.rfc3339();
+    text.replacen('T', " ", 1).replace('Z', " +0000 UTC")
+}

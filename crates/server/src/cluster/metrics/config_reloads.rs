@@ -1,0 +1,71 @@
+//! The metrics of the reloads of a configuration file (upstream: `apiserver/pkg/util/configmetrics` and what uses it).
+
+use parking_lot::Mutex;
+use pintle_metrics::{Counter, Exposition, Gauge, Kind, Stability};
+use sha2::{Digest, Sha256};
+
+/// The hash of a text as metrics show it.
+pub(super) fn hash_of(text: &[u8]) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    let digits = Sha256::digest(text).iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"));
+    format!("sha256:{digits}")
+}
+
+/// The names of the metrics of one configuration.
+pub(super) struct ReloadFamilies {
+    pub(super) total: &'static str,
+    pub(super) last: &'static str,
+    pub(super) info: &'static str,
+    /// What is configured.
+    pub(super) what: &'static str,
+}
+
+/// The reloads of a configuration, and its hashes.
+#[derive(Debug, Default)]
+pub(crate) struct ConfigReloads {
+    /// Counts and last times, of failures and of successes.
+    results: [(Counter, Gauge); 2],
+    /// The hashes of the server's name and of the configuration.
+    hashes: Mutex<Option<(String, String)>>,
+}
+
+impl ConfigReloads {
+    /// Records the configuration that a server with a name begins with.
+    pub(crate) fn begin(&self, server: &str, text: &[u8]) {
+        *self.hashes.lock() = Some((hash_of(server.as_bytes()), hash_of(text)));
+    }
+
+    /// Records a reload by a server with a name, at a time in seconds: the text that is in use now, or none if it has
+    /// failed.
+    pub(crate) fn record(&self, server: &str, text: Option<&[u8]>, now: i64) {
+        let (count, time) = &self.results[usize::from(text.is_some())];
+        count.inc();
+        time.set(now);
+        let mut hashes = self.hashes.lock();
+        let old = hashes.take().map(|(_, hash)| hash).unwrap_or_default();
+        *hashes = Some((hash_of(server.as_bytes()), text.map_or(old, hash_of)));
+    }
+
+    pub(super) fn write(&self, out: &mut Exposition, families: &ReloadFamilies) {
+        let hashes = self.hashes.lock();
+        let Some((server, hash)) = &*hashes else { return };
+        let what = families.what;
+        let results =
+            || ["failure", "success"].into_iter().zip(&self.results).filter(|(_, (count, _))| count.get() > 0);
+        for (status, (count, _)) in results() {
+            let help = format!("Reloads of the {what} configuration by status and server.");
+            out.family(families.total, Kind::Counter, Stability::Beta, &help)
+                .value(&[("status", status), ("apiserver_id_hash", server)], count.get() as f64);
+        }
+        for (status, (_, time)) in results() {
+            let help = format!("Time of the last reload of the {what} configuration by status and server.");
+            out.family(families.last, Kind::Gauge, Stability::Beta, &help)
+                .value(&[("status", status), ("apiserver_id_hash", server)], time.get() as f64);
+        }
+        let help = format!("The hash of the last applied {what} configuration.");
+        out.family(families.info, Kind::Gauge, Stability::Alpha, &help)
+            .value(&[("apiserver_id_hash", server), ("hash", hash)], 1.0);
+    }
+}
