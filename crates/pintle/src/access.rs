@@ -14,6 +14,7 @@ use pintle_server::{AccessBuilder, AccessControl, bootstrap_token_lookup, server
 use pintle_value::Str;
 
 use crate::StartError;
+use crate::authentication::{AuthenticationOptions, AuthenticationReload};
 use crate::authorization::{AuthorizationMode, AuthorizationOptions, AuthorizationReload, AuthorizerChain};
 use crate::service_accounts::ServiceAccountAuthentication;
 use crate::serving::ServingTls;
@@ -25,9 +26,8 @@ pub struct AccessOptions {
     pub tokens: Option<String>,
     /// Whether secrets in `kube-system` are bootstrap tokens (`--enable-bootstrap-token-auth`).
     pub bootstrap_tokens: bool,
-    /// Whether requests without credentials are of the user `system:anonymous` (`--anonymous-auth`). Not observed if
-    /// everything is allowed.
-    pub anonymous: bool,
+    /// The issuers of tokens, who may be anonymous, and the webhook that reviews tokens.
+    pub authentication: AuthenticationOptions,
     /// The headers in which front proxies name users. They count if there is an authority of front proxies, see
     /// [`TlsOptions`](crate::TlsOptions).
     pub request_headers: RequestHeaderNames,
@@ -43,7 +43,7 @@ impl Default for AccessOptions {
         Self {
             tokens: None,
             bootstrap_tokens: false,
-            anonymous: true,
+            authentication: AuthenticationOptions::default(),
             request_headers: RequestHeaderNames::default(),
             authorization_modes: vec![AuthorizationMode::AlwaysAllow],
             authorization: AuthorizationOptions::default(),
@@ -69,8 +69,7 @@ impl AccessOptions {
         self.authorization.load(&self.authorization_modes).map_err(StartError::Options)
     }
 
-    /// Returns what builds the authenticators and authorizers when the cluster is there, and what reloads the
-    /// authorizers.
+    /// Returns what builds the authenticators and authorizers when the cluster is there, and what reloads them.
     ///
     /// # Errors
     /// The options are invalid.
@@ -80,7 +79,7 @@ impl AccessOptions {
         gates: &Gates,
         hostname: &str,
         accounts: ServiceAccountAuthentication,
-    ) -> Result<(AccessBuilder, Arc<AuthorizationReload>), StartError> {
+    ) -> Result<(AccessBuilder, AccessReload), StartError> {
         let chain = self.load_authorizers()?;
         let request_headers = self.request_headers.headers().map_err(StartError::Options)?;
         let mut authenticators: Vec<Box<dyn Authenticator>> = Vec::new();
@@ -97,10 +96,14 @@ impl AccessOptions {
         let verify: VerifyCertificate = Box::new(move |leaf, rest| user_tls.verify_user(leaf, rest));
         authenticators.push(Box::new(ClientCertificateAuthenticator::new(verify, reads_uid)));
         let token_file = self.tokens.as_deref().map(TokenFileAuthenticator::parse).transpose()?;
-        let allows_anonymous = self.allows_anonymous(&chain);
+        let everything_allowed = chain.contains(AuthorizationMode::AlwaysAllow);
+        let authentication = self.authentication.load(everything_allowed, accounts.issuers());
+        let authentication = authentication.map_err(StartError::Options)?;
+        let anonymous = authentication.anonymous.clone();
         let impersonator = Impersonator::new(gates.is_enabled(Feature::CONSTRAINED_IMPERSONATION));
-        let reload = chain.prepare(server_name(hostname));
-        let authorizers = reload.clone();
+        let authorizers = chain.prepare(server_name(hostname));
+        let issuers = authentication.prepare(server_name(hostname));
+        let reload = AccessReload { authentication: issuers.clone(), authorization: authorizers.clone() };
         let builder: AccessBuilder = Box::new(move |cluster| {
             let mut tokens: Vec<Box<dyn TokenAuthenticator>> = Vec::new();
             let audiences = &accounts.audiences;
@@ -111,14 +114,18 @@ impl AccessOptions {
             if self.bootstrap_tokens {
                 tokens.push(for_server(BootstrapTokenAuthenticator(bootstrap_token_lookup(cluster)), audiences));
             }
+            // Issuers are asked after service accounts, because they may have to fetch keys.
+            if let Some(authenticators) = issuers.start(cluster).map_err(ApiError::Internal)? {
+                tokens.push(for_server(authenticators, audiences));
+            }
             let tokens = UnionTokenAuthenticator(tokens);
             let tokens = CachedTokenAuthenticator::new(tokens, accounts.cache, token_cache_observer(cluster));
             let tokens = Arc::new(tokens);
             authenticators.push(Box::new(BearerTokenAuthenticator(tokens.clone())));
             authenticators.push(Box::new(WebSocketProtocolAuthenticator(tokens)));
             let authenticator = UnionAuthenticator(authenticators);
-            let authenticator: Box<dyn Authenticator> = match allows_anonymous {
-                true => Box::new(AnonymousAuthenticator { authenticator, paths: Vec::new() }),
+            let authenticator: Box<dyn Authenticator> = match anonymous.enabled {
+                true => Box::new(AnonymousAuthenticator { authenticator, paths: anonymous.paths }),
                 false => Box::new(authenticator),
             };
             let authorizer = authorizers.start(cluster).map_err(ApiError::Internal)?;
@@ -141,17 +148,10 @@ impl AccessOptions {
             allowed_names,
         }
     }
+}
 
-    /// As upstream, nobody is anonymous where everything is allowed.
-    fn allows_anonymous(&self, chain: &AuthorizerChain) -> bool {
-        let everything_allowed = chain.contains(AuthorizationMode::AlwaysAllow);
-        if self.anonymous && everything_allowed {
-            tracing::warn!(
-                target: "pintle::start",
-                "Requests without credentials are rejected, because the authorization mode AlwaysAllow would allow them \
-                 everything"
-            );
-        }
-        self.anonymous && !everything_allowed
-    }
+/// What follows the configuration files of authenticators and authorizers.
+pub(crate) struct AccessReload {
+    pub(crate) authentication: Arc<AuthenticationReload>,
+    pub(crate) authorization: Arc<AuthorizationReload>,
 }

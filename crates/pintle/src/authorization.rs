@@ -3,8 +3,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
@@ -22,8 +20,8 @@ use pintle_server::{
 };
 use pintle_value::Str;
 
-/// How often the configuration file is compared with what is in use.
-const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
+use crate::config_file::{FollowedFile, RELOAD_INTERVAL, is_regular_file, read};
+
 /// The name of the webhook of the flags.
 const WEBHOOK_NAME: &str = "default";
 /// The time limit of calls of the webhook of the flags, in seconds.
@@ -183,9 +181,9 @@ impl AuthorizationOptions {
     pub(crate) fn load(&self, modes: &[AuthorizationMode]) -> Result<AuthorizerChain, String> {
         let (configuration, file) = match &self.config_file {
             Some(path) => {
-                let text = read(path)?;
-                let configuration = authorization_config::load(&text, &[], &is_regular_file)?;
-                (configuration, Some((path.clone(), text)))
+                let file = FollowedFile::open(path)?;
+                let configuration = authorization_config::load(file.text(), &[], &is_regular_file)?;
+                (configuration, Some(file))
             }
             None => {
                 self.validate(modes)?;
@@ -207,8 +205,8 @@ impl AuthorizationOptions {
 pub(crate) struct AuthorizerChain {
     configuration: AuthorizationConfiguration,
     abac: Option<AbacAuthorizer>,
-    /// The path and the text of the configuration file.
-    file: Option<(PathBuf, Vec<u8>)>,
+    /// The configuration file.
+    file: Option<FollowedFile>,
 }
 
 impl AuthorizerChain {
@@ -221,13 +219,11 @@ impl AuthorizerChain {
     pub(crate) fn prepare(self, server: String) -> Arc<AuthorizationReload> {
         let kinds = self.configuration.authorizers.iter().map(|authorizer| authorizer.kind.clone());
         let kinds = kinds.filter(|kind| kind != AuthorizationMode::Webhook.name()).collect();
-        let (path, text) = self.file.map_or((None, Vec::new()), |(path, text)| (Some(path), text));
         Arc::new(AuthorizationReload {
-            path,
             server,
             abac: self.abac,
             kinds,
-            last: Mutex::new(LastRead { text, configuration: self.configuration, is_readable: true }),
+            last: Mutex::new(LastRead { file: self.file, configuration: self.configuration }),
             running: OnceLock::new(),
         })
     }
@@ -235,7 +231,6 @@ impl AuthorizerChain {
 
 /// A chain of authorizers that follows its configuration file.
 pub(crate) struct AuthorizationReload {
-    path: Option<PathBuf>,
     /// The server's identity, whose hash metrics show.
     server: String,
     abac: Option<AbacAuthorizer>,
@@ -247,9 +242,8 @@ pub(crate) struct AuthorizationReload {
 
 /// What was read last.
 struct LastRead {
-    text: Vec<u8>,
+    file: Option<FollowedFile>,
     configuration: AuthorizationConfiguration,
-    is_readable: bool,
 }
 
 impl AuthorizationReload {
@@ -260,13 +254,11 @@ impl AuthorizationReload {
     pub(crate) fn start(&self, cluster: &Arc<Cluster>) -> Result<Box<dyn Authorizer>, String> {
         let last = self.last.lock();
         let union = self.union(cluster, &last.configuration)?;
-        if self.path.is_none() {
-            return Ok(Box::new(union));
-        }
+        let Some(file) = &last.file else { return Ok(Box::new(union)) };
         let authorizer = ReloadableAuthorizer::new(Arc::new(union));
         // A chain is started once.
         let _ = self.running.set((cluster.clone(), authorizer.clone()));
-        record_authorization_reload(cluster, &self.server, Some(&last.text));
+        record_authorization_reload(cluster, &self.server, Some(file.text()));
         Ok(Box::new(authorizer))
     }
 
@@ -314,18 +306,16 @@ impl AuthorizationReload {
 
     /// True if there is a file to follow.
     pub(crate) fn has_file(&self) -> bool {
-        self.path.is_some()
+        self.last.lock().file.is_some()
     }
 
     /// Uses the configuration file anew whenever it has changed. What cannot be used is logged and counted, and the
     /// authorizers that were in use stay.
     pub(crate) async fn run(self: Arc<Self>) {
-        let (Some(path), Some((cluster, authorizer))) = (&self.path, self.running.get()) else {
-            return std::future::pending().await;
-        };
+        let Some((cluster, authorizer)) = self.running.get() else { return std::future::pending().await };
         loop {
             tokio::time::sleep(RELOAD_INTERVAL).await;
-            match self.check(path, cluster, authorizer) {
+            match self.check(cluster, authorizer) {
                 Ok(None) => {}
                 Ok(Some(text)) => {
                     tracing::info!("Reloaded the authorization configuration");
@@ -340,23 +330,10 @@ impl AuthorizationReload {
     }
 
     /// Reads the file. Returns its text if there is a new configuration that is in use now.
-    fn check(
-        &self,
-        path: &Path,
-        cluster: &Arc<Cluster>,
-        authorizer: &ReloadableAuthorizer,
-    ) -> Result<Option<Vec<u8>>, String> {
+    fn check(&self, cluster: &Arc<Cluster>, authorizer: &ReloadableAuthorizer) -> Result<Option<Vec<u8>>, String> {
         let mut last = self.last.lock();
-        let text = match read(path) {
-            Ok(text) => text,
-            // One error for as long as the file cannot be read.
-            Err(error) => return if std::mem::take(&mut last.is_readable) { Err(error) } else { Ok(None) },
-        };
-        last.is_readable = true;
-        if text == last.text {
-            return Ok(None);
-        }
-        last.text.clone_from(&text);
+        let Some(file) = &mut last.file else { return Ok(None) };
+        let Some(text) = file.changed()?.map(<[u8]>::to_vec) else { return Ok(None) };
         let configuration = authorization_config::load(&text, &self.kinds, &is_regular_file)?;
         if configuration == last.configuration {
             return Ok(None);
@@ -367,24 +344,10 @@ impl AuthorizationReload {
     }
 }
 
-/// Reads a file, with Go's message of an error.
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("open {}: {}", path.display(), go_text(&error)))
-}
-
-fn is_regular_file(path: &str) -> Result<bool, String> {
-    let metadata = fs::metadata(path).map_err(|error| format!("stat {path}: {}", go_text(&error)))?;
-    Ok(metadata.is_file())
-}
-
-/// The text of a system error as Go prints it.
-fn go_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_ascii_lowercase()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

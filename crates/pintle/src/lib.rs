@@ -3,10 +3,12 @@
 
 mod access;
 mod advertise;
+mod authentication;
 mod authorization;
 pub mod certificates;
 pub mod cgroup;
 mod client_certificate;
+mod config_file;
 mod kubeconfig;
 mod renewal;
 mod server;
@@ -14,6 +16,7 @@ mod service_accounts;
 mod serving;
 
 pub use access::AccessOptions;
+pub use authentication::{AuthenticationOptions, OidcOptions, TokenWebhookOptions};
 pub use authorization::{AuthorizationMode, AuthorizationOptions};
 pub use client_certificate::{CertificateUser, sign_client_certificate};
 pub use kubeconfig::{KubeconfigCluster, KubeconfigCredentials};

@@ -339,7 +339,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
     let access = AccessOptions {
         tokens,
         bootstrap_tokens: serve.authentication.enable_bootstrap_token_auth,
-        anonymous: serve.authentication.anonymous_auth,
+        authentication: serve.authentication.options(),
         request_headers: serve.authentication.request_headers(),
         authorization_modes,
         authorization,

@@ -23,9 +23,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::access::AccessOptions;
+use crate::access::{AccessOptions, AccessReload};
 use crate::advertise;
-use crate::authorization::AuthorizationReload;
 use crate::certificates::{CertificateError, Certificates, service_account_key};
 use crate::renewal::{CertificateRenewal, time_of};
 use crate::service_accounts::ServiceAccountOptions;
@@ -35,7 +34,8 @@ use crate::serving::{ServingError, ServingTls, TlsOptions};
 const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(10);
 /// The name of the task that keeps the certificates of the server up to date.
 const CERTIFICATES_TASK: &str = "certificates";
-/// The name of the task that follows the configuration of the authorizers.
+/// The names of the tasks that follow the configurations of authenticators and authorizers.
+const AUTHENTICATION_TASK: &str = "authentication-config";
 const AUTHORIZATION_TASK: &str = "authorization-config";
 /// The name of the task that accepts connections.
 const LISTENER_TASK: &str = "listener";
@@ -310,7 +310,7 @@ impl Server {
         let service_accounts = options.service_accounts.load(&account_key, &external.to_string());
         let service_accounts = service_accounts.map_err(StartError::Options)?;
         let trust = options.register.then(|| options.access.authentication_trust(&tls));
-        let (access, authorization) =
+        let (access, reload) =
             options.access.build(&tls, &options.gates, &hostname, service_accounts.authentication)?;
         let api_server = ApiServer::start(ClusterConfig {
             store: store.clone(),
@@ -355,8 +355,14 @@ impl Server {
         let text = renewal.write_kubeconfig()?;
         let mut background = JoinSet::new();
         background.spawn(follow_certificates(api_server.background_task(CERTIFICATES_TASK), renewal));
+        let AccessReload { authentication, authorization } = reload;
+        if authentication.has_file() {
+            let task = api_server.background_task(AUTHENTICATION_TASK);
+            background.spawn(follow_configuration(task, move || authentication.clone().run()));
+        }
         if authorization.has_file() {
-            background.spawn(follow_authorization(api_server.background_task(AUTHORIZATION_TASK), authorization));
+            let task = api_server.background_task(AUTHORIZATION_TASK);
+            background.spawn(follow_configuration(task, move || authorization.clone().run()));
         }
         let stop = watch::Sender::new(false);
         let accepting = api_server.background_task(LISTENER_TASK);
@@ -506,13 +512,16 @@ async fn follow_certificates(task: BackgroundTask, renewal: Arc<CertificateRenew
     task.supervise(start, || false).await;
 }
 
-/// Reads the configuration of the authorizers when it changes.
-async fn follow_authorization(task: BackgroundTask, authorization: Arc<AuthorizationReload>) {
+/// Reads a configuration when it changes.
+async fn follow_configuration<F>(task: BackgroundTask, run: impl Fn() -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let start = || {
-        let (task, authorization) = (task.clone(), authorization.clone());
+        let (task, running) = (task.clone(), run());
         async move {
             task.report_success();
-            authorization.run().await;
+            running.await;
             Ok(())
         }
     };

@@ -217,6 +217,11 @@ pub(crate) struct ServiceAccountAuthentication {
 }
 
 impl ServiceAccountAuthentication {
+    /// The issuers of tokens of service accounts.
+    pub(crate) fn issuers(&self) -> &[Str] {
+        &self.issuers
+    }
+
     /// The authenticators of legacy tokens and of bound tokens, in upstream's order.
     pub(crate) fn authenticators(&self, cluster: &Arc<Cluster>) -> [Box<dyn TokenAuthenticator>; 2] {
         let lookup = service_account_lookup(cluster);

@@ -55,8 +55,8 @@ pub fn validate(configuration: &AuthenticationConfiguration, disallowed_issuers:
 ///
 /// # Errors
 /// The configuration of the issuer is not valid.
-pub fn compile_jwt(jwt: &JwtConfig, disallowed_issuers: &[Str]) -> Result<JwtExpressions, String> {
-    let (expressions, errors) = check_jwt(&FieldPath::new(""), jwt, disallowed_issuers);
+pub fn compile_jwt(jwt: &JwtConfig) -> Result<JwtExpressions, String> {
+    let (expressions, errors) = check_jwt(&FieldPath::new("jwt"), jwt, &[]);
     if errors.is_empty() { Ok(expressions) } else { Err(errors.message()) }
 }
 

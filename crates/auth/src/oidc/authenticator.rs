@@ -67,7 +67,7 @@ impl JwtAuthenticator {
         keys: Arc<dyn IssuerKeys>,
         now: impl Fn() -> Time + Send + Sync + 'static,
     ) -> Result<Self, String> {
-        let expressions = compile_jwt(&config, &[])?;
+        let expressions = compile_jwt(&config)?;
         if let Some(unknown) = algorithms.iter().find(|name| !ALL_SIGNING_ALGORITHMS.contains(&name.as_str())) {
             return Err(format!("oidc: unsupported signing alg: {}", quote(unknown)));
         }

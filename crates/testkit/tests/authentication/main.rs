@@ -1,6 +1,9 @@
-//! The authenticators of tokens that are not of service accounts: bootstrap tokens.
+//! The authenticators of tokens that are not of service accounts: bootstrap tokens, issuers of JSON Web Tokens.
 
 mod bootstrap_tokens;
+mod https_server;
+mod issuer;
+mod json_web_tokens;
 
 use pintle::{AccessOptions, Options, ServiceAccountOptions, TokenCacheTtl};
 use pintle_testkit::{Cluster, Response};
@@ -38,4 +41,16 @@ async fn check_refused(cluster: &Cluster, token: &str, why: &str) {
     self_review(cluster, token).await.expect_error(401, "Unauthorized", "Unauthorized");
     let error = if why.is_empty() { "invalid bearer token".into() } else { format!("[invalid bearer token, {why}]") };
     assert_eq!(review(cluster, token, &[]).await, json!({"user": {}, "error": error}), "{token}");
+}
+
+/// The value of a metric, by its name and labels; 0 if there is none.
+async fn metric(cluster: &Cluster, name: &str, labels: &[(&str, &str)]) -> u64 {
+    let text = cluster.get("/metrics").await.expect(200).text();
+    let labels: Vec<_> = labels.iter().map(|(label, value)| format!("{label}=\"{value}\"")).collect();
+    let is_series = |line: &&str| {
+        line.split_once('{')
+            .is_some_and(|(found, rest)| found == name && labels.iter().all(|label| rest.contains(label)))
+    };
+    let line = text.lines().find(is_series);
+    line.and_then(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).map_or(0, |value| value as u64)
 }

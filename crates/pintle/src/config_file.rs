@@ -1,0 +1,66 @@
+//! Configuration files, with Go's messages of errors, and the comparison with what was read last.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a configuration file is compared with what is in use.
+pub(crate) const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Reads a file, with Go's message of an error.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("open {}: {}", path.display(), go_text(&error)))
+}
+
+/// Returns whether a path is that of a regular file, or Go's message of an error.
+pub(crate) fn is_regular_file(path: &str) -> Result<bool, String> {
+    let metadata = fs::metadata(path).map_err(|error| format!("stat {path}: {}", go_text(&error)))?;
+    Ok(metadata.is_file())
+}
+
+/// The text of a system error as Go prints it.
+fn go_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_ascii_lowercase()
+}
+
+/// A configuration file that is read again when it changes.
+#[derive(Clone, Debug)]
+pub(crate) struct FollowedFile {
+    path: PathBuf,
+    /// What was read last.
+    text: Vec<u8>,
+    is_readable: bool,
+}
+
+impl FollowedFile {
+    /// Reads a file for the first time.
+    pub(crate) fn open(path: &Path) -> Result<Self, String> {
+        Ok(Self { path: path.to_owned(), text: read(path)?, is_readable: true })
+    }
+
+    /// What was read last.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Reads the file. Returns its text if it has changed. There is one error for as long as it cannot be read.
+    pub(crate) fn changed(&mut self) -> Result<Option<&[u8]>, String> {
+        let text = match read(&self.path) {
+            Ok(text) => text,
+            Err(error) => return if std::mem::take(&mut self.is_readable) { Err(error) } else { Ok(None) },
+        };
+        self.is_readable = true;
+        if text == self.text {
+            return Ok(None);
+        }
+        self.text = text;
+        Ok(Some(&self.text))
+    }
+
+    /// Regards what was read last as not read, so that it is tried again.
+    pub(crate) fn retry(&mut self) {
+        self.text.clear();
+    }
+}
