@@ -2,7 +2,7 @@
 //! scheme): the kind selects the Go type, and errors are those of Go's decoder.
 
 use pintle_codec::{json, yaml};
-use pintle_schema::{Field, List, ListTopology, Omit, PatchMeta, Scalar, ScalarType, Struct, Type, TypeId, Types};
+use pintle_schema::{Field, List, ListTopology, Map, Omit, PatchMeta, Scalar, ScalarType, Struct, Type, TypeId, Types};
 use pintle_value::print::quote;
 use pintle_value::{Str, Value};
 
@@ -25,6 +25,12 @@ impl ConfigTypes {
     pub fn list(&mut self, item: TypeId) -> TypeId {
         let (topology, name) = (ListTopology::default(), Str::default());
         self.0.add(Type::List(List { item, pointers: false, topology, name }))
+    }
+
+    /// A map with texts as keys.
+    pub fn map(&mut self, value: TypeId) -> TypeId {
+        let (name, key) = (Str::default(), Str::default());
+        self.0.add(Type::Map(Map { value, atomic: false, name, key }))
     }
 
     /// A struct with the Go name `v1.Name` and the fields by their JSON names. Fields after `*` in the name are pointers.

@@ -29,15 +29,19 @@ const SHARD_ENTRIES: usize = 1024;
 pub struct TokenCacheTtl {
     /// How long a success is cached.
     pub success: Duration,
-    /// How long a failure or an unknown token is cached.
+    /// How long an unknown token is cached.
     pub failure: Duration,
+    /// How long an error is cached.
+    pub error: Duration,
 }
 
 impl TokenCacheTtl {
     /// kube-apiserver's.
-    pub const DEFAULT: TokenCacheTtl = TokenCacheTtl { success: Duration::from_secs(10), failure: Duration::ZERO };
+    pub const DEFAULT: TokenCacheTtl =
+        TokenCacheTtl { success: Duration::from_secs(10), failure: Duration::ZERO, error: Duration::ZERO };
     /// Nothing is cached.
-    pub const DISABLED: TokenCacheTtl = TokenCacheTtl { success: Duration::ZERO, failure: Duration::ZERO };
+    pub const DISABLED: TokenCacheTtl =
+        TokenCacheTtl { success: Duration::ZERO, failure: Duration::ZERO, error: Duration::ZERO };
 }
 
 impl Default for TokenCacheTtl {
@@ -171,7 +175,11 @@ impl<A: TokenAuthenticator> CachedTokenAuthenticator<A> {
     }
 
     fn store(&self, key: u64, token: &str, audiences: &[Str], result: &AuthenticationResult, now: Instant) {
-        let ttl = if matches!(result, Ok(Some(_))) { self.ttl.success } else { self.ttl.failure };
+        let ttl = match result {
+            Ok(Some(_)) => self.ttl.success,
+            Ok(None) => self.ttl.failure,
+            Err(_) => self.ttl.error,
+        };
         if ttl.is_zero() {
             return;
         }
@@ -329,10 +337,16 @@ mod tests {
 
     #[test]
     fn failures_are_cached_if_configured() {
-        let ttl = TokenCacheTtl { failure: Duration::from_secs(10), ..TokenCacheTtl::DISABLED };
+        let cached = Duration::from_secs(10);
+        let ttl = TokenCacheTtl { failure: cached, error: cached, ..TokenCacheTtl::DISABLED };
         let rows: &[(&str, &[&str], usize)] =
             &[("bad", &[], 1), ("bad", &[], 1), ("unknown", &[], 2), ("unknown", &[], 2), ("a", &[], 3), ("a", &[], 4)];
         assert_eq!(check(ttl, rows), [2, 4, 0, 1, 0]);
+        // An error is no unknown token.
+        let ttl = TokenCacheTtl { failure: cached, ..TokenCacheTtl::DISABLED };
+        let rows: &[(&str, &[&str], usize)] =
+            &[("bad", &[], 1), ("bad", &[], 2), ("unknown", &[], 3), ("unknown", &[], 3)];
+        assert_eq!(check(ttl, rows), [1, 3, 0, 2, 0]);
     }
 
     /// Answers with the number of times that it was asked, as soon as `open` is set.

@@ -118,6 +118,11 @@ impl AccessOptions {
             if let Some(authenticators) = issuers.start(cluster).map_err(ApiError::Internal)? {
                 tokens.push(for_server(authenticators, audiences));
             }
+            let webhook = &self.authentication.webhook;
+            if let Some(authenticator) = webhook.authenticator(cluster, audiences).map_err(ApiError::Internal)? {
+                let (ttl, observer) = (webhook.ttl(&accounts.cache), token_cache_observer(cluster));
+                tokens.push(Box::new(CachedTokenAuthenticator::new(authenticator, ttl, observer)));
+            }
             let tokens = UnionTokenAuthenticator(tokens);
             let tokens = CachedTokenAuthenticator::new(tokens, accounts.cache, token_cache_observer(cluster));
             let tokens = Arc::new(tokens);

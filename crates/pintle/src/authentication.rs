@@ -7,12 +7,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use pintle_auth::TokenCacheTtl;
 use pintle_auth::authentication_config::{
     self, AnonymousConfig, AuthenticationConfiguration, ClaimMappings, ClaimRule, IssuerConfig, JwtConfig,
     PrefixedMapping, validate,
 };
 use pintle_auth::oidc::ALL_SIGNING_ALGORITHMS;
-use pintle_server::{Cluster, JwtAuthenticators, ReloadableJwtAuthenticators};
+use pintle_server::{Cluster, JwtAuthenticators, ReloadableJwtAuthenticators, TokenWebhookAuthenticator};
 use pintle_value::{FieldError, FieldPath, Str, print};
 
 use crate::config_file::{FollowedFile, RELOAD_INTERVAL, read};
@@ -118,6 +119,35 @@ impl Default for TokenWebhookOptions {
     /// kube-apiserver's defaults.
     fn default() -> Self {
         Self { config_file: None, version: "v1beta1".to_owned(), cache_ttl: Duration::from_secs(120) }
+    }
+}
+
+impl TokenWebhookOptions {
+    /// The authenticator of a running cluster for a server with some audiences; `None` if there is no webhook.
+    ///
+    /// # Errors
+    /// The webhook cannot be used.
+    pub(crate) fn authenticator(
+        &self,
+        cluster: &Arc<Cluster>,
+        audiences: &[Str],
+    ) -> Result<Option<TokenWebhookAuthenticator>, String> {
+        let Some(file) = &self.config_file else { return Ok(None) };
+        TokenWebhookAuthenticator::new(cluster, file, &self.version, audiences).map(Some)
+    }
+
+    /// How long its answers are cached, behind a cache of all tokens. As upstream, errors are not.
+    pub(crate) fn ttl(&self, of_all: &TokenCacheTtl) -> TokenCacheTtl {
+        let ttl = self.cache_ttl;
+        if !ttl.is_zero() && ttl < of_all.success {
+            tracing::warn!(
+                target: "pintle::start",
+                cache_ttl = ?ttl,
+                overall_cache_ttl = ?of_all.success,
+                "The webhook cache ttl is shorter than the overall cache ttl for successful token authentication attempts"
+            );
+        }
+        TokenCacheTtl { success: ttl, failure: ttl, error: Duration::ZERO }
     }
 }
 

@@ -1,9 +1,12 @@
 //! The flags of authentication, except those of service accounts.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ArgAction;
-use pintle::{AuthenticationOptions, OidcOptions, RequestHeaderNames};
+use pintle::{AuthenticationOptions, OidcOptions, RequestHeaderNames, TokenWebhookOptions};
+
+use crate::parse_duration;
 
 /// The flags of authentication.
 #[derive(clap::Args)]
@@ -62,6 +65,16 @@ pub(crate) struct AuthenticationFlags {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = false, action = ArgAction::Set)]
     pub(crate) enable_bootstrap_token_auth: bool,
+    /// File with webhook configuration for token authentication in kubeconfig format. The API server will query the remote
+    /// service to determine authentication for bearer tokens.
+    #[arg(long, value_name = "FILE")]
+    authentication_token_webhook_config_file: Option<PathBuf>,
+    /// The API version of the authentication.k8s.io TokenReview to send to and expect from the webhook.
+    #[arg(long, value_name = "VERSION", default_value = "v1beta1")]
+    authentication_token_webhook_version: String,
+    /// The duration to cache responses from the webhook token authenticator.
+    #[arg(long, value_name = "DURATION", default_value = "2m0s", value_parser = parse_duration)]
+    authentication_token_webhook_cache_ttl: Duration,
     /// The file with certificate authorities, in PEM, whose client certificates authenticate users, beside those of the
     /// server's own authority. The common name is the user.
     #[arg(long, value_name = "FILE")]
@@ -96,7 +109,11 @@ impl AuthenticationFlags {
             config_file: self.authentication_config.clone(),
             anonymous: self.anonymous_auth,
             oidc: self.oidc(),
-            ..AuthenticationOptions::default()
+            webhook: TokenWebhookOptions {
+                config_file: self.authentication_token_webhook_config_file.clone(),
+                version: self.authentication_token_webhook_version.clone(),
+                cache_ttl: self.authentication_token_webhook_cache_ttl,
+            },
         }
     }
 

@@ -31,7 +31,7 @@ mod write;
 
 pub use access::{
     AccessControl, CountedAuthorizer, JwtAuthenticators, NodeAuthorizer, RbacAuthorizer, ReloadableAuthorizer,
-    ReloadableJwtAuthenticators, WebhookAuthorizer, record_authorization_reload,
+    ReloadableJwtAuthenticators, TokenWebhookAuthenticator, WebhookAuthorizer, record_authorization_reload,
 };
 pub use cluster::{Cluster, Component, MemoryBudget, MemoryUsage, ResidentMemory, ServiceAccountConfig};
 pub use controllers::{ControllerOptions, service_address};

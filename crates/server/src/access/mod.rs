@@ -4,6 +4,7 @@ mod chain;
 mod jwt;
 mod node;
 mod rbac;
+mod token_webhook;
 mod webhook;
 
 use http::HeaderMap;
@@ -19,6 +20,7 @@ pub use self::chain::{CountedAuthorizer, ReloadableAuthorizer, record_authorizat
 pub use self::jwt::{JwtAuthenticators, ReloadableJwtAuthenticators};
 pub use self::node::NodeAuthorizer;
 pub use self::rbac::RbacAuthorizer;
+pub use self::token_webhook::TokenWebhookAuthenticator;
 pub use self::webhook::WebhookAuthorizer;
 pub(crate) use self::webhook::decode_review;
 use crate::http::Peer;

@@ -1,9 +1,11 @@
-//! The authenticators of tokens that are not of service accounts: bootstrap tokens, issuers of JSON Web Tokens.
+//! The authenticators of tokens that are not of service accounts: bootstrap tokens, issuers of JSON Web Tokens and a
+//! webhook.
 
 mod bootstrap_tokens;
 mod https_server;
 mod issuer;
 mod json_web_tokens;
+mod token_webhook;
 
 use pintle::{AccessOptions, Options, ServiceAccountOptions, TokenCacheTtl};
 use pintle_testkit::{Cluster, Response};

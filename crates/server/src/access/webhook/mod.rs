@@ -13,9 +13,8 @@ use pintle_codec::json;
 use pintle_value::{FieldPath, Str, Value};
 
 use self::cache::ReviewCache;
-use self::review::ReviewVersion;
 use crate::cluster::{Cluster, MatchOutcome};
-use crate::webhook::ReviewClient;
+use crate::webhook::{ReviewClient, ReviewVersion};
 
 /// A request whose spec has this size in bytes or more is not cached, so that clients cannot fill the memory. Upstream
 /// counts only what comes before the selectors, which may be a hundred times as long.
@@ -48,7 +47,7 @@ impl WebhookAuthorizer {
     /// # Errors
     /// The kubeconfig cannot be used, or the configuration is not valid after all.
     pub fn new(cluster: &Arc<Cluster>, name: &str, webhook: &AuthorizationWebhook) -> Result<Self, String> {
-        let version = ReviewVersion::parse(&webhook.review_version)?;
+        let version = ReviewVersion::parse(&webhook.review_version, "webhook authorizer")?;
         let decision_on_error = match &*webhook.failure_policy {
             "NoOpinion" => Decision::NoOpinion,
             "Deny" => Decision::Deny,

@@ -10,39 +10,7 @@ use pintle_schema::Scalar;
 use pintle_selector::{FieldSelector, LabelSelector, Operator};
 use pintle_value::{Str, Value, object};
 
-const KIND: &str = "SubjectAccessReview";
-const V1: &str = "authorization.k8s.io/v1";
-const V1BETA1: &str = "authorization.k8s.io/v1beta1";
-
-/// The version of the review.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReviewVersion {
-    V1,
-    V1Beta1,
-}
-
-impl ReviewVersion {
-    /// The version with a name.
-    ///
-    /// # Errors
-    /// Returns upstream's message.
-    pub(super) fn parse(name: &str) -> Result<Self, String> {
-        match name {
-            "v1" => Ok(Self::V1),
-            "v1beta1" => Ok(Self::V1Beta1),
-            name => Err(format!(
-                "unsupported webhook authorizer version {name:?}, supported versions are \"v1\", \"v1beta1\""
-            )),
-        }
-    }
-
-    const fn api_version(self) -> &'static str {
-        match self {
-            Self::V1 => V1,
-            Self::V1Beta1 => V1BETA1,
-        }
-    }
-}
+use crate::webhook::{ReviewKind, ReviewVersion};
 
 /// The answer of a webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,18 +37,19 @@ impl ReviewStatus {
     }
 }
 
-/// The types of the answer. What a webhook sends back of the request does not matter.
-static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
+static SUBJECT_ACCESS_REVIEW: LazyLock<ReviewKind> = LazyLock::new(|| {
+    let (kind, v1, v1beta1) = ("SubjectAccessReview", "authorization.k8s.io/v1", "authorization.k8s.io/v1beta1");
     let mut types = ConfigTypes::default();
     let (text, flag, any) = (types.scalar(Scalar::String), types.scalar(Scalar::Bool), types.any());
     let mut kinds = Vec::new();
-    for (version, package) in [(V1, "v1"), (V1BETA1, "v1beta1")] {
+    for (version, package) in [(v1, "v1"), (v1beta1, "v1beta1")] {
         let status = [("allowed", flag), ("denied", flag), ("reason", text), ("evaluationError", text)];
         let status = types.object(&format!("{package}.SubjectAccessReviewStatus"), &status);
         let fields = [("kind", text), ("apiVersion", text), ("metadata", any), ("spec", any), ("status", status)];
-        kinds.push((version, KIND, types.object(&format!("{package}.{KIND}"), &fields)));
+        kinds.push((version, kind, types.object(&format!("{package}.{kind}"), &fields)));
     }
-    ConfigScheme { name: "k8s.io/apiserver/plugin/pkg/authorizer/webhook/webhook.go:439", strict: false, types, kinds }
+    let name = "k8s.io/apiserver/plugin/pkg/authorizer/webhook/webhook.go:439";
+    ReviewKind { kind, v1, v1beta1, scheme: ConfigScheme { name, strict: false, types, kinds } }
 });
 
 /// The spec of version 1 for what a user wants to do. Empty fields are left out.
@@ -181,8 +150,8 @@ pub(super) fn encode(version: ReviewVersion, spec: &Value) -> Vec<u8> {
         spec.set("group", groups);
     }
     json::encode(&object! {
-        "kind": KIND,
-        "apiVersion": version.api_version(),
+        "kind": SUBJECT_ACCESS_REVIEW.kind,
+        "apiVersion": SUBJECT_ACCESS_REVIEW.api_version(version),
         "metadata": object! {},
         "spec": spec,
         "status": object! {"allowed": false},
@@ -194,28 +163,13 @@ pub(super) fn encode(version: ReviewVersion, spec: &Value) -> Vec<u8> {
 /// # Errors
 /// It is not a review of this version.
 pub(super) fn decode(version: ReviewVersion, body: &[u8]) -> Result<ReviewStatus, String> {
-    let decoded = match SCHEME.decode_as(body, (version.api_version(), KIND)) {
-        Ok(decoded) => decoded,
-        Err(error) => return Err(status_message(body).unwrap_or_else(|| error.to_string())),
-    };
-    if decoded.api_version != version.api_version() {
-        let short = |version: &str| version.rsplit_once('/').map_or(String::new(), |(_, version)| version.to_owned());
-        let (from, to) = (short(&decoded.api_version), short(version.api_version()));
-        return Err(format!("converting ({from}.{KIND}) to ({to}.{KIND}): unknown conversion"));
-    }
-    let text = |path: &[&str]| Str::from(decoded.value.str_at(path));
+    let review = SUBJECT_ACCESS_REVIEW.decode(version, body)?;
+    let text = |path: &[&str]| Str::from(review.str_at(path));
     Ok(ReviewStatus {
-        allowed: decoded.value.bool_at(&["status", "allowed"]),
-        denied: decoded.value.bool_at(&["status", "denied"]),
+        allowed: review.bool_at(&["status", "allowed"]),
+        denied: review.bool_at(&["status", "denied"]),
         reason: text(&["status", "reason"]),
     })
-}
-
-/// The message of a `Status` that reports a failure.
-fn status_message(body: &[u8]) -> Option<String> {
-    let value = json::decode(body, json::DecodeOptions::default()).ok()?.value;
-    let is_failure = value.kind() == "Status" && value.str_at(&["status"]) != "Success";
-    is_failure.then(|| value.str_at(&["message"]).to_owned())
 }
 
 #[cfg(test)]
@@ -268,7 +222,8 @@ mod tests {
         assert_eq!(spec(&UserInfo::default(), &path), expect);
         for (version, groups) in [(ReviewVersion::V1, "groups"), (ReviewVersion::V1Beta1, "group")] {
             let body = json::decode(&encode(version, &found), json::DecodeOptions::default()).expect("JSON").value;
-            assert_eq!((body.kind(), body.api_version()), (KIND, version.api_version()));
+            let api_version = SUBJECT_ACCESS_REVIEW.api_version(version);
+            assert_eq!((body.kind(), body.api_version()), ("SubjectAccessReview", api_version));
             assert_eq!(body.items_at(&["spec", groups]).len(), 1);
         }
     }
