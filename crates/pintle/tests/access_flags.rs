@@ -1,4 +1,4 @@
-//! The checks of the authorization flags by the program, with kube-apiserver's messages.
+//! The checks of the flags of authentication and authorization by the program, with kube-apiserver's messages.
 
 use std::process::Command;
 
@@ -19,7 +19,7 @@ fn error(flags: &str) -> String {
 }
 
 #[test]
-fn wrong_flags_end_the_program_with_upstreams_messages() {
+fn wrong_flags_of_authorization_end_the_program_with_upstreams_messages() {
     let conflict = "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* \
                     flags are defined";
     let type_error = "json: cannot unmarshal number into Go struct field Policy.user of type string";
@@ -52,6 +52,39 @@ fn wrong_flags_end_the_program_with_upstreams_messages() {
             "--authorization-mode Webhook --authorization-webhook-config-file $DIR/w --authorization-webhook-version v2",
             "unsupported webhook authorizer version \"v2\", supported versions are \"v1\", \"v1beta1\"",
         ),
+    ] {
+        let found = error(flags);
+        assert!(found.contains(expect), "{flags}: {found}");
+    }
+}
+
+#[test]
+fn wrong_flags_of_authentication_end_the_program_with_upstreams_messages() {
+    let together = "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set";
+    let invalid = "invalid authentication configuration: jwt[0].issuer.url: Invalid value: \"http://i\": URL scheme must be \
+                   https";
+    let issuer = "--oidc-issuer-url https://i --oidc-client-id c";
+    for (flags, expect) in [
+        ("--oidc-issuer-url https://i", together),
+        ("--oidc-groups-claim g", together),
+        ("--oidc-required-claim a=b", together),
+        ("--oidc-issuer-url http://i --oidc-client-id c", invalid),
+        (&format!("{issuer} --oidc-signing-algs RS256,HS256"), "oidc: unsupported signing alg: \"HS256\""),
+        (&format!("{issuer} --oidc-ca-file $DIR/c"), "open $DIR/c: no such file or directory"),
+        (&format!("{issuer} --oidc-required-claim a"), "malformed pair, expect string=string"),
+        (
+            &format!("{issuer} --authentication-config $DIR/w"),
+            "authentication-config file and oidc-* flags are mutually exclusive",
+        ),
+        (
+            "--authentication-config $DIR/w",
+            "failed to load authentication configuration from file \"$DIR/w\": empty config data",
+        ),
+        (
+            "--authentication-token-webhook-config-file $DIR/w",
+            "invalid configuration: no configuration has been provided",
+        ),
+        ("--authentication-token-webhook-cache-ttl x", "--authentication-token-webhook-cache-ttl"),
     ] {
         let found = error(flags);
         assert!(found.contains(expect), "{flags}: {found}");
