@@ -28,6 +28,9 @@ impl Feature {
     pub const DRA_LIST_TYPE_ATTRIBUTES: Feature = Feature("DRAListTypeAttributes");
     /// HorizontalPodAutoscalers that scale to zero (KEP-2021).
     pub const HPA_SCALE_TO_ZERO: Feature = Feature("HPAScaleToZero");
+    /// Service accounts and their tokens for the credential providers of kubelets (KEP-4412).
+    pub const KUBELET_SERVICE_ACCOUNT_TOKENS_FOR_CREDENTIAL_PROVIDERS: Feature =
+        Feature("KubeletServiceAccountTokenForCredentialProviders");
     /// `maxUnavailable` of StatefulSets (KEP-961).
     pub const MAX_UNAVAILABLE_STATEFUL_SET: Feature = Feature("MaxUnavailableStatefulSet");
     /// Connections of clients that are not authenticated serve one request of HTTP/2 (CVE-2023-44487).
@@ -41,7 +44,7 @@ impl Feature {
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
     /// The features whose gates have an effect in this server. All others behave as by default.
-    pub const SUPPORTED: [Feature; 14] = [
+    pub const SUPPORTED: [Feature; 15] = [
         Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION,
         Feature::ALLOW_PARSING_USER_UID_FROM_CERT_AUTH,
         Feature::API_SERVER_IDENTITY,
@@ -51,6 +54,7 @@ impl Feature {
         Feature::COORDINATED_LEADER_ELECTION,
         Feature::DRA_LIST_TYPE_ATTRIBUTES,
         Feature::HPA_SCALE_TO_ZERO,
+        Feature::KUBELET_SERVICE_ACCOUNT_TOKENS_FOR_CREDENTIAL_PROVIDERS,
         Feature::MAX_UNAVAILABLE_STATEFUL_SET,
         Feature::UNAUTHENTICATED_HTTP2_DOS_MITIGATION,
         Feature::TOKEN_REQUEST_SERVICE_ACCOUNT_UID_VALIDATION,

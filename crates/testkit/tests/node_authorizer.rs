@@ -1,5 +1,6 @@
 //! What kubelets may do by the node authorizer.
 
+use pintle_gates::Gates;
 use pintle_testkit::{AccessOptions, AuthorizationMode, Cluster, Options, Response, run};
 use serde_json::{Value, json};
 
@@ -82,6 +83,24 @@ fn a_kubelet_reads_the_secrets_of_its_pods_only() {
                       \"\" in the namespace \"default\"";
         assert_eq!(message, expect);
         cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_kubelet_reads_service_accounts_unless_the_feature_gate_is_off() {
+    run(async {
+        let off = [("KubeletServiceAccountTokenForCredentialProviders".to_owned(), false)];
+        let (off, _) = Gates::with_overrides(&off.into()).expect("a feature gate that can be disabled");
+        for (gates, expect) in [(Gates::default(), 200), (off, 403)] {
+            let cluster = Cluster::with_options(Options { gates, ..options() }).await;
+            let accounts = "/api/v1/namespaces/default/serviceaccounts";
+            let _ = cluster.post(accounts, json!({"metadata": {"name": "robot"}}).to_string()).await.expect(201);
+            let spec = json!({"serviceAccountName": "robot", "nodeName": "n0",
+                "containers": [{"name": "c", "image": "i"}]});
+            let _ = cluster.post(PODS, json!({"metadata": {"name": "p"}, "spec": spec}).to_string()).await.expect(201);
+            let _ = get_as(&cluster, "n0", &format!("{accounts}/robot")).await.expect(expect);
+            cluster.stop().await;
+        }
     });
 }
 

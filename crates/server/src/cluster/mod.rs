@@ -35,7 +35,7 @@ use tokio_util::task::TaskTracker;
 
 use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
-use self::followed::{FollowedIndex, ObjectIndex};
+use self::followed::{FollowedIndex, ObjectIndex, empty_node_authorizer};
 pub(crate) use self::indexers::Indexers;
 use self::memory::MemoryGuard;
 pub(crate) use self::memory::start_memory_task;
@@ -238,7 +238,7 @@ impl Cluster {
     /// # Errors
     /// The group of roles is not served.
     pub(crate) fn rbac(&self) -> Result<&RbacIndex, ApiError> {
-        self.current(&self.rbac)
+        self.current(&self.rbac, RbacIndex::default)
     }
 
     /// The node authorizer with what exists now.
@@ -246,7 +246,7 @@ impl Cluster {
     /// # Errors
     /// A kind that it follows is not served.
     pub(crate) fn node_authorizer(&self) -> Result<&NodeAuthorizer, ApiError> {
-        self.current(&self.nodes)
+        self.current(&self.nodes, || empty_node_authorizer(&self.gates))
     }
 
     /// The node authorizer as it was at its last decision; `None` before the first.
@@ -254,12 +254,16 @@ impl Cluster {
         self.nodes.get().map(FollowedIndex::last)
     }
 
-    /// An index with what exists now. It is made if this is the first use.
-    fn current<'a, I: ObjectIndex>(&'a self, index: &'a OnceLock<FollowedIndex<I>>) -> Result<&'a I, ApiError> {
+    /// An index with what exists now. It is made from an empty one if this is the first use.
+    fn current<'a, I: ObjectIndex>(
+        &'a self,
+        index: &'a OnceLock<FollowedIndex<I>>,
+        empty: impl FnOnce() -> I,
+    ) -> Result<&'a I, ApiError> {
         let followed = match index.get() {
             Some(followed) => followed,
             None => {
-                let followed = FollowedIndex::new(self)?;
+                let followed = FollowedIndex::new(self, empty())?;
                 index.get_or_init(|| followed)
             }
         };

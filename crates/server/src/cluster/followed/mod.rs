@@ -15,11 +15,12 @@ use pintle_codec::json::Projection;
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::{Str, Value};
 
+pub(super) use self::node::empty_node_authorizer;
 use super::Cluster;
 use super::objects::object_key;
 
 /// An index of objects. It is changed by one thread at a time and read by many.
-pub(crate) trait ObjectIndex: Default + Send + Sync {
+pub(crate) trait ObjectIndex: Send + Sync {
     /// A kind of objects in the index.
     type Kind: Copy + Send + Sync + 'static;
 
@@ -60,13 +61,12 @@ struct Source<K> {
 }
 
 impl<I: ObjectIndex> FollowedIndex<I> {
-    /// Makes an index of the objects of a cluster.
+    /// Fills an empty index with the objects of a cluster.
     ///
     /// # Errors
     /// A resource of the index is not served.
-    pub(super) fn new(cluster: &Cluster) -> Result<Self, ApiError> {
+    pub(super) fn new(cluster: &Cluster, index: I) -> Result<Self, ApiError> {
         let complete_to = cluster.cache.applied_revision();
-        let index = I::default();
         let mut sources = Vec::with_capacity(I::KINDS.len());
         for (kind, group, resource) in I::KINDS {
             let hub = cluster.hub_of(&GroupResource::new(*group, *resource))?;

@@ -1,9 +1,19 @@
 //! The graph of the node authorizer. Pod certificate requests are not followed, because their feature gate is off.
 
-use pintle_auth::node::{NodeAuthorizer, NodeObject};
+use pintle_auth::node::{NodeAuthorizer, NodeFeatures, NodeObject};
+use pintle_gates::{Feature, Gates};
 use pintle_value::{Str, Value};
 
 use super::ObjectIndex;
+
+/// A node authorizer that knows no objects. The gates that this server does not support are off.
+pub(in crate::cluster) fn empty_node_authorizer(gates: &Gates) -> NodeAuthorizer {
+    NodeAuthorizer::new(NodeFeatures {
+        credential_provider_tokens: gates.is_enabled(Feature::KUBELET_SERVICE_ACCOUNT_TOKENS_FOR_CREDENTIAL_PROVIDERS),
+        pod_certificate_requests: false,
+        cluster_trust_bundles: false,
+    })
+}
 
 impl ObjectIndex for NodeAuthorizer {
     type Kind = NodeObject;
