@@ -6,6 +6,7 @@ mod corrupt;
 pub(crate) mod documents;
 mod followed;
 mod indexers;
+mod lazy;
 mod memory;
 mod metrics;
 pub(crate) mod object_index;
@@ -15,8 +16,8 @@ mod webhook_clients;
 
 use std::fmt;
 use std::mem::Discriminant;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
@@ -37,6 +38,7 @@ use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
 use self::followed::{FollowedIndex, ObjectIndex, empty_node_authorizer};
 pub(crate) use self::indexers::Indexers;
+use self::lazy::Lazy;
 use self::memory::MemoryGuard;
 pub(crate) use self::memory::start_memory_task;
 pub use self::memory::{MemoryBudget, MemoryUsage, ResidentMemory};
@@ -105,9 +107,9 @@ pub struct Cluster {
     pub(crate) memory: MemoryGuard,
     pub(crate) documents: Documents,
     /// The roles and bindings, as soon as a decision needs them.
-    rbac: OnceLock<FollowedIndex<RbacIndex>>,
+    rbac: Lazy<FollowedIndex<RbacIndex>>,
     /// The graph of the node authorizer, as soon as a decision needs it.
-    nodes: OnceLock<FollowedIndex<NodeAuthorizer>>,
+    nodes: Lazy<FollowedIndex<NodeAuthorizer>>,
     /// Limits how many large responses are encoded at the same time.
     pub(crate) cpu_permits: CpuPermits,
     /// A create holds a read lock from its last check of the namespace and the definition until the object is stored.
@@ -179,8 +181,8 @@ impl Cluster {
             memory: MemoryGuard::new(parts.memory),
             bodies: parts.bodies,
             documents: Documents::default(),
-            rbac: OnceLock::new(),
-            nodes: OnceLock::new(),
+            rbac: Lazy::default(),
+            nodes: Lazy::default(),
             cpu_permits: CpuPermits::default(),
             pending_creates: tokio::sync::RwLock::default(),
             unresponsive_watches: UnresponsiveWatches::default(),
@@ -257,16 +259,10 @@ impl Cluster {
     /// An index with what exists now. It is made from an empty one if this is the first use.
     fn current<'a, I: ObjectIndex>(
         &'a self,
-        index: &'a OnceLock<FollowedIndex<I>>,
+        index: &'a Lazy<FollowedIndex<I>>,
         empty: impl FnOnce() -> I,
     ) -> Result<&'a I, ApiError> {
-        let followed = match index.get() {
-            Some(followed) => followed,
-            None => {
-                let followed = FollowedIndex::new(self, empty())?;
-                index.get_or_init(|| followed)
-            }
-        };
+        let followed = index.get_or_try_build(|| FollowedIndex::new(self, empty()))?;
         Ok(followed.current(&self.cache))
     }
 
