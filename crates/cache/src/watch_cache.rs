@@ -487,12 +487,13 @@ impl WatchCache {
     /// Appends changes in order and puts their events into the watch buffers. [`WatchCache::wake`] wakes the watchers.
     pub(crate) fn append(&self, changes: Vec<PendingChange>) -> Vec<Arc<Event>> {
         let mut state = self.state.write();
-        let corrupt = state.corrupt.corrupt_count();
+        let last_corruption_change = state.last_corruption_change;
         let events: Vec<_> = changes.into_iter().filter_map(|change| state.append(change)).collect();
-        let has_new_corrupt = state.corrupt.corrupt_count() > corrupt;
+        // The number of corrupt objects is the same if one is replaced and another one becomes corrupt.
+        let has_corruption_change = state.last_corruption_change != last_corruption_change;
         drop(state);
         self.watchers.enqueue(&events);
-        if has_new_corrupt {
+        if has_corruption_change {
             self.watchers.interrupt();
         }
         events
@@ -544,5 +545,25 @@ impl WatchCache {
             }
         }
         Some(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watcher_stops_if_one_object_is_mended_while_another_becomes_corrupt() {
+        let change = |key: &str, revision, is_corrupt| {
+            let object = || Object::new(key.into(), revision, "{}".into(), ObjectIndex::default());
+            let new_state = if is_corrupt { NewState::Corrupt("broken".into()) } else { NewState::Object(object()) };
+            PendingChange { key: key.into(), revision, new_state }
+        };
+        let watch_cache = Arc::new(WatchCache::new("things".into(), 1));
+        watch_cache.append(vec![change("a", 2, true), change("b", 3, false)]);
+        let mut watcher = watch_cache.watch_until_corrupt(WatchScope::All, 3);
+        assert!(watcher.pending().is_ok_and(|events| events.is_empty()));
+        watch_cache.append(vec![change("a", 4, false), change("b", 5, true)]);
+        assert_eq!(watcher.pending().expect_err("the watcher stops"), TooOld { oldest: 5 });
     }
 }
