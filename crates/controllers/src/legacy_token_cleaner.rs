@@ -100,7 +100,7 @@ async fn clean_up_all(client: &Arc<dyn ClusterClient>) {
         }
         let namespace = secret.namespace().to_owned();
         let mounted = mounted.entry(namespace).or_insert_with_key(|namespace| mounted_secrets(client, namespace));
-        if mounted.contains(secret.name()) {
+        if mounted.as_ref().is_none_or(|mounted| mounted.contains(secret.name())) {
             continue;
         }
         match carry_out(client, action, &stored, &secret, now).await {
@@ -115,17 +115,25 @@ async fn clean_up_all(client: &Arc<dyn ClusterClient>) {
 
 /// True if the service account of a secret exists and lists the secret.
 fn is_listed_by_its_account(client: &Arc<dyn ClusterClient>, secret: &Object, name: &str) -> bool {
-    let account = ServiceAccountRef::of(secret).and_then(|account| account.find(client));
+    let account = ServiceAccountRef::of(secret).and_then(|account| account.find(client).ok().flatten());
     account.is_some_and(|account| {
         account.items_at(&["secrets"]).iter().any(|reference| reference.str_at(&["name"]) == name)
     })
 }
 
-/// The names of the secrets that the pods of a namespace refer to.
-fn mounted_secrets(client: &Arc<dyn ClusterClient>, namespace: &str) -> BTreeSet<String> {
-    let pods = watch_cache_of(client, &GroupResource::new("", "pods"));
-    let pods = pods.iter().flat_map(|pods| pods.objects(KeyRange::Namespace(namespace.into())));
-    pods.filter_map(|pod| tree(&pod)).flat_map(|pod| pod_secret_names(&pod)).collect()
+/// The names of the secrets that the pods of a namespace refer to; `None` if a pod is corrupt, which may mount any.
+fn mounted_secrets(client: &Arc<dyn ClusterClient>, namespace: &str) -> Option<BTreeSet<String>> {
+    let pods = watch_cache_of(client, &GroupResource::new("", "pods"))?;
+    let range = KeyRange::Namespace(namespace.into());
+    if !pods.corrupt(&range, None).is_empty() {
+        tracing::warn!(namespace, "A pod is corrupt, so legacy service account tokens are not cleaned up");
+        return None;
+    }
+    let mut names = BTreeSet::new();
+    for pod in pods.objects(range) {
+        names.extend(pod_secret_names(&tree(&pod)?));
+    }
+    Some(names)
 }
 
 async fn carry_out(

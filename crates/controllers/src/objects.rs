@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pintle_cache::{Object, WatchCache};
-use pintle_registry::GroupResource;
+use pintle_registry::{ApiError, GroupResource};
 use pintle_value::Value;
 
 use crate::{ClusterClient, ObjectRef};
@@ -26,9 +26,24 @@ pub(crate) fn watch_cache_of(client: &Arc<dyn ClusterClient>, resource: &GroupRe
     client.watch_cache(registry.resource(&resource.group, "v1", &resource.resource)?)
 }
 
-/// The object of a resource that is served at `v1`, with its resourceVersion, as the watch cache has it now.
+/// The object of a resource that is served at `v1`, with its resourceVersion, as the watch cache has it now. One that is
+/// corrupt counts as absent.
 pub(crate) fn find(client: &Arc<dyn ClusterClient>, target: &ObjectRef) -> Option<Value> {
+    try_find(client, target).ok().flatten()
+}
+
+/// Like [`find`], for a caller that deletes something if the object is absent.
+///
+/// # Errors
+/// The object is corrupt.
+pub(crate) fn try_find(client: &Arc<dyn ClusterClient>, target: &ObjectRef) -> Result<Option<Value>, ApiError> {
     let ObjectRef { resource, namespace, name } = target;
     let key = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
-    versioned_tree(&*watch_cache_of(client, resource)?.get(&key, None).ok().flatten()?)
+    let corrupt =
+        |reason: &str| ApiError::Internal(format!("the stored object {key} of {resource} is corrupt: {reason}"));
+    let Some(watch_cache) = watch_cache_of(client, resource) else { return Ok(None) };
+    match watch_cache.read(&key).map_err(|error| corrupt(&error.reason))? {
+        Some(object) => versioned_tree(&object).ok_or_else(|| corrupt("it is not JSON")).map(Some),
+        None => Ok(None),
+    }
 }

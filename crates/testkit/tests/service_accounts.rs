@@ -568,10 +568,15 @@ fn data(secret: &Value, key: &str) -> String {
 
 /// Creates a token secret of the account `robot`, and returns its token as soon as it is filled in.
 async fn legacy_token(cluster: &Cluster, name: &str) -> String {
+    legacy_token_in(cluster, SECRETS, name).await
+}
+
+/// Like [`legacy_token`], in a namespace by the path of its secrets.
+async fn legacy_token_in(cluster: &Cluster, secrets: &str, name: &str) -> String {
     let annotations = json!({"kubernetes.io/service-account.name": "robot"});
     let metadata = json!({"name": name, "annotations": annotations});
-    create(cluster, SECRETS, json!({"metadata": metadata, "type": "kubernetes.io/service-account-token"})).await;
-    let filled = wait_for(cluster, &format!("{SECRETS}/{name}"), |secret| !data(secret, "token").is_empty()).await;
+    create(cluster, secrets, json!({"metadata": metadata, "type": "kubernetes.io/service-account-token"})).await;
+    let filled = wait_for(cluster, &format!("{secrets}/{name}"), |secret| !data(secret, "token").is_empty()).await;
     data(&filled, "token")
 }
 
@@ -661,6 +666,32 @@ fn generated_token_secrets_warn_and_can_be_invalidated() {
 }
 
 #[test]
+fn token_secrets_of_a_corrupt_service_account_are_kept() {
+    run(async {
+        let cluster = start(Options::default()).await;
+        let key = "/registry/serviceaccounts/default/robot";
+        cluster.write_to_store(key, "{").await;
+        let annotations = json!({"kubernetes.io/service-account.name": "robot"});
+        let metadata = json!({"name": "s", "annotations": annotations});
+        create(&cluster, SECRETS, json!({"metadata": metadata, "type": "kubernetes.io/service-account-token"})).await;
+        let path = format!("{SECRETS}/s");
+        let is_retried = |metrics: String| {
+            let retries = "workqueue_retries_total{name=\"serviceaccount_tokens_service\"} ";
+            metrics.lines().find_map(|line| line.strip_prefix(retries)).expect("the metric") != "0"
+        };
+        while !is_retried(cluster.get("/metrics").await.expect(200).text()) {
+            let _ = cluster.get(&path).await.expect(200);
+            tokio::task::yield_now().await;
+        }
+        let metadata = json!({"name": "robot", "namespace": "default", "uid": "1"});
+        let mended = json!({"kind": "ServiceAccount", "apiVersion": "v1", "metadata": metadata});
+        cluster.write_to_store(key, mended.to_string()).await;
+        wait_for(&cluster, &path, |secret| !data(secret, "token").is_empty()).await;
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn token_secrets_are_left_to_an_active_controller_manager() {
     run(async {
         let clock = manual_clock();
@@ -683,16 +714,21 @@ fn token_secrets_are_left_to_an_active_controller_manager() {
     });
 }
 
+/// Makes the uses of legacy tokens tracked for years.
+async fn track_legacy_tokens(cluster: &Cluster) {
+    let tracking = json!({
+        "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking"},
+        "data": {"since": "2020-01-01"},
+    });
+    create(cluster, "/api/v1/namespaces/kube-system/configmaps", tracking).await;
+}
+
 #[test]
 fn generated_token_secrets_that_nobody_uses_are_invalidated_and_deleted() {
     run(async {
         let clock = manual_clock();
         let cluster = start(Options { clock: clock.clone(), ..Options::default() }).await;
-        let tracking = json!({
-            "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking"},
-            "data": {"since": "2020-01-01"},
-        });
-        create(&cluster, "/api/v1/namespaces/kube-system/configmaps", tracking).await;
+        track_legacy_tokens(&cluster).await;
         for name in ["by-hand", "mounted", "unused"] {
             legacy_token(&cluster, name).await;
         }
@@ -715,6 +751,31 @@ fn generated_token_secrets_that_nobody_uses_are_invalidated_and_deleted() {
             left["items"].as_array().expect("secrets").iter().map(|secret| &secret["metadata"]).collect();
         assert_eq!(left.iter().map(|metadata| &metadata["name"]).collect::<Vec<_>>(), ["by-hand", "mounted"]);
         assert!(left.iter().all(|metadata| metadata["labels"].is_null()));
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn generated_token_secrets_that_a_corrupt_pod_may_mount_are_kept() {
+    run(async {
+        let clock = manual_clock();
+        let cluster = start(Options { clock: clock.clone(), ..Options::default() }).await;
+        track_legacy_tokens(&cluster).await;
+        create(&cluster, "/api/v1/namespaces", json!({"metadata": {"name": "other"}})).await;
+        let other = "/api/v1/namespaces/other";
+        create(&cluster, &format!("{other}/serviceaccounts"), json!({"metadata": {"name": "robot"}})).await;
+        for namespace in ["/api/v1/namespaces/default", other] {
+            legacy_token_in(&cluster, &format!("{namespace}/secrets"), "s").await;
+            let account = format!("{namespace}/serviceaccounts/robot");
+            let _ = cluster.patch(&account, "merge", r#"{"secrets": [{"name": "s"}]}"#).await.expect(200);
+        }
+        cluster.write_to_store("/registry/pods/default/p", "{").await;
+        let _ = cluster.get(&format!("{PODS}/p")).await.expect(500);
+        clock.advance(Duration::from_secs(366 * 24 * 60 * 60));
+        // The secrets are examined by namespace and name.
+        wait_for(&cluster, &format!("{other}/secrets/s"), |secret| !secret["metadata"]["labels"].is_null()).await;
+        let kept = cluster.get(&format!("{SECRETS}/s")).await.expect(200).json();
+        assert_eq!(kept["metadata"].get("labels"), None);
         cluster.stop().await;
     });
 }

@@ -13,7 +13,7 @@ use pintle_value::{Str, Value};
 
 pub use self::contents::{IssueToken, TokenSecretContents};
 use crate::informer::{Informer, InformerEvent, InformerSource};
-use crate::objects::{find, tree, watch_cache_of};
+use crate::objects::{tree, try_find, watch_cache_of};
 use crate::work_queue::{ReconcileResult, WorkQueue};
 use crate::{ClusterClient, DeleteRequest, ObjectRef, WorkQueueMetrics, controller_manager};
 
@@ -52,8 +52,11 @@ impl ServiceAccountRef {
     }
 
     /// The service account, if it exists.
-    pub(crate) fn find(&self, client: &Arc<dyn ClusterClient>) -> Option<Value> {
-        find(client, &self.object_ref()).filter(|account| self.matches(account))
+    ///
+    /// # Errors
+    /// It is corrupt.
+    pub(crate) fn find(&self, client: &Arc<dyn ClusterClient>) -> Result<Option<Value>, ApiError> {
+        Ok(try_find(client, &self.object_ref())?.filter(|account| self.matches(account)))
     }
 
     fn matches(&self, account: &Value) -> bool {
@@ -110,7 +113,8 @@ async fn reconcile_secret(
         return Ok(ReconcileResult::Done);
     };
     client.clone().catch_up().await?;
-    if let Some(account) = account.find(client) {
+    // A corrupt account may come back, so its secrets are kept.
+    if let Some(account) = account.find(client)? {
         return fill_secret(client, contents, target, &secret, &account).await;
     }
     if controller_manager::is_active(client) {
@@ -148,9 +152,9 @@ async fn remove_dangling_reference(
     secret: &Str,
 ) -> Result<ReconcileResult, ApiError> {
     let is_reference = |reference: &Value| reference.str_at(&["name"]) == secret.as_str();
-    let found = account.find(client);
+    let found = account.find(client)?;
     if !found.is_some_and(|account| account.items_at(&["secrets"]).iter().any(is_reference))
-        || find(client, &object_ref("secrets", &account.namespace, secret)).is_some()
+        || try_find(client, &object_ref("secrets", &account.namespace, secret))?.is_some()
     {
         return Ok(ReconcileResult::Done);
     }
