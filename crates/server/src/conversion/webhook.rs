@@ -82,7 +82,7 @@ async fn post_with_retries(
         let limits = CallLimits { timeout: ATTEMPT_TIMEOUT, max_body_bytes: limit };
         let response = client.send_to(route.as_ref(), request, limits).await;
         let response = response.map_err(|error| CallError::without_response(transport_error_message(&error)))?;
-        match retry_after(response.status(), response.headers()) {
+        match retry_after(response.status(), response.headers(), TOTAL_TIMEOUT) {
             Some(delay) if retries_left > 0 => {
                 retries_left -= 1;
                 cluster.sleep(delay).await;

@@ -28,11 +28,11 @@ pub(crate) fn clean_url(url: &str, timeout: Duration) -> String {
     format!("{authority}/{}?timeout={timeout}", segments.join("/"))
 }
 
-/// The delay that a busy webhook asks for.
-pub(crate) fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+/// The delay that a busy webhook asks for, up to the time that is left for the call.
+pub(crate) fn retry_after(status: StatusCode, headers: &HeaderMap, left: Duration) -> Option<Duration> {
     let busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
     let seconds = headers.get(RETRY_AFTER).filter(|_| busy)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    Some(Duration::from_secs(seconds).min(left))
 }
 
 /// The message for a failed request.
@@ -110,6 +110,22 @@ fn error_message(status: StatusCode, body: &[u8], is_text: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn delays_end_with_the_call() {
+        let left = Duration::from_secs(30);
+        for (status, value, expect) in [
+            (429, "7", Some(7)),
+            (503, "31", Some(30)),
+            (500, "18446744073709551615", Some(30)),
+            (500, "soon", None),
+            (404, "7", None),
+        ] {
+            let headers = [(RETRY_AFTER, value.parse().expect("a header"))].into_iter().collect();
+            let status = StatusCode::from_u16(status).expect("a status");
+            assert_eq!(retry_after(status, &headers, left), expect.map(Duration::from_secs), "{status} {value}");
+        }
+    }
 
     #[test]
     fn url_paths_are_cleaned() {

@@ -119,8 +119,11 @@ impl ReviewClient {
         }
     }
 
-    /// Posts a review, and again as long as the webhook asks for that.
+    /// Posts a review, and again as long as the webhook asks for that. As in upstream, the time limit is that of all
+    /// these requests and of the delays between them.
     async fn attempt(&self, cluster: &Cluster, review: &Bytes) -> Result<Bytes, CallError> {
+        let started = Instant::now();
+        let left = || self.timeout.saturating_sub(started.elapsed());
         let mut retries_left = MAX_RETRIES_AFTER;
         loop {
             let request = Request::post(&self.url)
@@ -129,11 +132,11 @@ impl ReviewClient {
                 .header(USER_AGENT, "kube-apiserver")
                 .body(review.clone())
                 .map_err(|error| CallError::permanent(error.to_string()))?;
-            let limits = CallLimits { timeout: self.timeout, max_body_bytes: MAX_RESPONSE_BYTES };
+            let limits = CallLimits { timeout: left(), max_body_bytes: MAX_RESPONSE_BYTES };
             let response = self.client.send(request, limits).await;
             let response = response.map_err(|error| CallError::of_transport(&error))?;
             let status = response.status();
-            match retry_after(status, response.headers()) {
+            match retry_after(status, response.headers(), left()) {
                 Some(delay) if retries_left > 0 => {
                     retries_left -= 1;
                     cluster.sleep(delay).await;

@@ -279,6 +279,24 @@ fn a_configuration_file_makes_a_chain_with_match_conditions() {
 }
 
 #[test]
+fn the_retries_of_a_busy_webhook_end_with_its_timeout() {
+    run(async {
+        let hook = AuthorizationWebhook::start(|_| (429, Value::Null)).await;
+        let files = Files::new("busy");
+        let kubeconfig = files.write("kubeconfig", &hook.kubeconfig());
+        let configuration = configuration(&kubeconfig, "Deny").replace("timeout: 3s", "timeout: 1s");
+        let authorization = AuthorizationOptions {
+            config_file: Some(files.write("config.yaml", &configuration)),
+            ..AuthorizationOptions::default()
+        };
+        let cluster = Cluster::with_options(options(&[], authorization)).await;
+        let message = error(&cluster, "alice", MAPS).await;
+        assert!(message.contains("context deadline exceeded"), "{message}");
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn a_changed_configuration_file_is_used_and_a_broken_one_is_not() {
     run(async {
         let files = Files::new("reload");

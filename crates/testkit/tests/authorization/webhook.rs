@@ -9,7 +9,8 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// What the webhook answers to the spec of a review: a status code and, for 200, the status of the review.
+/// What the webhook answers to the spec of a review: a status code and, for 200, the status of the review. With 429, it
+/// asks for a retry after a very long time.
 type Answer = fn(&Value) -> (u16, Value);
 
 /// A running webhook.
@@ -107,8 +108,9 @@ impl WebhookState {
             let answer = json!({"apiVersion": review["apiVersion"], "kind": "SubjectAccessReview", "status": status});
             self.reviews.lock().push(review);
             let body = if code == 200 { answer.to_string() } else { String::new() };
+            let delay = if code == 429 { "Retry-After: 18446744073709551615\r\n" } else { "" };
             let head = format!(
-                "HTTP/1.1 {code} Whatever\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+                "HTTP/1.1 {code} Whatever\r\n{delay}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
                 body.len()
             );
             stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await?;
