@@ -202,8 +202,7 @@ impl<A: TokenAuthenticator> TokenAuthenticator for CachedTokenAuthenticator<A> {
             return AuthFuture::ready(result);
         }
         let blocked = Blocked::start(&*self.observer);
-        let fetch = Fetch::start(&*self.observer);
-        let fetched = move |result: AuthenticationResult| {
+        let fetched = move |fetch: Fetch<'_>, result: AuthenticationResult| {
             fetch.end(result.is_ok());
             // From when the token was read: what it was bound to may have been deleted since.
             self.store(key, token, audiences, &result, started);
@@ -215,12 +214,23 @@ impl<A: TokenAuthenticator> TokenAuthenticator for CachedTokenAuthenticator<A> {
             result
         };
         match self.authenticator.authenticate_token(token, audiences) {
-            AuthFuture::Ready(result) => AuthFuture::Ready(result.map(fetched).map(answered)),
+            AuthFuture::Ready(result) => {
+                let fetch = Fetch::start(&*self.observer);
+                AuthFuture::Ready(result.map(|result| fetched(fetch, result)).map(answered))
+            }
             AuthFuture::Boxed(pending) => AuthFuture::boxed(async move {
                 loop {
                     match self.fetches.join(key, token, audiences) {
                         FetchRole::Leader(leader) => {
-                            let result = fetched(pending.await);
+                            let fetch = Fetch::start(&*self.observer);
+                            // Another leader may have stored its answer since this request looked.
+                            let result = match self.cached(key, token, audiences, Instant::now()) {
+                                Some(result) => {
+                                    fetch.end(true);
+                                    result
+                                }
+                                None => fetched(fetch, pending.await),
+                            };
                             leader.answer(&result);
                             return answered(result);
                         }
@@ -384,13 +394,26 @@ mod tests {
         let asked = || cache.authenticator.asked.load(Ordering::Relaxed);
         assert_eq!([poll(0), poll(1), poll(2), poll(3)], [None, None, None, None]);
         // One for each list of audiences.
-        assert_eq!(asked(), 2);
+        assert_eq!((asked(), counts.0[2].load(Ordering::Relaxed)), (2, 2));
         open.store(true, Ordering::Relaxed);
         assert_eq!(poll(1), None);
         let first = Some("1".to_owned());
         assert_eq!([poll(0), poll(1), poll(2), poll(3)], [first.clone(), first.clone(), first, Some("2".to_owned())]);
         assert_eq!(asked(), 2);
-        assert_eq!(counts.0.each_ref().map(|count| count.load(Ordering::Relaxed)), [0, 4, 0, 2, 0]);
+        assert_eq!(counts.0.each_ref().map(|count| count.load(Ordering::Relaxed)), [0, 4, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_request_that_missed_before_the_answer_was_stored_uses_it() {
+        let (remote, counts) = (Remote::default(), Counts::default());
+        remote.open.store(true, Ordering::Relaxed);
+        let cache = CachedTokenAuthenticator::new(remote, TokenCacheTtl::DEFAULT, Box::new(counts.clone()));
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut both = [(); 2].map(|()| cache.authenticate_token("t", &[]));
+        for request in &mut both {
+            assert_eq!(Pin::new(request).poll(&mut cx), Poll::Ready(answer("1", &[])));
+        }
+        assert_eq!(counts.0.each_ref().map(|count| count.load(Ordering::Relaxed)), [0, 2, 0, 0, 0]);
     }
 
     #[test]
