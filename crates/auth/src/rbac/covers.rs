@@ -11,6 +11,8 @@ use super::rule::{RuleLists, non_resource_url_covers};
 /// The most permissions that are compared one by one. Upstream has no limit, but a small object can contain more
 /// permissions than fit into memory: their number is the product of the lengths of a rule's lists.
 const MAX_PERMISSIONS: usize = 100_000;
+/// The most comparisons of a permission with a held rule, which take a tenth of a second or two.
+const MAX_COMPARISONS: usize = 5_000_000;
 
 /// The number of permissions that a part of a rule stands for.
 fn count(part: &RuleLists<'_>) -> usize {
@@ -70,23 +72,24 @@ fn breakdown_rule(rule: &PolicyRule) -> Vec<PolicyRule> {
 /// The permissions of the granted rules that the held rules do not include, each as a rule of its own (`Covers`). Empty
 /// if everything is held.
 ///
-/// If there are more than 100,000 permissions to compare, a rule whose resources or paths no single held rule includes
-/// counts as not held, and is returned undivided.
+/// If there are more than 100,000 permissions to compare, or five million comparisons with held rules, a rule whose
+/// resources or paths no single held rule includes counts as not held, and is returned undivided.
 #[must_use]
 pub fn uncovered_rules(held: &[PolicyRule], granted: &[PolicyRule]) -> Vec<PolicyRule> {
     let held: Vec<_> = held.iter().map(RuleLists::from).collect();
     let mut uncovered = Vec::new();
-    let mut budget = MAX_PERMISSIONS;
+    let (mut permissions_left, mut comparisons_left) = (MAX_PERMISSIONS, MAX_COMPARISONS);
     for part in granted.iter().flat_map(parts) {
         let permissions = count(&part);
         if permissions == 0 || held.iter().any(|held| rule_covers(held, &part)) {
             continue;
         }
-        let Some(rest) = budget.checked_sub(permissions) else {
+        let rest = permissions_left.checked_sub(permissions);
+        let Some(rest) = rest.zip(comparisons_left.checked_sub(permissions.saturating_mul(held.len()))) else {
             uncovered.push(part.to_rule());
             continue;
         };
-        budget = rest;
+        (permissions_left, comparisons_left) = rest;
         for_each_permission(part, |permission| {
             if !held.iter().any(|held| rule_covers(held, &permission)) {
                 uncovered.push(permission.to_rule());
@@ -270,6 +273,13 @@ mod tests {
         check(&[], from_ref(&huge), from_ref(&huge));
         check(from_ref(&huge), from_ref(&huge), &[]);
         check(&[rule("*", "*", "*", "", "")], from_ref(&huge), &[]);
+        // Few enough by themselves, but not with so many rules to compare them with.
+        let some: String = (0..25).map(|i| format!("{i},")).collect();
+        let (granted, held) = (rule(&some, &some, &some, "", ""), rule(&some, &some, "a", "", ""));
+        let held_parts: Vec<_> = (0..25).map(|i| rule(&some, &some, &format!("{i},"), "", "")).collect();
+        check(&held_parts, from_ref(&granted), &[]);
+        let many_held: Vec<_> = held_parts.iter().chain(std::iter::repeat_n(&held, 400)).cloned().collect();
+        check(&many_held, from_ref(&granted), from_ref(&granted));
     }
 
     fn check_compact(rules: &[PolicyRule], expect: &[PolicyRule]) {
