@@ -2,12 +2,12 @@
 //! `pkg/controlplane/controller/clusterauthenticationtrust`): the data of the ConfigMap
 //! `extension-apiserver-authentication`. Several servers may write it, so what is there already stays.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::time::ASN1Time;
+
+use crate::pem;
 
 /// How long certificates stay in the bundle after their expiry, in seconds.
 const EXPIRY_SLACK: i64 = 300;
@@ -115,14 +115,7 @@ fn combined_certificates(this: &str, other: &str) -> Result<String, String> {
             }
         }
     }
-    Ok(all.iter().map(|certificate| pem(certificate)).collect())
-}
-
-fn pem(certificate: &CertificateDer<'_>) -> String {
-    let base64 = STANDARD.encode(certificate);
-    let lines: Vec<&str> =
-        (0..base64.len()).step_by(64).filter_map(|at| base64.get(at..base64.len().min(at + 64))).collect();
-    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+    Ok(all.iter().map(|certificate| pem::encode("CERTIFICATE", certificate)).collect())
 }
 
 #[cfg(test)]
@@ -134,7 +127,7 @@ mod tests {
     fn certificate(year: i32) -> String {
         let mut params = CertificateParams::default();
         params.not_after = date_time_ymd(year, 1, 1);
-        pem(params.self_signed(&KeyPair::generate().unwrap()).unwrap().der())
+        pem::encode("CERTIFICATE", params.self_signed(&KeyPair::generate().unwrap()).unwrap().der())
     }
 
     fn texts(texts: &[&str]) -> Vec<String> {

@@ -20,6 +20,7 @@ mod impersonate;
 pub mod jwt;
 pub mod node;
 pub mod oidc;
+pub mod pem;
 pub mod rbac;
 mod request_header;
 pub mod service_account;

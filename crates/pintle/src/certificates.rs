@@ -9,8 +9,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use pintle_auth::pem;
 use pintle_auth::user::SYSTEM_PRIVILEGED_GROUP;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -310,22 +309,7 @@ pub(crate) fn read_key(pem: &str) -> Result<KeyPair, rcgen::Error> {
 pub(crate) fn sec1_pem(key: &KeyPair) -> Result<String, rcgen::Error> {
     let private = key.serialized_der().strip_prefix(PKCS8).and_then(|rest| rest.first_chunk::<32>());
     let private = private.ok_or(rcgen::Error::CouldNotParseKeyPair)?;
-    Ok(pem("EC PRIVATE KEY", &[VERSION, private, CURVE, PUBLIC, key.public_key_raw()].concat()))
-}
-
-/// PEM with a label (RFC 7468).
-pub(crate) fn pem(label: &str, der: &[u8]) -> String {
-    let base64 = STANDARD.encode(der);
-    let mut pem = format!("-----BEGIN {label}-----\n");
-    let mut rest = base64.as_str();
-    while !rest.is_empty() {
-        let (line, after) = rest.split_at(rest.len().min(64));
-        pem.push_str(line);
-        pem.push('\n');
-        rest = after;
-    }
-    pem.push_str(&format!("-----END {label}-----\n"));
-    pem
+    Ok(pem::encode("EC PRIVATE KEY", &[VERSION, private, CURVE, PUBLIC, key.public_key_raw()].concat()))
 }
 
 fn certificate_params(name: &str, now: OffsetDateTime, days: i64) -> CertificateParams {

@@ -1,6 +1,7 @@
 //! Client certificates of users, signed by the server's own authority. They are written as DER here, because rcgen has
 //! each attribute of a subject once, and a user's groups are several organizations.
 
+use pintle_auth::pem;
 use rcgen::{KeyPair, SigningKey};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -10,7 +11,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use yasna::models::{GeneralizedTime, ObjectIdentifier, UTCTime};
 use yasna::{DERWriter, Tag, construct_der};
 
-use crate::certificates::{CertificateAndKey, CertificateError, new_key, pem, read_key, sec1_pem};
+use crate::certificates::{CertificateAndKey, CertificateError, new_key, read_key, sec1_pem};
 
 const COMMON_NAME: &[u64] = &[2, 5, 4, 3];
 const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
@@ -67,7 +68,7 @@ pub fn sign_client_certificate(
             writer.next().write_bitvec_bytes(&signature, signature.len() * 8);
         });
     });
-    Ok(CertificateAndKey { certificate: pem("CERTIFICATE", &certificate), key: sec1_pem(&key)? })
+    Ok(CertificateAndKey { certificate: pem::encode("CERTIFICATE", &certificate), key: sec1_pem(&key)? })
 }
 
 /// A number that is the certificate's own: a hash of its key, as rcgen makes it.
