@@ -2,6 +2,7 @@
 //! a reload replaces.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use pintle_auth::{AuthFuture, Authorization, AuthorizationAttributes, Authorizer, RulesReview, UserInfo};
@@ -54,21 +55,33 @@ pub fn record_authorization_reload(cluster: &Cluster, server: &str, text: Option
 
 /// An authorizer that can be replaced while requests use it. Requests in progress keep the one that they began with.
 #[derive(Clone)]
-pub struct ReloadableAuthorizer(Arc<RwLock<Arc<dyn Authorizer>>>);
+pub struct ReloadableAuthorizer(Arc<RwLock<Arc<CurrentAuthorizer>>>);
+
+struct CurrentAuthorizer {
+    authorizer: Arc<dyn Authorizer>,
+    /// True once a decision had to be waited for.
+    has_waited: AtomicBool,
+}
+
+impl CurrentAuthorizer {
+    fn new(authorizer: Arc<dyn Authorizer>) -> Arc<Self> {
+        Arc::new(Self { authorizer, has_waited: AtomicBool::new(false) })
+    }
+}
 
 impl ReloadableAuthorizer {
     /// Begins with an authorizer.
     #[must_use]
     pub fn new(authorizer: Arc<dyn Authorizer>) -> Self {
-        Self(Arc::new(RwLock::new(authorizer)))
+        Self(Arc::new(RwLock::new(CurrentAuthorizer::new(authorizer))))
     }
 
     /// Replaces the authorizer.
     pub fn replace(&self, authorizer: Arc<dyn Authorizer>) {
-        *self.0.write() = authorizer;
+        *self.0.write() = CurrentAuthorizer::new(authorizer);
     }
 
-    fn current(&self) -> Arc<dyn Authorizer> {
+    fn current(&self) -> Arc<CurrentAuthorizer> {
         self.0.read().clone()
     }
 }
@@ -80,15 +93,63 @@ impl Authorizer for ReloadableAuthorizer {
         attributes: &'a AuthorizationAttributes<'a>,
     ) -> AuthFuture<'a, Authorization> {
         let current = self.current();
-        // A decision that has to be waited for is begun again, in a future that keeps the authorizer.
-        if let AuthFuture::Ready(Some(authorization)) = current.authorize(user, attributes) {
-            return AuthFuture::ready(authorization);
+        // A decision that has to be waited for begins in a future that keeps the authorizer. Authorizers that decide from
+        // memory need none. The first decision that has to be waited for begins again, and none after it.
+        if !current.has_waited.load(Ordering::Relaxed) {
+            if let AuthFuture::Ready(Some(authorization)) = current.authorizer.authorize(user, attributes) {
+                return AuthFuture::ready(authorization);
+            }
+            current.has_waited.store(true, Ordering::Relaxed);
         }
-        AuthFuture::boxed(async move { current.authorize(user, attributes).await })
+        AuthFuture::boxed(async move { current.authorizer.authorize(user, attributes).await })
     }
 
     fn rules<'a>(&'a self, user: &'a UserInfo, namespace: &'a str) -> AuthFuture<'a, RulesReview> {
         let current = self.current();
-        AuthFuture::boxed(async move { current.rules(user, namespace).await })
+        AuthFuture::boxed(async move { current.authorizer.rules(user, namespace).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use pintle_auth::Decision;
+
+    use super::*;
+
+    /// Counts its decisions. It waits for those about alice.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl Authorizer for Counting {
+        fn authorize<'a>(
+            &'a self,
+            user: &'a UserInfo,
+            _: &'a AuthorizationAttributes<'a>,
+        ) -> AuthFuture<'a, Authorization> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let authorization = Authorization { decision: Decision::Allow, ..Authorization::NO_OPINION };
+            if user.name == "alice" {
+                return AuthFuture::boxed(async { authorization });
+            }
+            AuthFuture::ready(authorization)
+        }
+
+        fn rules<'a>(&'a self, _: &'a UserInfo, _: &'a str) -> AuthFuture<'a, RulesReview> {
+            AuthFuture::ready(RulesReview::default())
+        }
+    }
+
+    #[tokio::test]
+    async fn decisions_begin_once() {
+        let counting = Arc::new(Counting::default());
+        let reloadable = ReloadableAuthorizer::new(counting.clone());
+        // The first decision that waits shows that this authorizer does.
+        for (user, begun) in [("bob", 1), ("alice", 3), ("alice", 4), ("bob", 5), ("alice", 6)] {
+            let user = UserInfo { name: user.into(), ..UserInfo::default() };
+            let authorization = reloadable.authorize(&user, &AuthorizationAttributes::default()).await;
+            assert_eq!((authorization.decision, counting.0.load(Ordering::Relaxed)), (Decision::Allow, begun));
+        }
     }
 }
