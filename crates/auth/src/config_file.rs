@@ -161,3 +161,10 @@ impl ConfigScheme {
         Ok(DecodedConfig { api_version, value: config.value })
     }
 }
+
+/// The text of a system error as Go prints it: in lower case and without its number.
+#[must_use]
+pub fn system_error(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_ascii_lowercase()
+}

@@ -1,28 +1,23 @@
 //! Configuration files, with Go's messages of errors, and the comparison with what was read last.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use pintle_auth::config_file::system_error;
 
 /// How often a configuration file is compared with what is in use.
 pub(crate) const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reads a file, with Go's message of an error.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("open {}: {}", path.display(), go_text(&error)))
+    fs::read(path).map_err(|error| format!("open {}: {}", path.display(), system_error(&error)))
 }
 
 /// Returns whether a path is that of a regular file, or Go's message of an error.
 pub(crate) fn is_regular_file(path: &str) -> Result<bool, String> {
-    let metadata = fs::metadata(path).map_err(|error| format!("stat {path}: {}", go_text(&error)))?;
+    let metadata = fs::metadata(path).map_err(|error| format!("stat {path}: {}", system_error(&error)))?;
     Ok(metadata.is_file())
-}
-
-/// The text of a system error as Go prints it.
-fn go_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_ascii_lowercase()
 }
 
 /// A configuration file that is read again when it changes.

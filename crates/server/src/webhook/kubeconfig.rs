@@ -12,6 +12,7 @@ use http::header::{AUTHORIZATION, HOST, HeaderValue};
 use http::uri::{Authority, PathAndQuery};
 use http::{Request, Response, Uri};
 use parking_lot::{Mutex, RwLock};
+use pintle_auth::config_file::system_error;
 use pintle_codec::yaml;
 use pintle_outbound::{
     BearerToken, BoundedBody, CallLimits, Client, ClientCertificate, ClientConfig, ClientConfigError, Credentials,
@@ -145,8 +146,8 @@ impl KubeconfigClient {
     /// # Errors
     /// The file cannot be read, selects no server, or asks for something that is not supported.
     pub(crate) fn load(path: &Path) -> Result<Self, KubeconfigError> {
-        let text =
-            fs::read(path).map_err(|error| KubeconfigError(format!("stat {}: {}", path.display(), go_text(&error))))?;
+        let text = fs::read(path)
+            .map_err(|error| KubeconfigError(format!("stat {}: {}", path.display(), system_error(&error))))?;
         let folder = path.parent().unwrap_or(Path::new("/"));
         let mut client = Self::from_text(&text, folder)
             .map_err(|KubeconfigError(error)| KubeconfigError(error.replace("$FILE", &path.to_string_lossy())))?;
@@ -373,13 +374,7 @@ fn basic_authorization(name: &str, password: &str) -> Option<HeaderValue> {
 
 /// Go's text of an error while a file is opened.
 fn open_error(path: &Path, error: &io::Error) -> String {
-    format!("open {}: {}", path.display(), go_text(error))
-}
-
-/// The text of a system error as Go prints it.
-fn go_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_ascii_lowercase()
+    format!("open {}: {}", path.display(), system_error(error))
 }
 
 #[cfg(test)]
