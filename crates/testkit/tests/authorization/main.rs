@@ -305,8 +305,9 @@ fn a_changed_configuration_file_is_used_and_a_broken_one_is_not() {
                 "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthorizationConfiguration\nauthorizers: {authorizers}"
             )
         };
-        let denying = config("[{type: AlwaysDeny, name: alwaysdeny}]");
-        let allowing = config("[{type: AlwaysDeny, name: alwaysdeny}, {type: AlwaysAllow, name: alwaysallow}]");
+        let hook = AuthorizationWebhook::start(by_user).await;
+        let denying = config("[{type: RBAC, name: rbac}]");
+        let allowing = configuration(&files.write("kubeconfig", &hook.kubeconfig()), "NoOpinion");
         let file = files.write("config.yaml", &denying);
         let authorization = AuthorizationOptions { config_file: Some(file), ..AuthorizationOptions::default() };
         let cluster = Cluster::with_options(options(&[], authorization)).await;
@@ -319,7 +320,7 @@ fn a_changed_configuration_file_is_used_and_a_broken_one_is_not() {
             let name = "apiserver_authorization_config_controller_automatic_reloads_total";
             metric(&cluster, name, &[("status", status)]).await
         };
-        assert_eq!(reason(&cluster, "alice", MAPS).await, ": Everything is forbidden.");
+        assert_eq!(reason(&cluster, "alice", MAPS).await, "");
         assert_eq!((reloads("success").await, reloads("failure").await), (1, 0));
         files.write("config.yaml", &allowing);
         until(200).await;
@@ -328,8 +329,9 @@ fn a_changed_configuration_file_is_used_and_a_broken_one_is_not() {
         for (failures, broken) in (1..).zip([
             "broken: [".to_owned(),
             config("[]"),
-            config("[{type: AlwaysAllow, name: alwaysallow}]"),
-            config("[{type: AlwaysDeny, name: alwaysdeny}, {type: Node, name: node}]"),
+            config("[{type: AlwaysDeny, name: alwaysdeny}]"),
+            config("[{type: RBAC, name: rbac}, {type: AlwaysAllow, name: alwaysallow}]"),
+            config("[{type: RBAC, name: rbac}, {type: Node, name: node}]"),
         ]) {
             files.write("config.yaml", &broken);
             while reloads("failure").await != failures {
@@ -339,7 +341,7 @@ fn a_changed_configuration_file_is_used_and_a_broken_one_is_not() {
         }
         files.write("config.yaml", &denying);
         until(403).await;
-        assert_eq!((reloads("success").await, reloads("failure").await), (3, 4));
+        assert_eq!((reloads("success").await, reloads("failure").await), (3, 5));
         let text = cluster.get("/metrics").await.expect(200).text();
         let info = text.lines().find(|line| line.contains("authorization_config_controller_last_config_info{"));
         assert!(info.is_some_and(|line| line.contains("hash=\"sha256:")), "{info:?}");

@@ -33,9 +33,9 @@ pub struct WebhookAuthorizer {
     name: Str,
     client: ReviewClient,
     version: ReviewVersion,
-    /// How long answers are cached; zero for not at all.
-    authorized_ttl: Duration,
-    unauthorized_ttl: Duration,
+    /// How long answers are cached, in milliseconds; zero for not at all.
+    authorized_ttl: u64,
+    unauthorized_ttl: u64,
     decision_on_error: Decision,
     conditions: MatchConditions,
     cache: ReviewCache,
@@ -61,7 +61,7 @@ impl WebhookAuthorizer {
             return Err(errors.message());
         }
         let nanos = |duration: pintle_value::time::Duration| u64::try_from(duration.0).unwrap_or_default();
-        let ttl = |cached, duration| if cached { Duration::from_nanos(nanos(duration)) } else { Duration::ZERO };
+        let ttl = |cached: bool, duration| if cached { nanos(duration) / 1_000_000 } else { 0 };
         let timeout = Duration::from_nanos(nanos(webhook.timeout));
         let client = ReviewClient::load(Path::new(file), timeout).map_err(|error| error.to_string())?;
         Ok(Self {
@@ -78,7 +78,7 @@ impl WebhookAuthorizer {
     }
 
     fn cached(&self, key: &[u8]) -> Option<Authorization> {
-        self.cache.get(key, Instant::now()).map(|status| status.authorization())
+        self.cache.get(key, self.cluster.clock.now().0).map(|status| status.authorization())
     }
 
     /// Returns whether the match conditions select a request.
@@ -117,8 +117,8 @@ impl WebhookAuthorizer {
         match self.client.post(&self.cluster, body, decode, &report).await {
             Ok(status) => {
                 let ttl = if status.allowed { self.authorized_ttl } else { self.unauthorized_ttl };
-                if !ttl.is_zero() && key.len() < MAX_CACHED_SPEC {
-                    self.cache.insert(key, status.clone(), Instant::now(), ttl);
+                if ttl > 0 && key.len() < MAX_CACHED_SPEC {
+                    self.cache.insert(key, status.clone(), self.cluster.clock.now().0, ttl);
                 }
                 status.authorization()
             }
