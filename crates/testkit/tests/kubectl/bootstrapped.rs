@@ -25,7 +25,10 @@ fn a_new_namespace_is_usable_immediately() {
     k.succeeds("wait --for=create serviceaccount/default configmap/kube-root-ca.crt -n n");
     k.prints("get sa,cm -n n -o name", "serviceaccount/default\nconfigmap/kube-root-ca.crt");
     k.succeeds("delete namespace n");
-    k.prints("get cm -A -o jsonpath={.items[*].metadata.namespace}", "default kube-node-lease kube-public kube-system");
+    k.prints(
+        "get cm -A --field-selector metadata.name=kube-root-ca.crt -o jsonpath={.items[*].metadata.namespace}",
+        "default kube-node-lease kube-public kube-system",
+    );
 }
 
 #[test]
