@@ -15,7 +15,7 @@ use pintle_value::Str;
 
 use crate::StartError;
 use crate::authentication::{AuthenticationOptions, AuthenticationReload};
-use crate::authorization::{AuthorizationMode, AuthorizationOptions, AuthorizationReload, AuthorizerChain};
+use crate::authorization::{AuthorizationMode, AuthorizationOptions, AuthorizationReload};
 use crate::service_accounts::ServiceAccountAuthentication;
 use crate::serving::ServingTls;
 
@@ -57,18 +57,6 @@ fn for_server<A: TokenAuthenticator + 'static>(authenticator: A, audiences: &[St
 }
 
 impl AccessOptions {
-    /// True if roles and bindings decide.
-    ///
-    /// # Errors
-    /// The authorizers are not configured correctly.
-    pub fn uses_rbac(&self) -> Result<bool, StartError> {
-        Ok(self.load_authorizers()?.contains(AuthorizationMode::Rbac))
-    }
-
-    fn load_authorizers(&self) -> Result<AuthorizerChain, StartError> {
-        self.authorization.load(&self.authorization_modes).map_err(StartError::Options)
-    }
-
     /// Returns what builds the authenticators and authorizers when the cluster is there, and what reloads them.
     ///
     /// # Errors
@@ -80,7 +68,7 @@ impl AccessOptions {
         hostname: &str,
         accounts: ServiceAccountAuthentication,
     ) -> Result<(AccessBuilder, AccessReload), StartError> {
-        let chain = self.load_authorizers()?;
+        let chain = self.authorization.load(&self.authorization_modes).map_err(StartError::Options)?;
         let request_headers = self.request_headers.headers().map_err(StartError::Options)?;
         let mut authenticators: Vec<Box<dyn Authenticator>> = Vec::new();
         if tls.has_front_proxies() {

@@ -247,6 +247,11 @@ struct LastRead {
 }
 
 impl AuthorizationReload {
+    /// True if roles and bindings decide.
+    pub(crate) fn uses_rbac(&self) -> bool {
+        self.kinds.iter().any(|kind| kind == AuthorizationMode::Rbac.name())
+    }
+
     /// Builds the authorizers of a running cluster.
     ///
     /// # Errors
@@ -255,7 +260,7 @@ impl AuthorizationReload {
         let last = self.last.lock();
         let union = self.union(cluster, &last.configuration)?;
         let Some(file) = &last.file else { return Ok(Box::new(union)) };
-        let authorizer = ReloadableAuthorizer::new(Arc::new(union));
+        let authorizer = ReloadableAuthorizer::new(Arc::new(union), last.configuration.asks_webhooks());
         // A chain is started once.
         let _ = self.running.set((cluster.clone(), authorizer.clone()));
         record_authorization_reload(cluster, &self.server, Some(file.text()));
@@ -339,7 +344,7 @@ impl AuthorizationReload {
             return Ok(None);
         }
         last.configuration = configuration;
-        authorizer.replace(Arc::new(self.union(cluster, &last.configuration)?));
+        authorizer.replace(Arc::new(self.union(cluster, &last.configuration)?), last.configuration.asks_webhooks());
         Ok(Some(text))
     }
 }

@@ -353,7 +353,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
         register: true,
         reconcile_endpoints: serve.endpoint_reconciler_type == EndpointReconciler::Lease,
         kubeconfig: serve.kubeconfig,
-        rbac_bootstrap: access.uses_rbac()?,
+        rbac_bootstrap: None,
         access,
         service_accounts: serve.service_accounts.options(),
         history: HistoryLimits { bytes: serve.watch_window_mib << 20, ..HistoryLimits::default() },

@@ -80,8 +80,9 @@ pub struct Options {
     pub kubeconfig: Option<PathBuf>,
     /// Who may do what.
     pub access: AccessOptions,
-    /// Whether the server creates and reconciles the roles and bindings of the RBAC bootstrap policy when it starts.
-    pub rbac_bootstrap: bool,
+    /// Whether the server creates and reconciles the roles and bindings of the RBAC bootstrap policy when it starts;
+    /// `None` if roles and bindings decide who may do what.
+    pub rbac_bootstrap: Option<bool>,
     /// How tokens of service accounts are issued and validated.
     pub service_accounts: ServiceAccountOptions,
     /// How much history watches and consistent lists can use.
@@ -141,7 +142,7 @@ impl Default for Options {
             reconcile_endpoints: true,
             kubeconfig: None,
             access: AccessOptions::default(),
-            rbac_bootstrap: false,
+            rbac_bootstrap: Some(false),
             service_accounts: ServiceAccountOptions::default(),
             history: HistoryLimits::default(),
             encoding_cache: DEFAULT_ENCODING_CACHE_MIB << 20,
@@ -325,7 +326,7 @@ impl Server {
             admission: options.admission,
             components: options.components,
             gates: options.gates,
-            rbac_bootstrap: options.rbac_bootstrap,
+            rbac_bootstrap: options.rbac_bootstrap.unwrap_or_else(|| reload.authorization.uses_rbac()),
             cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
             controllers: ControllerOptions {
                 controllers: options.controllers,

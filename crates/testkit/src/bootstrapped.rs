@@ -21,7 +21,7 @@ pub fn bootstrapped() -> Options {
             authorization_modes: vec![AuthorizationMode::Node, AuthorizationMode::Rbac],
             ..AccessOptions::default()
         },
-        rbac_bootstrap: true,
+        rbac_bootstrap: Some(true),
         ..Options::default()
     }
 }

@@ -12,7 +12,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 fn options() -> Options {
-    Options { rbac_bootstrap: true, ..Options::default() }
+    Options { rbac_bootstrap: Some(true), ..Options::default() }
 }
 
 fn cluster_role(name: &str) -> String {
@@ -254,7 +254,7 @@ fn roles_that_users_made_before_keep_their_permissions() {
         let role = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": "system:discovery"});
         let binding = json!({"metadata": {"name": "system:discovery"}, "roleRef": role, "subjects": users(&["alice"])});
         let _ = cluster.post(&format!("{RBAC}/clusterrolebindings"), binding.to_string()).await.expect(201);
-        let cluster = cluster.restart_with(|options| options.rbac_bootstrap = true).await;
+        let cluster = cluster.restart_with(|options| options.rbac_bootstrap = Some(true)).await;
         // The rules of the old role are aggregated from now on, and the subjects of the old binding stay in both.
         let aggregated = cluster.get(&cluster_role("system:aggregate-to-view")).await.expect(200).json();
         assert_eq!(aggregated["rules"][0], rules[0]);

@@ -124,7 +124,7 @@ fn rules_come_selector_by_selector_and_by_name_and_each_once() {
 #[test]
 fn the_roles_of_users_are_filled_and_extended_by_labels() {
     run(async {
-        let cluster = Cluster::with_options(Options { rbac_bootstrap: true, ..Options::default() }).await;
+        let cluster = Cluster::with_options(Options { rbac_bootstrap: Some(true), ..Options::default() }).await;
         let own = async |name: &str| rules_of(&cluster, &format!("system:aggregate-to-{name}")).await;
         let view = own("view").await;
         // By name: `edit` and `view` come before and after the roles of the system.
@@ -154,7 +154,7 @@ fn the_roles_of_users_are_filled_and_extended_by_labels() {
 #[test]
 fn a_restart_leaves_aggregated_roles_as_they_are() {
     run(async {
-        let cluster = Cluster::durable_with_options(Options { rbac_bootstrap: true, ..Options::default() }).await;
+        let cluster = Cluster::durable_with_options(Options { rbac_bootstrap: Some(true), ..Options::default() }).await;
         // Filled last, since it selects `edit`, which selects `view`.
         let before =
             wait_until(&cluster, "admin", |role| role["rules"].as_array().is_some_and(|r| r.len() == 27)).await;

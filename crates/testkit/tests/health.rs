@@ -56,7 +56,7 @@ const CHECKS: &[(&str, bool)] = &[
 fn health_checks_have_the_names_and_the_order_of_upstream() {
     run(async {
         let cluster =
-            Cluster::with_options(Options { register: true, rbac_bootstrap: true, ..Options::default() }).await;
+            Cluster::with_options(Options { register: true, rbac_bootstrap: Some(true), ..Options::default() }).await;
         let text = async |path: &str| cluster.get(path).await.expect(200).text();
         let mut paths: Vec<String> = Vec::new();
         for endpoint in ["livez", "readyz", "healthz"] {

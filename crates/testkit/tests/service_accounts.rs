@@ -459,7 +459,7 @@ fn relying_parties_find_the_keys_of_the_issuer() {
 fn service_accounts_are_authorized_by_their_name_and_groups() {
     run(async {
         let access = AccessOptions { authorization_modes: vec![AuthorizationMode::Rbac], ..AccessOptions::default() };
-        let cluster = start(Options { access, rbac_bootstrap: true, ..Options::default() }).await;
+        let cluster = start(Options { access, rbac_bootstrap: Some(true), ..Options::default() }).await;
         let token = token(&cluster, json!({})).await;
         // The bootstrap policy lets service accounts read the documents of their issuer, and anonymous users not.
         for path in ["/.well-known/openid-configuration", "/openid/v1/jwks"] {

@@ -23,6 +23,14 @@ pub struct AuthorizationConfiguration {
     pub authorizers: Vec<AuthorizerConfig>,
 }
 
+impl AuthorizationConfiguration {
+    /// True if a decision may have to wait for the answer of a webhook.
+    #[must_use]
+    pub fn asks_webhooks(&self) -> bool {
+        self.authorizers.iter().any(|authorizer| authorizer.webhook.is_some())
+    }
+}
+
 /// An authorizer of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthorizerConfig {

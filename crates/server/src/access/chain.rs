@@ -2,7 +2,6 @@
 //! a reload replaces.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use pintle_auth::{AuthFuture, Authorization, AuthorizationAttributes, Authorizer, RulesReview, UserInfo};
@@ -59,26 +58,19 @@ pub struct ReloadableAuthorizer(Arc<RwLock<Arc<CurrentAuthorizer>>>);
 
 struct CurrentAuthorizer {
     authorizer: Arc<dyn Authorizer>,
-    /// True once a decision had to be waited for.
-    has_waited: AtomicBool,
-}
-
-impl CurrentAuthorizer {
-    fn new(authorizer: Arc<dyn Authorizer>) -> Arc<Self> {
-        Arc::new(Self { authorizer, has_waited: AtomicBool::new(false) })
-    }
+    asks_webhooks: bool,
 }
 
 impl ReloadableAuthorizer {
-    /// Begins with an authorizer.
+    /// Begins with an authorizer, which may have to wait for the answers of webhooks.
     #[must_use]
-    pub fn new(authorizer: Arc<dyn Authorizer>) -> Self {
-        Self(Arc::new(RwLock::new(CurrentAuthorizer::new(authorizer))))
+    pub fn new(authorizer: Arc<dyn Authorizer>, asks_webhooks: bool) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(CurrentAuthorizer { authorizer, asks_webhooks }))))
     }
 
     /// Replaces the authorizer.
-    pub fn replace(&self, authorizer: Arc<dyn Authorizer>) {
-        *self.0.write() = CurrentAuthorizer::new(authorizer);
+    pub fn replace(&self, authorizer: Arc<dyn Authorizer>, asks_webhooks: bool) {
+        *self.0.write() = Arc::new(CurrentAuthorizer { authorizer, asks_webhooks });
     }
 
     fn current(&self) -> Arc<CurrentAuthorizer> {
@@ -93,13 +85,12 @@ impl Authorizer for ReloadableAuthorizer {
         attributes: &'a AuthorizationAttributes<'a>,
     ) -> AuthFuture<'a, Authorization> {
         let current = self.current();
-        // A decision that has to be waited for begins in a future that keeps the authorizer. Authorizers that decide from
-        // memory need none. The first decision that has to be waited for begins again, and none after it.
-        if !current.has_waited.load(Ordering::Relaxed) {
-            if let AuthFuture::Ready(Some(authorization)) = current.authorizer.authorize(user, attributes) {
-                return AuthFuture::ready(authorization);
-            }
-            current.has_waited.store(true, Ordering::Relaxed);
+        // A decision that may have to be waited for begins in a future that keeps the authorizer. Authorizers that decide
+        // from memory need none.
+        if !current.asks_webhooks
+            && let AuthFuture::Ready(Some(authorization)) = current.authorizer.authorize(user, attributes)
+        {
+            return AuthFuture::ready(authorization);
         }
         AuthFuture::boxed(async move { current.authorizer.authorize(user, attributes).await })
     }
@@ -112,7 +103,7 @@ impl Authorizer for ReloadableAuthorizer {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use pintle_auth::Decision;
 
@@ -144,9 +135,8 @@ mod tests {
     #[tokio::test]
     async fn decisions_begin_once() {
         let counting = Arc::new(Counting::default());
-        let reloadable = ReloadableAuthorizer::new(counting.clone());
-        // The first decision that waits shows that this authorizer does.
-        for (user, begun) in [("bob", 1), ("alice", 3), ("alice", 4), ("bob", 5), ("alice", 6)] {
+        let reloadable = ReloadableAuthorizer::new(counting.clone(), true);
+        for (user, begun) in [("bob", 1), ("alice", 2), ("alice", 3)] {
             let user = UserInfo { name: user.into(), ..UserInfo::default() };
             let authorization = reloadable.authorize(&user, &AuthorizationAttributes::default()).await;
             assert_eq!((authorization.decision, counting.0.load(Ordering::Relaxed)), (Decision::Allow, begun));
