@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pintle_auth::jwt::{SigningKey, write_jwks};
+use pintle_testkit::{HttpsServer, SentResponse};
 use serde_json::{Value, json};
-
-use crate::https_server::{HttpsServer, SentResponse};
 
 /// How an issuer answers.
 pub(crate) struct IssuerBehavior {
@@ -15,7 +14,7 @@ pub(crate) struct IssuerBehavior {
     /// The response with the keys.
     pub(crate) jwks: Vec<u8>,
     /// A header line of that response.
-    pub(crate) headers: String,
+    pub(crate) header: String,
     /// The status code of both.
     pub(crate) code: u16,
     /// Whether it answers at all.
@@ -45,7 +44,7 @@ impl Issuer {
         let behavior = Arc::new(Mutex::new(IssuerBehavior {
             name: None,
             jwks: write_jwks([key.public_key()]).into_bytes(),
-            headers: String::new(),
+            header: "Server: issuer".into(),
             code: 200,
             hangs: false,
         }));
@@ -53,28 +52,27 @@ impl Issuer {
         let (answering, counting) = (behavior.clone(), fetches.clone());
         let server = HttpsServer::start(move |request| {
             let (answering, counting) = (answering.clone(), counting.clone());
-            Box::pin(async move {
+            async move {
                 if answering.lock().hangs {
                     std::future::pending::<()>().await;
                 }
                 let behavior = answering.lock();
-                let base = request.head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+                let base = request.header("host").unwrap_or_default();
                 let url = format!("https://{base}");
                 match &*request.path {
                     "/.well-known/openid-configuration" | "/elsewhere" => {
                         counting.lock().0 += 1;
                         let issuer = behavior.name.clone().unwrap_or_else(|| url.clone());
                         let document = json!({"issuer": issuer, "jwks_uri": format!("{url}/keys")});
-                        SentResponse::new(behavior.code, document.to_string())
+                        SentResponse::json(behavior.code, document.to_string())
                     }
                     "/keys" => {
                         counting.lock().1 += 1;
-                        let headers = behavior.headers.clone();
-                        SentResponse { headers, ..SentResponse::new(behavior.code, behavior.jwks.clone()) }
+                        SentResponse::json(behavior.code, behavior.jwks.clone()).header(&behavior.header)
                     }
                     _ => SentResponse::new(404, ""),
                 }
-            })
+            }
         })
         .await;
         Self { url: server.url(""), authority: server.authority, key, behavior, fetches }

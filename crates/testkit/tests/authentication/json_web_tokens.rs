@@ -195,7 +195,7 @@ fn new_keys_are_fetched_and_unknown_keys_do_not_cause_endless_fetches() {
 fn keys_are_not_fetched_while_the_issuer_lets_them_be_used() {
     run(async {
         let issuer = Issuer::start().await;
-        issuer.change(|behavior| behavior.headers = "Cache-Control: public, max-age=3600\r\n".to_owned());
+        issuer.change(|behavior| behavior.header = "Cache-Control: public, max-age=3600".to_owned());
         let cluster = with_flags(&issuer, |_| {}).await;
         let _ = whoami(&cluster, &issuer.token(json!({}))).await;
         for _ in 0..3 {

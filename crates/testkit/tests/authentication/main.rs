@@ -2,7 +2,6 @@
 //! webhook.
 
 mod bootstrap_tokens;
-mod https_server;
 mod issuer;
 mod json_web_tokens;
 mod token_webhook;

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pintle::{AccessOptions, AuthenticationOptions, DEFAULT_SERVICE_ACCOUNT_ISSUER, TokenWebhookOptions};
-use pintle_testkit::{Cluster, Options, advance_clock_until, manual_clock, run};
+use pintle_testkit::{Cluster, HttpsServer, Options, SentResponse, advance_clock_until, manual_clock, run};
 use serde_json::{Value, json};
 
-use super::https_server::{HttpsServer, SentResponse};
 use super::{check_refused, review, self_review, uncached, whoami};
 
 /// What the webhook answers to the spec of a review: a status code and, for 200, the status of the review.
@@ -27,13 +26,13 @@ impl TokenWebhook {
         let (answering, receiving) = (answer.clone(), reviews.clone());
         let server = HttpsServer::start(move |request| {
             let review: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-            let is_expected = request.path == "/review?timeout=30s"
-                && request.head.contains("\r\nauthorization: bearer hook-token\r\n");
+            let is_expected =
+                request.path == "/review?timeout=30s" && request.header("authorization") == Some("Bearer hook-token");
             let (code, status) = if is_expected { (*answering.lock())(&review["spec"]) } else { (401, Value::Null) };
             let answer = json!({"apiVersion": review["apiVersion"], "kind": "TokenReview", "status": status});
             receiving.lock().push(review);
             let body = if code == 200 { answer.to_string() } else { String::new() };
-            Box::pin(std::future::ready(SentResponse::new(code, body)))
+            std::future::ready(SentResponse::json(code, body))
         })
         .await;
         Self { server, answer, reviews }
@@ -41,15 +40,8 @@ impl TokenWebhook {
 
     /// Options with this webhook.
     fn options(&self, folder: &Path, version: &str, cache_ttl: Duration) -> Options {
-        let kubeconfig = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\n\
-             clusters: [{{name: k, cluster: {{server: '{}', certificate-authority-data: {}}}}}]\n\
-             users: [{{name: u, user: {{token: hook-token}}}}]\n",
-            self.server.url("/review"),
-            pintle_schema::base64::encode(self.server.authority.as_bytes()),
-        );
         let path = folder.join("kubeconfig");
-        std::fs::write(&path, kubeconfig).expect("a file");
+        std::fs::write(&path, self.server.kubeconfig("/review")).expect("a file");
         let webhook = TokenWebhookOptions { config_file: Some(path), version: version.to_owned(), cache_ttl };
         let authentication = AuthenticationOptions { webhook, ..AuthenticationOptions::default() };
         uncached(AccessOptions { authentication, ..AccessOptions::default() })

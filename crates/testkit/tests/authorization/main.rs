@@ -247,7 +247,7 @@ fn configuration(kubeconfig: &std::path::Path, failure_policy: &str) -> String {
 #[test]
 fn a_configuration_file_makes_a_chain_with_match_conditions() {
     run(async {
-        let hook = AuthorizationWebhook::start_with_name(by_user, Some("hook.example.com")).await;
+        let hook = AuthorizationWebhook::start_with_name(by_user, "hook.example.com").await;
         let files = Files::new("config");
         let kubeconfig = files.write("kubeconfig", &hook.kubeconfig());
         let authorization = AuthorizationOptions {

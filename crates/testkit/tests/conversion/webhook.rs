@@ -1,16 +1,11 @@
-//! A conversion webhook in the test's process: an HTTPS server with a self-signed certificate and configurable
-//! behavior.
+//! A conversion webhook in the test's process, with configurable behavior.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use rustls::pki_types::PrivateKeyDer;
+use pintle_testkit::{HttpsServer, ReceivedRequest, SentBody, SentResponse};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio_rustls::TlsAcceptor;
 
 /// How the webhook responds to a ConversionReview.
 #[derive(Clone)]
@@ -35,63 +30,42 @@ pub(crate) enum WebhookBehavior {
 
 /// A running conversion webhook.
 pub(crate) struct ConversionWebhook {
-    pub(crate) port: u16,
-    /// Its certificate in base64, for `caBundle`.
-    pub(crate) ca_bundle: String,
+    server: HttpsServer,
     state: Arc<WebhookState>,
 }
 
 struct WebhookState {
     behavior: Mutex<WebhookBehavior>,
-    requests: Mutex<Vec<Value>>,
-    request_heads: Mutex<Vec<String>>,
-    connection_count: AtomicUsize,
+    /// The received requests, with their bodies.
+    requests: Mutex<Vec<(ReceivedRequest, Value)>>,
 }
 
 impl ConversionWebhook {
     /// Starts a webhook.
     pub(crate) async fn start(behavior: WebhookBehavior) -> Self {
-        let names = ["127.0.0.1", "localhost", "hooks.default.svc"].map(str::to_owned);
-        let certificate = rcgen::generate_simple_self_signed(names).expect("a certificate");
-        let key = PrivateKeyDer::try_from(certificate.signing_key.serialize_der()).expect("a key");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("supported TLS versions")
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.cert.der().clone()], key)
-            .expect("a certificate that matches its key");
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let state = Arc::new(WebhookState {
-            behavior: Mutex::new(behavior),
-            requests: Mutex::default(),
-            request_heads: Mutex::default(),
-            connection_count: AtomicUsize::new(0),
-        });
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        let webhook = Self {
-            port,
-            ca_bundle: pintle_schema::base64::encode(certificate.cert.pem().as_bytes()),
-            state: state.clone(),
+        let state = Arc::new(WebhookState { behavior: Mutex::new(behavior), requests: Mutex::default() });
+        let answering = state.clone();
+        let answer = move |request| {
+            let state = answering.clone();
+            async move { state.answer(request).await }
         };
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, state) = (acceptor.clone(), state.clone());
-                state.connection_count.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(async move {
-                    if let Ok(stream) = acceptor.accept(stream).await {
-                        let _ = state.serve(stream).await;
-                    }
-                });
-            }
-        });
-        webhook
+        let names = ["127.0.0.1", "localhost", "hooks.default.svc"];
+        Self { server: HttpsServer::start_with_names(&names, answer).await, state }
+    }
+
+    /// Its port on 127.0.0.1.
+    pub(crate) fn port(&self) -> u16 {
+        self.server.port
+    }
+
+    /// Its certificate in base64, for `caBundle`.
+    pub(crate) fn ca_bundle(&self) -> String {
+        self.server.ca_bundle()
     }
 
     /// The `clientConfig` with the webhook's URL.
     pub(crate) fn client_config(&self) -> Value {
-        json!({"url": format!("https://127.0.0.1:{}/convert", self.port), "caBundle": self.ca_bundle})
+        json!({"url": self.server.url("/convert"), "caBundle": self.ca_bundle()})
     }
 
     /// Changes the behavior.
@@ -102,8 +76,8 @@ impl ConversionWebhook {
     /// The number of objects and the desired version of each request since the last call.
     pub(crate) fn take_requests(&self) -> Vec<(usize, String)> {
         let requests = std::mem::take(&mut *self.state.requests.lock());
-        let describe = |request: &Value| {
-            let review_request = &request["request"];
+        let describe = |(_, review): &(_, Value)| {
+            let review_request = &review["request"];
             let count = review_request["objects"].as_array().map_or(0, Vec::len);
             (count, review_request["desiredAPIVersion"].as_str().unwrap_or_default().to_owned())
         };
@@ -117,79 +91,56 @@ impl ConversionWebhook {
 
     /// The HTTP head and the body of the last request.
     pub(crate) fn last_request(&self) -> (String, Value) {
-        let head = self.state.request_heads.lock().last().cloned();
-        (head.unwrap_or_default(), self.state.requests.lock().last().cloned().unwrap_or_default())
+        let requests = self.state.requests.lock();
+        requests.last().map(|(request, review)| (request.head.clone(), review.clone())).unwrap_or_default()
     }
 
     /// The number of accepted connections.
     pub(crate) fn connection_count(&self) -> usize {
-        self.state.connection_count.load(Ordering::Relaxed)
+        self.server.connection_count()
     }
 }
 
 impl WebhookState {
-    /// Serves the requests of a connection.
-    async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin) -> std::io::Result<()> {
-        let mut stream = BufReader::new(stream);
-        loop {
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") {
-                if stream.read_line(&mut head).await? == 0 {
-                    return Ok(());
+    async fn answer(&self, request: ReceivedRequest) -> SentResponse {
+        let mut review: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        self.requests.lock().push((request, review.clone()));
+        let behavior = self.behavior.lock().clone();
+        let convert = match behavior {
+            WebhookBehavior::ConvertAll(convert) => convert,
+            WebhookBehavior::ConvertSingle(convert) => {
+                if review["request"]["objects"].as_array().is_some_and(|objects| objects.len() != 1) {
+                    return SentResponse::new(413, "too large");
                 }
+                convert
             }
-            let length = |line: &str| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok();
-            let length: usize = head.lines().find_map(length).unwrap_or(0);
-            let mut body = vec![0; length];
-            stream.read_exact(&mut body).await?;
-            let request: Value = serde_json::from_slice(&body).unwrap_or_default();
-            self.request_heads.lock().push(head);
-            self.requests.lock().push(request.clone());
-            let behavior = self.behavior.lock().clone();
-            let converted =
-                |convert: fn(Value, &str) -> Value| (200, String::new(), conversion_response(&request, convert));
-            let (code, head, body) = match behavior {
-                WebhookBehavior::ConvertAll(convert) => converted(convert),
-                WebhookBehavior::ConvertSingle(convert)
-                    if request["request"]["objects"].as_array().is_none_or(|o| o.len() == 1) =>
-                {
-                    converted(convert)
+            WebhookBehavior::ConvertFirst(convert) => {
+                if let Some(objects) = review["request"]["objects"].as_array_mut() {
+                    objects.truncate(1);
                 }
-                WebhookBehavior::ConvertSingle(_) => (413, String::new(), "too large".to_owned()),
-                WebhookBehavior::ConvertFirst(convert) => {
-                    let mut request = request.clone();
-                    if let Some(objects) = request["request"]["objects"].as_array_mut() {
-                        objects.truncate(1);
-                    }
-                    (200, String::new(), conversion_response(&request, convert))
+                convert
+            }
+            WebhookBehavior::ConvertWhenAllowed(permits, convert) => {
+                let _ = permits.acquire().await;
+                convert
+            }
+            WebhookBehavior::Respond { code, media_type, body } => {
+                let uid = review["request"]["uid"].as_str().unwrap_or_default();
+                let response = SentResponse::new(code, body.replace("$UID", uid));
+                if media_type.is_empty() {
+                    return response;
                 }
-                WebhookBehavior::ConvertWhenAllowed(permits, convert) => {
-                    let _ = permits.acquire().await;
-                    converted(convert)
-                }
-                WebhookBehavior::Respond { code, media_type, body } => {
-                    let uid = request["request"]["uid"].as_str().unwrap_or_default();
-                    let head =
-                        if media_type.is_empty() { String::new() } else { format!("Content-Type: {media_type}\r\n") };
-                    (code, head, body.replace("$UID", uid))
-                }
-                WebhookBehavior::RespondWithHeader(code, line, body) => (code, format!("{line}\r\n"), body.to_owned()),
-                WebhookBehavior::SendForever => {
-                    stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
-                    loop {
-                        stream.write_all(&[b' '; 65536]).await?;
-                    }
-                }
-                WebhookBehavior::Disconnect => {
-                    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{").await?;
-                    return stream.shutdown().await;
-                }
-            };
-            let length = body.len();
-            let head = format!("HTTP/1.1 {code} Whatever\r\n{head}Content-Length: {length}\r\n\r\n");
-            stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await?;
-            stream.flush().await?;
-        }
+                return response.header(&format!("Content-Type: {media_type}"));
+            }
+            WebhookBehavior::RespondWithHeader(code, line, body) => return SentResponse::new(code, body).header(line),
+            WebhookBehavior::SendForever => {
+                return SentResponse { body: SentBody::Endless, ..SentResponse::new(200, "") };
+            }
+            WebhookBehavior::Disconnect => {
+                return SentResponse { body: SentBody::CutOff, ..SentResponse::new(200, "") };
+            }
+        };
+        SentResponse::new(200, conversion_response(&review, convert))
     }
 }
 

@@ -121,7 +121,7 @@ fn the_request_is_the_same_as_upstreams() {
             "accept: application/json, */*",
             "content-type: application/json",
             "user-agent: kube-apiserver-admission",
-            &format!("host: 127.0.0.1:{}", webhook.port),
+            &format!("host: 127.0.0.1:{}", webhook.port()),
         ] {
             assert!(head.lines().any(|found| found == line), "{line} in {head}");
         }
@@ -147,7 +147,7 @@ fn the_request_is_the_same_as_upstreams() {
 async fn expect_failure(cluster: &Cluster, webhook: &ConversionWebhook, behavior: WebhookBehavior, expect: &str) {
     webhook.set_behavior(behavior);
     let status = cluster.get(&widget_path("v2", "a")).await.expect(500).json();
-    let message = status["message"].as_str().unwrap_or_default().replace(&webhook.port.to_string(), "PORT");
+    let message = status["message"].as_str().unwrap_or_default().replace(&webhook.port().to_string(), "PORT");
     let expect = format!("conversion webhook for example.com/v1, Kind=Widget failed: {expect}");
     assert_eq!(message, expect);
 }
@@ -195,7 +195,7 @@ fn unreachable_webhooks_are_reported() {
                 "Post \"https://127.0.0.1:1/?timeout=30s\": dial tcp 127.0.0.1:1: connect: connection refused",
             ),
             (
-                json!({"url": format!("https://127.0.0.1:{}", webhook.port)}),
+                json!({"url": format!("https://127.0.0.1:{}", webhook.port())}),
                 "Post \"https://127.0.0.1:PORT/?timeout=30s\": tls: failed to verify certificate: x509: certificate signed by unknown authority",
             ),
             (
@@ -213,7 +213,7 @@ fn unreachable_webhooks_are_reported() {
             loop {
                 let response = cluster.get(&widget_path("v2", "a")).await;
                 let message = response.json()["message"].as_str().unwrap_or_default().to_owned();
-                if message.replace(&webhook.port.to_string(), "PORT") == format!("{prefix}{expect}") {
+                if message.replace(&webhook.port().to_string(), "PORT") == format!("{prefix}{expect}") {
                     break;
                 }
                 // The new definition may not be in effect yet.
@@ -229,7 +229,7 @@ fn services_of_webhooks_are_resolved() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let webhook = ConversionWebhook::start(WebhookBehavior::ConvertAll(convert)).await;
-        let service = json!({"service": {"namespace": "default", "name": "hooks", "path": "/convert"}, "caBundle": webhook.ca_bundle});
+        let service = json!({"service": {"namespace": "default", "name": "hooks", "path": "/convert"}, "caBundle": webhook.ca_bundle()});
         define(&cluster, &definition("v1", &webhook_conversion(&service))).await;
         let _ = cluster.post(&widgets_path("v1"), widget_v1("a", "red").to_string()).await.expect(201);
         let service = json!({
@@ -245,11 +245,11 @@ fn services_of_webhooks_are_resolved() {
             json!({"spec": {"type": "ExternalName", "externalName": "localhost", "clusterIP": "", "clusterIPs": null}});
         let _ =
             cluster.patch("/api/v1/namespaces/default/services/hooks", "merge", outside.to_string()).await.expect(200);
-        let port = json!([{"op": "replace", "path": "/spec/conversion/webhook/clientConfig/service/port", "value": webhook.port}]);
+        let port = json!([{"op": "replace", "path": "/spec/conversion/webhook/clientConfig/service/port", "value": webhook.port()}]);
         let _ = cluster.patch(DEFINITION, "json", port.to_string()).await.expect(200);
         while cluster.get(&widget_path("v2", "a")).await.status != 200 {}
         let (head, _) = webhook.last_request();
-        let host = format!("host: hooks.default.svc:{}", webhook.port);
+        let host = format!("host: hooks.default.svc:{}", webhook.port());
         assert!(head.lines().any(|line| line == host), "{head}");
         cluster.stop().await;
     });
@@ -295,7 +295,7 @@ fn slow_webhooks_delay_only_their_requests_and_time_out() {
         let _ = asking.await.0.expect(200);
         webhook.set_behavior(WebhookBehavior::ConvertWhenAllowed(Arc::new(Semaphore::new(0)), convert));
         let given_up = advance_clock_until(&clock, cluster.get(&v2_path)).await.expect(500).json();
-        let message = given_up["message"].as_str().unwrap_or_default().replace(&webhook.port.to_string(), "PORT");
+        let message = given_up["message"].as_str().unwrap_or_default().replace(&webhook.port().to_string(), "PORT");
         assert_eq!(
             message,
             "conversion webhook for example.com/v1, Kind=Widget failed: Post \"https://127.0.0.1:PORT/convert?timeout=30s\": net/http: request canceled (Client.Timeout exceeded while awaiting headers)"

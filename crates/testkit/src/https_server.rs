@@ -1,0 +1,208 @@
+//! An HTTPS server in the test's process, with a self-signed certificate: what webhooks and issuers of tests are made of.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustls::pki_types::PrivateKeyDer;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+/// A received request.
+#[derive(Clone)]
+pub struct ReceivedRequest {
+    /// The request line and the headers as they were sent, with the empty line.
+    pub head: String,
+    /// The path, with its query.
+    pub path: String,
+    /// The whole body.
+    pub body: Vec<u8>,
+}
+
+impl ReceivedRequest {
+    /// Reads a request; nothing if the client has closed the connection.
+    async fn read(stream: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<Option<Self>> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if stream.read_line(&mut head).await? == 0 {
+                return Ok(None);
+            }
+        }
+        let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+        let mut request = Self { head, path, body: Vec::new() };
+        request.body = vec![0; request.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0)];
+        stream.read_exact(&mut request.body).await?;
+        Ok(Some(request))
+    }
+
+    /// The value of a header, whose name is in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let headers = self.head.lines().filter_map(|line| line.split_once(": "));
+        headers.into_iter().find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
+    }
+}
+
+/// A response.
+pub struct SentResponse {
+    /// The status code.
+    pub code: u16,
+    /// The lines of the headers, each with its line break.
+    pub headers: String,
+    /// The body.
+    pub body: SentBody,
+}
+
+/// The body of a response.
+pub enum SentBody {
+    /// These bytes, with their length.
+    Whole(Vec<u8>),
+    /// Spaces without an end.
+    Endless,
+    /// Less than its length says; then the connection is closed.
+    CutOff,
+}
+
+impl SentResponse {
+    /// A response in JSON.
+    pub fn json(code: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self::new(code, body).header("Content-Type: application/json")
+    }
+
+    /// A response without a content type.
+    pub fn new(code: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self { code, headers: String::new(), body: SentBody::Whole(body.into()) }
+    }
+
+    /// Adds the line of a header.
+    #[must_use]
+    pub fn header(mut self, line: &str) -> Self {
+        self.headers += line;
+        self.headers += "\r\n";
+        self
+    }
+
+    /// Writes the response. Says whether the connection can serve another request.
+    async fn write(self, stream: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<bool> {
+        let Self { code, headers, body } = self;
+        let head = format!("HTTP/1.1 {code} Whatever\r\n{headers}");
+        match body {
+            SentBody::Whole(body) => {
+                let length = format!("Content-Length: {}\r\n\r\n", body.len());
+                stream.write_all(&[head.as_bytes(), length.as_bytes(), &body].concat()).await?;
+                stream.flush().await?;
+                Ok(true)
+            }
+            SentBody::Endless => {
+                stream.write_all(format!("{head}\r\n").as_bytes()).await?;
+                loop {
+                    stream.write_all(&[b' '; 65536]).await?;
+                }
+            }
+            SentBody::CutOff => {
+                stream.write_all(format!("{head}Content-Length: 100\r\n\r\n{{").as_bytes()).await?;
+                stream.shutdown().await?;
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// A running server. It runs until the runtime ends.
+pub struct HttpsServer {
+    /// Its port on 127.0.0.1.
+    pub port: u16,
+    /// Its certificate, in PEM.
+    pub authority: String,
+    /// The name that its certificate is for, unless that is its address.
+    name: Option<String>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl HttpsServer {
+    /// Starts a server whose certificate is for its address, and that answers each request with what a function returns.
+    pub async fn start<A>(answer: impl Fn(ReceivedRequest) -> A + Send + Sync + 'static) -> Self
+    where
+        A: Future<Output = SentResponse> + Send,
+    {
+        Self::start_with_names(&["127.0.0.1"], answer).await
+    }
+
+    /// Starts a server whose certificate is for some names.
+    pub async fn start_with_names<A>(
+        names: &[&str],
+        answer: impl Fn(ReceivedRequest) -> A + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Future<Output = SentResponse> + Send,
+    {
+        let subject_names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let certificate = rcgen::generate_simple_self_signed(subject_names).expect("a certificate");
+        let key = PrivateKeyDer::try_from(certificate.signing_key.serialize_der()).expect("a key");
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("supported TLS versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.cert.der().clone()], key)
+            .expect("a certificate that matches its key");
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let (answer, connections) = (Arc::new(answer), Arc::new(AtomicUsize::new(0)));
+        let counter = connections.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                counter.fetch_add(1, Ordering::Relaxed);
+                let (acceptor, answer) = (acceptor.clone(), answer.clone());
+                tokio::spawn(async move {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        // A client may close its connection at any time.
+                        let _ = serve(stream, &*answer).await;
+                    }
+                });
+            }
+        });
+        let name = (!names.contains(&"127.0.0.1")).then(|| names.first().map(|name| (*name).to_owned()));
+        Self { port, authority: certificate.cert.pem(), name: name.flatten(), connections }
+    }
+
+    /// The URL of a path.
+    pub fn url(&self, path: &str) -> String {
+        format!("https://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// A kubeconfig for the URL of a path, with the token `hook-token`.
+    pub fn kubeconfig(&self, path: &str) -> String {
+        let name = self.name.as_ref().map(|name| format!(", tls-server-name: {name}")).unwrap_or_default();
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\n\
+             clusters: [{{name: k, cluster: {{server: '{}', certificate-authority-data: {}{name}}}}}]\n\
+             users: [{{name: u, user: {{token: hook-token}}}}]\n",
+            self.url(path),
+            self.ca_bundle(),
+        )
+    }
+
+    /// Its certificate as PEM in base64, for `caBundle`.
+    pub fn ca_bundle(&self) -> String {
+        pintle_schema::base64::encode(self.authority.as_bytes())
+    }
+
+    /// The number of accepted connections.
+    pub fn connection_count(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+}
+
+/// Serves the requests of a connection.
+async fn serve<A: Future<Output = SentResponse>>(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    answer: &impl Fn(ReceivedRequest) -> A,
+) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    while let Some(request) = ReceivedRequest::read(&mut stream).await? {
+        if !answer(request).await.write(&mut stream).await? {
+            break;
+        }
+    }
+    Ok(())
+}
