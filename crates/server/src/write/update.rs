@@ -244,11 +244,11 @@ impl<'a> GuaranteedUpdate<'a> {
         writer.recorder.trace.step(Step::Mutated);
         metadata::dedup_owner_references(&mut object, writer.recorder, true);
         let mut object = to_hub(resource, &hub, object);
-        metadata::check_has_type(&object)?;
         if self.subresource.is_empty() {
             writer.check_escalation(&hub, &object, Some(&old)).await?;
         }
         self.check_resource_version(&mut object, current.revision)?;
+        metadata::check_has_type(&object)?;
         let rules = ApplicableRules { resource, hub: &hub, subresource: self.subresource_strategy(&hub)? };
         match rules.subresource {
             Some(subresource) => subresource.prepare_for_update(context, &mut object, &old),

@@ -88,6 +88,11 @@ fn patches_cannot_change_the_kind_or_version() {
             (MERGE, r#"{"apiVersion":null}"#, (500, no_version.clone())),
             (MERGE, r#"{"apiVersion":""}"#, (500, no_version.clone())),
             (JSON_PATCH, r#"[{"op":"remove","path":"/apiVersion"}]"#, (500, no_version.clone())),
+            (
+                MERGE,
+                r#"{"apiVersion":"","metadata":{"resourceVersion":""}}"#,
+                (422, "widgets.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update".to_owned()),
+            ),
             (MERGE, r#"{"kind":"Gadget"}"#, (422, invalid("Gadget.example.com", kind))),
             (
                 JSON_PATCH,
