@@ -1,5 +1,6 @@
 // Drives a cluster through controller-runtime like an operator, and prints OK or the error. The first argument is the
-// kubeconfig. The operator reconciles a Deployment for each Site, and an external resource that a finalizer protects.
+// kubeconfig of an administrator; the operator itself has a service account with only the roles that it needs. It
+// reconciles a Deployment for each Site, and an external resource that a finalizer protects.
 package main
 
 import (
@@ -48,7 +49,11 @@ func run(ctx context.Context, kubeconfig string) error {
 	if err := define(ctx, direct); err != nil {
 		return fmt.Errorf("definition: %w", err)
 	}
-	manager, err := ctrl.NewManager(config, ctrl.Options{
+	own, err := operatorConfig(ctx, direct, config)
+	if err != nil {
+		return fmt.Errorf("service account: %w", err)
+	}
+	manager, err := ctrl.NewManager(own, ctrl.Options{
 		Metrics:          server.Options{BindAddress: "0"},
 		LeaderElection:   true,
 		LeaderElectionID: "sites.example.com",

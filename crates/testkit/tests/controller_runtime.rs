@@ -1,5 +1,6 @@
 //! An operator based on controller-runtime as a client: `tools/controller-runtime` creates, changes and deletes sites,
-//! with a finalizer, owned objects, and every deletion propagation policy.
+//! with a finalizer, owned objects, and every deletion propagation policy. It has a service account and only the roles
+//! that it needs.
 
 use pintle_testkit::{Options, run_client_program};
 
