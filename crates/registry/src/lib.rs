@@ -31,8 +31,8 @@ pub use scale::{ScalePaths, ScaleSelector, field_path};
 pub use snapshot::{Group, Registry};
 pub use strategy::{
     AllocationHooks, AllocationProblem, AllocationRepair, BoxFuture, CostBudget, DefaultStrategy, EscalationCheck,
-    GarbageCollectionPolicy, GracefulDeletion, ObjectClient, Strategy, StrategyContext, SubresourceStrategy,
-    TwoPhaseDeletion, WriteOperation,
+    GarbageCollectionPolicy, GracefulDeletion, ObjectClient, StoredObject, StoredObjects, Strategy, StrategyContext,
+    SubresourceStrategy, TwoPhaseDeletion, WriteOperation,
 };
 pub use table::{Column, DefaultTable, TableConvertor};
 pub use versions::{Conversion, MultiVersion};

@@ -402,19 +402,68 @@ pub struct AllocationProblem {
     pub message: String,
 }
 
+/// An object as it is stored. It is decoded only when that is asked for.
+pub trait StoredObject: Send + Sync {
+    /// The labels.
+    fn labels(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_>;
+
+    /// The object with its resourceVersion.
+    ///
+    /// # Errors
+    /// Returns an error if the stored bytes cannot be decoded.
+    fn decode(&self) -> Result<Value, ApiError>;
+}
+
+/// An object that is decoded already.
+impl StoredObject for Value {
+    fn labels(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
+        let labels = self.entries_at(&["metadata", "labels"]);
+        Box::new(labels.filter_map(|(key, value)| Some((key, value.as_str()?))))
+    }
+
+    fn decode(&self) -> Result<Value, ApiError> {
+        Ok(self.clone())
+    }
+}
+
+/// Stored objects, read while they are iterated over.
+pub type StoredObjects = Box<dyn Iterator<Item = Box<dyn StoredObject>> + Send>;
+
 /// Access to the objects of the cluster at their storage version, for allocation hooks, admission and controllers.
 pub trait ObjectClient: Send + Sync {
+    /// Reads an object without decoding it. Returns `None` if it does not exist. `namespace` is empty for cluster-scoped
+    /// resources.
+    ///
+    /// # Errors
+    /// Returns an error if the object cannot be read.
+    fn read(
+        &self,
+        resource: &GroupResource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Box<dyn StoredObject>>, ApiError>;
+
+    /// Reads the objects of a namespace, or of all namespaces if `namespace` is empty, without decoding them.
+    ///
+    /// # Errors
+    /// Returns an error if an object cannot be read.
+    fn read_all(&self, resource: &GroupResource, namespace: &str) -> Result<StoredObjects, ApiError>;
+
     /// Gets an object. Returns `None` if it does not exist. `namespace` is empty for cluster-scoped resources.
     ///
     /// # Errors
     /// Returns an error if the object cannot be read.
-    fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError>;
+    fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
+        self.read(resource, namespace, name)?.map(|object| object.decode()).transpose()
+    }
 
     /// Lists the objects of a namespace, or of all namespaces if `namespace` is empty.
     ///
     /// # Errors
     /// Returns an error if an object cannot be read.
-    fn list(&self, resource: &GroupResource, namespace: &str) -> Result<Vec<Value>, ApiError>;
+    fn list(&self, resource: &GroupResource, namespace: &str) -> Result<Vec<Value>, ApiError> {
+        self.read_all(resource, namespace)?.map(|object| object.decode()).collect()
+    }
 
     /// True if the stored definition of a resource is terminating. [`Resource::terminating`] follows it a little later.
     ///

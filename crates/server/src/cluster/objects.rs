@@ -1,8 +1,10 @@
 //! The server's own reads of stored objects, at the storage version.
 
-use pintle_cache::KeyRange;
+use std::sync::Arc;
+
+use pintle_cache::{KeyRange, Object};
 use pintle_controllers::DEFINITIONS_PREFIX;
-use pintle_registry::{ApiError, GroupResource, Resource};
+use pintle_registry::{ApiError, GroupResource, Resource, StoredObject, StoredObjects};
 use pintle_value::{Str, Value};
 
 use super::Cluster;
@@ -32,7 +34,7 @@ pub(crate) fn check_key(name: &str) -> Result<(), ApiError> {
 ///
 /// # Errors
 /// Returns an error if the stored bytes are not JSON.
-pub(crate) fn tree(object: &pintle_cache::Object) -> Result<Value, ApiError> {
+pub(crate) fn tree(object: &Object) -> Result<Value, ApiError> {
     let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::default());
     let decoded =
         decoded.map_err(|error| ApiError::Internal(format!("failed to decode the stored object: {error}")))?;
@@ -43,7 +45,36 @@ pub(crate) fn tree(object: &pintle_cache::Object) -> Result<Value, ApiError> {
     Ok(value)
 }
 
+/// An object of a watch cache.
+struct CachedObject(Arc<Object>);
+
+impl StoredObject for CachedObject {
+    fn labels(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
+        Box::new(self.0.labels())
+    }
+
+    fn decode(&self) -> Result<Value, ApiError> {
+        tree(&self.0)
+    }
+}
+
 impl Cluster {
+    /// Reads the object with this name; `namespace` is empty for cluster-scoped resources.
+    ///
+    /// # Errors
+    /// The resource is not served, or the stored object is corrupt.
+    pub(crate) fn read_object(
+        &self,
+        resource: &GroupResource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Box<dyn StoredObject>>, ApiError> {
+        let hub = self.hub_of(resource)?;
+        let object = self.watch_cache(&hub)?.read(&object_key(namespace, name));
+        let object = object.map_err(|corrupt| self.corrupt_read_error(&hub, &corrupt))?;
+        Ok(object.map(|object| Box::new(CachedObject(object)) as Box<dyn StoredObject>))
+    }
+
     /// Returns the object with this name; `namespace` is empty for cluster-scoped resources.
     ///
     /// # Errors
@@ -54,10 +85,7 @@ impl Cluster {
         namespace: &str,
         name: &str,
     ) -> Result<Option<Value>, ApiError> {
-        let hub = self.hub_of(resource)?;
-        let object = self.watch_cache(&hub)?.read(&object_key(namespace, name));
-        let object = object.map_err(|corrupt| self.corrupt_read_error(&hub, &corrupt))?;
-        object.map(|object| tree(&object)).transpose()
+        self.read_object(resource, namespace, name)?.map(|object| object.decode()).transpose()
     }
 
     /// True if the stored definition of a resource is terminating; false for built-in kinds.
@@ -74,15 +102,15 @@ impl Cluster {
         Ok(source.is_terminating(definition.revision, &definition.json))
     }
 
-    /// Returns all objects of a namespace or, if `namespace` is empty, of the cluster.
+    /// Reads all objects of a namespace or, if `namespace` is empty, of the cluster.
     ///
     /// # Errors
     /// The resource is not served, or a stored object is corrupt.
-    pub(crate) fn list_objects(&self, resource: &GroupResource, namespace: &str) -> Result<Vec<Value>, ApiError> {
+    pub(crate) fn read_objects(&self, resource: &GroupResource, namespace: &str) -> Result<StoredObjects, ApiError> {
         let hub = self.hub_of(resource)?;
         let watch_cache = self.watch_cache(&hub)?;
         let range = if namespace.is_empty() { KeyRange::All } else { KeyRange::Namespace(namespace.into()) };
         self.check_readable(&hub, &watch_cache, &range, None, (None, None))?;
-        watch_cache.objects(range).map(|object| tree(&object)).collect()
+        Ok(Box::new(watch_cache.objects(range).map(|object| Box::new(CachedObject(object)) as Box<dyn StoredObject>)))
     }
 }

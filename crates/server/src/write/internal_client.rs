@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pintle_controllers::{DeleteRequest, ObjectRef};
-use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource, StoredObject, StoredObjects};
 use pintle_value::Value;
 
 use super::create::CreateOperation;
@@ -93,12 +93,17 @@ impl InternalClient {
 }
 
 impl ObjectClient for InternalClient {
-    fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
-        self.0.get_object(resource, namespace, name)
+    fn read(
+        &self,
+        resource: &GroupResource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Box<dyn StoredObject>>, ApiError> {
+        self.0.read_object(resource, namespace, name)
     }
 
-    fn list(&self, resource: &GroupResource, namespace: &str) -> Result<Vec<Value>, ApiError> {
-        self.0.list_objects(resource, namespace)
+    fn read_all(&self, resource: &GroupResource, namespace: &str) -> Result<StoredObjects, ApiError> {
+        self.0.read_objects(resource, namespace)
     }
 
     fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use pintle_registry::{
-    ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Resource, Strategy, StrategyContext,
-    WriteOperation,
+    ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Resource, StoredObject, StoredObjects,
+    Strategy, StrategyContext, WriteOperation,
 };
 use pintle_value::{Errors, Value};
 
@@ -52,15 +52,24 @@ impl Store {
 }
 
 impl ObjectClient for Store {
-    fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
-        let hidden = self.blind.load(Ordering::Relaxed);
+    fn read(
+        &self,
+        resource: &GroupResource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Box<dyn StoredObject>>, ApiError> {
+        if self.blind.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         let found = self.objects.lock().unwrap().get(&Self::key(resource, namespace, name)).cloned();
-        Ok(found.filter(|_| !hidden))
+        Ok(found.map(|object| Box::new(object) as Box<dyn StoredObject>))
     }
 
-    fn list(&self, resource: &GroupResource, _: &str) -> Result<Vec<Value>, ApiError> {
-        let resource = resource.to_string();
-        Ok(self.objects.lock().unwrap().iter().filter(|((r, ..), _)| *r == resource).map(|(_, o)| o.clone()).collect())
+    fn read_all(&self, resource: &GroupResource, _: &str) -> Result<StoredObjects, ApiError> {
+        let (resource, objects) = (resource.to_string(), self.objects.lock().unwrap());
+        let found: Vec<Value> =
+            objects.iter().filter(|((r, ..), _)| *r == resource).map(|(_, object)| object.clone()).collect();
+        Ok(Box::new(found.into_iter().map(|object| Box::new(object) as Box<dyn StoredObject>)))
     }
 
     fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
