@@ -1,9 +1,11 @@
 //! The chain of plugins, assembled from the configuration in upstream's order (upstream:
 //! `pkg/kubeapiserver/options/plugins.go`, `admission/chain.go`).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use pintle_metrics::Exposition;
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
@@ -13,12 +15,28 @@ use crate::{AdmissionAttributes, AdmissionPlugin, NamespaceLifecycle, Terminatin
 struct Registration {
     name: &'static str,
     enabled_by_default: bool,
-    build: fn() -> Arc<dyn AdmissionPlugin>,
+    /// Builds the plugin from the text of its configuration, if it has one.
+    build: fn(Option<&[u8]>) -> BuiltPlugin,
+}
+
+type BuiltPlugin = Result<Arc<dyn AdmissionPlugin>, PluginError>;
+
+/// Why a plugin cannot be built.
+enum PluginError {
+    /// Its configuration cannot be read.
+    #[expect(dead_code, reason = "no plugin has a configuration yet")]
+    Unreadable(String),
+    /// Its configuration is invalid.
+    #[expect(dead_code, reason = "no plugin has a configuration yet")]
+    Invalid(String),
 }
 
 /// The plugins that can be configured, in the order in which they run.
-const PLUGINS: &[Registration] =
-    &[Registration { name: "NamespaceLifecycle", enabled_by_default: true, build: || Arc::new(NamespaceLifecycle) }];
+const PLUGINS: &[Registration] = &[Registration {
+    name: "NamespaceLifecycle",
+    enabled_by_default: true,
+    build: |_| Ok(Arc::new(NamespaceLifecycle)),
+}];
 
 /// The configuration of the plugin chain.
 #[derive(Clone, Default)]
@@ -27,6 +45,8 @@ pub struct AdmissionConfiguration {
     pub enabled: Vec<String>,
     /// Names of plugins to disable (`--disable-admission-plugins`).
     pub disabled: Vec<String>,
+    /// The configurations of plugins by the plugin's name, as text in YAML or JSON (`--admission-control-config-file`).
+    pub plugins: BTreeMap<String, Vec<u8>>,
     /// Plugins of the program that embeds the server. They run after the built-in ones.
     pub additional: Vec<Arc<dyn AdmissionPlugin>>,
 }
@@ -37,6 +57,7 @@ impl fmt::Debug for AdmissionConfiguration {
         f.debug_struct("AdmissionConfiguration")
             .field("enabled", &self.enabled)
             .field("disabled", &self.disabled)
+            .field("plugins", &self.plugins.keys())
             .field("additional", &additional)
             .finish()
     }
@@ -56,6 +77,22 @@ pub enum ConfigurationError {
     /// A plugin is enabled and disabled.
     #[error("{0} in enable-admission-plugins and disable-admission-plugins overlapped")]
     Overlap(String),
+    /// The configuration of a plugin cannot be read.
+    #[error("couldn't init admission plugin \"{name}\": {error}")]
+    UnreadablePlugin {
+        /// The plugin.
+        name: &'static str,
+        /// Upstream's message.
+        error: String,
+    },
+    /// The configuration of a plugin is invalid.
+    #[error("failed to initialize admission plugin \"{name}\": {error}")]
+    InvalidPlugin {
+        /// The plugin.
+        name: &'static str,
+        /// Upstream's message.
+        error: String,
+    },
 }
 
 /// Admission plugins in the order in which they run.
@@ -66,7 +103,7 @@ impl PluginChain {
     /// The chain of a configuration. [`TerminatingDefinition`] is always part of it.
     ///
     /// # Errors
-    /// The configuration names unknown plugins or contradicts itself.
+    /// The configuration names unknown plugins, contradicts itself, or has an invalid configuration of a plugin.
     pub fn assemble(configuration: &AdmissionConfiguration) -> Result<Self, ConfigurationError> {
         let lists = [
             ("enable-admission-plugins", &configuration.enabled),
@@ -86,7 +123,13 @@ impl PluginChain {
                 || names(&configuration.enabled, plugin.name)
         };
         let mut plugins: Vec<Arc<dyn AdmissionPlugin>> = vec![Arc::new(TerminatingDefinition)];
-        plugins.extend(PLUGINS.iter().filter(is_enabled).map(|plugin| (plugin.build)()));
+        for &Registration { name, build, .. } in PLUGINS.iter().filter(is_enabled) {
+            let plugin = build(configuration.plugins.get(name).map(Vec::as_slice));
+            plugins.push(plugin.map_err(|error| match error {
+                PluginError::Unreadable(error) => ConfigurationError::UnreadablePlugin { name, error },
+                PluginError::Invalid(error) => ConfigurationError::InvalidPlugin { name, error },
+            })?);
+        }
         plugins.extend(configuration.additional.iter().cloned());
         Ok(Self(plugins))
     }
@@ -94,6 +137,11 @@ impl PluginChain {
     /// The names of the plugins, in the order in which they run.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|plugin| plugin.name())
+    }
+
+    /// Writes the metrics of all plugins.
+    pub fn write_metrics(&self, out: &mut Exposition) {
+        self.0.iter().for_each(|plugin| plugin.write_metrics(out));
     }
 
     /// Runs the mutating phase of all plugins.
@@ -132,7 +180,7 @@ mod tests {
     fn check(enabled: &[&str], disabled: &[&str], expect: Result<&[&str], &str>) {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let configuration =
-            AdmissionConfiguration { enabled: owned(enabled), disabled: owned(disabled), additional: Vec::new() };
+            AdmissionConfiguration { enabled: owned(enabled), disabled: owned(disabled), ..Default::default() };
         let found = PluginChain::assemble(&configuration);
         let found = found.map(|chain| chain.names().collect::<Vec<_>>()).map_err(|error| error.to_string());
         assert_eq!(found, expect.map(<[&str]>::to_vec).map_err(str::to_owned));

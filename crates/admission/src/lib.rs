@@ -11,8 +11,10 @@ pub use namespace_lifecycle::NamespaceLifecycle;
 pub use terminating_definition::TerminatingDefinition;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pintle_auth::UserInfo;
+use pintle_metrics::Exposition;
 use pintle_registry::{ApiError, BoxFuture, ObjectClient, Resource};
 use pintle_value::Value;
 
@@ -54,7 +56,7 @@ pub struct AdmissionAttributes<'a> {
     pub resource: &'a Arc<Resource>,
     /// The subresource, or empty.
     pub subresource: &'a str,
-    /// The namespace, or empty.
+    /// The namespace; of a namespace its own name; empty for other cluster-scoped objects.
     pub namespace: &'a str,
     /// The object's name; empty if it is not generated yet.
     pub name: &'a str,
@@ -64,6 +66,8 @@ pub struct AdmissionAttributes<'a> {
     pub options: &'a dyn RequestOptions,
     /// True for a dry run: nothing is stored.
     pub dry_run: bool,
+    /// When the request has to be answered; `None` for the server's own writes.
+    pub deadline: Option<Instant>,
     /// The stored object, for updates and deletes.
     pub old: Option<&'a Value>,
     /// Reads and writes other objects of the cluster.
@@ -99,4 +103,7 @@ pub trait AdmissionPlugin: Send + Sync {
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async { Ok(()) })
     }
+
+    /// Writes the plugin's metrics, under upstream's names.
+    fn write_metrics(&self, _out: &mut Exposition) {}
 }

@@ -72,7 +72,7 @@ impl AdmissionPlugin for NamespaceLifecycle {
     fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
         match operation {
             AdmissionOperation::Create => resource.scope == Scope::Namespaced,
-            AdmissionOperation::Delete => resource.group.is_empty() && resource.plural == "namespaces",
+            AdmissionOperation::Delete => resource.is_namespaces(),
             AdmissionOperation::Update | AdmissionOperation::Connect => false,
         }
     }

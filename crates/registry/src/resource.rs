@@ -179,6 +179,12 @@ impl Resource {
         GroupResource::new(self.group.clone(), self.plural.clone())
     }
 
+    /// True for the resource `namespaces`.
+    #[must_use]
+    pub fn is_namespaces(&self) -> bool {
+        self.group.is_empty() && self.plural == "namespaces"
+    }
+
     /// The subresource of this name.
     #[must_use]
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {

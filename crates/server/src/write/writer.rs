@@ -6,6 +6,7 @@ use pintle_admission::{AdmissionAttributes, AdmissionOperation, PluginChain, Req
 use pintle_auth::UserInfo;
 use pintle_registry::{ApiError, ObjectClient, Resource, StrategyContext};
 use pintle_value::Value;
+use tokio::time::Instant;
 
 use super::escalation;
 use crate::cluster::Cluster;
@@ -91,7 +92,8 @@ impl<'a> Writer<'a> {
         Self { plugins: Arc::default(), ..self }
     }
 
-    /// The admission attributes of one write.
+    /// The admission attributes of one write. A namespace is an object of itself (upstream: `RequestInfo`, and
+    /// `namespaceGVR` in the handler of creates).
     pub(super) fn attributes<'r>(
         &'r self,
         operation: AdmissionOperation,
@@ -104,11 +106,12 @@ impl<'a> Writer<'a> {
             operation,
             resource,
             subresource,
-            namespace,
+            namespace: if resource.is_namespaces() { name } else { namespace },
             name,
             user: self.user,
             options: self.options,
             dry_run: self.context.dry_run,
+            deadline: self.request.and_then(|request| request.deadline.instant()).map(Instant::into_std),
             old,
             client,
             recorder: self.recorder,

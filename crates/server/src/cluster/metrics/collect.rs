@@ -1,4 +1,4 @@
-//! The metrics that other components keep: watch caches, the store, and the controllers' work queues.
+//! The metrics that other components keep: watch caches, the store, admission plugins, and the controllers' work queues.
 
 use std::collections::HashSet;
 
@@ -23,6 +23,7 @@ impl Cluster {
         self.write_store(&mut out);
         self.write_memory(&mut out);
         self.write_node_authorizer(&mut out);
+        self.admission().write_metrics(&mut out);
         self.metrics.work_queues.all().iter().for_each(|queue| write_work_queue(queue, &mut out));
         out.into_text()
     }
