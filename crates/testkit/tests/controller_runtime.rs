@@ -2,9 +2,9 @@
 //! with a finalizer, owned objects, and every deletion propagation policy. It has a service account and only the roles
 //! that it needs.
 
-use pintle_testkit::{Options, run_client_program};
+use pintle_testkit::{bootstrapped, run_client_program};
 
 #[test]
 fn an_operator_reconciles_its_custom_resources() {
-    run_client_program("controller-runtime", Options::default(), &[]);
+    run_client_program("controller-runtime", bootstrapped(), &[]);
 }

@@ -4,16 +4,19 @@
 mod informer_workload;
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::finalizer::{self, finalizer};
@@ -21,18 +24,22 @@ use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::wait::{Condition, await_condition, conditions};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Config, Discovery, ResourceExt as _};
-use pintle_testkit::{Cluster, Protocol};
+use pintle_testkit::{Cluster, Protocol, bootstrapped};
 use serde_json::json;
 
 /// The timeout for anything that has to happen eventually. After a downtime, a watcher of kube waits for up to a minute
 /// before it connects, and as long again before it lists after a 410.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
+/// The configuration of the cluster's kubeconfig.
+async fn config(cluster: &Cluster) -> Config {
+    let kubeconfig = Kubeconfig::from_yaml(cluster.kubeconfig()).expect("a kubeconfig");
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("a config")
+}
+
 /// Builds a client from the cluster's kubeconfig.
 async fn client(cluster: &Cluster) -> Client {
-    let kubeconfig = Kubeconfig::from_yaml(cluster.kubeconfig()).expect("a kubeconfig");
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("a config");
-    Client::try_from(config).expect("a client")
+    Client::try_from(config(cluster).await).expect("a client")
 }
 
 /// Deserializes a typed object.
@@ -106,6 +113,46 @@ fn objects_can_be_created_read_updated_and_deleted() {
             "without finalizers, the object is deleted at once"
         );
         assert_eq!(api.get_opt("web").await.expect("a response"), None);
+    });
+}
+
+#[test]
+fn a_service_account_may_do_what_its_roles_allow() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::with_options(bootstrapped()).await;
+        let admin = client(&cluster).await;
+        let accounts: Api<ServiceAccount> = Api::default_namespaced(admin.clone());
+        let bot = object(json!({"metadata": {"name": "bot"}}));
+        accounts.create(&PostParams::default(), &bot).await.expect("an account");
+        let request: TokenRequest = object(json!({"spec": {"audiences": []}}));
+        let token: TokenRequest =
+            accounts.create_subresource("token", "bot", &PostParams::default(), &request).await.expect("a token");
+        let token = token.status.and_then(|status| status.token);
+        let mut config = config(&cluster).await;
+        config.auth_info = AuthInfo { token: token.map(Into::into), ..AuthInfo::default() };
+        let pods: Api<Pod> = Api::default_namespaced(Client::try_from(config).expect("a client"));
+        let refused = api_error(pods.list(&ListParams::default()).await);
+        let why = "pods is forbidden: User \"system:serviceaccount:default:bot\" cannot list resource \"pods\" in API group \"\" in the namespace \"default\"";
+        assert_eq!((refused.code, &*refused.message), (403, why));
+
+        let roles: Api<Role> = Api::default_namespaced(admin.clone());
+        let role = object(json!({
+            "metadata": {"name": "reader"},
+            "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}],
+        }));
+        roles.create(&PostParams::default(), &role).await.expect("a role");
+        let binding = object(json!({
+            "metadata": {"name": "reader"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+            "subjects": [{"kind": "ServiceAccount", "name": "bot", "namespace": "default"}],
+        }));
+        let bindings: Api<RoleBinding> = Api::default_namespaced(admin.clone());
+        bindings.create(&PostParams::default(), &binding).await.expect("a binding");
+        let mut events = pin!(watcher(pods.clone(), watcher::Config::default()).applied_objects());
+        assert!(api_error(pods.create(&PostParams::default(), &pod("a", "x")).await).is_forbidden());
+        Api::default_namespaced(admin).create(&PostParams::default(), &pod("a", "x")).await.expect("a pod");
+        let seen = tokio::time::timeout(TIMEOUT, events.try_next()).await.expect("an event").expect("a pod");
+        assert_eq!(seen.map(|pod| pod.name_any()).as_deref(), Some("a"));
     });
 }
 
