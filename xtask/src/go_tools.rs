@@ -1,6 +1,6 @@
 //! Builds the Go programs in `tools`: kubectl from its published module, test clients on client-go and
-//! controller-runtime, a webhook, and the timing of Go's serializers. Each `go.mod` pins the versions, so that nothing
-//! depends on what a machine has installed.
+//! controller-runtime, services that are asked about access, and the timing of Go's serializers. Each `go.mod` pins the
+//! versions, so that nothing depends on what a machine has installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
     build("kubectl", &link_flags(&version))?;
     build("client-go", STRIP_SYMBOLS)?;
     build("controller-runtime", STRIP_SYMBOLS)?;
-    build("webhook", STRIP_SYMBOLS)?;
+    build("access-services", STRIP_SYMBOLS)?;
     api_server().map(drop)
 }
 

@@ -14,6 +14,7 @@
 //!
 //! Failed assertions panic with the request and the response.
 
+mod access_services;
 mod attacks;
 mod bootstrapped;
 mod client;
@@ -25,6 +26,7 @@ mod runtime;
 mod time;
 mod tools;
 
+pub use access_services::AccessServices;
 pub use attacks::{ATTACKS, Attack, AttackEnd, AttackTarget};
 pub use bootstrapped::bootstrapped;
 pub use client::{Client, ConnectionError, Protocol, RequestBuilder, Response, ResponseStream, Watch};

@@ -1,4 +1,4 @@
-module pintle.dev/tools/webhook
+module pintle.dev/tools/access-services
 
 go 1.26.0
 
