@@ -1,4 +1,5 @@
-// The services that an API server asks about access, made of upstream's types: an authorization webhook.
+// The services that an API server asks about access, made of upstream's types: webhooks that authorize and that review
+// tokens.
 //
 // It serves HTTPS at a free port of this host, writes its certificate and the kubeconfig of each webhook to the folder in
 // the first argument, prints its URL, and ends with its standard input.
@@ -45,7 +46,8 @@ func run(folder string) error {
 		return err
 	}
 	handlers := http.NewServeMux()
-	for name, answer := range map[string]func(any) error{"authorizer": authorize} {
+	webhooks := map[string]func(any) error{"authorizer": authorize, "token-reviewer": reviewToken}
+	for name, answer := range webhooks {
 		handlers.Handle("POST /"+name, reviews(answer))
 		config := kubeconfig(url+"/"+name, authority)
 		if err := clientcmd.WriteToFile(*config, filepath.Join(folder, name+".kubeconfig")); err != nil {

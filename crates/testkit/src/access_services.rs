@@ -36,6 +36,13 @@ impl AccessServices {
     pub fn authorizer(&self) -> PathBuf {
         self.files.path().join("authorizer.kubeconfig")
     }
+
+    /// The kubeconfig of the webhook that reviews tokens. It knows `token-of-jane`, which says nothing about audiences,
+    /// `token-of-robot` for the audiences `vault` and `backup`, and `expired-token`, which has an error.
+    #[must_use]
+    pub fn token_reviewer(&self) -> PathBuf {
+        self.files.path().join("token-reviewer.kubeconfig")
+    }
 }
 
 impl Drop for AccessServices {

@@ -4,6 +4,7 @@
 mod bootstrap_tokens;
 mod issuer;
 mod json_web_tokens;
+mod program;
 mod token_webhook;
 
 use pintle::{AccessOptions, Options, ServiceAccountOptions, TokenCacheTtl};
