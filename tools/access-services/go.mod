@@ -3,6 +3,7 @@ module pintle.dev/tools/access-services
 go 1.26.0
 
 require (
+	github.com/go-jose/go-jose/v4 v4.1.8
 	k8s.io/api v0.36.6
 	k8s.io/apimachinery v0.36.6
 	k8s.io/client-go v0.36.6

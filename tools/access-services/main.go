@@ -1,5 +1,5 @@
 // The services that an API server asks about access, made of upstream's types: webhooks that authorize and that review
-// tokens.
+// tokens, and an OpenID provider that issues tokens.
 //
 // It serves HTTPS at a free port of this host, writes its certificate and the kubeconfig of each webhook to the folder in
 // the first argument, prints its URL, and ends with its standard input.
@@ -54,6 +54,11 @@ func run(folder string) error {
 			return err
 		}
 	}
+	issuer, err := newIssuer(url + "/issuer")
+	if err != nil {
+		return err
+	}
+	issuer.register(handlers, "/issuer")
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)

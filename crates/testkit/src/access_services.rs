@@ -4,11 +4,14 @@ use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::tool_path;
+use serde_json::{Value, json};
+
+use crate::{Client, Protocol, tool_path};
 
 /// The running program, which ends with this value.
 pub struct AccessServices {
     program: Child,
+    url: String,
     /// The files that the program has written.
     files: tempfile::TempDir,
 }
@@ -28,7 +31,7 @@ impl AccessServices {
         let mut url = String::new();
         let _ = output.read_line(&mut url).expect("a line");
         assert!(url.starts_with("https://"), "{url}");
-        Self { program, files }
+        Self { program, url: url.trim_end().to_owned(), files }
     }
 
     /// The kubeconfig of the authorization webhook, which knows the user `alice` and nodes.
@@ -42,6 +45,42 @@ impl AccessServices {
     #[must_use]
     pub fn token_reviewer(&self) -> PathBuf {
         self.files.path().join("token-reviewer.kubeconfig")
+    }
+
+    /// The file with the authority that the program is trusted by, in PEM.
+    #[must_use]
+    pub fn authority(&self) -> PathBuf {
+        self.files.path().join("ca.crt")
+    }
+
+    /// The URL of the OpenID provider.
+    #[must_use]
+    pub fn issuer(&self) -> String {
+        format!("{}/issuer", self.url)
+    }
+
+    /// A token that the OpenID provider signs with an algorithm, and that expires in some seconds. It has these claims
+    /// besides `iss`, `iat` and `exp`.
+    ///
+    /// # Panics
+    /// Panics if the program does not respond with a token.
+    pub async fn issue_token(&self, algorithm: &str, expires_in: i64, claims: Value) -> String {
+        let body = json!({"algorithm": algorithm, "expiresInSeconds": expires_in, "claims": claims});
+        self.client().request("POST", "/issuer/token").json(body.to_string()).send().await.expect(200).text()
+    }
+
+    /// Makes the OpenID provider sign with new keys. The previous ones stay in its key set if they are kept.
+    ///
+    /// # Panics
+    /// Panics if the program does not respond.
+    pub async fn rotate_keys(&self, keep: bool) {
+        let _ = self.client().request("POST", &format!("/issuer/rotate?keep={keep}")).send().await.expect(200);
+    }
+
+    /// A client whose connections belong to the caller's runtime.
+    fn client(&self) -> Client {
+        let authority = std::fs::read(self.authority()).expect("a certificate");
+        Client::trusting(&self.url, &authority, Protocol::Any)
     }
 }
 

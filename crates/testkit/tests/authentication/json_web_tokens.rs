@@ -9,7 +9,7 @@ use pintle_testkit::{Cluster, Options, advance_clock_until, manual_clock, run};
 use serde_json::{Value, json};
 
 use super::issuer::{Issuer, new_key};
-use super::{check_refused, metric, review, self_review, uncached, whoami};
+use super::{check_refused, initialized, metric, review, self_review, uncached, whoami};
 
 fn options(authentication: AuthenticationOptions) -> Options {
     uncached(AccessOptions { authentication, ..AccessOptions::default() })
@@ -36,16 +36,8 @@ async fn with_flags(issuer: &Issuer, change: impl FnOnce(&mut OidcOptions)) -> C
     change(&mut oidc);
     let authentication = AuthenticationOptions { oidc: Some(oidc), ..AuthenticationOptions::default() };
     let cluster = Cluster::with_options(options(authentication)).await;
-    initialized(&cluster, issuer).await;
+    initialized(&cluster, &issuer.token(json!({}))).await;
     cluster
-}
-
-/// Waits until the discovery document of an issuer was read.
-async fn initialized(cluster: &Cluster, issuer: &Issuer) {
-    let error = "[invalid bearer token, oidc: authenticator not initialized]";
-    while review(cluster, &issuer.token(json!({})), &[]).await["error"] == error {
-        tokio::task::yield_now().await;
-    }
 }
 
 /// A configuration file with one issuer.
@@ -285,11 +277,7 @@ fn expressions_map_claims_and_decide() {
             }
             issuer.token(claims)
         };
-        while review(&cluster, &token(json!({})), &[]).await["error"]
-            == "[invalid bearer token, oidc: authenticator not initialized]"
-        {
-            tokio::task::yield_now().await;
-        }
+        initialized(&cluster, &token(json!({}))).await;
         let user = json!({
             "username": "x:jane",
             "uid": "7",
@@ -316,7 +304,7 @@ fn the_configuration_is_reloaded() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = write(folder.path(), "config", &configuration(&first, &json!({}), &json!({})));
         let cluster = Cluster::with_options(options(from_file(file))).await;
-        initialized(&cluster, &first).await;
+        initialized(&cluster, &first.token(json!({}))).await;
         assert_eq!(whoami(&cluster, &first.token(json!({}))).await["username"], json!("jane"));
         check_refused(&cluster, &second.token(json!({})), "").await;
         let reloads = "apiserver_authentication_config_controller_automatic_reloads_total";

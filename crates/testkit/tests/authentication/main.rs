@@ -38,6 +38,14 @@ async fn review(cluster: &Cluster, token: &str, audiences: &[&str]) -> Value {
     cluster.post(REVIEWS, json!({ "spec": spec }).to_string()).await.expect(201).json()["status"].clone()
 }
 
+/// Waits until the discovery document of a token's issuer was read.
+async fn initialized(cluster: &Cluster, token: &str) {
+    let error = "[invalid bearer token, oidc: authenticator not initialized]";
+    while review(cluster, token, &[]).await["error"] == error {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Checks that a token is refused, as the token of a request and in a review. The reason is empty if nobody handles it.
 async fn check_refused(cluster: &Cluster, token: &str, why: &str) {
     self_review(cluster, token).await.expect_error(401, "Unauthorized", "Unauthorized");
