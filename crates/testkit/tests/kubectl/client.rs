@@ -47,7 +47,8 @@ impl Kubectl {
         Self::with(Cluster::with_options(bootstrapped()))
     }
 
-    fn with(start: impl Future<Output = Cluster>) -> Self {
+    /// Starts a cluster with a future.
+    pub(crate) fn with(start: impl Future<Output = Cluster>) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
         let mut cluster = runtime.block_on(start);
@@ -128,6 +129,20 @@ impl Kubectl {
     #[track_caller]
     pub(crate) fn succeeds(&self, line: &str) -> CommandOutput {
         self.run(line).succeeds()
+    }
+
+    /// Asserts that a command succeeds, and returns its standard output.
+    #[track_caller]
+    pub(crate) fn stdout(&self, line: &str) -> String {
+        self.succeeds(line).stdout
+    }
+
+    /// The flags of a client that has nothing but a token. The cluster has to be bootstrapped.
+    pub(crate) fn with_token(&self, token: &str) -> String {
+        let server = self.stdout("config view -o jsonpath={.clusters[0].cluster.server}");
+        let authority = self.stdout(r"get cm kube-root-ca.crt -o jsonpath={.data.ca\.crt}");
+        let (authority, empty) = (self.file("ca.crt", &authority), self.file("empty", ""));
+        format!("--kubeconfig={empty} --server={server} --certificate-authority={authority} --token={token}")
     }
 
     /// Starts a command that keeps running, such as `get -w`.

@@ -9,6 +9,7 @@ mod custom_resources;
 mod delete;
 mod discovery;
 mod get;
+mod issued_tokens;
 mod manifests;
 mod server_side_apply;
 mod service_accounts;

@@ -2,20 +2,6 @@
 
 use crate::client::Kubectl;
 
-impl Kubectl {
-    fn stdout(&self, line: &str) -> String {
-        self.succeeds(line).stdout
-    }
-
-    /// The flags of a client that has nothing but a token.
-    fn with_token(&self, token: &str) -> String {
-        let server = self.stdout("config view -o jsonpath={.clusters[0].cluster.server}");
-        let authority = self.stdout(r"get cm kube-root-ca.crt -o jsonpath={.data.ca\.crt}");
-        let (authority, empty) = (self.file("ca.crt", &authority), self.file("empty", ""));
-        format!("--kubeconfig={empty} --server={server} --certificate-authority={authority} --token={token}")
-    }
-}
-
 #[test]
 fn created_tokens_authenticate_their_service_account() {
     let k = Kubectl::bootstrapped();
