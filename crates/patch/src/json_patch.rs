@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use pintle_value::{Str, Value, atoi};
 
 use crate::document::LazyNode;
-use crate::{PatchError, PatchErrorKind, cannot_unmarshal, json_kind};
+use crate::{PatchError, PatchErrorKind, cannot_unmarshal};
 
 /// Maximum number of operations in a patch.
 pub const MAX_OPERATIONS: usize = 10_000;
@@ -74,7 +74,7 @@ impl JsonPatch {
                 match key {
                     "op" | "path" | "from" => {
                         if typed && !matches!(value, Value::String(_) | Value::Null) {
-                            let kind = json_kind(value);
+                            let kind = value.json_type();
                             let field = format!("Go struct field jsonPatchOp.{key} of type string");
                             return Err(malformed(format!("json: cannot unmarshal {kind} into {field}")));
                         }

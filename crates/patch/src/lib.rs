@@ -56,19 +56,7 @@ impl PatchError {
     }
 }
 
-/// The name of a value's JSON type in the messages of Go's decoder.
-const fn json_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 /// Go's error for a value of the wrong JSON type.
 fn cannot_unmarshal(value: &Value, go_type: &str) -> String {
-    format!("json: cannot unmarshal {} into Go value of type {go_type}", json_kind(value))
+    format!("json: cannot unmarshal {} into Go value of type {go_type}", value.json_type())
 }

@@ -246,6 +246,19 @@ impl Value {
         self.at(path).and_then(Value::as_object).into_iter().flat_map(Object::iter)
     }
 
+    /// The name of the value's JSON type in the messages of Go's decoder.
+    #[must_use]
+    pub const fn json_type(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "bool",
+            Self::Int(_) | Self::Float(_) => "number",
+            Self::String(_) => "string",
+            Self::Array(_) => "array",
+            Self::Object(_) => "object",
+        }
+    }
+
     /// Returns whether the value is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {

@@ -18,20 +18,8 @@ pub(super) struct StandardClaims {
     pub(super) not_before: Option<i64>,
 }
 
-/// Go's name of the type of a value in errors.
-fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 fn mismatch(value: &Value, expected: &str) -> String {
-    format!("json: cannot unmarshal {} into Go value of type {expected}", go_kind(value))
+    format!("json: cannot unmarshal {} into Go value of type {expected}", value.json_type())
 }
 
 /// A text, or the empty one for null.

@@ -117,7 +117,7 @@ pub fn type_meta(value: &Value) -> Result<TypeMeta, DecodeError> {
             let go = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
             return Err(DecodeError::Type(format!(
                 "json: cannot unmarshal {} into Go value of type {go}",
-                json_type_name(other)
+                other.json_type()
             )));
         }
     };
@@ -135,25 +135,13 @@ pub fn type_meta(value: &Value) -> Result<TypeMeta, DecodeError> {
             Value::String(text) => slot.clone_from(text),
             Value::Null => {}
             other => {
-                let actual = json_type_name(other);
+                let actual = other.json_type();
                 let message = format!("json: cannot unmarshal {actual} into Go struct field .{name} of type string");
                 return Err(DecodeError::Type(message));
             }
         }
     }
     Ok(meta)
-}
-
-/// The name of a JSON value's type in Go's messages.
-fn json_type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// The text is not well-formed. The scanner in [`syntax`] finds the message.

@@ -38,24 +38,18 @@ pub fn accept_converted(original: &Value, converted: Value, desired: &str) -> Re
 
 /// Checks that a value is an object with a kind, as Go's decoder of unstructured objects does.
 fn check_is_object(value: &Value) -> Result<(), String> {
-    let shape = match value {
+    match value {
         Value::Object(_) => {
             let version = value.api_version();
-            let format_kind_of =
-                !value.kind().is_empty() && (version.is_empty() || GroupVersion::parse(version).is_some());
-            return if format_kind_of {
-                Ok(())
-            } else {
-                Err(format!("Object 'Kind' is missing in '{}'", print::json(value)))
-            };
+            let has_type = !value.kind().is_empty() && (version.is_empty() || GroupVersion::parse(version).is_some());
+            if has_type { Ok(()) } else { Err(format!("Object 'Kind' is missing in '{}'", print::json(value))) }
         }
-        Value::Null => return Err("unexpected end of JSON input".to_owned()),
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-    };
-    Err(format!("json: cannot unmarshal {shape} into Go value of type map[string]interface {{}}"))
+        Value::Null => Err("unexpected end of JSON input".to_owned()),
+        other => {
+            let found = other.json_type();
+            Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
+        }
+    }
 }
 
 /// Checks that both objects have the same name, namespace and UID.

@@ -130,13 +130,7 @@ fn is_number(value: &Value) -> bool {
 fn check_types(answer: &Value) -> Result<(), String> {
     for ResponseField { path, of, ty, fits } in FIELDS {
         let Some(value) = answer.at(path).filter(|value| !value.is_null() && !fits(value)) else { continue };
-        let found = match value {
-            Value::Object(_) => "object",
-            Value::Array(_) => "array",
-            Value::String(_) => "string",
-            Value::Bool(_) => "bool",
-            _ => "number",
-        };
+        let found = value.json_type();
         // Structs of the review belong to the package of its version.
         let version = GroupVersion::parse(answer.api_version()).unwrap_or_default().version;
         let package = if ty == "ConversionResponse" { format!("{version}.") } else { String::new() };

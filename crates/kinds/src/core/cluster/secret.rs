@@ -125,10 +125,7 @@ fn validate_docker_config(errors: &mut Errors, object: &Value, key: &str, path: 
     let kind = match json::decode(&config, json::DecodeOptions::default()) {
         Ok(decoded) => match decoded.value {
             Value::Object(_) | Value::Null => return,
-            Value::Bool(_) => "bool",
-            Value::Int(_) | Value::Float(_) => "number",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
+            other => other.json_type(),
         },
         Err(error) => {
             errors.invalid(&path.key(key), "<secret contents redacted>", error.to_string());
