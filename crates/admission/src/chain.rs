@@ -5,18 +5,26 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use pintle_gates::Gates;
 use pintle_metrics::Exposition;
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionPlugin, NamespaceLifecycle, TerminatingDefinition};
+use crate::{AdmissionAttributes, AdmissionPlugin, NamespaceLifecycle, NodeRestriction, TerminatingDefinition};
 
 /// A plugin that can be enabled and disabled.
 struct Registration {
     name: &'static str,
     enabled_by_default: bool,
-    /// Builds the plugin from the text of its configuration, if it has one.
-    build: fn(Option<&[u8]>) -> BuiltPlugin,
+    build: fn(&PluginOptions<'_>) -> BuiltPlugin,
+}
+
+/// What a plugin is built from.
+struct PluginOptions<'a> {
+    /// The text of its configuration, if it has one.
+    #[expect(dead_code, reason = "no plugin has a configuration yet")]
+    text: Option<&'a [u8]>,
+    gates: &'a Gates,
 }
 
 type BuiltPlugin = Result<Arc<dyn AdmissionPlugin>, PluginError>;
@@ -31,12 +39,16 @@ enum PluginError {
     Invalid(String),
 }
 
+/// A plugin that is enabled by default.
+const fn on(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -> Registration {
+    Registration { name, enabled_by_default: true, build }
+}
+
 /// The plugins that can be configured, in the order in which they run.
-const PLUGINS: &[Registration] = &[Registration {
-    name: "NamespaceLifecycle",
-    enabled_by_default: true,
-    build: |_| Ok(Arc::new(NamespaceLifecycle)),
-}];
+const PLUGINS: &[Registration] = &[
+    on("NamespaceLifecycle", |_| Ok(Arc::new(NamespaceLifecycle))),
+    on("NodeRestriction", |options| Ok(Arc::new(NodeRestriction::new(options.gates)))),
+];
 
 /// The configuration of the plugin chain.
 #[derive(Clone, Default)]
@@ -100,11 +112,11 @@ pub enum ConfigurationError {
 pub struct PluginChain(Vec<Arc<dyn AdmissionPlugin>>);
 
 impl PluginChain {
-    /// The chain of a configuration. [`TerminatingDefinition`] is always part of it.
+    /// The chain of a configuration and feature gates. [`TerminatingDefinition`] is always part of it.
     ///
     /// # Errors
     /// The configuration names unknown plugins, contradicts itself, or has an invalid configuration of a plugin.
-    pub fn assemble(configuration: &AdmissionConfiguration) -> Result<Self, ConfigurationError> {
+    pub fn assemble(configuration: &AdmissionConfiguration, gates: &Gates) -> Result<Self, ConfigurationError> {
         let lists = [
             ("enable-admission-plugins", &configuration.enabled),
             ("disable-admission-plugins", &configuration.disabled),
@@ -124,7 +136,8 @@ impl PluginChain {
         };
         let mut plugins: Vec<Arc<dyn AdmissionPlugin>> = vec![Arc::new(TerminatingDefinition)];
         for &Registration { name, build, .. } in PLUGINS.iter().filter(is_enabled) {
-            let plugin = build(configuration.plugins.get(name).map(Vec::as_slice));
+            let text = configuration.plugins.get(name).map(Vec::as_slice);
+            let plugin = build(&PluginOptions { text, gates });
             plugins.push(plugin.map_err(|error| match error {
                 PluginError::Unreadable(error) => ConfigurationError::UnreadablePlugin { name, error },
                 PluginError::Invalid(error) => ConfigurationError::InvalidPlugin { name, error },
@@ -132,6 +145,19 @@ impl PluginChain {
         }
         plugins.extend(configuration.additional.iter().cloned());
         Ok(Self(plugins))
+    }
+
+    /// The names of all plugins that can be enabled and disabled, sorted (upstream: `Plugins.Registered`).
+    #[must_use]
+    pub fn registered() -> Vec<&'static str> {
+        let mut names: Vec<_> = PLUGINS.iter().map(|plugin| plugin.name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The names of the plugins that are enabled by default, in the order in which they run.
+    pub fn enabled_by_default() -> impl Iterator<Item = &'static str> {
+        PLUGINS.iter().filter(|plugin| plugin.enabled_by_default).map(|plugin| plugin.name)
     }
 
     /// The names of the plugins, in the order in which they run.
@@ -181,16 +207,20 @@ mod tests {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let configuration =
             AdmissionConfiguration { enabled: owned(enabled), disabled: owned(disabled), ..Default::default() };
-        let found = PluginChain::assemble(&configuration);
+        let found = PluginChain::assemble(&configuration, &Gates::default());
         let found = found.map(|chain| chain.names().collect::<Vec<_>>()).map_err(|error| error.to_string());
         assert_eq!(found, expect.map(<[&str]>::to_vec).map_err(str::to_owned));
     }
 
     #[test]
     fn the_chain_follows_the_configuration() {
-        check(&[], &[], Ok(&["TerminatingDefinition", "NamespaceLifecycle"]));
-        check(&["NamespaceLifecycle"], &[], Ok(&["TerminatingDefinition", "NamespaceLifecycle"]));
-        check(&[], &["NamespaceLifecycle"], Ok(&["TerminatingDefinition"]));
+        let on: Vec<_> = PluginChain::enabled_by_default().collect();
+        let all = [&["TerminatingDefinition"], &*on].concat();
+        check(&[], &[], Ok(&all));
+        check(&["NamespaceLifecycle"], &[], Ok(&all));
+        check(&[], &on, Ok(&["TerminatingDefinition"]));
+        let rest = all.iter().copied().filter(|name| *name != "NodeRestriction");
+        check(&[], &["NodeRestriction"], Ok(&rest.collect::<Vec<_>>()));
     }
 
     #[test]

@@ -4,16 +4,20 @@
 
 mod chain;
 mod namespace_lifecycle;
+mod node_restriction;
 mod terminating_definition;
+#[cfg(test)]
+mod testing;
 
 pub use chain::{AdmissionConfiguration, ConfigurationError, PluginChain};
 pub use namespace_lifecycle::NamespaceLifecycle;
+pub use node_restriction::NodeRestriction;
 pub use terminating_definition::TerminatingDefinition;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use pintle_auth::UserInfo;
+use pintle_auth::{Authorizer, UserInfo};
 use pintle_metrics::Exposition;
 use pintle_registry::{ApiError, BoxFuture, ObjectClient, Resource};
 use pintle_value::Value;
@@ -29,6 +33,19 @@ pub enum AdmissionOperation {
     Delete,
     /// Connects to a subresource such as `pods/exec`.
     Connect,
+}
+
+impl AdmissionOperation {
+    /// The operation as clients and webhooks see it.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
 }
 
 /// Collects what plugins report beside their decision.
@@ -70,10 +87,34 @@ pub struct AdmissionAttributes<'a> {
     pub deadline: Option<Instant>,
     /// The stored object, for updates and deletes.
     pub old: Option<&'a Value>,
+    /// Decides what the user may do beside the request itself.
+    pub authorizer: &'a dyn Authorizer,
     /// Reads and writes other objects of the cluster.
     pub client: &'a dyn ObjectClient,
     /// Collects warnings and audit annotations.
     pub recorder: &'a dyn AdmissionRecorder,
+}
+
+impl AdmissionAttributes<'_> {
+    /// True if the write is one of an object of this resource itself, not of a subresource.
+    #[must_use]
+    pub fn is_object_of(&self, group: &str, plural: &str) -> bool {
+        self.subresource.is_empty() && self.resource.is(group, plural)
+    }
+
+    /// The error of a plugin that refuses the write of an object (upstream: `admission.NewForbidden`). An object without
+    /// a name is named by its `generateName`.
+    #[must_use]
+    pub fn forbidden(&self, object: &Value, why: impl Into<String>) -> ApiError {
+        let names = [self.name, object.name(), object.str_at(&["metadata", "generateName"])];
+        let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown");
+        ApiError::Forbidden {
+            resource: self.resource.group_resource(),
+            name: name.into(),
+            why: why.into(),
+            causes: Vec::new(),
+        }
+    }
 }
 
 /// An admission plugin. Both phases admit everything by default.

@@ -12,6 +12,9 @@ pub struct Feature(&'static str);
 impl Feature {
     /// Deletion of objects that cannot be decoded (KEP-3926).
     pub const ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION: Feature = Feature("AllowUnsafeMalformedObjectDeletion");
+    /// Requests of nodes for certificates of any subject.
+    pub const ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS: Feature =
+        Feature("AllowInsecureKubeletCertificateSigningRequests");
     /// Client certificates with the uid of the user.
     pub const ALLOW_PARSING_USER_UID_FROM_CERT_AUTH: Feature = Feature("AllowParsingUserUIDFromCertAuth");
     /// Leases that identify API servers (KEP-1965).
@@ -33,6 +36,8 @@ impl Feature {
         Feature("KubeletServiceAccountTokenForCredentialProviders");
     /// `maxUnavailable` of StatefulSets (KEP-961).
     pub const MAX_UNAVAILABLE_STATEFUL_SET: Feature = Feature("MaxUnavailableStatefulSet");
+    /// Tokens of nodes are for the audiences of their pods (KEP-4412).
+    pub const SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION: Feature = Feature("ServiceAccountNodeAudienceRestriction");
     /// Connections of clients that are not authenticated serve one request of HTTP/2 (CVE-2023-44487).
     pub const UNAUTHENTICATED_HTTP2_DOS_MITIGATION: Feature = Feature("UnauthenticatedHTTP2DOSMitigation");
     /// Requests for tokens that name the uid of their service account.
@@ -44,8 +49,9 @@ impl Feature {
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
     /// The features whose gates have an effect in this server. All others behave as by default.
-    pub const SUPPORTED: [Feature; 15] = [
+    pub const SUPPORTED: [Feature; 17] = [
         Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION,
+        Feature::ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS,
         Feature::ALLOW_PARSING_USER_UID_FROM_CERT_AUTH,
         Feature::API_SERVER_IDENTITY,
         Feature::CBOR,
@@ -56,6 +62,7 @@ impl Feature {
         Feature::HPA_SCALE_TO_ZERO,
         Feature::KUBELET_SERVICE_ACCOUNT_TOKENS_FOR_CREDENTIAL_PROVIDERS,
         Feature::MAX_UNAVAILABLE_STATEFUL_SET,
+        Feature::SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION,
         Feature::UNAUTHENTICATED_HTTP2_DOS_MITIGATION,
         Feature::TOKEN_REQUEST_SERVICE_ACCOUNT_UID_VALIDATION,
         Feature::UNKNOWN_VERSION_INTEROPERABILITY_PROXY,

@@ -39,6 +39,7 @@ use pintle_registry::{DefaultStrategy, Strategy, TableConvertor};
 
 pub use self::core::pod::bind;
 pub use builtin::{resources, storage_version_hash};
+pub use certificates::{RequestedSubject, requested_subject};
 pub use scheduling::system_priority_classes;
 
 pub use self::apiextensions::{

@@ -179,10 +179,16 @@ impl Resource {
         GroupResource::new(self.group.clone(), self.plural.clone())
     }
 
+    /// True if this is a version of the resource with this group and plural name.
+    #[must_use]
+    pub fn is(&self, group: &str, plural: &str) -> bool {
+        self.plural == plural && self.group == group
+    }
+
     /// True for the resource `namespaces`.
     #[must_use]
     pub fn is_namespaces(&self) -> bool {
-        self.group.is_empty() && self.plural == "namespaces"
+        self.is("", "namespaces")
     }
 
     /// The subresource of this name.

@@ -125,7 +125,7 @@ impl ApiServer {
     /// # Errors
     /// See [`ClusterError`].
     pub async fn start(config: ClusterConfig) -> Result<Arc<Self>, ClusterError> {
-        let plugins = PluginChain::assemble(&config.admission).map_err(ClusterError::Admission)?;
+        let plugins = PluginChain::assemble(&config.admission, &config.gates).map_err(ClusterError::Admission)?;
         let running = RunningControllers::new(&config.controllers, &config.gates);
         let mut built_in = pintle_kinds::resources(pintle_catalog::shared());
         pintle_extensions::install_definition_validation(&mut built_in);

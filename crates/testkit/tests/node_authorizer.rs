@@ -217,3 +217,103 @@ fn the_rules_of_a_node_are_incomplete() {
         cluster.stop().await;
     });
 }
+
+/// Sends a write as a node, and returns the status code and the message.
+async fn write_as(cluster: &Cluster, node: &str, method: &str, path: &str, body: &Value) -> (u16, String) {
+    let request = cluster.request(method, path).anonymous().header("Authorization", &format!("Bearer {node}"));
+    let request = match method {
+        "PATCH" => request.body("application/merge-patch+json", body.to_string()),
+        _ => request.json(body.to_string()),
+    };
+    let response = request.send().await;
+    (response.status.into(), response.json()["message"].as_str().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn a_kubelet_writes_itself_and_its_own_pods_only() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        for name in ["n0", "n1"] {
+            let node = json!({"metadata": {"name": name}});
+            let (code, message) = write_as(&cluster, name, "POST", "/api/v1/nodes", &node).await;
+            assert_eq!((code, &*message), (201, ""));
+        }
+        create_secret(&cluster, "s").await;
+        create_pod(&cluster, "p0", Some("n0"), "s").await;
+        create_pod(&cluster, "p1", Some("n1"), "s").await;
+        let uid = cluster.get("/api/v1/nodes/n0").await.expect(200).json()["metadata"]["uid"].clone();
+
+        let mirror = |spec: Value| {
+            let mut pod = json!({
+                "metadata": {
+                    "name": "mirror",
+                    "annotations": {"kubernetes.io/config.mirror": "x"},
+                    "ownerReferences": [
+                        {"apiVersion": "v1", "kind": "Node", "name": "n0", "uid": uid, "controller": true},
+                    ],
+                },
+                "spec": {"nodeName": "n0", "containers": [{"name": "c", "image": "i"}]},
+            });
+            for (field, value) in spec.as_object().into_iter().flatten() {
+                pod["spec"][field] = value.clone();
+            }
+            pod
+        };
+        let secret = mirror(json!({"volumes": [{"name": "v", "secret": {"secretName": "s"}}]}));
+        let plain = json!({"metadata": {"name": "plain"}, "spec": mirror(Value::Null)["spec"]});
+        let (phase, label) =
+            (json!({"status": {"phase": "Running"}}), json!({"metadata": {"labels": {"k8s.io/x": "y"}}}));
+        for (method, path, body, why) in [
+            (
+                "POST",
+                PODS,
+                &plain,
+                "pods \"plain\" is forbidden: pod does not have \"kubernetes.io/config.mirror\" annotation, node \"n0\" can only create mirror pods",
+            ),
+            (
+                "POST",
+                PODS,
+                &secret,
+                "pods \"mirror\" is forbidden: node \"n0\" can not create pods that reference secrets",
+            ),
+            (
+                "PATCH",
+                "/api/v1/namespaces/default/pods/p1/status",
+                &phase,
+                "pods \"p1\" is forbidden: node \"n0\" can only update pod status for pods with spec.nodeName set to itself",
+            ),
+            (
+                "DELETE",
+                "/api/v1/namespaces/default/pods/p1",
+                &Value::Null,
+                "pods \"p1\" is forbidden: node \"n0\" can only delete pods with spec.nodeName set to itself",
+            ),
+            (
+                "PATCH",
+                "/api/v1/nodes/n0",
+                &label,
+                "nodes \"n0\" is forbidden: is not allowed to modify labels: k8s.io/x",
+            ),
+            (
+                "PATCH",
+                "/api/v1/nodes/n1/status",
+                &label,
+                "nodes \"n1\" is forbidden: node \"n0\" is not allowed to modify node \"n1\"",
+            ),
+        ] {
+            assert_eq!(write_as(&cluster, "n0", method, path, body).await, (403, why.to_owned()), "{method} {path}");
+        }
+        for (method, path, body, code) in [
+            ("POST", PODS, &mirror(Value::Null), 201),
+            ("PATCH", "/api/v1/namespaces/default/pods/p0/status", &phase, 200),
+            ("PATCH", "/api/v1/nodes/n0/status", &json!({"metadata": {"labels": {"kubernetes.io/os": "linux"}}}), 200),
+            ("DELETE", "/api/v1/namespaces/default/pods/p0", &Value::Null, 200),
+        ] {
+            let (found, message) = write_as(&cluster, "n0", method, path, body).await;
+            assert_eq!(found, code, "{method} {path}: {message}");
+        }
+        // A secret that the mirror pod would have given it stays out of reach.
+        let _ = get_as(&cluster, "n0", &format!("{SECRETS}/s")).await.expect(403);
+        cluster.stop().await;
+    });
+}

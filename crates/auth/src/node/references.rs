@@ -88,8 +88,18 @@ pub(super) fn of_pod<'a>(pod: &'a Value, pod_name: &str) -> PodReferences<'a> {
 /// The names of the secrets that a pod refers to (`VisitPodSecretNames`).
 #[must_use]
 pub fn pod_secret_names(pod: &Value) -> BTreeSet<String> {
+    names_of(pod, VertexKind::Secret)
+}
+
+/// The names of the ConfigMaps that a pod refers to (`VisitPodConfigmapNames`).
+#[must_use]
+pub fn pod_config_map_names(pod: &Value) -> BTreeSet<String> {
+    names_of(pod, VertexKind::ConfigMap)
+}
+
+fn names_of(pod: &Value, wanted: VertexKind) -> BTreeSet<String> {
     let references = references(pod, pod.name()).into_iter();
-    references.filter(|(kind, _)| *kind == VertexKind::Secret).map(|(_, name)| name.into_owned()).collect()
+    references.filter(|(kind, _)| *kind == wanted).map(|(_, name)| name.into_owned()).collect()
 }
 
 fn references<'a>(pod: &'a Value, pod_name: &str) -> PodReferences<'a> {

@@ -3,6 +3,9 @@
 mod pkcs10;
 mod signing_request;
 
+pub use pkcs10::RequestedSubject;
+pub use signing_request::requested_subject;
+
 use std::sync::Arc;
 
 use pintle_registry::Strategy;

@@ -8,6 +8,7 @@ use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::error::X509Error;
 use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
+use x509_parser::x509::AttributeTypeAndValue;
 
 /// The minimum size of supported RSA keys, in bits.
 const MIN_RSA_BITS: usize = 2048;
@@ -19,13 +20,7 @@ const MAX_LENGTH: usize = 1 << 23;
 /// # Errors
 /// Returns the message of Go's `crypto/x509`.
 pub(super) fn check(der: &[u8]) -> Result<(), String> {
-    let content = sequence(der, "certificateRequest")?;
-    sequence(content, "tbsCertificateRequest")?;
-    let (rest, request) =
-        X509CertificationRequest::from_der(der).map_err(|_| structure("malformed certificate request"))?;
-    if !rest.is_empty() {
-        return Err(syntax("trailing data"));
-    }
+    let request = parse(der)?;
     let unknown = || "x509: cannot verify signature: algorithm unimplemented".to_owned();
     let verification_error = match request.certification_request_info.subject_pki.parsed() {
         Ok(PublicKey::RSA(key)) if key.key_size() < MIN_RSA_BITS => return Err(unknown()),
@@ -37,6 +32,40 @@ pub(super) fn check(der: &[u8]) -> Result<(), String> {
         X509Error::SignatureUnsupportedAlgorithm => unknown(),
         _ => verification_error.to_owned(),
     })
+}
+
+/// The names in the subject of a request, as Go's `pkix.Name` has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestedSubject {
+    /// The last common name.
+    pub common_name: String,
+    /// The organizations.
+    pub organizations: Vec<String>,
+}
+
+/// The subject of a request in DER.
+///
+/// # Errors
+/// Returns the message of Go's `crypto/x509`.
+pub(super) fn subject(der: &[u8]) -> Result<RequestedSubject, String> {
+    let request = parse(der)?;
+    let subject = &request.certification_request_info.subject;
+    let text = |attribute: &AttributeTypeAndValue<'_>| {
+        attribute.as_str().map(str::to_owned).map_err(|_| structure("invalid character string"))
+    };
+    Ok(RequestedSubject {
+        common_name: subject.iter_common_name().last().map(text).transpose()?.unwrap_or_default(),
+        organizations: subject.iter_organization().map(text).collect::<Result<_, _>>()?,
+    })
+}
+
+/// Parses a request in DER.
+fn parse(der: &[u8]) -> Result<X509CertificationRequest<'_>, String> {
+    let content = sequence(der, "certificateRequest")?;
+    sequence(content, "tbsCertificateRequest")?;
+    let (rest, request) =
+        X509CertificationRequest::from_der(der).map_err(|_| structure("malformed certificate request"))?;
+    if rest.is_empty() { Ok(request) } else { Err(syntax("trailing data")) }
 }
 
 fn syntax(why: &str) -> String {

@@ -235,10 +235,23 @@ fn decode(text: &str) -> String {
 
 /// Validates the first PEM block of a request.
 fn check_request(request: &str) -> Result<(), String> {
+    pkcs10::check(&request_der(request)?)
+}
+
+/// The DER of the first PEM block of a request.
+fn request_der(request: &str) -> Result<Vec<u8>, String> {
     match pem::blocks(&decode(request)).next() {
-        Some(block) if block.kind == "CERTIFICATE REQUEST" => pkcs10::check(&block.bytes),
+        Some(block) if block.kind == "CERTIFICATE REQUEST" => Ok(block.bytes),
         _ => Err("PEM block type must be CERTIFICATE REQUEST".to_owned()),
     }
+}
+
+/// The subject of a `CertificateSigningRequest`.
+///
+/// # Errors
+/// The request cannot be read (`certificates.ParseCSR`).
+pub fn requested_subject(object: &Value) -> Result<pkcs10::RequestedSubject, String> {
+    pkcs10::subject(&request_der(object.str_at(&["spec", "request"]))?)
 }
 
 /// Returns what is wrong with a certificate chain.

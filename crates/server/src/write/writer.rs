@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pintle_admission::{AdmissionAttributes, AdmissionOperation, PluginChain, RequestOptions};
-use pintle_auth::UserInfo;
+use pintle_auth::{AlwaysAllow, UserInfo};
 use pintle_registry::{ApiError, ObjectClient, Resource, StrategyContext};
 use pintle_value::Value;
 use tokio::time::Instant;
@@ -113,6 +113,8 @@ impl<'a> Writer<'a> {
             dry_run: self.context.dry_run,
             deadline: self.request.and_then(|request| request.deadline.instant()).map(Instant::into_std),
             old,
+            // The server's own user is privileged.
+            authorizer: self.request.map_or(&AlwaysAllow, |request| &*request.access.authorizer),
             client,
             recorder: self.recorder,
         }

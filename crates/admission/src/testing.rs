@@ -1,0 +1,165 @@
+//! Scenarios for the tests of plugins: a write, the stored objects, and what a plugin makes of it.
+
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::Mutex;
+use pintle_auth::{AlwaysAllow, AlwaysDeny, Authorizer, UserInfo};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource, StoredObject, StoredObjects};
+use pintle_value::{Value, object};
+
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, AdmissionRecorder, RequestOptions};
+
+static RESOURCES: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(|| pintle_kinds::resources(pintle_catalog::shared()));
+
+/// Parses JSON.
+pub(crate) fn json(text: &str) -> Value {
+    pintle_codec::json::decode(text.as_bytes(), pintle_codec::json::DecodeOptions::default()).expect("JSON").value
+}
+
+/// A write of an object. All that matters little has a default.
+#[derive(Clone)]
+pub(crate) struct Scenario {
+    pub(crate) operation: AdmissionOperation,
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) subresource: &'static str,
+    pub(crate) old: Option<Value>,
+    /// The object that a delete names, if it is not `old`.
+    pub(crate) target: Option<Value>,
+    pub(crate) user: UserInfo,
+    pub(crate) dry_run: bool,
+    /// Whether the user may do everything that plugins ask the authorizer for; true by default.
+    pub(crate) is_authorized: bool,
+    /// The stored objects, of all kinds.
+    pub(crate) stored: Vec<Value>,
+}
+
+impl Scenario {
+    fn of(operation: AdmissionOperation, group: &str, plural: &str) -> Self {
+        let resource = RESOURCES.iter().find(|resource| resource.is(group, plural)).expect("a resource").clone();
+        let (user, stored) = Default::default();
+        Self {
+            operation,
+            resource,
+            subresource: "",
+            old: None,
+            target: None,
+            user,
+            dry_run: false,
+            is_authorized: true,
+            stored,
+        }
+    }
+
+    /// The create of an object.
+    pub(crate) fn create(group: &str, plural: &str) -> Self {
+        Self::of(AdmissionOperation::Create, group, plural)
+    }
+
+    /// The update of an object; `old` has to be set.
+    pub(crate) fn update(group: &str, plural: &str) -> Self {
+        Self::of(AdmissionOperation::Update, group, plural)
+    }
+
+    /// The delete of an object; `old` or `target` has to be set.
+    pub(crate) fn delete(group: &str, plural: &str) -> Self {
+        Self::of(AdmissionOperation::Delete, group, plural)
+    }
+
+    /// Runs a plugin's phase. Plugins wait for nothing but time, and that is not real.
+    fn run(&self, object: &Value, phase: impl AsyncFnOnce(&AdmissionAttributes<'_>) -> Outcome) -> Outcome {
+        let named = match object {
+            Value::Null => self.target.as_ref().or(self.old.as_ref()).unwrap_or(object),
+            object => object,
+        };
+        let (client, recorder) = (Client(Mutex::new(self.stored.clone())), Recorder);
+        let attributes = AdmissionAttributes {
+            operation: self.operation,
+            resource: &self.resource,
+            subresource: self.subresource,
+            namespace: named.namespace(),
+            name: named.name(),
+            user: &self.user,
+            options: &NoOptions,
+            dry_run: self.dry_run,
+            deadline: None,
+            old: self.old.as_ref(),
+            authorizer: if self.is_authorized { &AlwaysAllow as &dyn Authorizer } else { &AlwaysDeny },
+            client: &client,
+            recorder: &recorder,
+        };
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_time().start_paused(true).build().expect("a runtime").block_on(phase(&attributes))
+    }
+
+    /// Runs the mutating phase.
+    pub(crate) fn mutate(&self, plugin: &dyn AdmissionPlugin, object: &mut Value) -> Outcome {
+        let given = object.clone();
+        self.run(&given, async |attributes| match plugin.handles(self.operation, &self.resource) {
+            true => plugin.mutate(attributes, object).await,
+            false => Ok(()),
+        })
+    }
+}
+
+type Outcome = Result<(), ApiError>;
+
+struct NoOptions;
+
+impl RequestOptions for NoOptions {
+    fn to_object(&self) -> Value {
+        object! {"kind": "CreateOptions"}
+    }
+}
+
+struct Recorder;
+
+impl AdmissionRecorder for Recorder {
+    fn warn(&self, _: String) {}
+
+    fn annotate(&self, _: &str, _: String) {}
+}
+
+/// The stored objects. Of a group and resource they are told apart by their kind.
+struct Client(Mutex<Vec<Value>>);
+
+fn is_of(resource: &GroupResource, object: &Value) -> bool {
+    RESOURCES.iter().any(|known| known.group_resource() == *resource && known.kind == object.kind())
+}
+
+impl ObjectClient for Client {
+    fn read(
+        &self,
+        resource: &GroupResource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Box<dyn StoredObject>>, ApiError> {
+        let objects = self.0.lock();
+        let is_wanted =
+            |object: &&Value| is_of(resource, object) && object.namespace() == namespace && object.name() == name;
+        Ok(objects.iter().find(is_wanted).map(|object| Box::new(object.clone()) as _))
+    }
+
+    fn read_all(&self, resource: &GroupResource, namespace: &str) -> Result<StoredObjects, ApiError> {
+        let is_wanted =
+            |object: &&Value| is_of(resource, object) && (namespace.is_empty() || object.namespace() == namespace);
+        let found: Vec<Value> = self.0.lock().iter().filter(is_wanted).cloned().collect();
+        Ok(Box::new(found.into_iter().map(|object| Box::new(object) as _)))
+    }
+
+    fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
+        Ok(false)
+    }
+
+    fn create<'a>(&'a self, _: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
+        self.0.lock().push(object.clone());
+        Box::pin(async { Ok(object) })
+    }
+
+    fn update<'a>(&'a self, _: &'a GroupResource, _: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
+        panic!("no plugin updates an object");
+    }
+
+    fn delete<'a>(&'a self, _: &'a GroupResource, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
+        panic!("no plugin deletes an object");
+    }
+}
