@@ -10,7 +10,9 @@ use pintle_metrics::Exposition;
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionPlugin, NamespaceLifecycle, NodeRestriction, TerminatingDefinition};
+use crate::{
+    AdmissionAttributes, AdmissionPlugin, NamespaceLifecycle, NodeRestriction, PodSecurity, TerminatingDefinition,
+};
 
 /// A plugin that can be enabled and disabled.
 struct Registration {
@@ -22,20 +24,18 @@ struct Registration {
 /// What a plugin is built from.
 struct PluginOptions<'a> {
     /// The text of its configuration, if it has one.
-    #[expect(dead_code, reason = "no plugin has a configuration yet")]
     text: Option<&'a [u8]>,
     gates: &'a Gates,
 }
 
 type BuiltPlugin = Result<Arc<dyn AdmissionPlugin>, PluginError>;
 
-/// Why a plugin cannot be built.
-enum PluginError {
+/// Why a plugin cannot be built, with upstream's message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PluginError {
     /// Its configuration cannot be read.
-    #[expect(dead_code, reason = "no plugin has a configuration yet")]
     Unreadable(String),
     /// Its configuration is invalid.
-    #[expect(dead_code, reason = "no plugin has a configuration yet")]
     Invalid(String),
 }
 
@@ -48,6 +48,7 @@ const fn on(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) ->
 const PLUGINS: &[Registration] = &[
     on("NamespaceLifecycle", |_| Ok(Arc::new(NamespaceLifecycle))),
     on("NodeRestriction", |options| Ok(Arc::new(NodeRestriction::new(options.gates)))),
+    on("PodSecurity", |options| Ok(Arc::new(PodSecurity::from_text(options.text)?))),
 ];
 
 /// The configuration of the plugin chain.
@@ -231,6 +232,27 @@ mod tests {
             &["NamespaceLifecycle"],
             &["NamespaceLifecycle"],
             Err("NamespaceLifecycle in enable-admission-plugins and disable-admission-plugins overlapped"),
+        );
+    }
+
+    #[test]
+    fn invalid_configurations_of_plugins_are_errors() {
+        let check = |fields: &str, expect: &str| {
+            let head = "apiVersion: pod-security.admission.config.k8s.io/v1\nkind: PodSecurityConfiguration\n";
+            let plugins = BTreeMap::from([("PodSecurity".to_owned(), format!("{head}{fields}").into_bytes())]);
+            let found =
+                PluginChain::assemble(&AdmissionConfiguration { plugins, ..Default::default() }, &Gates::default());
+            assert_eq!(found.err().map(|error| error.to_string()).unwrap_or_default(), expect);
+        };
+        check("exemptions:\n  usernames: [a]\n", "");
+        check(
+            "exemption: {}\n",
+            "couldn't init admission plugin \"PodSecurity\": strict decoding error: unknown field \"exemption\"",
+        );
+        check(
+            "exemptions:\n  usernames: [a, a]\n",
+            "failed to initialize admission plugin \"PodSecurity\": PodSecurity invalid: exemptions.usernames[1]: \
+             Duplicate value: \"a\"",
         );
     }
 }

@@ -5,13 +5,15 @@
 mod chain;
 mod namespace_lifecycle;
 mod node_restriction;
+pub mod pod_security;
 mod terminating_definition;
 #[cfg(test)]
 mod testing;
 
-pub use chain::{AdmissionConfiguration, ConfigurationError, PluginChain};
+pub use chain::{AdmissionConfiguration, ConfigurationError, PluginChain, PluginError};
 pub use namespace_lifecycle::NamespaceLifecycle;
 pub use node_restriction::NodeRestriction;
+pub use pod_security::PodSecurity;
 pub use terminating_definition::TerminatingDefinition;
 
 use std::sync::Arc;
