@@ -11,6 +11,7 @@ mod discovery;
 mod get;
 mod issued_tokens;
 mod manifests;
+mod pod_security;
 mod server_side_apply;
 mod service_accounts;
 mod update;
