@@ -14,25 +14,38 @@ use super::evaluator::Violations;
 use super::pod::PodTemplate;
 use super::policy::LevelVersion;
 
-/// How many pods are checked.
-const MAX_PODS: usize = 3000;
-/// How long pods are checked.
-const TIMEOUT: Duration = Duration::from_secs(1);
+/// How many of the pods of a namespace are checked (upstream: `Admission.namespaceMaxPodsToCheck` and
+/// `namespacePodCheckTimeout`).
+#[derive(Clone, Copy, Debug)]
+pub struct ExistingPodLimits {
+    /// The number of pods.
+    pub count: usize,
+    /// The time; it is also limited to half of what is left until the deadline of the request.
+    pub time: Duration,
+}
+
+impl Default for ExistingPodLimits {
+    fn default() -> Self {
+        Self { count: 3000, time: Duration::from_secs(1) }
+    }
+}
+
 /// After how many pods other tasks of the thread run.
 const PODS_PER_TURN: usize = 32;
 
-/// Returns the warnings for a namespace. The time is limited to a second, and to half of what is left until the deadline
-/// of the request.
+/// Returns the warnings for a namespace.
 pub(super) async fn warnings(
     client: &dyn ObjectClient,
     namespace: &str,
     enforce: LevelVersion,
     exempt_runtime_classes: &[Str],
+    limits: ExistingPodLimits,
     deadline: Option<Instant>,
 ) -> Vec<String> {
     let now = Instant::now();
-    let timeout = deadline.map_or(TIMEOUT, |deadline| TIMEOUT.min(deadline.saturating_duration_since(now) / 2));
-    let mut check = NamespaceCheck::new(enforce, exempt_runtime_classes, now + timeout);
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(now) / 2);
+    let time = left.map_or(limits.time, |left| limits.time.min(left));
+    let mut check = NamespaceCheck::new(enforce, exempt_runtime_classes, limits.count, now + time);
     if check.run(client, namespace).await.is_err() {
         return vec!["failed to list pods while checking new PodSecurity enforce level".to_owned()];
     }
@@ -43,6 +56,7 @@ pub(super) async fn warnings(
 struct NamespaceCheck<'a> {
     enforce: LevelVersion,
     exempt_runtime_classes: &'a [Str],
+    max_pods: usize,
     deadline: Instant,
     is_late: bool,
     /// The pods that are not exempt.
@@ -55,9 +69,19 @@ struct NamespaceCheck<'a> {
 }
 
 impl<'a> NamespaceCheck<'a> {
-    fn new(enforce: LevelVersion, exempt_runtime_classes: &'a [Str], deadline: Instant) -> Self {
+    fn new(enforce: LevelVersion, exempt_runtime_classes: &'a [Str], max_pods: usize, deadline: Instant) -> Self {
         let (is_late, violations) = (false, BTreeMap::new());
-        Self { enforce, exempt_runtime_classes, deadline, is_late, total: 0, checked: 0, turns: 0, violations }
+        Self {
+            enforce,
+            exempt_runtime_classes,
+            max_pods,
+            deadline,
+            is_late,
+            total: 0,
+            checked: 0,
+            turns: 0,
+            violations,
+        }
     }
 
     /// Checks the pods of a namespace: those without a controller and the first one of each controller, then the others
@@ -74,7 +98,7 @@ impl<'a> NamespaceCheck<'a> {
             if self.is_exempt(&pod) {
                 self.total -= 1;
             } else if controller_uid(&pod).is_some_and(|controller| !controllers.insert(controller.into())) {
-                if others.len() < MAX_PODS {
+                if others.len() < self.max_pods {
                     others.push(stored);
                 }
             } else if !self.is_full() {
@@ -103,7 +127,7 @@ impl<'a> NamespaceCheck<'a> {
 
     /// True if no further pods are checked.
     fn is_full(&self) -> bool {
-        self.is_late || self.checked >= MAX_PODS
+        self.is_late || self.checked >= self.max_pods
     }
 
     fn is_exempt(&self, pod: &Value) -> bool {

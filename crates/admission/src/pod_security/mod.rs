@@ -24,6 +24,7 @@ use pintle_value::{Errors, Str, Value};
 
 pub use self::configuration::{Exemptions, PodSecurityConfiguration};
 pub use self::evaluator::{Violation, Violations};
+pub use self::existing_pods::ExistingPodLimits;
 use self::metrics::{Mode, PodSecurityMetrics};
 pub use self::pod::PodTemplate;
 use self::policy::PolicyLabels;
@@ -45,6 +46,7 @@ const IGNORED_SUBRESOURCES: [&str; 8] =
 #[derive(Debug, Default)]
 pub struct PodSecurity {
     configuration: PodSecurityConfiguration,
+    existing_pod_limits: ExistingPodLimits,
     metrics: PodSecurityMetrics,
 }
 
@@ -64,6 +66,12 @@ impl PodSecurity {
     /// The configuration is malformed or invalid.
     pub fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
         PodSecurityConfiguration::load(text.unwrap_or_default()).map(Self::new)
+    }
+
+    /// The same plugin with other limits on the check of existing pods.
+    #[must_use]
+    pub fn with_existing_pod_limits(self, existing_pod_limits: ExistingPodLimits) -> Self {
+        Self { existing_pod_limits, ..self }
     }
 
     fn policy<'l>(&self, labels: impl Iterator<Item = (&'l str, &'l str)>) -> NamespacePolicy {
@@ -124,8 +132,10 @@ impl PodSecurity {
             }
         } else if needs_check {
             let classes = &self.configuration.exemptions.runtime_classes;
-            let (client, deadline) = (attributes.client, attributes.deadline);
-            let warnings = existing_pods::warnings(client, object.name(), policy.enforce, classes, deadline).await;
+            let (client, limits) = (attributes.client, self.existing_pod_limits);
+            let name = object.name();
+            let warnings =
+                existing_pods::warnings(client, name, policy.enforce, classes, limits, attributes.deadline).await;
             warnings.into_iter().for_each(|warning| attributes.recorder.warn(warning));
         }
         Ok(())

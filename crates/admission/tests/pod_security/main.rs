@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pintle_admission::pod_security::{
-    Level, LevelVersion, PodSecurity, PodSecurityConfiguration, PodTemplate, Version, Violation, Violations,
+    ExistingPodLimits, Level, LevelVersion, PodSecurity, PodSecurityConfiguration, PodTemplate, Version, Violation,
+    Violations,
 };
 use pintle_admission::{
     AdmissionAttributes, AdmissionOperation, AdmissionPlugin, AdmissionRecorder, PluginError, RequestOptions,
 };
-use pintle_auth::UserInfo;
+use pintle_auth::{AlwaysAllow, UserInfo};
 use pintle_metrics::Exposition;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource, StoredObject, StoredObjects};
 use pintle_value::{Value, object};
@@ -114,6 +115,7 @@ fn answer(plugin: &PodSecurity, client: &Client, request: &Value, resources: &[A
         dry_run: false,
         deadline: request.bool_at(&["expired"]).then(Instant::now),
         old: request.get("old"),
+        authorizer: &AlwaysAllow,
         client,
         recorder: &recorder,
     };
@@ -260,7 +262,9 @@ fn warnings_of_update(pods: Vec<Value>) -> Vec<String> {
         },
         "old": object! {"metadata": object! {"name": "n"}},
     };
-    let answer = answer(&PodSecurity::default(), &Client { pods, ..Client::default() }, &request, &resources);
+    let limits = ExistingPodLimits { time: Duration::from_secs(3600), ..ExistingPodLimits::default() };
+    let plugin = PodSecurity::default().with_existing_pod_limits(limits);
+    let answer = answer(&plugin, &Client { pods, ..Client::default() }, &request, &resources);
     answer.items_at(&["warnings"]).iter().filter_map(|warning| warning.as_str().map(str::to_owned)).collect()
 }
 
@@ -311,6 +315,7 @@ fn pods_of_namespaces_without_a_policy_are_not_copied() {
         dry_run: false,
         deadline: None,
         old: None,
+        authorizer: &AlwaysAllow,
         client: &client,
         recorder: &recorder,
     };
