@@ -11,7 +11,8 @@ use pintle_registry::ApiError;
 use pintle_value::Value;
 
 use crate::{
-    AdmissionAttributes, AdmissionPlugin, NamespaceLifecycle, NodeRestriction, PodSecurity, TerminatingDefinition,
+    AdmissionAttributes, AdmissionPlugin, CertificateApproval, CertificateSigning, CertificateSubjectRestriction,
+    NamespaceLifecycle, NodeRestriction, PodSecurity, TerminatingDefinition,
 };
 
 /// A plugin that can be enabled and disabled.
@@ -49,6 +50,9 @@ const PLUGINS: &[Registration] = &[
     on("NamespaceLifecycle", |_| Ok(Arc::new(NamespaceLifecycle))),
     on("NodeRestriction", |options| Ok(Arc::new(NodeRestriction::new(options.gates)))),
     on("PodSecurity", |options| Ok(Arc::new(PodSecurity::from_text(options.text)?))),
+    on("CertificateApproval", |_| Ok(Arc::new(CertificateApproval))),
+    on("CertificateSigning", |_| Ok(Arc::new(CertificateSigning))),
+    on("CertificateSubjectRestriction", |_| Ok(Arc::new(CertificateSubjectRestriction))),
 ];
 
 /// The configuration of the plugin chain.

@@ -2,6 +2,7 @@
 //! `apiserver/pkg/admission`). Built-in plugins live here; webhooks and policies are further plugins of the same trait.
 //! This crate knows no HTTP.
 
+mod certificates;
 mod chain;
 mod namespace_lifecycle;
 mod node_restriction;
@@ -10,6 +11,7 @@ mod terminating_definition;
 #[cfg(test)]
 mod testing;
 
+pub use certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 pub use chain::{AdmissionConfiguration, ConfigurationError, PluginChain, PluginError};
 pub use namespace_lifecycle::NamespaceLifecycle;
 pub use node_restriction::NodeRestriction;

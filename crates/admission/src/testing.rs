@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
-use pintle_auth::{AlwaysAllow, AlwaysDeny, Authorizer, UserInfo};
+use pintle_auth::{AlwaysAllow, Authorizer, UserInfo};
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource, StoredObject, StoredObjects};
 use pintle_value::{Value, object};
 
@@ -27,8 +27,8 @@ pub(crate) struct Scenario {
     pub(crate) target: Option<Value>,
     pub(crate) user: UserInfo,
     pub(crate) dry_run: bool,
-    /// Whether the user may do everything that plugins ask the authorizer for; true by default.
-    pub(crate) is_authorized: bool,
+    /// Decides what plugins ask for; allows everything by default.
+    pub(crate) authorizer: Arc<dyn Authorizer>,
     /// The stored objects, of all kinds.
     pub(crate) stored: Vec<Value>,
 }
@@ -45,7 +45,7 @@ impl Scenario {
             target: None,
             user,
             dry_run: false,
-            is_authorized: true,
+            authorizer: Arc::new(AlwaysAllow),
             stored,
         }
     }
@@ -83,7 +83,7 @@ impl Scenario {
             dry_run: self.dry_run,
             deadline: None,
             old: self.old.as_ref(),
-            authorizer: if self.is_authorized { &AlwaysAllow as &dyn Authorizer } else { &AlwaysDeny },
+            authorizer: &*self.authorizer,
             client: &client,
             recorder: &recorder,
         };
@@ -96,6 +96,14 @@ impl Scenario {
         let given = object.clone();
         self.run(&given, async |attributes| match plugin.handles(self.operation, &self.resource) {
             true => plugin.mutate(attributes, object).await,
+            false => Ok(()),
+        })
+    }
+
+    /// Runs the validating phase.
+    pub(crate) fn validate(&self, plugin: &dyn AdmissionPlugin, object: &Value) -> Outcome {
+        self.run(object, async |attributes| match plugin.handles(self.operation, &self.resource) {
+            true => plugin.validate(attributes, object).await,
             false => Ok(()),
         })
     }

@@ -1,6 +1,8 @@
 //! Scenarios by upstream's cases: who writes what, what is stored, and the text of the refusal.
 
-use pintle_auth::UserInfo;
+use std::sync::Arc;
+
+use pintle_auth::{AlwaysAllow, AlwaysDeny, UserInfo};
 use pintle_value::Value;
 
 use super::*;
@@ -42,7 +44,12 @@ fn user(name: &str, group: &str) -> UserInfo {
 }
 
 fn by_node(scenario: Scenario) -> Scenario {
-    Scenario { user: user("system:node:n", "system:nodes"), stored: stored(), is_authorized: false, ..scenario }
+    Scenario {
+        user: user("system:node:n", "system:nodes"),
+        stored: stored(),
+        authorizer: Arc::new(AlwaysDeny),
+        ..scenario
+    }
 }
 
 /// Checks a write; the expected text is that after the introduction of the error, or empty if the write is allowed.
@@ -282,7 +289,7 @@ fn nodes_request_tokens_for_their_pods_and_their_audiences() {
     }
     let lost = r#"error validating audience "x": persistentvolumeclaim "lost" not found"#;
     check(&create, &request(&here, r#""x""#), lost);
-    check(&Scenario { is_authorized: true, ..create.clone() }, &request(&here, r#""x""#), "");
+    check(&Scenario { authorizer: Arc::new(AlwaysAllow), ..create.clone() }, &request(&here, r#""x""#), "");
     let mirror = pod("mirror", "mirror-uid");
     let unknown = r#"audience "x" not found in pod spec volume, system:node:n is not authorized to request tokens for this audience"#;
     check(&create, &request(&mirror, r#""x""#), unknown);

@@ -1,0 +1,43 @@
+//! The plugins for `certificatesigningrequests` (upstream: `plugin/pkg/admission/certificates`). Who approves a request or
+//! signs a certificate needs the permission for its signer, beside that for the subresource.
+
+mod approval;
+mod signing;
+mod subject_restriction;
+
+pub use approval::CertificateApproval;
+use pintle_auth::AuthorizationAttributes;
+use pintle_registry::Resource;
+pub use signing::CertificateSigning;
+pub use subject_restriction::CertificateSubjectRestriction;
+
+use crate::AdmissionAttributes;
+
+const GROUP: &str = "certificates.k8s.io";
+
+fn is_signing_request(resource: &Resource) -> bool {
+    resource.is(GROUP, "certificatesigningrequests")
+}
+
+/// Whether the user may do something for a signer, or for all signers of its domain
+/// (`certauthorization.IsAuthorizedForSignerName`).
+async fn may(attributes: &AdmissionAttributes<'_>, verb: &str, signer: &str) -> bool {
+    let domain = signer.split('/').next().unwrap_or_default();
+    for name in [signer, &format!("{domain}/*")] {
+        let wanted = AuthorizationAttributes {
+            verb,
+            group: GROUP,
+            version: "*",
+            resource: "signers",
+            name,
+            ..AuthorizationAttributes::default()
+        };
+        if attributes.authorizer.authorize(attributes.user, &wanted).await.is_allowed() {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

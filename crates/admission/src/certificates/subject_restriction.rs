@@ -1,0 +1,47 @@
+//! The plugin `CertificateSubjectRestriction`: nobody requests a client certificate of the group `system:masters`.
+
+use pintle_auth::user::SYSTEM_PRIVILEGED_GROUP;
+use pintle_kinds::requested_subject;
+use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_value::Value;
+
+use super::is_signing_request;
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+
+/// The signer of client certificates.
+const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+
+/// The admission plugin `CertificateSubjectRestriction`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CertificateSubjectRestriction;
+
+impl AdmissionPlugin for CertificateSubjectRestriction {
+    fn name(&self) -> &'static str {
+        "CertificateSubjectRestriction"
+    }
+
+    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
+        operation == AdmissionOperation::Create && is_signing_request(resource)
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            if !attributes.subresource.is_empty() || object.str_at(&["spec", "signerName"]) != CLIENT_SIGNER {
+                return Ok(());
+            }
+            let refused = |why: String| Err(attributes.forbidden(object, why));
+            match requested_subject(object) {
+                Err(why) => refused(format!("failed to parse CSR: {why}")),
+                Ok(subject) if subject.organizations.iter().any(|group| group == SYSTEM_PRIVILEGED_GROUP) => {
+                    let group = SYSTEM_PRIVILEGED_GROUP;
+                    refused(format!("use of {CLIENT_SIGNER} signer with {group} group is not allowed"))
+                }
+                Ok(_) => Ok(()),
+            }
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! Scenarios by upstream's cases.
+
+use std::sync::Arc;
+
+use pintle_auth::{AuthFuture, Authorization, AuthorizationAttributes, Authorizer, RulesReview, UserInfo};
+use pintle_value::Value;
+
+use super::*;
+use crate::AdmissionPlugin;
+use crate::testing::{Scenario, json};
+
+const SIGNING_REQUESTS: (&str, &str) = (GROUP, "certificatesigningrequests");
+
+/// Allows a verb for the signers of these names.
+struct Signers(&'static str, &'static [&'static str]);
+
+impl Authorizer for Signers {
+    fn authorize<'a>(
+        &'a self,
+        _: &'a UserInfo,
+        attributes: &'a AuthorizationAttributes<'a>,
+    ) -> AuthFuture<'a, Authorization> {
+        let is_allowed = attributes.verb == self.0
+            && (attributes.group, attributes.resource) == (GROUP, "signers")
+            && self.1.contains(&attributes.name);
+        let authorization = if is_allowed { Authorization::ALLOW } else { Authorization::NO_OPINION };
+        AuthFuture::ready(authorization)
+    }
+
+    fn rules<'a>(&'a self, _: &'a UserInfo, _: &'a str) -> AuthFuture<'a, RulesReview> {
+        AuthFuture::ready(RulesReview::default())
+    }
+}
+
+fn request(signer: &str, certificate: &str) -> Value {
+    json(&format!(
+        r#"{{"metadata":{{"name":"r"}},"spec":{{"signerName":"{signer}"}},"status":{{"certificate":"{certificate}"}}}}"#
+    ))
+}
+
+#[track_caller]
+fn check(scenario: &Scenario, plugin: &dyn AdmissionPlugin, object: &Value, expect: &str) {
+    let found = scenario.validate(plugin, object).err().map(|error| error.to_string()).unwrap_or_default();
+    let why = found.split_once("\"r\" is forbidden: ").map_or(&*found, |(_, why)| why);
+    assert_eq!(why, expect);
+}
+
+#[test]
+fn who_approves_or_signs_needs_the_permission_for_the_signer() {
+    let update = |subresource, authorizer| Scenario {
+        subresource,
+        authorizer,
+        old: Some(request("example.com/a", "")),
+        ..Scenario::update(SIGNING_REQUESTS.0, SIGNING_REQUESTS.1)
+    };
+    let (signed, renamed) = (request("example.com/a", "x"), request("example.com/b", "x"));
+    for (plugin, subresource, verb) in
+        [(&CertificateApproval as &dyn AdmissionPlugin, "approval", "approve"), (&CertificateSigning, "status", "sign")]
+    {
+        let refused = format!("user not permitted to {verb} requests with signerName \"example.com/a\"");
+        for (allowed, expect) in [
+            (&["example.com/a"] as &[_], ""),
+            (&["example.com/*"], ""),
+            (&["example.com/b"], &*refused),
+            (&["other.com/*"], &refused),
+            (&[], &refused),
+        ] {
+            for object in [&signed, &renamed] {
+                check(&update(subresource, Arc::new(Signers(verb, allowed))), plugin, object, expect);
+            }
+        }
+        let other_verb = Arc::new(Signers("attest", &["example.com/a"]));
+        check(&update(subresource, other_verb), plugin, &signed, &refused);
+        let nobody = || Arc::new(Signers(verb, &[]));
+        check(&update("", nobody()), plugin, &signed, "");
+    }
+    // Only a changed certificate is signed.
+    let unsigned = request("example.com/a", "");
+    check(&update("status", Arc::new(Signers("sign", &[]))), &CertificateSigning, &unsigned, "");
+}
+
+#[test]
+fn nobody_requests_a_client_certificate_of_the_privileged_group() {
+    let create = Scenario::create(SIGNING_REQUESTS.0, SIGNING_REQUESTS.1);
+    let request = |signer: &str, groups: &[&str]| {
+        let mut parameters = rcgen::CertificateParams::default();
+        for group in groups {
+            parameters.distinguished_name.push(rcgen::DnType::OrganizationName, *group);
+        }
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let text = parameters.serialize_request(&key).expect("a request").pem().expect("PEM");
+        let text = pintle_schema::base64::encode(text.as_bytes());
+        json(&format!(r#"{{"metadata":{{"name":"r"}},"spec":{{"signerName":"{signer}","request":"{text}"}}}}"#))
+    };
+    let client = "kubernetes.io/kube-apiserver-client";
+    for (signer, groups, expect) in [
+        (client, &["dev"] as &[_], ""),
+        (client, &[], ""),
+        (
+            client,
+            &["system:masters"],
+            "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed",
+        ),
+        ("example.com/other", &["system:masters"], ""),
+    ] {
+        check(&create, &CertificateSubjectRestriction, &request(signer, groups), expect);
+    }
+    let broken = json(r#"{"metadata":{"name":"r"},"spec":{"signerName":"kubernetes.io/kube-apiserver-client"}}"#);
+    let why = "failed to parse CSR: PEM block type must be CERTIFICATE REQUEST";
+    check(&create, &CertificateSubjectRestriction, &broken, why);
+}
