@@ -13,6 +13,7 @@ mod bootstrap_token;
 mod certificate;
 mod chain;
 pub mod config_file;
+mod csv;
 mod extra_key;
 mod forbidden;
 mod future;
@@ -46,6 +47,7 @@ pub use authorize::{
 pub use bootstrap_token::{BOOTSTRAP_TOKEN_NAMESPACE, BootstrapTokenAuthenticator, BootstrapTokenLookup};
 pub use certificate::{ClientCertificateAuthenticator, VerifyCertificate};
 pub use chain::{AlwaysDeny, PrivilegedGroup, UnionAuthorizer};
+pub use csv::{CsvError, CsvPosition};
 pub use forbidden::{ForbiddenError, escape_markup};
 pub use future::AuthFuture;
 pub use impersonate::{Impersonation, ImpersonationError, ImpersonationMode, ImpersonationObserver, Impersonator};
