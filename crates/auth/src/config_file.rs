@@ -109,13 +109,17 @@ struct ConfigText {
 
 impl ConfigText {
     fn read(text: &[u8]) -> Result<Self, ConfigFileError> {
-        let malformed = |error: &dyn std::fmt::Display| ConfigFileError::Malformed(error.to_string());
         if text.trim_ascii_start().starts_with(b"{") {
             let decoded = json::decode(text, json::DecodeOptions::default());
             let value = decoded.map_err(|error| no_type(&error))?.value;
             return Ok(Self { value, json: text.to_vec(), strict_error: None });
         }
-        let yaml::Decoded { value, strict_error } = yaml::decode(text).map_err(|error| malformed(&error))?;
+        Self::read_yaml(text)
+    }
+
+    fn read_yaml(text: &[u8]) -> Result<Self, ConfigFileError> {
+        let decoded = yaml::decode(text).map_err(|error| ConfigFileError::Malformed(error.to_string()));
+        let yaml::Decoded { value, strict_error } = decoded?;
         Ok(Self { json: json::encode(&value), value, strict_error })
     }
 }
@@ -134,7 +138,23 @@ impl ConfigScheme {
     /// # Errors
     /// See [`ConfigFileError`].
     pub fn decode_as(&self, text: &[u8], default: (&str, &str)) -> Result<DecodedConfig, ConfigFileError> {
-        let config = ConfigText::read(text)?;
+        self.decode_text(ConfigText::read(text)?, text, default)
+    }
+
+    /// Like [`ConfigScheme::decode_as`], for a text that is always taken for YAML.
+    ///
+    /// # Errors
+    /// See [`ConfigFileError`].
+    pub fn decode_yaml_as(&self, text: &[u8], default: (&str, &str)) -> Result<DecodedConfig, ConfigFileError> {
+        self.decode_text(ConfigText::read_yaml(text)?, text, default)
+    }
+
+    fn decode_text(
+        &self,
+        config: ConfigText,
+        text: &[u8],
+        default: (&str, &str),
+    ) -> Result<DecodedConfig, ConfigFileError> {
         let meta = json::type_meta(&config.value).map_err(|error| no_type(&error))?;
         let or_default = |text: Str, default: &str| if text.is_empty() { Str::from(default) } else { text };
         let (api_version, kind) = (or_default(meta.api_version, default.0), or_default(meta.kind, default.1));

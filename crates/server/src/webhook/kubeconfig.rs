@@ -1,10 +1,12 @@
 //! HTTP clients from kubeconfig files: the cluster of the current context is the server, and its user who the client is
 //! (upstream: client-go's `clientcmd`). What this client cannot do is an error, so that it is never left out silently.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,13 +14,12 @@ use http::header::{AUTHORIZATION, HOST, HeaderValue};
 use http::uri::{Authority, PathAndQuery};
 use http::{Request, Response, Uri};
 use parking_lot::{Mutex, RwLock};
-use pintle_auth::config_file::system_error;
-use pintle_codec::yaml;
+use pintle_auth::config_file::{ConfigScheme, ConfigTypes, system_error};
 use pintle_outbound::{
     BearerToken, BoundedBody, CallLimits, Client, ClientCertificate, ClientConfig, ClientConfigError, Credentials,
     DialAddress, RequestError, ServerTrust,
 };
-use pintle_schema::base64;
+use pintle_schema::{Scalar, base64};
 use pintle_value::Value;
 use pintle_value::print::quote;
 
@@ -31,6 +32,84 @@ const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(300);
 /// Fields of clusters and users that have no equivalent here.
 const UNSUPPORTED_CLUSTER_FIELDS: [&str; 1] = ["proxy-url"];
 const UNSUPPORTED_USER_FIELDS: [&str; 6] = ["as", "as-uid", "as-groups", "as-user-extra", "auth-provider", "exec"];
+
+/// The `apiVersion` and the kind of kubeconfigs, which they may leave out.
+const CONFIG: (&str, &str) = ("v1", "Config");
+
+static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
+    let mut types = ConfigTypes::default();
+    let (text, flag) = (types.scalar(Scalar::String), types.scalar(Scalar::Bool));
+    let (bytes, any) = (types.scalar(Scalar::Bytes), types.any());
+    let (texts, map) = (types.list(text), types.map(text));
+    let map_of_lists = types.map(texts);
+    let extension = types.object("v1.NamedExtension", &[("name", text), ("extension", any)]);
+    let extensions = types.list(extension);
+    let preferences = types.object("v1.Preferences", &[("colors", flag), ("extensions", extensions)]);
+    let cluster = [
+        ("server", text),
+        ("tls-server-name", text),
+        ("insecure-skip-tls-verify", flag),
+        ("certificate-authority", text),
+        ("certificate-authority-data", bytes),
+        ("proxy-url", text),
+        ("disable-compression", flag),
+        ("extensions", extensions),
+    ];
+    let cluster = types.object("v1.Cluster", &cluster);
+    let provider = types.object("v1.AuthProviderConfig", &[("name", text), ("config", map)]);
+    let variable = types.object("v1.ExecEnvVar", &[("name", text), ("value", text)]);
+    let exec = [
+        ("command", text),
+        ("args", texts),
+        ("env", types.list(variable)),
+        ("apiVersion", text),
+        ("installHint", text),
+        ("provideClusterInfo", flag),
+        ("interactiveMode", text),
+    ];
+    let exec = types.object("v1.ExecConfig", &exec);
+    let user = [
+        ("client-certificate", text),
+        ("client-certificate-data", bytes),
+        ("client-key", text),
+        ("client-key-data", bytes),
+        ("token", text),
+        ("tokenFile", text),
+        ("as", text),
+        ("as-uid", text),
+        ("as-groups", texts),
+        ("as-user-extra", map_of_lists),
+        ("username", text),
+        ("password", text),
+        ("*auth-provider", provider),
+        ("*exec", exec),
+        ("extensions", extensions),
+    ];
+    let user = types.object("v1.AuthInfo", &user);
+    let context = [("cluster", text), ("user", text), ("namespace", text), ("extensions", extensions)];
+    let context = types.object("v1.Context", &context);
+    let mut named = |name: &str, field: &'static str, ty| {
+        let item = types.object(name, &[("name", text), (field, ty)]);
+        types.list(item)
+    };
+    let fields = [
+        ("kind", text),
+        ("apiVersion", text),
+        ("preferences", preferences),
+        ("clusters", named("v1.NamedCluster", "cluster", cluster)),
+        ("users", named("v1.NamedAuthInfo", "user", user)),
+        ("contexts", named("v1.NamedContext", "context", context)),
+        ("current-context", text),
+        ("extensions", extensions),
+    ];
+    let config = types.object("v1.Config", &fields);
+    ConfigScheme {
+        name: "k8s.io/client-go/tools/clientcmd/api/latest/latest.go:50",
+        strict: false,
+        types,
+        kinds: vec![(CONFIG.0, CONFIG.1, config)],
+    }
+});
 
 /// Why a kubeconfig cannot be used.
 #[derive(Debug)]
@@ -130,6 +209,8 @@ impl TokenFile {
     }
 }
 
+static NOTHING: Value = Value::Null;
+
 /// The parts of a kubeconfig that its current context selects.
 struct Selected<'a> {
     cluster: &'a Value,
@@ -157,10 +238,18 @@ impl KubeconfigClient {
         Ok(client)
     }
 
-    fn from_text(text: &[u8], folder: &Path) -> Result<Self, KubeconfigError> {
-        let config = yaml::decode(text)
-            .map_err(|error| KubeconfigError(format!("error loading config file \"$FILE\": {error}")))?
-            .value;
+    /// Reads the content of a file, whose relative paths start from a folder. Errors have `$FILE` for its path.
+    ///
+    /// # Errors
+    /// Like [`KubeconfigClient::load`].
+    pub(crate) fn from_text(text: &[u8], folder: &Path) -> Result<Self, KubeconfigError> {
+        let invalid =
+            |error: &dyn fmt::Display| KubeconfigError(format!("error loading config file \"$FILE\": {error}"));
+        let config = match text {
+            [] => Value::Null,
+            text => SCHEME.decode_yaml_as(text, CONFIG).map_err(|error| invalid(&error))?.value,
+        };
+        check_names(&config).map_err(|error| invalid(&error))?;
         select(&config, folder)?.client()
     }
 
@@ -201,37 +290,51 @@ impl KubeconfigClient {
     }
 
     /// The `Authorization` header of a request, unless the client has one.
-    fn authorization(&self) -> Option<HeaderValue> {
+    pub(crate) fn authorization(&self) -> Option<HeaderValue> {
         self.token.as_ref().map(TokenFile::header).or_else(|| self.password.clone())
     }
 }
 
-/// An entry of a list by name.
-fn named<'a>(config: &'a Value, list: &str, name: &str, entry: &str) -> Option<&'a Value> {
-    let found = config.items_at(&[list]).iter().find(|item| item.str_at(&["name"]) == name)?;
-    Some(found.get(entry).unwrap_or(found)).filter(|value| value.as_object().is_some())
+/// Checks that no entry of a list has the name of another. Upstream shows the whole list then, passwords included.
+fn check_names(config: &Value) -> Result<(), String> {
+    for (list, ty) in [("clusters", "Cluster"), ("users", "AuthInfo"), ("contexts", "Context")] {
+        let mut names = HashSet::new();
+        for name in config.items_at(&[list]).iter().map(|item| item.str_at(&["name"])) {
+            if !names.insert(name) {
+                return Err(format!(
+                    "error converting *[]Named{ty} into *map[string]*api.{ty}: duplicate name \"{name}\" in list"
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
+/// An entry of a list by name. One without content has no fields.
+fn named<'a>(config: &'a Value, list: &str, name: &str, entry: &str) -> Option<&'a Value> {
+    let found = config.items_at(&[list]).iter().find(|item| item.str_at(&["name"]) == name)?;
+    Some(found.get(entry).unwrap_or(&NOTHING))
+}
+
+/// What the current context selects. As upstream, contexts and users that do not exist are like empty ones; only the
+/// context that is named has to exist.
 fn select<'a>(config: &'a Value, folder: &'a Path) -> Result<Selected<'a>, KubeconfigError> {
-    static NOTHING: Value = Value::Null;
-    let lists = ["clusters", "users", "contexts"];
     let context_name = config.str_at(&["current-context"]);
-    if lists.iter().all(|list| config.items_at(&[list]).is_empty()) && context_name.is_empty() {
-        let hint = "try setting KUBERNETES_MASTER environment variable";
-        return Err(KubeconfigError::invalid(format!("no configuration has been provided, {hint}")));
+    let context = named(config, "contexts", context_name, "context");
+    let (cluster_name, user_name) =
+        context.map_or(("", ""), |context| (context.str_at(&["cluster"]), context.str_at(&["user"])));
+    let user = named(config, "users", user_name, "user").unwrap_or(&NOTHING);
+    let has_context = context.is_some() || context_name.is_empty();
+    let missing = format!("context was not found for specified context: {context_name}");
+    match named(config, "clusters", cluster_name, "cluster") {
+        Some(cluster) if has_context => Ok(Selected { cluster, user, cluster_name, user_name, folder }),
+        Some(_) => Err(KubeconfigError::invalid(missing)),
+        None if has_context => {
+            let hint = "try setting KUBERNETES_MASTER environment variable";
+            Err(KubeconfigError::invalid(format!("no configuration has been provided, {hint}")))
+        }
+        None => Err(KubeconfigError::invalid(format!("[{missing}, cluster has no server defined]"))),
     }
-    if context_name.is_empty() {
-        return Err(KubeconfigError::new("no context chosen"));
-    }
-    let missing = |what: &str, name: &str| KubeconfigError(format!("{what} {} does not exist", quote(name)));
-    let context = named(config, "contexts", context_name, "context").ok_or_else(|| missing("context", context_name))?;
-    let (cluster_name, user_name) = (context.str_at(&["cluster"]), context.str_at(&["user"]));
-    let user = match user_name {
-        "" => &NOTHING,
-        name => named(config, "users", name, "user").ok_or_else(|| missing("auth info", name))?,
-    };
-    let cluster = named(config, "clusters", cluster_name, "cluster").ok_or_else(|| missing("cluster", cluster_name))?;
-    Ok(Selected { cluster, user, cluster_name, user_name, folder })
 }
 
 impl Selected<'_> {
@@ -245,8 +348,10 @@ impl Selected<'_> {
         }
         let server = self.cluster.str_at(&["server"]);
         if server.is_empty() {
-            let cluster = quote(self.cluster_name);
-            return Err(KubeconfigError::invalid(format!("no server found for cluster {cluster}")));
+            return Err(KubeconfigError::invalid(match self.cluster_name {
+                "" => "default cluster has no server defined".to_owned(),
+                name => format!("no server found for cluster {}", quote(name)),
+            }));
         }
         let uri: Uri = server.parse().map_err(|error| KubeconfigError::invalid(format!("server: {error}")))?;
         // As upstream, a server without TLS gets no credentials, and has no name.
@@ -282,7 +387,13 @@ impl Selected<'_> {
         let token_path = self.user.str_at(&["tokenFile"]);
         let (name, password) = (self.user.str_at(&["username"]), self.user.str_at(&["password"]));
         let has_password = !name.is_empty() || !password.is_empty();
-        if has_password && (!token.is_empty() || !token_path.is_empty()) {
+        if has_password && !token.is_empty() {
+            return Err(KubeconfigError::invalid(format!(
+                "more than one authentication method found for {}; found [token basicAuth], only one is allowed",
+                self.user_name
+            )));
+        }
+        if has_password && !token_path.is_empty() {
             return Err(KubeconfigError::new("username/password or bearer token may be set, but not both"));
         }
         let client_certificate = match (&certificate, &key) {
@@ -329,12 +440,10 @@ impl Selected<'_> {
         let (path, data) = (value.str_at(&[field]), value.str_at(&[&format!("{field}-data")]));
         match (path, data) {
             ("", "") => Ok(None),
-            ("", data) => base64::decode(data.as_bytes()).map(Some).map_err(|error| {
-                KubeconfigError(format!(
-                    "error loading config file \"$FILE\": illegal base64 data at input byte {}",
-                    error.0
-                ))
-            }),
+            // The decoder has checked it.
+            ("", data) => base64::decode(data.as_bytes())
+                .map(Some)
+                .map_err(|error| KubeconfigError::invalid(format!("illegal base64 data at input byte {}", error.0))),
             (path, "") => {
                 let path = self.folder.join(path);
                 let unreadable = |error: io::Error| {
@@ -418,11 +527,30 @@ mod tests {
                 "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable",
             ),
             ("a: b: c", "error loading config file \"$FILE\": yaml: mapping values are not allowed in this context"),
-            ("clusters: [{name: k}]", "no context chosen"),
-            ("current-context: c", "context \"c\" does not exist"),
+            (
+                "clusters: [{name: k}]",
+                "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable",
+            ),
+            (
+                "current-context: c",
+                "invalid configuration: [context was not found for specified context: c, cluster has no server defined]",
+            ),
             (&config("", ""), "invalid configuration: no server found for cluster \"k\""),
-            (&config(server, "").replace("name: k", "name: x"), "cluster \"k\" does not exist"),
-            (&config(server, "").replace("name: u", "name: x"), "auth info \"u\" does not exist"),
+            (
+                &config(server, "").replace("name: k", "name: x"),
+                "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable",
+            ),
+            (&config(server, "").replace("name: u", "name: x"), ""),
+            // What is not in its place does not count.
+            (
+                "current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\nclusters: [{name: k, server: 'https://a'}]",
+                "invalid configuration: no server found for cluster \"k\"",
+            ),
+            (
+                &config(server, "").replace("users: [", "users: [{name: u}, "),
+                "error loading config file \"$FILE\": error converting *[]NamedAuthInfo into *map[string]*api.AuthInfo: \
+                 duplicate name \"u\" in list",
+            ),
             (
                 &config(&format!("{server}, certificate-authority: ca.pem"), ""),
                 "invalid configuration: unable to read certificate-authority /nowhere/ca.pem for k due to open \
@@ -448,7 +576,15 @@ mod tests {
             ),
             (&config(server, "exec: {command: x}"), "invalid configuration: exec is not supported"),
             (&config(server, "as: admin"), "invalid configuration: as is not supported"),
-            (&config(server, "token: t, username: u"), "username/password or bearer token may be set, but not both"),
+            (
+                &config(server, "token: t, username: u"),
+                "invalid configuration: more than one authentication method found for u; found [token basicAuth], only one \
+                 is allowed",
+            ),
+            (
+                &config(server, "tokenFile: t, username: u"),
+                "username/password or bearer token may be set, but not both",
+            ),
             (&config(server, "tokenFile: t"), "open /nowhere/t: no such file or directory"),
             (
                 &config(&format!("{server}, insecure-skip-tls-verify: true"), "username: u, password: p"),
@@ -459,6 +595,46 @@ mod tests {
         }
         let error = KubeconfigClient::load(Path::new("/nowhere/k")).err().map(|error| error.to_string());
         assert_eq!(error.as_deref(), Some("stat /nowhere/k: no such file or directory"));
+    }
+
+    /// A token that is left out because it looks like a number would be a client without credentials.
+    #[test]
+    fn a_kubeconfig_is_decoded_with_its_types() {
+        let server = "server: 'https://a'";
+        let of_type = |field: &str, kind: &str, ty: &str| {
+            format!("json: cannot unmarshal {kind} into Go struct field {field} of type {ty}")
+        };
+        for (text, expect) in [
+            (config(server, "token: 5"), of_type("AuthInfo.users.user.token", "number", "string")),
+            (config("server: 5", ""), of_type("Cluster.clusters.cluster.server", "number", "string")),
+            (
+                config(&format!("{server}, insecure-skip-tls-verify: 'true'"), ""),
+                of_type("Cluster.clusters.cluster.insecure-skip-tls-verify", "string", "bool"),
+            ),
+            (config(server, "as-groups: x"), of_type("AuthInfo.users.user.as-groups", "string", "[]string")),
+            (config(server, "exec: 5"), of_type("AuthInfo.users.user.exec", "number", "v1.ExecConfig")),
+            (
+                format!("{}preferences: 5\n", config(server, "")),
+                of_type("Config.preferences", "number", "v1.Preferences"),
+            ),
+            (
+                config(&format!("{server}, certificate-authority-data: 5"), ""),
+                of_type("Cluster.clusters.cluster.certificate-authority-data", "number", "[]uint8"),
+            ),
+            // Entries that are not selected count, too.
+            (
+                config(server, "").replace("users: [", "users: [{name: z, user: {client-key-data: '*'}}, "),
+                "illegal base64 data at input byte 0".to_owned(),
+            ),
+            (
+                "kind: Pod".to_owned(),
+                "no kind \"Pod\" is registered for version \"v1\" in scheme \"k8s.io/client-go/tools/clientcmd/api/latest/latest.go:50\"".to_owned(),
+            ),
+        ] {
+            let expect = format!("error loading config file \"$FILE\": {expect}");
+            assert_eq!(load(&text).err(), Some(expect), "{text}");
+        }
+        assert_eq!(load(&config(server, "unknown: 1")).err(), None);
     }
 
     #[test]
