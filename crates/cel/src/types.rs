@@ -12,6 +12,8 @@ pub enum Type {
     Error,
     /// A type that is known at run time only.
     Dyn,
+    /// `google.protobuf.Any`: as [`Type::Dyn`], but neither the range of a comprehension nor equal to it.
+    Any,
     /// The type of `null`.
     Null,
     /// `bool`
@@ -92,6 +94,12 @@ impl Type {
         Self::Type(Some(Arc::new(inner)))
     }
 
+    /// True for the types that are known at run time only.
+    #[must_use]
+    pub fn is_dynamic(&self) -> bool {
+        matches!(self, Self::Dyn | Self::Any)
+    }
+
     /// Returns the type of an optional's content and true, or the type itself and false.
     #[must_use]
     pub fn unwrap_optional(&self) -> (&Type, bool) {
@@ -119,6 +127,7 @@ impl Type {
         match self {
             Self::Error => "error".into(),
             Self::Dyn => "dyn".into(),
+            Self::Any => "google.protobuf.Any".into(),
             Self::Null => "null_type".into(),
             Self::Duration => "google.protobuf.Duration".into(),
             Self::Timestamp => "google.protobuf.Timestamp".into(),
@@ -148,6 +157,7 @@ impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Error => return f.write_str("!error!"),
+            Self::Any => return f.write_str("any"),
             Self::Null => return f.write_str("null"),
             Self::Duration => return f.write_str("duration"),
             Self::Timestamp => return f.write_str("timestamp"),

@@ -16,7 +16,7 @@ const USER: &str = "kubernetes.UserInfo";
 
 /// The environment of expressions over `claims`.
 static CLAIMS: LazyLock<Env> =
-    LazyLock::new(|| Env::kubernetes().variable("claims", Type::map(Type::String, Type::Dyn)));
+    LazyLock::new(|| Env::kubernetes().variable("claims", Type::map(Type::String, Type::Any)));
 /// The environment of expressions over `user`.
 static USERS: LazyLock<Env> =
     LazyLock::new(|| Env::kubernetes().type_provider(Arc::new(UserTypes)).variable("user", Type::object(USER)));

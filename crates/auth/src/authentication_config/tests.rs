@@ -267,3 +267,54 @@ fn conditions_need_anonymous_requests() {
         ],
     );
 }
+
+/// The values of claims are `google.protobuf.Any`. They are dynamic, but no range of a comprehension.
+#[test]
+fn claims_are_checked_as_any() {
+    let errors = |expression: &str| {
+        let expression = expression.replace('\'', "''");
+        let text = format!(
+            "jwt: [{{issuer: {{url: 'https://i', audiences: [c]}}, claimMappings: {{username: {{expression: '{expression}'}}}}}}]"
+        );
+        let errors = validate(&parse(&text).expect("a configuration"), &[]);
+        errors.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    for expression in [
+        "claims.a.b.map(x, x)",
+        "dyn(claims.a).map(x, x)",
+        "(claims.a + [1]).map(x, x)",
+        "claims.map(k, claims[k])",
+        "claims.?a.b.orValue([]).map(g, g)",
+        "claims.a ? 'x' : claims.b",
+        "claims.?a.or(optional.of('x')).value().startsWith('x')",
+        "[claims.a, claims.b]",
+        "claims.a && claims.b || !claims.c",
+        "'x' in claims.a",
+        "'%d'.format([dyn(claims.a)])",
+    ] {
+        assert_eq!(errors(expression), "", "{expression}");
+    }
+    let no_range = "expression of type 'any' cannot be range of a comprehension (must be list, map, or dynamic)";
+    for (expression, at, error) in [
+        ("claims.a.map(x, x)", 7, no_range),
+        ("claims.?a.orValue([]).all(g, g == 'x')", 18, no_range),
+        ("(claims.a == 'x' ? ['a'] : claims.b).map(x, x)", 18, no_range),
+        ("[claims.a].map(x, x.map(y, y))", 19, no_range),
+        ("[claims.a, 1]", 12, "expected type 'any' but found 'int'"),
+        ("[claims.?a, optional.of(1)]", 24, "expected type 'optional_type(any)' but found 'optional_type(int)'"),
+        (
+            "'%d'.format([claims.a])",
+            20,
+            "error during formatting: decimal clause can only be used on integers, was given google.protobuf.Any",
+        ),
+        (
+            "'%s'.format([claims.a])",
+            20,
+            "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, \
+             types, durations, and timestamps, was given google.protobuf.Any",
+        ),
+    ] {
+        let found = errors(expression);
+        assert!(found.contains(&format!("<input>:1:{at}: {error}")), "{expression}: {found}");
+    }
+}

@@ -50,7 +50,7 @@ fn mismatched_arg(checked: &CheckedExpr, arg: &Expr, clause: Clause) -> Option<E
 }
 
 fn mismatched_string_arg(checked: &CheckedExpr, arg: &Expr) -> Option<ExprId> {
-    if matches!(checked.type_of(arg), Type::Object(_) | Type::Opaque(..) | Type::Error) {
+    if matches!(checked.type_of(arg), Type::Any | Type::Object(_) | Type::Opaque(..) | Type::Error) {
         return Some(arg.id);
     }
     match &arg.kind {

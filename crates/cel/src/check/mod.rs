@@ -182,7 +182,7 @@ impl Checker<'_> {
                 self.substitution.is_assignable(&Type::Dyn, target);
                 Type::Dyn
             }
-            Type::Dyn | Type::Error => Type::Dyn,
+            Type::Dyn | Type::Any | Type::Error => Type::Dyn,
             other => {
                 self.report(id, format!("type '{other}' does not support field selection"));
                 Type::Dyn
@@ -293,7 +293,7 @@ impl Checker<'_> {
             let declared = self.substituted(&declared);
             result = Some(match result {
                 None => declared,
-                Some(before) if before == Type::Dyn || before == declared => before,
+                Some(before) if before.is_dynamic() || before == declared => before,
                 Some(_) => Type::Dyn,
             });
         }
@@ -333,7 +333,7 @@ impl Checker<'_> {
         }
         let (inner, is_optional) = t.unwrap_optional();
         let inner = inner.clone();
-        if !is_optional && inner != Type::Dyn {
+        if !is_optional && !inner.is_dynamic() {
             self.report_mismatch(expr.id, &Type::optional(inner.clone()), &inner);
         }
         inner

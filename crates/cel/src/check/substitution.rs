@@ -100,7 +100,7 @@ impl Substitution {
             return self.unify_var(b, *n).0;
         }
         match (a, b) {
-            (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) => true,
+            (Type::Dyn | Type::Any | Type::Error, _) | (_, Type::Dyn | Type::Any | Type::Error) => true,
             (Type::Null, other) | (other, Type::Null) => is_nullable(other),
             (Type::Type(_), Type::Type(_)) => true,
             (Type::List(a), Type::List(b)) => self.unify(a, b),
@@ -169,7 +169,7 @@ pub(super) fn more_general(a: Type, b: Type) -> Type {
 }
 
 fn is_less_specific(a: &Type, b: &Type) -> bool {
-    let open = |t: &Type| matches!(t, Type::Dyn | Type::Var(_) | Type::Param(_));
+    let open = |t: &Type| t.is_dynamic() || matches!(t, Type::Var(_) | Type::Param(_));
     if open(a) || open(b) {
         return open(a);
     }
