@@ -157,9 +157,14 @@ impl ConfigScheme {
     ) -> Result<DecodedConfig, ConfigFileError> {
         let meta = json::type_meta(&config.value).map_err(|error| no_type(&error))?;
         let or_default = |text: Str, default: &str| if text.is_empty() { Str::from(default) } else { text };
-        let (api_version, kind) = (or_default(meta.api_version, default.0), or_default(meta.kind, default.1));
+        if meta.api_version.matches('/').count() > 1 {
+            return Err(ConfigFileError::Malformed(format!("unexpected GroupVersion string: {}", meta.api_version)));
+        }
+        // Upstream splits it into group and version; the group may be empty.
+        let api_version = meta.api_version.strip_prefix('/').map(Str::from).unwrap_or(meta.api_version);
+        let (api_version, kind) = (or_default(api_version, default.0), or_default(meta.kind, default.1));
         for (field, value) in [("Kind", &kind), ("apiVersion", &api_version)] {
-            if value.is_empty() {
+            if value.is_empty() || (field == "apiVersion" && value.ends_with('/')) {
                 let text = String::from_utf8_lossy(text).into_owned();
                 return Err(ConfigFileError::MissingType { field, text });
             }

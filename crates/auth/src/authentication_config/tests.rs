@@ -58,6 +58,15 @@ fn files_are_decoded_strictly() {
         assert_eq!(found, expect.map_err(str::to_owned), "{text}");
     }
     assert_eq!(load(b""), Err("empty config data".to_owned()));
+    for (api_version, error) in [
+        ("a/b/c", "unexpected GroupVersion string: a/b/c"),
+        ("/", "Object 'apiVersion' is missing in 'apiVersion: /\nkind: X'"),
+        ("a/", "Object 'apiVersion' is missing in 'apiVersion: a/\nkind: X'"),
+        ("/v1", "no kind \"X\" is registered for version \"v1\" in scheme "),
+    ] {
+        let found = load(format!("apiVersion: {api_version}\nkind: X").as_bytes()).unwrap_err();
+        assert!(found.starts_with(error), "{api_version}: {found}");
+    }
     let other = load(b"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration");
     assert!(other.is_err_and(|error| error.starts_with("no kind \"AuthorizationConfiguration\" is registered")));
 }
