@@ -37,9 +37,11 @@ impl Inputs {
             self.next_seed += 1;
             return seed.clone();
         }
-        let (one, other) = (self.random.below(self.corpus.len()), self.random.below(self.seeds.len()));
+        // Most mutations start from a seed: after a few of them, hardly any input is still valid.
+        let start = if self.random.once_in(4) { self.corpus.len() } else { self.seeds.len() };
+        let (one, other) = (self.random.below(start), self.random.below(self.seeds.len()));
         let input = mutate(&mut self.random, &self.corpus[one], &self.seeds[other]);
-        // Sometimes add the input to the corpus. Most mutations start from a seed.
+        // Sometimes add the input to the corpus.
         if self.random.once_in(8) && input.len() < MAX_CORPUS_INPUT {
             let index = self.seeds.len() + self.random.below(CORPUS_SIZE);
             if index < self.corpus.len() {

@@ -75,5 +75,15 @@ targets!(
     node_object,
     authorization_config,
     policy_file,
-    webhook_answer
+    subject_access_review,
+    token_review,
+    kubeconfig,
+    authentication_config,
+    token_claims,
+    discovery_document,
+    issuer_keys,
+    token_file,
+    websocket_protocols,
+    front_proxy_headers,
+    impersonation_headers
 );

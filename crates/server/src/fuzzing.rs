@@ -1,9 +1,14 @@
-//! The parsers of a request's head and of the answers of webhooks, for the fuzz targets that check them. Nothing that is served uses this module.
+//! The parsers of a request's head, of the answers of webhooks and of kubeconfigs, for the fuzz targets that check them.
+//! Nothing that is served uses this module.
 
+use std::path::Path;
 use std::time::Duration;
 
+use http::HeaderValue;
 use http::request::Parts;
+use pintle_auth::{AuthenticationError, AuthenticationResult, Authorization};
 use pintle_gates::Gates;
+use pintle_value::Str;
 use tokio::time::Instant;
 
 use crate::read::continue_token;
@@ -11,16 +16,36 @@ use crate::request::deadline::RequestDeadline;
 use crate::request::info::RequestInfo;
 use crate::request::negotiate::{self, EndpointRestrictions};
 use crate::request::query::{DeleteOptions, ListOptions, Query, WriteOptions, WriteVerb, revision_parameter};
+use crate::webhook::{KubeconfigClient, ReviewVersion};
 
 /// The verbs of writes, whose options differ.
 const WRITES: [WriteVerb; 4] = [WriteVerb::Create, WriteVerb::Update, WriteVerb::Patch, WriteVerb::Apply];
 
-/// Decodes the answer of an authorization webhook.
+/// What the answer of an authorization webhook decides. The version is `v1` or `v1beta1`.
 ///
-/// # Panics
-/// Panics if the decoder does.
-pub fn decode_review(body: &[u8]) {
-    crate::access::decode_review(body);
+/// # Errors
+/// It is not a `SubjectAccessReview` of this version.
+pub fn read_access_review(version: &str, answer: &[u8]) -> Result<Authorization, String> {
+    crate::access::read_access_review(ReviewVersion::parse(version, "authorization webhook")?, answer)
+}
+
+/// The user of a token in the answer of an authentication webhook, for the requested audiences and a server with some
+/// audiences. The version is `v1` or `v1beta1`.
+///
+/// # Errors
+/// It is not a `TokenReview` of this version, or the webhook reports an error.
+pub fn read_token_review(version: &str, answer: &[u8], requested: &[Str], of_server: &[Str]) -> AuthenticationResult {
+    let version = ReviewVersion::parse(version, "authentication webhook").map_err(AuthenticationError)?;
+    crate::access::read_token_review(version, answer, requested, of_server)
+}
+
+/// The URL of the server of a kubeconfig, and the header with the user's password or the token from a file.
+///
+/// # Errors
+/// The kubeconfig cannot be used.
+pub fn read_kubeconfig(text: &[u8], folder: &Path) -> Result<(String, Option<HeaderValue>), String> {
+    let client = KubeconfigClient::from_text(text, folder).map_err(|error| error.to_string())?;
+    Ok((client.server().to_owned(), client.authorization()))
 }
 
 /// Parses everything that handlers read from a request's method, URI and headers.

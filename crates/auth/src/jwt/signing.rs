@@ -128,14 +128,21 @@ impl SigningKey {
     /// # Errors
     /// See [`SigningError`].
     pub fn sign(&self, claims: &impl Serialize) -> Result<String, SigningError> {
-        let header = Header { alg: self.public.algorithm().name(), kid: self.public.id() };
-        let encode = |bytes: serde_json::Result<Vec<u8>>| {
-            bytes.map(|bytes| URL_SAFE_NO_PAD.encode(bytes)).map_err(|_| SigningError::Claims)
-        };
-        let header = encode(serde_json::to_vec(&header))?;
         // Through a map, so that members are ordered by name, as upstream's are.
         let claims = serde_json::to_value(claims).map_err(|_| SigningError::Claims)?;
-        let mut token = format!("{header}.{}", encode(serde_json::to_vec(&claims))?);
+        self.sign_payload(&serde_json::to_vec(&claims).map_err(|_| SigningError::Claims)?)
+    }
+
+    /// A token with this payload, which need not be claims.
+    ///
+    /// # Errors
+    /// See [`SigningError`].
+    pub fn sign_payload(&self, payload: &[u8]) -> Result<String, SigningError> {
+        let header = Header { alg: self.public.algorithm().name(), kid: self.public.id() };
+        let header = serde_json::to_vec(&header).map_err(|_| SigningError::Claims)?;
+        let mut token = URL_SAFE_NO_PAD.encode(header);
+        token.push('.');
+        URL_SAFE_NO_PAD.encode_string(payload, &mut token);
         let signature = self.signature(token.as_bytes()).map_err(|_| SigningError::Signature)?;
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(signature, &mut token);

@@ -2,9 +2,11 @@
 //! the input's length allows, and what it accepts round-trips through encoding.
 
 mod apply;
+mod authentication;
 mod authorization;
 mod cbor;
 mod cel;
+mod credentials;
 mod json;
 mod patch;
 mod protobuf;
@@ -13,6 +15,7 @@ mod scalar;
 mod schema;
 mod selector;
 mod token;
+mod webhook;
 mod yaml;
 
 use pintle_catalog::Catalog;
@@ -73,9 +76,39 @@ pub const TARGETS: &[FuzzTarget] = &[
     },
     FuzzTarget { name: "policy_file", run: authorization::policy_file, seeds: authorization::policy_file_seeds },
     FuzzTarget {
-        name: "webhook_answer",
-        run: authorization::webhook_answer,
-        seeds: authorization::webhook_answer_seeds,
+        name: "subject_access_review",
+        run: webhook::subject_access_review,
+        seeds: webhook::subject_access_review_seeds,
+    },
+    FuzzTarget { name: "token_review", run: webhook::token_review, seeds: webhook::token_review_seeds },
+    FuzzTarget { name: "kubeconfig", run: webhook::kubeconfig, seeds: webhook::kubeconfig_seeds },
+    FuzzTarget {
+        name: "authentication_config",
+        run: authentication::authentication_config,
+        seeds: authentication::authentication_config_seeds,
+    },
+    FuzzTarget { name: "token_claims", run: authentication::token_claims, seeds: authentication::token_claims_seeds },
+    FuzzTarget {
+        name: "discovery_document",
+        run: authentication::discovery_document,
+        seeds: authentication::discovery_document_seeds,
+    },
+    FuzzTarget { name: "issuer_keys", run: authentication::issuer_keys, seeds: authentication::issuer_keys_seeds },
+    FuzzTarget { name: "token_file", run: credentials::token_file, seeds: credentials::token_file_seeds },
+    FuzzTarget {
+        name: "websocket_protocols",
+        run: credentials::websocket_protocols,
+        seeds: credentials::websocket_protocols_seeds,
+    },
+    FuzzTarget {
+        name: "front_proxy_headers",
+        run: credentials::front_proxy_headers,
+        seeds: credentials::front_proxy_headers_seeds,
+    },
+    FuzzTarget {
+        name: "impersonation_headers",
+        run: credentials::impersonation_headers,
+        seeds: credentials::impersonation_headers_seeds,
     },
 ];
 

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use pintle_auth::{AlwaysAllow, AuthenticationRequest, AuthorizationAttributes, Impersonator, UserInfo};
 use pintle_server::fuzzing::parse_request_head;
 
@@ -14,13 +14,20 @@ fn head(input: &[u8]) -> Option<Parts> {
     let mut line = lines.next()?.splitn(2, |byte| *byte == b' ');
     let method = Method::from_bytes(line.next()?).ok()?;
     let uri = Uri::try_from(line.next()?).ok()?;
-    let mut request = Request::builder().method(method).uri(uri);
+    let mut parts = Request::builder().method(method).uri(uri).body(()).ok()?.into_parts().0;
+    parts.headers = headers(lines)?;
+    Some(parts)
+}
+
+/// Parses lines with a header each. `None` if a line is none.
+pub(super) fn headers<'l>(lines: impl Iterator<Item = &'l [u8]>) -> Option<HeaderMap> {
+    let mut headers = HeaderMap::new();
     for line in lines {
         let colon = line.iter().position(|byte| *byte == b':')?;
         let name = HeaderName::from_bytes(&line[..colon]).ok()?;
-        request = request.header(name, HeaderValue::from_bytes(&line[colon + 1..]).ok()?);
+        headers.append(name, HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).ok()?);
     }
-    Some(request.body(()).ok()?.into_parts().0)
+    Some(headers)
 }
 
 pub(super) fn request_head(input: &[u8]) {

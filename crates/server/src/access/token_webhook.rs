@@ -62,13 +62,13 @@ impl TokenWebhookAuthenticator {
     async fn review(&self, token: &str, requested: &[Str]) -> AuthenticationResult {
         let requested = if requested.is_empty() { &self.audiences[..] } else { requested };
         let body = Bytes::from(encode(self.version, token, requested));
-        let decode = |body: &[u8]| TOKEN_REVIEW.decode(self.version, body);
+        let decode = |body: &[u8]| decode(self.version, body);
         let reviewed = self.client.post(&self.cluster, body, decode, &|_, _| {}).await;
-        let review = reviewed.map_err(|error| {
+        let status = reviewed.map_err(|error| {
             tracing::error!(error = error.message, "Failed to make webhook authenticator request");
             AuthenticationError(error.message)
         })?;
-        authentication(review.get("status").unwrap_or(&Value::Null), requested, &self.audiences)
+        authentication(&status, requested, &self.audiences)
     }
 }
 
@@ -85,6 +85,28 @@ fn encode(version: ReviewVersion, token: &str, audiences: &[Str]) -> Vec<u8> {
         "spec": spec,
         "status": object! {"user": object! {}},
     })
+}
+
+/// Reads the status of a review: the body of a successful response.
+///
+/// # Errors
+/// It is not a review of this version.
+fn decode(version: ReviewVersion, body: &[u8]) -> Result<Value, String> {
+    let mut review = TOKEN_REVIEW.decode(version, body)?;
+    Ok(review.remove("status").unwrap_or_default())
+}
+
+/// What an answer means for the requested audiences and a server with some audiences.
+///
+/// # Errors
+/// It is not a review of this version, or the webhook reports an error.
+pub(crate) fn read_token_review(
+    version: ReviewVersion,
+    body: &[u8],
+    requested: &[Str],
+    of_server: &[Str],
+) -> AuthenticationResult {
+    authentication(&decode(version, body).map_err(AuthenticationError)?, requested, of_server)
 }
 
 fn texts(value: &Value, path: &[&str]) -> Vec<Str> {
@@ -153,8 +175,7 @@ mod tests {
     fn an_answer_is_the_user_for_requested_audiences() {
         let decide = |requested: &[&str], status: &str| {
             let body = format!(r#"{{"status": {status}}}"#);
-            let review = TOKEN_REVIEW.decode(ReviewVersion::V1, body.as_bytes()).map_err(AuthenticationError)?;
-            authentication(review.get("status").unwrap_or(&Value::Null), &list(requested), &list(&["api", "other"]))
+            read_token_review(ReviewVersion::V1, body.as_bytes(), &list(requested), &list(&["api", "other"]))
         };
         let user = |name: &str, audiences: &[&str]| {
             let user = UserInfo { name: name.into(), ..UserInfo::default() };

@@ -1,0 +1,347 @@
+//! What authenticators of tokens read: their configuration, what an issuer publishes, and the claims of its tokens.
+
+use std::sync::{Arc, LazyLock};
+
+use http::header::CACHE_CONTROL;
+use http::{HeaderMap, HeaderValue};
+use pintle_auth::authentication_config::{
+    AuthenticationConfiguration, ClaimRule, JwtConfig, PrefixedMapping, compile_jwt, load, validate,
+};
+use pintle_auth::jwt::{PublicKey, SigningKey, parse_jwks, public_keys_from_pem, write_jwks};
+use pintle_auth::oidc::{
+    ALL_SIGNING_ALGORITHMS, DiscoveryError, IssuerKeys, JwtAuthenticator, jwks_uri, max_age, untrusted_issuer,
+};
+use pintle_auth::{AuthFuture, AuthenticationResult, TokenAuthenticator, UserInfo};
+use pintle_codec::json;
+use pintle_value::time::Time;
+use pintle_value::{Str, Value, object};
+
+use crate::{MemoryLimit, with_memory_limit};
+
+/// Compiled expressions are larger than their text.
+const CONFIGURATION_LIMIT: MemoryLimit = MemoryLimit { per_byte: 4 << 10, base: 4 << 20 };
+const LIMIT: MemoryLimit = MemoryLimit { per_byte: 600, base: 256 << 10 };
+
+/// The time of all tokens, in seconds.
+const NOW: i64 = 1_000_000;
+const ISSUER: &str = "https://i";
+/// The issuer of the tokens of service accounts.
+const DISALLOWED: &str = "https://kubernetes";
+
+const HEADER: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n";
+/// Users by expressions.
+const WITH_EXPRESSIONS: &str = "jwt:
+- issuer: {url: 'https://i', audiences: [a, b], audienceMatchPolicy: MatchAny}
+  claimMappings:
+    username: {expression: '\"u:\" + claims.sub'}
+    groups: {expression: 'dyn(claims.?groups.orValue([])).map(g, \"g:\" + g)'}
+    uid: {expression: 'claims.?uid.orValue(\"\")'}
+    extra: [{key: example.com/tenant, valueExpression: 'claims.?tenant.orValue(null)'}]
+  claimValidationRules: [{expression: '!has(claims.hd) || claims.hd.endsWith(\"x\")', message: other domain}]
+  userValidationRules: [{expression: '!user.username.startsWith(\"u:system:\")', message: reserved}]
+";
+/// Users by claims.
+const WITH_CLAIMS: &str = "jwt:
+- issuer: {url: 'https://i', audiences: [a]}
+  claimMappings:
+    username: {claim: email, prefix: 'u:'}
+    groups: {claim: groups, prefix: 'g:'}
+    uid: {claim: sub}
+  claimValidationRules: [{claim: hd, requiredValue: x}]
+";
+const WITH_EMAIL: &str = "apiVersion: apiserver.config.k8s.io/v1beta1
+kind: AuthenticationConfiguration
+jwt:
+- issuer: {url: 'https://j/', discoveryURL: 'https://d/.well-known', audiences: [a]}
+  claimMappings: {username: {expression: claims.email}}
+  claimValidationRules: [{expression: claims.email_verified == true}]
+- issuer: {url: 'https://accounts.google.com', audiences: [a], egressSelectorType: cluster}
+  claimMappings: {username: {claim: sub, prefix: ''}}
+anonymous: {enabled: true, conditions: [{path: /livez}]}
+";
+const DISCOVERY: &str =
+    r#"{"issuer":"https://i","jwks_uri":"https://i/keys","id_token_signing_alg_values_supported":["ES256"]}"#;
+
+fn key(pem: &str) -> SigningKey {
+    SigningKey::from_pem(pem.as_bytes()).expect("a key")
+}
+
+/// The key of the issuer.
+static KEY: LazyLock<SigningKey> = LazyLock::new(|| key(include_str!("../../../auth/tests/jwt/p256.sec1.pem")));
+/// A key that no issuer has.
+static OTHER_KEY: LazyLock<SigningKey> = LazyLock::new(|| key(include_str!("../../../auth/tests/jwt/p384.sec1.pem")));
+
+/// Keys that were fetched.
+struct FetchedKeys(Arc<Vec<PublicKey>>);
+
+impl IssuerKeys for FetchedKeys {
+    fn current(&self) -> Option<Arc<Vec<PublicKey>>> {
+        Some(self.0.clone())
+    }
+
+    fn fetch(&self) -> Option<AuthFuture<'_, Result<Arc<Vec<PublicKey>>, String>>> {
+        None
+    }
+}
+
+fn authenticator(config: JwtConfig, keys: Vec<PublicKey>) -> JwtAuthenticator {
+    let algorithms = ALL_SIGNING_ALGORITHMS.map(Str::from).to_vec();
+    let now = || Time { seconds: NOW, nanos: 0 };
+    JwtAuthenticator::new(config, algorithms, Arc::new(FetchedKeys(Arc::new(keys))), now)
+        .expect("a valid configuration")
+}
+
+fn issuer(text: &str) -> JwtConfig {
+    load(format!("{HEADER}{text}").as_bytes()).expect("a configuration").jwt.remove(0)
+}
+
+/// The user of a token; `None` if it is not accepted.
+fn user(authenticator: &JwtAuthenticator, token: &str) -> Option<UserInfo> {
+    let AuthFuture::Ready(Some(result)): AuthFuture<'_, AuthenticationResult> =
+        authenticator.authenticate_token(token, &[])
+    else {
+        panic!("known keys are not waited for")
+    };
+    result.ok().flatten().map(|found| found.user)
+}
+
+/// A token with the payload of the first, and the signature of the second.
+fn with_signature(payload: &str, signature: &str) -> String {
+    let (payload, _) = payload.rsplit_once('.').expect("a token");
+    let (_, signature) = signature.rsplit_once('.').expect("a token");
+    format!("{payload}.{signature}")
+}
+
+/// Claims that every authenticator of an issuer with this audience accepts.
+fn claims(issuer: &str, audience: &str) -> Value {
+    object! {
+        "iss": issuer, "aud": audience, "exp": NOW + 10, "sub": "s", "email": "e@x", "email_verified": true,
+        "groups": Value::Array(vec!["g".into()]), "hd": "x", "jti": "1",
+    }
+}
+
+/// A configuration is written so that it is read as the same. One that is valid can be used, and its authenticators
+/// accept only tokens of the issuer's key and audiences.
+pub(super) fn authentication_config(input: &[u8]) {
+    let Ok(configuration) = with_memory_limit(input.len(), CONFIGURATION_LIMIT, || load(input)) else { return };
+    assert_eq!(load(&json::encode(&written(&configuration))).as_ref(), Ok(&configuration));
+    let errors = validate(&configuration, &[DISALLOWED.into()]);
+    for config in &configuration.jwt {
+        let compiled = compile_jwt(config);
+        if !errors.is_empty() {
+            continue;
+        }
+        assert!(compiled.is_ok(), "{compiled:?}");
+        check_issuer(config);
+    }
+}
+
+fn check_issuer(config: &JwtConfig) {
+    let (url, name) = (&config.issuer.url, &config.mappings.username);
+    assert!(url.to_ascii_lowercase().starts_with("https:") && url != DISALLOWED, "{url}");
+    assert_ne!(name.claim.is_empty(), name.expression.is_empty());
+    let authenticator = authenticator(config.clone(), vec![KEY.public_key().clone()]);
+    let audience = config.issuer.audiences.first().expect("an audience");
+    let token = KEY.sign_payload(&json::encode(&claims(url, audience))).expect("a token");
+    let forged = OTHER_KEY.sign_payload(&json::encode(&claims(url, audience))).expect("a token");
+    if let Some(user) = user(&authenticator, &token) {
+        assert!(!name.expression.is_empty() || user.name.starts_with(name.prefix.as_deref().unwrap_or_default()));
+        assert!(!user.name.is_empty(), "an expression has no user name");
+    }
+    let other = KEY.sign_payload(&json::encode(&claims(url, "\u{1}"))).expect("a token");
+    let is_accepted = config.issuer.audiences.iter().any(|audience| audience == "\u{1}");
+    for refused in [forged.clone(), with_signature(&token, &forged), other] {
+        assert!(is_accepted || user(&authenticator, &refused).is_none(), "a token of another key or audience");
+    }
+}
+
+/// A configuration as a file.
+fn written(configuration: &AuthenticationConfiguration) -> Value {
+    let list = |items: &[Str]| Value::Array(items.iter().cloned().map(Value::from).collect());
+    let claim_rule = |rule: &ClaimRule| {
+        object! {
+            "claim": rule.claim.clone(), "requiredValue": rule.required_value.clone(),
+            "expression": rule.expression.clone(), "message": rule.message.clone(),
+        }
+    };
+    let prefixed = |mapping: &PrefixedMapping| {
+        let prefix = mapping.prefix.clone().map_or(Value::Null, Value::from);
+        object! {"claim": mapping.claim.clone(), "prefix": prefix, "expression": mapping.expression.clone()}
+    };
+    let jwt = |config: &JwtConfig| {
+        let (issuer, mappings) = (&config.issuer, &config.mappings);
+        let extra = mappings.extra.iter();
+        let extra = extra.map(|it| object! {"key": it.key.clone(), "valueExpression": it.expression.clone()});
+        let user_rules = config.user_rules.iter();
+        let user_rules =
+            user_rules.map(|it| object! {"expression": it.expression.clone(), "message": it.message.clone()});
+        object! {
+            "issuer": object! {
+                "url": issuer.url.clone(), "discoveryURL": issuer.discovery_url.clone(),
+                "certificateAuthority": issuer.certificate_authority.clone(), "audiences": list(&issuer.audiences),
+                "audienceMatchPolicy": issuer.audience_match_policy.clone(),
+                "egressSelectorType": issuer.egress_selector_type.clone(),
+            },
+            "claimValidationRules": Value::Array(config.claim_rules.iter().map(claim_rule).collect()),
+            "claimMappings": object! {
+                "username": prefixed(&mappings.username), "groups": prefixed(&mappings.groups),
+                "uid": object! {"claim": mappings.uid.claim.clone(), "expression": mappings.uid.expression.clone()},
+                "extra": Value::Array(extra.collect()),
+            },
+            "userValidationRules": Value::Array(user_rules.collect()),
+        }
+    };
+    let anonymous = configuration.anonymous.as_ref().map_or(Value::Null, |anonymous| {
+        let conditions = anonymous.paths.iter().map(|path| object! {"path": path.clone()});
+        object! {"enabled": anonymous.enabled, "conditions": Value::Array(conditions.collect())}
+    });
+    object! {
+        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
+        "jwt": Value::Array(configuration.jwt.iter().map(jwt).collect()), "anonymous": anonymous,
+    }
+}
+
+pub(super) fn authentication_config_seeds() -> Vec<Vec<u8>> {
+    let complete = [WITH_EXPRESSIONS, WITH_CLAIMS].map(|text| format!("{HEADER}{text}"));
+    complete.into_iter().chain([WITH_EMAIL.to_owned()]).map(String::into_bytes).collect()
+}
+
+/// The claims of a token that is accepted are of the issuer, for an audience and not expired, and the user is what the
+/// configuration says. With the same claims, a token of another key or signature is never accepted.
+pub(super) fn token_claims(input: &[u8]) {
+    static AUTHENTICATORS: LazyLock<[JwtAuthenticator; 2]> = LazyLock::new(|| {
+        [WITH_EXPRESSIONS, WITH_CLAIMS].map(|text| authenticator(issuer(text), vec![KEY.public_key().clone()]))
+    });
+    let Some((chosen, payload)) = input.split_first() else { return };
+    let authenticator = &AUTHENTICATORS[usize::from(*chosen) % AUTHENTICATORS.len()];
+    let token = KEY.sign_payload(payload).expect("a token");
+    let Some(found) = user(authenticator, &token) else { return };
+    assert_eq!(untrusted_issuer(&token).as_deref(), Some(ISSUER));
+    let changed = KEY.sign_payload(&[payload, b" "].concat()).expect("a token");
+    let forged = OTHER_KEY.sign_payload(payload).expect("a token");
+    for refused in [with_signature(&changed, &token), with_signature(&token, &forged), forged] {
+        assert_eq!(user(authenticator, &refused), None, "a token is accepted that the issuer has not signed");
+    }
+    assert!(found.name.starts_with("u:"), "{found:?}");
+    assert!(found.groups.iter().all(|group| group.starts_with("g:")), "{found:?}");
+    // The other decoder reads fewer texts, but none differently.
+    let Ok(claims) = serde_json::from_slice::<serde_json::Value>(payload) else { return };
+    assert_eq!(claims["iss"], ISSUER);
+    let audiences = claims["aud"].as_array().cloned().unwrap_or_else(|| vec![claims["aud"].clone()]);
+    assert!(audiences.iter().any(|audience| audience == "a" || audience == "b"), "{claims}");
+    let time = |claim: &str| claims[claim].as_f64().or_else(|| claims[claim].as_str()?.parse().ok());
+    assert!(time("exp").is_some_and(|expiry| expiry >= NOW as f64), "{claims}");
+    assert!(time("nbf").is_none_or(|not_before| not_before < (NOW + 61) as f64), "{claims}");
+    if chosen.is_multiple_of(2) {
+        assert!(!found.name.starts_with("u:system:"), "{claims}");
+    } else {
+        assert!(claims["hd"] == "x" && claims["email_verified"] != false, "{claims}");
+    }
+}
+
+pub(super) fn token_claims_seeds() -> Vec<Vec<u8>> {
+    let common = claims(ISSUER, "a");
+    let mut more = common.clone();
+    more.set("aud", Value::Array(vec!["c".into(), "b".into()]));
+    more.set("tenant", Value::Array(vec!["t".into(), Value::from("")]));
+    more.set("uid", "7");
+    more.set("nbf", NOW + 60);
+    more.set("iat", NOW as f64 + 0.5);
+    more.set("hd", "a.x");
+    more.set("_claim_names", object! {"other": "s"});
+    let with = |chosen: u8, claims: &Value| [&[chosen], &json::encode(claims)[..]].concat();
+    vec![with(0, &common), with(1, &common), with(0, &more)]
+}
+
+/// A document that is used names the issuer and the keys, is of no other issuer, and is the same if it has nothing else.
+pub(super) fn discovery_document(input: &[u8]) {
+    let read = |issuer: &str| with_memory_limit(input.len(), LIMIT, || jwks_uri(issuer, input));
+    let Ok(uri) = read(ISSUER) else { return };
+    assert!(!uri.is_empty());
+    let other = read("https://j");
+    assert!(matches!(other, Err(DiscoveryError::OtherIssuer { .. })), "{other:?}");
+    let written = json::encode(&object! {"issuer": ISSUER, "jwks_uri": uri.as_str()});
+    assert_eq!(jwks_uri(ISSUER, &written).as_ref(), Ok(&uri));
+    if let Ok(document) = serde_json::from_slice::<serde_json::Value>(input) {
+        assert!(document["issuer"] == ISSUER && document["jwks_uri"] == *uri, "{document}");
+    }
+}
+
+pub(super) fn discovery_document_seeds() -> Vec<Vec<u8>> {
+    vec![DISCOVERY.as_bytes().to_vec()]
+}
+
+/// The keys of an issuer as a response: the value of the header `Cache-Control` in the first line, then the body. A token
+/// of the issuer is accepted exactly if the response has its key. One with another signature never is, whichever keys
+/// there are.
+pub(super) fn issuer_keys(input: &[u8]) {
+    static TOKENS: LazyLock<[String; 3]> = LazyLock::new(|| {
+        let sign = |key: &SigningKey| key.sign_payload(&json::encode(&claims(ISSUER, "a"))).expect("a token");
+        let (own, other) = (sign(&KEY), sign(&OTHER_KEY));
+        let wrong = with_signature(&own, &KEY.sign_payload(b"{}").expect("a token"));
+        [own, wrong, other]
+    });
+    static CONFIG: LazyLock<JwtConfig> = LazyLock::new(|| issuer(WITH_CLAIMS));
+    let Some(end) = input.iter().position(|byte| *byte == b'\n') else { return };
+    let (head, body) = (&input[..end], &input[end + 1..]);
+    check_max_age(head);
+    let Ok(keys) = with_memory_limit(body.len(), LIMIT, || parse_jwks(body)) else { return };
+    let own = KEY.public_key();
+    let is_own =
+        |key: &PublicKey| key.id() == own.id() && key.algorithm() == own.algorithm() && numbers(key) == numbers(own);
+    let is_published = keys.iter().any(is_own);
+    let authenticator = authenticator(CONFIG.clone(), keys);
+    let [token, wrong, other] = &*TOKENS;
+    assert_eq!(user(&authenticator, token).is_some(), is_published);
+    assert_eq!(user(&authenticator, wrong), None);
+    assert_eq!(user(&authenticator, other), None);
+}
+
+/// The numbers of a key, as a set of keys has them.
+fn numbers(key: &PublicKey) -> [serde_json::Value; 2] {
+    let mut set: serde_json::Value = serde_json::from_str(&write_jwks([key])).expect("JSON");
+    ["x", "y"].map(|number| set["keys"][0][number].take())
+}
+
+/// Whatever a header says, a later `max-age` replaces it, and `no-store` forbids any use.
+fn check_max_age(head: &[u8]) {
+    let age = |more: &str| {
+        let value = HeaderValue::from_bytes(&[head, more.as_bytes()].concat()).ok()?;
+        Some(max_age(&HeaderMap::from_iter([(CACHE_CONTROL, value)])))
+    };
+    let Some(seconds) = age("") else { return };
+    assert_eq!(age(", no-store"), Some(0));
+    assert!(seconds == 0 || age(", max-age=7") == Some(7), "{seconds}");
+}
+
+pub(super) fn issuer_keys_seeds() -> Vec<Vec<u8>> {
+    let rsa = public_keys_from_pem(include_bytes!("../../../auth/tests/jwt/rsa.public.pem")).expect("a key");
+    let (own, other) = (KEY.public_key().id(), OTHER_KEY.public_key().id());
+    let only_own = write_jwks([KEY.public_key()]);
+    let both = write_jwks([&rsa[0], KEY.public_key()]);
+    // The keys have names of each other, and one that is not there.
+    let swapped = both.replace(own, "\u{1}").replace(rsa[0].id(), own).replace('\u{1}', other);
+    [("max-age=60, must-revalidate", only_own), ("no-cache", swapped), ("public, max-age=\"3\"", both)]
+        .map(|(head, body)| format!("{head}\n{body}").into_bytes())
+        .to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_accepted() {
+        for seed in authentication_config_seeds() {
+            let configuration = load(&seed).expect("a configuration");
+            assert!(validate(&configuration, &[DISALLOWED.into()]).is_empty(), "{}", seed.escape_ascii());
+        }
+        for (text, seeds) in [(WITH_EXPRESSIONS, &[0, 2][..]), (WITH_CLAIMS, &[1])] {
+            let authenticator = authenticator(issuer(text), vec![KEY.public_key().clone()]);
+            for seed in seeds {
+                let token = KEY.sign_payload(&token_claims_seeds()[*seed][1..]).expect("a token");
+                assert!(user(&authenticator, &token).is_some(), "{seed}");
+            }
+        }
+    }
+}
