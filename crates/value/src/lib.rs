@@ -11,6 +11,7 @@ pub mod ip;
 pub mod meta;
 pub mod metadata;
 pub mod names;
+pub mod netip;
 pub mod print;
 pub mod quantity;
 mod same;

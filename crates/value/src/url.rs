@@ -1,5 +1,6 @@
 //! Parses URLs with the syntax and errors of Go's `net/url`.
 
+use crate::netip::parse_address;
 use crate::print::quote;
 
 /// A parsed URL.
@@ -32,8 +33,9 @@ pub fn parse_url(text: &str) -> Result<Url, String> {
 /// Go does not accept it; the error is Go's.
 pub fn parse_reference(text: &str) -> Result<(Url, &str), String> {
     let (text_without, fragment) = text.split_once('#').unwrap_or((text, ""));
-    let parsed = parse(text_without, false).and_then(|url| unescape(fragment, false).map(|_| (url, fragment)));
-    parsed.map_err(|reason| parse_error(text, &reason))
+    let url = parse(text_without, false).map_err(|reason| parse_error(text_without, &reason))?;
+    unescape(fragment, Part::Other).map_err(|reason| parse_error(text, &reason))?;
+    Ok((url, fragment))
 }
 
 /// Parses a URL that `url.ParseRequestURI` accepts.
@@ -92,10 +94,10 @@ fn parse(text: &str, request: bool) -> Result<Url, String> {
         && let Some(after) = rest.strip_prefix("//")
     {
         let end = after.find('/').unwrap_or(after.len());
-        url.host = parse_authority(&after[..end])?;
+        url.host = parse_authority(&url.scheme, &after[..end])?;
         rest = &after[end..];
     }
-    let path = unescape(rest, false)?;
+    let path = unescape(rest, Part::Other)?;
     url.escaped_path = if is_valid_path(rest) { rest.to_owned() } else { escape_path(&path) };
     Ok(url)
 }
@@ -114,36 +116,69 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
 }
 
 /// Validates `user:password@host:port` and returns the host with its port.
-fn parse_authority(text: &str) -> Result<String, String> {
+fn parse_authority(scheme: &str, text: &str) -> Result<String, String> {
     let (user, host) = text.rsplit_once('@').map_or((None, text), |(user, host)| (Some(user), host));
-    let host = parse_host(host)?;
+    let host = parse_host(scheme, host)?;
     if let Some(user) = user {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
         if !user.chars().all(is_allowed) {
             return Err("net/url: invalid userinfo".to_owned());
         }
-        unescape(user, false)?;
+        unescape(user, Part::Other)?;
     }
     Ok(host)
 }
 
-fn parse_host(host: &str) -> Result<String, String> {
-    let port = if let Some(inner) = host.strip_prefix('[') {
-        let Some((_, port)) = inner.rsplit_once(']') else { return Err("missing ']' in host".to_owned()) };
-        Some(port)
-    } else {
-        host.rfind(':').map(|at| &host[at..])
-    };
-    if let Some(port) = port
-        && !(port.is_empty() || port.strip_prefix(':').is_some_and(|p| p.bytes().all(|b| b.is_ascii_digit())))
-    {
-        return Err(format!("invalid port {} after host", quote(port)));
+fn parse_host(scheme: &str, host: &str) -> Result<String, String> {
+    match host.rfind('[') {
+        Some(0) => return parse_ip_literal(&host[1..]),
+        Some(_) => return Err(NO_LITERAL.to_owned()),
+        None => {}
     }
-    unescape(host, true)
+    // Other schemes may have several hosts, each with its port.
+    let colon = if matches!(scheme, "http" | "https") { host.find(':') } else { host.rfind(':') };
+    if let Some(at) = colon {
+        check_port(&host[at..])?;
+    }
+    unescape(host, Part::Host)
 }
 
-/// Decodes percent-encoded text. Within hosts, only non-ASCII bytes may be encoded.
-fn unescape(text: &str, host: bool) -> Result<String, String> {
+const NO_LITERAL: &str = "invalid IP-literal";
+
+/// Parses what is after the bracket of `[address%25zone]:port`. The address has to be an IPv6 one.
+fn parse_ip_literal(text: &str) -> Result<String, String> {
+    let Some((name, port)) = text.rsplit_once(']') else { return Err("missing ']' in host".to_owned()) };
+    check_port(port)?;
+    let (address, zone) = name.split_at(name.find("%25").unwrap_or(name.len()));
+    let name = unescape(address, Part::Host)? + &unescape(zone, Part::Zone)?;
+    match parse_address(&name) {
+        Ok((address, _)) if address.is_ipv4() => Err(NO_LITERAL.to_owned()),
+        Ok(_) => Ok(format!("[{name}]{port}")),
+        Err(error) => Err(format!("invalid host: {error}")),
+    }
+}
+
+/// Checks that a port has only digits, and a colon before it; it may be missing.
+fn check_port(port: &str) -> Result<(), String> {
+    let digits = port.strip_prefix(':').unwrap_or(if port.is_empty() { "" } else { "no digit" });
+    if digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Ok(());
+    }
+    Err(format!("invalid port {} after host", quote(port)))
+}
+
+/// The part of a URL that is decoded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Host,
+    /// The zone of an IPv6 address.
+    Zone,
+    Other,
+}
+
+/// Decodes percent-encoded text. Within hosts, only non-ASCII bytes and the percent sign may be encoded; within zones,
+/// what hosts may have, and spaces.
+fn unescape(text: &str, part: Part) -> Result<String, String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;
@@ -153,8 +188,12 @@ fn unescape(text: &str, host: bool) -> Result<String, String> {
                 let hex = bytes.get(i + 1..i + 3).and_then(|hex| std::str::from_utf8(hex).ok());
                 let code = hex.filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
                 let code = code.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-                let in_zone = host && text.starts_with('[');
-                match code.filter(|code| !host || *code >= 0x80 || (in_zone && *code == b'%')) {
+                let is_allowed = |code: &u8| match part {
+                    Part::Host => *code >= 0x80 || *code == b'%',
+                    Part::Zone => matches!(*code, b'%' | b' ') || is_host_byte(*code),
+                    Part::Other => true,
+                };
+                match code.filter(is_allowed) {
                     Some(code) => out.push(code),
                     None => {
                         let shown = String::from_utf8_lossy(&bytes[i..(i + 3).min(bytes.len())]).into_owned();
@@ -164,8 +203,7 @@ fn unescape(text: &str, host: bool) -> Result<String, String> {
                 i += 3;
             }
             b => {
-                let is_allowed = b.is_ascii_alphanumeric() || !b.is_ascii() || b"-_.~!$&'()*+,;=:[]<>\"".contains(b);
-                if host && !is_allowed {
+                if part != Part::Other && b.is_ascii() && !is_host_byte(*b) {
                     let shown = quote(&char::from(*b).to_string());
                     return Err(format!("invalid character {shown} in host name"));
                 }
@@ -175,6 +213,11 @@ fn unescape(text: &str, host: bool) -> Result<String, String> {
         }
     }
     Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// True for the ASCII bytes that a host may have.
+fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:[]<>\"".contains(&byte)
 }
 
 /// True if the path needs no escaping.
@@ -218,7 +261,7 @@ impl Url {
     /// The query parameters in order. Malformed ones are skipped.
     #[must_use]
     pub fn parameters(&self) -> Vec<(String, String)> {
-        let read = |text: &str| unescape(&text.replace('+', " "), false).ok();
+        let read = |text: &str| unescape(&text.replace('+', " "), Part::Other).ok();
         let pairs = self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
         pairs
             .filter_map(|pair| {
@@ -245,6 +288,18 @@ mod tests {
             ("a b:c", Err("parse \"a b:c\": first path segment in URL cannot contain colon")),
             ("https://a b", Err("parse \"https://a b\": invalid character \" \" in host name")),
             ("https://a\n", Err("parse \"https://a\\n\": net/url: invalid control character in URL")),
+            ("https://a:1:2", Err("parse \"https://a:1:2\": invalid port \":1:2\" after host")),
+            ("db://a:1,b:2", Ok(("db", "a:1,b:2", "", "", ""))),
+            ("https://a[::1]", Err("parse \"https://a[::1]\": invalid IP-literal")),
+            ("https://[127.0.0.1]", Err("parse \"https://[127.0.0.1]\": invalid IP-literal")),
+            ("https://[::1", Err("parse \"https://[::1\": missing ']' in host")),
+            ("https://[::1]a", Err("parse \"https://[::1]a\": invalid port \"a\" after host")),
+            ("https://[::ffff:1.2.3.4]:1", Ok(("https", "[::ffff:1.2.3.4]:1", "", "", ""))),
+            ("https://[fe80::1%25a%20b]", Ok(("https", "[fe80::1%a b]", "", "", ""))),
+            ("https://[fe80::1%25%0a]", Err("parse \"https://[fe80::1%25%0a]\": invalid URL escape \"%0a\"")),
+            ("https://[a]", Err("parse \"https://[a]\": invalid host: ParseAddr(\"a\"): unable to parse IP")),
+            ("https://a%25b", Ok(("https", "a%b", "", "", ""))),
+            ("https://a b#c", Err("parse \"https://a b\": invalid character \" \" in host name")),
             ("https://a#%", Err("parse \"https://a#%\": invalid URL escape \"%\"")),
         ] {
             let found = parse_reference(text);

@@ -1,15 +1,13 @@
 //! IP addresses and CIDRs, with the syntax and errors of Go's `net/netip` (upstream: `apiserver/pkg/cel/library/ip.go`
 //! and `cidr.go`).
 
-mod parse;
-
 use std::any::Any;
 use std::net::IpAddr;
 use std::slice::from_ref;
 
+use pintle_value::netip::{parse_address, parse_prefix};
 use pintle_value::print::quote;
 
-use self::parse::{parse_address, parse_prefix};
 use super::Library;
 use super::quantity::{estimate_one, estimate_parse};
 use crate::cost::{CallEstimate, CostEstimate, EstimatedCall, STRING_TRAVERSAL_COST_FACTOR, SizeEstimate, tracker};

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use pintle_value::print::quote;
+use crate::print::quote;
 
 /// A parse error and the rest of the text where it occurred (upstream: `netip.parseAddrError`).
 struct ParseAddrError<'t> {
@@ -15,7 +15,10 @@ const fn parse_error(message: &'static str) -> ParseAddrError<'static> {
 }
 
 /// Parses an address. Also returns whether it has a zone.
-pub(super) fn parse_address(text: &str) -> Result<(IpAddr, bool), String> {
+///
+/// # Errors
+/// It is no address; the error is Go's.
+pub fn parse_address(text: &str) -> Result<(IpAddr, bool), String> {
     let parsed = match text.bytes().find(|b| matches!(b, b'.' | b':' | b'%')) {
         Some(b'.') => parse_v4(text).map(|octets| (Ipv4Addr::from(octets).into(), false)),
         Some(b':') => parse_v6(text),
@@ -29,7 +32,10 @@ pub(super) fn parse_address(text: &str) -> Result<(IpAddr, bool), String> {
 }
 
 /// Parses a prefix. Returns the address and the number of bits.
-pub(super) fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
+///
+/// # Errors
+/// It is no prefix; the error is Go's.
+pub fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
     let error = |why: String| format!("netip.ParsePrefix({}): {why}", quote(text));
     let Some((address, bits)) = text.rsplit_once('/') else { return Err(error("no '/'".to_owned())) };
     let (address, zone) = parse_address(address).map_err(error)?;
