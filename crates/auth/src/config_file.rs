@@ -16,6 +16,11 @@ impl ConfigTypes {
         self.0.add(Type::Scalar(ScalarType { kind, name: Str::default(), values: None }))
     }
 
+    /// A string with the Go name `v1.Name`.
+    pub fn named_text(&mut self, name: &str) -> TypeId {
+        self.0.add(Type::Scalar(ScalarType { kind: Scalar::String, name: name.into(), values: None }))
+    }
+
     /// Any JSON value.
     pub fn any(&mut self) -> TypeId {
         self.0.add(Type::Any)

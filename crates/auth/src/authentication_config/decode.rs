@@ -24,6 +24,8 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
         ("apiserver.config.k8s.io/v1beta1", "v1beta1"),
         ("apiserver.config.k8s.io/v1", "v1"),
     ] {
+        let policy = types.named_text(&format!("{package}.AudienceMatchPolicyType"));
+        let egress = types.named_text(&format!("{package}.EgressSelectorType"));
         let mut object = |name: &str, fields: &[(&str, _)]| types.object(&format!("{package}.{name}"), fields);
         let issuer = object(
             "Issuer",
@@ -32,8 +34,8 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
                 ("*discoveryURL", text),
                 ("certificateAuthority", text),
                 ("audiences", texts),
-                ("audienceMatchPolicy", text),
-                ("egressSelectorType", text),
+                ("audienceMatchPolicy", policy),
+                ("egressSelectorType", egress),
             ],
         );
         let claim_rule = [("claim", text), ("requiredValue", text), ("expression", text), ("message", text)];

@@ -50,6 +50,11 @@ fn files_are_decoded_strictly() {
         ("jwt: [{}, {}]", Ok(2)),
         ("jwt: [{issuer: {uri: x}}]", Err("strict decoding error: unknown field \"jwt[0].issuer.uri\"")),
         (
+            "jwt: [{issuer: {audienceMatchPolicy: 1}}]",
+            Err("json: cannot unmarshal number into Go struct field Issuer.jwt.issuer.audienceMatchPolicy of type \
+                 v1beta1.AudienceMatchPolicyType"),
+        ),
+        (
             "jwt: []\njwt: []",
             Err("strict decoding error: yaml: unmarshal errors:\n  line 4: key \"jwt\" already set in map"),
         ),

@@ -65,7 +65,7 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
         ("apiVersion", text),
         ("installHint", text),
         ("provideClusterInfo", flag),
-        ("interactiveMode", text),
+        ("interactiveMode", types.named_text("v1.ExecInteractiveMode")),
     ];
     let exec = types.object("v1.ExecConfig", &exec);
     let user = [
