@@ -404,6 +404,9 @@ pub struct AllocationProblem {
 
 /// An object as it is stored. It is decoded only when that is asked for.
 pub trait StoredObject: Send + Sync {
+    /// The revision of the last write.
+    fn revision(&self) -> u64;
+
     /// The labels.
     fn labels(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_>;
 
@@ -416,6 +419,10 @@ pub trait StoredObject: Send + Sync {
 
 /// An object that is decoded already.
 impl StoredObject for Value {
+    fn revision(&self) -> u64 {
+        self.resource_version().parse().unwrap_or_default()
+    }
+
     fn labels(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
         let labels = self.entries_at(&["metadata", "labels"]);
         Box::new(labels.filter_map(|(key, value)| Some((key, value.as_str()?))))

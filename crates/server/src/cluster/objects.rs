@@ -49,6 +49,10 @@ pub(crate) fn tree(object: &Object) -> Result<Value, ApiError> {
 struct CachedObject(Arc<Object>);
 
 impl StoredObject for CachedObject {
+    fn revision(&self) -> u64 {
+        self.0.revision
+    }
+
     fn labels(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
         Box::new(self.0.labels())
     }

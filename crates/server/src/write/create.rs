@@ -122,7 +122,7 @@ impl CreateOperation<'_> {
         metadata::fill_system_fields(context, &mut object);
         let generate_name = object.str_at(&["metadata", "generateName"]);
         if object.name().is_empty() && !generate_name.is_empty() {
-            let name = metadata::generate_name(generate_name);
+            let name = pintle_registry::generate_name(generate_name);
             object.set_at(&["metadata", "name"], name);
         }
         hub.strategy.prepare_for_create(context, &mut object);

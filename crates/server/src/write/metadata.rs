@@ -2,17 +2,10 @@
 
 use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource, Scope, StrategyContext};
 use pintle_value::metadata::is_standard_or_qualified_finalizer;
-use pintle_value::{Errors, FieldPath, Str, Value};
+use pintle_value::{Errors, FieldPath, Value};
 
 use crate::objects::model;
 use crate::request::recorder::Recorder;
-
-/// The characters of generated names: no vowels and no characters that look alike (upstream: `util/rand`).
-const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many random characters are added to a `generateName`.
-const RANDOM_SUFFIX_LENGTH: usize = 5;
-/// Maximum length of the part of a `generateName` that is used, in bytes (upstream: `MaxGeneratedNameLength`).
-const MAX_BASE_LENGTH: usize = 63 - RANDOM_SUFFIX_LENGTH;
 
 /// Sets the namespace of an object to the namespace of the request (upstream:
 /// `EnsureObjectNamespaceMatchesRequestNamespace`).
@@ -71,20 +64,6 @@ pub(crate) fn parse_resource_version(object: &Value) -> Result<Option<u64>, Stri
         "" => Ok(None),
         text => crate::request::query::parse_revision(text).map(|revision| Some(revision).filter(|r| *r != 0)),
     }
-}
-
-/// Generates a name from a `generateName`.
-pub(crate) fn generate_name(base: &str) -> Str {
-    let mut end = base.len().min(MAX_BASE_LENGTH);
-    while !base.is_char_boundary(end) {
-        end -= 1;
-    }
-    let mut name = String::with_capacity(end + RANDOM_SUFFIX_LENGTH);
-    name.push_str(&base[..end]);
-    for byte in uuid::Uuid::new_v4().as_bytes().iter().take(RANDOM_SUFFIX_LENGTH) {
-        name.push(char::from(NAME_ALPHABET[usize::from(*byte) % NAME_ALPHABET.len()]));
-    }
-    name.into()
 }
 
 /// Removes the metadata fields of a new object that only the server sets (upstream: `WipeObjectMetaSystemFields`).
