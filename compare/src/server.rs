@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use pintle_gates::{Feature, Gates};
-use pintle_testkit::{AccessOptions, Client, Cluster, Options, Protocol, tool_path};
+use pintle_testkit::{AccessOptions, Client, Cluster, Options, Protocol, generic_admission, tool_path};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -74,6 +74,7 @@ impl Servers {
             Cluster::with_options(Options {
                 access: AccessOptions { tokens: Some(tokens), ..AccessOptions::default() },
                 gates,
+                admission: generic_admission(),
                 ..Options::default()
             }),
             GoServer::start(cbor)

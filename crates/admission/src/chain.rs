@@ -12,7 +12,8 @@ use pintle_value::Value;
 
 use crate::{
     AdmissionAttributes, AdmissionPlugin, CertificateApproval, CertificateSigning, CertificateSubjectRestriction,
-    NamespaceLifecycle, NodeRestriction, PodSecurity, TerminatingDefinition,
+    DefaultTolerationSeconds, NamespaceLifecycle, NodeRestriction, PodSecurity, PodTopologyLabels, Priority,
+    RuntimeClass, ServiceAccount, TaintNodesByCondition, TerminatingDefinition, TolerationSeconds,
 };
 
 /// A plugin that can be enabled and disabled.
@@ -26,6 +27,7 @@ struct Registration {
 struct PluginOptions<'a> {
     /// The text of its configuration, if it has one.
     text: Option<&'a [u8]>,
+    configuration: &'a AdmissionConfiguration,
     gates: &'a Gates,
 }
 
@@ -48,11 +50,19 @@ const fn on(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) ->
 /// The plugins that can be configured, in the order in which they run.
 const PLUGINS: &[Registration] = &[
     on("NamespaceLifecycle", |_| Ok(Arc::new(NamespaceLifecycle))),
+    on("ServiceAccount", |_| Ok(Arc::new(ServiceAccount))),
     on("NodeRestriction", |options| Ok(Arc::new(NodeRestriction::new(options.gates)))),
+    on("TaintNodesByCondition", |_| Ok(Arc::new(TaintNodesByCondition))),
     on("PodSecurity", |options| Ok(Arc::new(PodSecurity::from_text(options.text)?))),
+    on("Priority", |_| Ok(Arc::new(Priority::default()))),
+    on("DefaultTolerationSeconds", |options| {
+        Ok(Arc::new(DefaultTolerationSeconds(options.configuration.toleration_seconds)))
+    }),
+    on("RuntimeClass", |_| Ok(Arc::new(RuntimeClass))),
     on("CertificateApproval", |_| Ok(Arc::new(CertificateApproval))),
     on("CertificateSigning", |_| Ok(Arc::new(CertificateSigning))),
     on("CertificateSubjectRestriction", |_| Ok(Arc::new(CertificateSubjectRestriction))),
+    on("PodTopologyLabels", |options| Ok(Arc::new(PodTopologyLabels::new(options.gates)))),
 ];
 
 /// The configuration of the plugin chain.
@@ -64,6 +74,8 @@ pub struct AdmissionConfiguration {
     pub disabled: Vec<String>,
     /// The configurations of plugins by the plugin's name, as text in YAML or JSON (`--admission-control-config-file`).
     pub plugins: BTreeMap<String, Vec<u8>>,
+    /// How long pods tolerate nodes that are not ready or not reachable.
+    pub toleration_seconds: TolerationSeconds,
     /// Plugins of the program that embeds the server. They run after the built-in ones.
     pub additional: Vec<Arc<dyn AdmissionPlugin>>,
 }
@@ -75,6 +87,7 @@ impl fmt::Debug for AdmissionConfiguration {
             .field("enabled", &self.enabled)
             .field("disabled", &self.disabled)
             .field("plugins", &self.plugins.keys())
+            .field("toleration_seconds", &self.toleration_seconds)
             .field("additional", &additional)
             .finish()
     }
@@ -142,7 +155,7 @@ impl PluginChain {
         let mut plugins: Vec<Arc<dyn AdmissionPlugin>> = vec![Arc::new(TerminatingDefinition)];
         for &Registration { name, build, .. } in PLUGINS.iter().filter(is_enabled) {
             let text = configuration.plugins.get(name).map(Vec::as_slice);
-            let plugin = build(&PluginOptions { text, gates });
+            let plugin = build(&PluginOptions { text, configuration, gates });
             plugins.push(plugin.map_err(|error| match error {
                 PluginError::Unreadable(error) => ConfigurationError::UnreadablePlugin { name, error },
                 PluginError::Invalid(error) => ConfigurationError::InvalidPlugin { name, error },

@@ -4,18 +4,31 @@
 
 mod certificates;
 mod chain;
+mod default_toleration_seconds;
 mod namespace_lifecycle;
 mod node_restriction;
 pub mod pod_security;
+mod pod_topology_labels;
+mod priority;
+mod runtime_class;
+mod service_account;
+mod taint_nodes_by_condition;
 mod terminating_definition;
 #[cfg(test)]
 mod testing;
+mod tolerations;
 
 pub use certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 pub use chain::{AdmissionConfiguration, ConfigurationError, PluginChain, PluginError};
+pub use default_toleration_seconds::{DefaultTolerationSeconds, TolerationSeconds};
 pub use namespace_lifecycle::NamespaceLifecycle;
 pub use node_restriction::NodeRestriction;
 pub use pod_security::PodSecurity;
+pub use pod_topology_labels::PodTopologyLabels;
+pub use priority::Priority;
+pub use runtime_class::RuntimeClass;
+pub use service_account::ServiceAccount;
+pub use taint_nodes_by_condition::TaintNodesByCondition;
 pub use terminating_definition::TerminatingDefinition;
 
 use std::sync::Arc;

@@ -107,6 +107,18 @@ impl Scenario {
             false => Ok(()),
         })
     }
+
+    /// Checks what the mutating phase makes of an object, or with what text it refuses it.
+    pub(crate) fn check_mutate(&self, plugin: &dyn AdmissionPlugin, mut object: Value, expect: Result<&Value, &str>) {
+        let found = self.mutate(plugin, &mut object).map_err(|error| error.to_string());
+        assert_eq!(found.as_ref().map(|()| &object), expect.map_err(str::to_owned).as_ref().map(|object| *object));
+    }
+
+    /// Checks whether the validating phase refuses an object, and with what text.
+    pub(crate) fn check_validate(&self, plugin: &dyn AdmissionPlugin, object: &Value, expect: Result<(), &str>) {
+        let found = self.validate(plugin, object).map_err(|error| error.to_string());
+        assert_eq!(found, expect.map_err(str::to_owned), "{object:?}");
+    }
 }
 
 type Outcome = Result<(), ApiError>;

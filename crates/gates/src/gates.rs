@@ -38,6 +38,8 @@ impl Feature {
     pub const MAX_UNAVAILABLE_STATEFUL_SET: Feature = Feature("MaxUnavailableStatefulSet");
     /// Tokens of nodes are for the audiences of their pods (KEP-4412).
     pub const SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION: Feature = Feature("ServiceAccountNodeAudienceRestriction");
+    /// Pods with the topology labels of their nodes (KEP-4742).
+    pub const POD_TOPOLOGY_LABELS_ADMISSION: Feature = Feature("PodTopologyLabelsAdmission");
     /// Connections of clients that are not authenticated serve one request of HTTP/2 (CVE-2023-44487).
     pub const UNAUTHENTICATED_HTTP2_DOS_MITIGATION: Feature = Feature("UnauthenticatedHTTP2DOSMitigation");
     /// Requests for tokens that name the uid of their service account.
@@ -49,7 +51,7 @@ impl Feature {
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
     /// The features whose gates have an effect in this server. All others behave as by default.
-    pub const SUPPORTED: [Feature; 17] = [
+    pub const SUPPORTED: [Feature; 18] = [
         Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION,
         Feature::ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS,
         Feature::ALLOW_PARSING_USER_UID_FROM_CERT_AUTH,
@@ -63,6 +65,7 @@ impl Feature {
         Feature::KUBELET_SERVICE_ACCOUNT_TOKENS_FOR_CREDENTIAL_PROVIDERS,
         Feature::MAX_UNAVAILABLE_STATEFUL_SET,
         Feature::SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION,
+        Feature::POD_TOPOLOGY_LABELS_ADMISSION,
         Feature::UNAUTHENTICATED_HTTP2_DOS_MITIGATION,
         Feature::TOKEN_REQUEST_SERVICE_ACCOUNT_UID_VALIDATION,
         Feature::UNKNOWN_VERSION_INTEROPERABILITY_PROXY,

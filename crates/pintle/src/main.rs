@@ -1,5 +1,6 @@
 //! The `pintle` binary: parses the command line and runs a server until SIGTERM or SIGINT.
 
+mod admission_flags;
 mod authentication_flags;
 mod authorization_flags;
 mod credentials;
@@ -25,6 +26,7 @@ use pintle_server::http::{ListenerOptions, TlsProtocols};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::admission_flags::AdmissionFlags;
 use self::authentication_flags::AuthenticationFlags;
 use self::authorization_flags::AuthorizationFlags;
 use self::credentials::{KubeconfigCommand, TokenCommand};
@@ -97,6 +99,8 @@ struct Serve {
     authorization: AuthorizationFlags,
     #[command(flatten)]
     service_accounts: ServiceAccountFlags,
+    #[command(flatten)]
+    admission: AdmissionFlags,
     /// The file with the certificate for HTTPS, followed by its chain, in PEM. Without it the server uses its own
     /// certificate. It is read again when it changes, as are the files of the next three flags.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
@@ -376,6 +380,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
             ..ListenerOptions::default()
         },
         shutdown_delay: serve.shutdown_delay_duration,
+        admission: serve.admission.configuration(),
         tls: TlsOptions {
             certificate: serve
                 .tls_cert_file

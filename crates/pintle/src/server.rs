@@ -117,7 +117,8 @@ pub struct Options {
     /// active.
     pub controllers: bool,
     /// Whether every namespace gets the objects that a controller manager creates there: the default service account,
-    /// and the ConfigMap with the certificate authority. Needs [`Options::controllers`].
+    /// and the ConfigMap with the certificate authority. Needs [`Options::controllers`]. Without them the admission plugin
+    /// `ServiceAccount` is disabled, as in envtest, because it would refuse all pods.
     pub every_namespace_objects: bool,
     /// How long events are kept after their last write, in whole seconds; zero keeps them forever.
     pub event_ttl: Duration,
@@ -323,7 +324,7 @@ impl Server {
             recovery: options.recovery,
             access,
             service_accounts: service_accounts.config,
-            admission: options.admission,
+            admission: admission_configuration(options.admission, options.every_namespace_objects),
             components: options.components,
             gates: options.gates,
             rbac_bootstrap: options.rbac_bootstrap.unwrap_or_else(|| reload.authorization.uses_rbac()),
@@ -527,6 +528,16 @@ where
         }
     };
     task.supervise(start, || false).await;
+}
+
+/// The admission plugins of a server, given whether every namespace has a service account.
+fn admission_configuration(mut admission: AdmissionConfiguration, has_accounts: bool) -> AdmissionConfiguration {
+    const SERVICE_ACCOUNT: &str = "ServiceAccount";
+    let is_named = |names: &[String]| names.iter().any(|name| name == SERVICE_ACCOUNT);
+    if !has_accounts && !is_named(&admission.enabled) && !is_named(&admission.disabled) {
+        admission.disabled.push(SERVICE_ACCOUNT.to_owned());
+    }
+    admission
 }
 
 /// The endpoint of the service `kubernetes`; `None` if no address can be advertised.

@@ -284,6 +284,8 @@ fn exempt_namespaces_users_and_runtime_classes_are_not_checked() {
         let message =
             "pods \"p\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces (hostNetwork=true)";
         check(cluster.post(PODS, host_pod("p")).await, 403, message, &[]);
+        let class = json!({"metadata": {"name": "sandboxed"}, "handler": "h"}).to_string();
+        let _ = cluster.post("/apis/node.k8s.io/v1/runtimeclasses", class).await.expect(201);
         let sandboxed = pod("s", &json!({"hostNetwork": true, "runtimeClassName": "sandboxed"}));
         check(cluster.post(PODS, sandboxed.to_string()).await, 201, "", &[]);
         let as_alice = cluster.request("POST", PODS).header("impersonate-user", "alice");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_testkit::{Cluster, ManualClock, Options, Response, manual_clock};
+use pintle_testkit::{Cluster, ManualClock, Options, Response, generic_admission, manual_clock};
 use serde_json::{Map, Value, json};
 
 /// The kind of a scenario's object.
@@ -87,7 +87,8 @@ impl Scenario {
     pub(crate) async fn new(kind: ScenarioKind, field_prefix: &'static str) -> Self {
         let clock = manual_clock();
         // The garbage collector would delete objects whose recorded owners do not exist.
-        let options = Options { clock: clock.clone(), controllers: false, ..Options::default() };
+        let admission = generic_admission();
+        let options = Options { clock: clock.clone(), controllers: false, admission, ..Options::default() };
         let cluster = Cluster::with_options(options).await;
         let _ = cluster.post("/api/v1/namespaces", r#"{"metadata": {"name": "n"}}"#).await.expect(201);
         Self { cluster, clock, kind, field_prefix }

@@ -144,10 +144,21 @@ fn get_supports_all_output_formats() {
             terminationMessagePolicy: File
           dnsPolicy: ClusterFirst
           enableServiceLinks: true
+          preemptionPolicy: PreemptLowerPriority
+          priority: 0
           restartPolicy: Always
           schedulerName: default-scheduler
           securityContext: {}
           terminationGracePeriodSeconds: 30
+          tolerations:
+          - effect: NoExecute
+            key: node.kubernetes.io/not-ready
+            operator: Exists
+            tolerationSeconds: 300
+          - effect: NoExecute
+            key: node.kubernetes.io/unreachable
+            operator: Exists
+            tolerationSeconds: 300
         status:
           phase: Pending
           qosClass: BestEffort
@@ -246,6 +257,7 @@ fn describe_shows_an_object_with_its_events() {
         "
         Name:         one
         Namespace:    default
+        Priority:     0
         Node:         <none>
         Labels:       app=one
                       tier=front
@@ -263,7 +275,8 @@ fn describe_shows_an_object_with_its_events() {
         Volumes:          <none>
         QoS Class:        BestEffort
         Node-Selectors:   <none>
-        Tolerations:      <none>
+        Tolerations:      node.kubernetes.io/not-ready:NoExecute op=Exists for 300s
+                          node.kubernetes.io/unreachable:NoExecute op=Exists for 300s
         Events:           <none>
         ",
     );

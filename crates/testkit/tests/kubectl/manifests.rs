@@ -11,7 +11,8 @@ struct Manifest {
     /// Its objects, as kubectl names them.
     objects: &'static [&'static str],
     /// The objects that kubectl always patches although nothing changes: the server does not return a field of the
-    /// manifest (`stringData`), or a list or map that is replaced as a whole has got defaults.
+    /// manifest (`stringData`), or a list or map that is replaced as a whole has got defaults or, as the tolerations of
+    /// pods, items from an admission plugin.
     always_patched: &'static [&'static str],
     /// A text replacement in the manifest.
     edit: (&'static str, &'static str),
@@ -155,7 +156,7 @@ manifests! {
     migration_job "migration-job.yaml": ["configmap/migration", "secret/migration-login", "job.batch/migrate-42"],
     always_patched [], edit "app: migrate\nspec" => "app: migration\nspec": ["job.batch/migrate-42"];
 
-    rich_pod "rich-pod.yaml": ["pod/everything", "service/everything"], always_patched [],
+    rich_pod "rich-pod.yaml": ["pod/everything", "service/everything"], always_patched ["pod/everything"],
     edit "registry.example.com:5000/team/app" => "registry.example.com:5000/team/app:2": ["pod/everything"];
 
     storage "storage.yaml": [

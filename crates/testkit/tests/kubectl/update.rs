@@ -140,6 +140,8 @@ fn nodes_are_tainted_cordoned_and_drained() {
     let k = Kubectl::start();
     k.run_with_stdin("create -f -", r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}"#)
         .prints("node/n1 created");
+    // New nodes have this taint.
+    k.prints("taint node n1 node.kubernetes.io/not-ready:NoSchedule-", "node/n1 untainted");
     k.prints("taint node n1 dedicated=test:NoSchedule", "node/n1 tainted");
     k.prints("get node n1 -o jsonpath={.spec.taints}", r#"[{"effect":"NoSchedule","key":"dedicated","value":"test"}]"#);
     k.prints("taint node n1 dedicated:NoSchedule-", "node/n1 untainted");

@@ -1,0 +1,321 @@
+//! The plugin `Priority` (upstream: `plugin/pkg/admission/priority`): sets the priority and the preemption policy of a
+//! pod from its priority class, and keeps a second priority class from being the global default.
+
+use parking_lot::Mutex;
+use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
+use pintle_value::{Str, Value};
+
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+
+const GROUP: &str = "scheduling.k8s.io";
+const CLASSES: &str = "priorityclasses";
+
+/// What a priority class gives to a pod.
+#[derive(Clone, Debug, PartialEq)]
+struct PriorityClass {
+    name: Str,
+    value: i64,
+    preemption_policy: Option<Str>,
+}
+
+impl PriorityClass {
+    fn of(class: &Value) -> Self {
+        Self {
+            name: class.name().into(),
+            value: class.int_at(&["value"]).unwrap_or(0),
+            preemption_policy: class.at(&["preemptionPolicy"]).and_then(Value::as_str).map(Str::from),
+        }
+    }
+
+    /// What a pod has if no class is the global default.
+    fn none() -> Self {
+        Self { name: Str::default(), value: 0, preemption_policy: Some(Str::from("PreemptLowerPriority")) }
+    }
+}
+
+/// The global default among stored classes.
+#[derive(Debug, Default)]
+struct KnownDefault {
+    /// The revisions of the classes. While they are the same, so is the default.
+    revisions: Vec<u64>,
+    class: Option<PriorityClass>,
+}
+
+/// The admission plugin `Priority`.
+#[derive(Debug, Default)]
+pub struct Priority {
+    /// Every pod without a class asks for the default, so the classes are decoded only after a change.
+    known: Mutex<KnownDefault>,
+}
+
+impl Priority {
+    /// The global default: of several the one with the lowest value.
+    fn global_default(&self, attributes: &AdmissionAttributes<'_>) -> Result<Option<PriorityClass>, ApiError> {
+        let classes = || attributes.client.read_all(&GroupResource::new(GROUP, CLASSES), "");
+        let revisions: Vec<u64> = classes()?.map(|class| class.revision()).collect();
+        {
+            let known = self.known.lock();
+            if known.revisions == revisions {
+                return Ok(known.class.clone());
+            }
+        }
+        let (mut revisions, mut default) = (Vec::new(), None::<PriorityClass>);
+        for stored in classes()? {
+            revisions.push(stored.revision());
+            let class = stored.decode()?;
+            if class.bool_at(&["globalDefault"]) {
+                let class = PriorityClass::of(&class);
+                if default.as_ref().is_none_or(|lowest| class.value < lowest.value) {
+                    default = Some(class);
+                }
+            }
+        }
+        *self.known.lock() = KnownDefault { revisions, class: default.clone() };
+        Ok(default)
+    }
+
+    /// Upstream returns these errors without a status.
+    fn unclassified(what: &str, error: &ApiError) -> ApiError {
+        ApiError::Unclassified(format!("{what}: {error}"))
+    }
+
+    fn admit_new_pod(&self, attributes: &AdmissionAttributes<'_>, pod: &mut Value) -> Result<(), ApiError> {
+        let name = pod.str_at(&["spec", "priorityClassName"]);
+        let class = if name.is_empty() {
+            let failed = |error| Self::unclassified("error occurred while retrieving default priority class", &error);
+            self.global_default(attributes).map_err(failed)?.unwrap_or_else(PriorityClass::none)
+        } else {
+            let class = attributes.client.get(&GroupResource::new(GROUP, CLASSES), "", name);
+            let failed =
+                |error| Self::unclassified(&format!("failed to resolve PriorityClass with name {name}"), &error);
+            match class.map_err(failed)? {
+                Some(class) => PriorityClass::of(&class),
+                None => {
+                    return Err(attributes.forbidden(pod, format!("no PriorityClass with name {name} was found")));
+                }
+            }
+        };
+        let computed = class.value;
+        if let Some(given) = pod.int_at(&["spec", "priority"])
+            && given != computed
+        {
+            let why = format!(
+                "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller \
+                 computed {computed} from the given PriorityClass name"
+            );
+            return Err(attributes.forbidden(pod, why));
+        }
+        let policy = pod.at(&["spec", "preemptionPolicy"]).and_then(Value::as_str);
+        if let (Some(given), Some(computed)) = (policy, &class.preemption_policy)
+            && given != computed
+        {
+            let why = format!(
+                "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission \
+                 controller computed {computed} from the given PriorityClass name"
+            );
+            return Err(attributes.forbidden(pod, why));
+        }
+        let Some(spec) = pod.get_mut("spec") else { return Ok(()) };
+        spec.set("priority", class.value);
+        if !class.name.is_empty() {
+            spec.set("priorityClassName", class.name);
+        }
+        if let Some(policy) = class.preemption_policy {
+            spec.set("preemptionPolicy", policy);
+        }
+        Ok(())
+    }
+
+    /// Keeps what a client leaves out that does not know the fields. Validation refuses changes.
+    fn admit_pod_update(pod: &mut Value, old: &Value) {
+        for field in ["priority", "preemptionPolicy"] {
+            if pod.at(&["spec", field]).is_none()
+                && let Some(kept) = old.at(&["spec", field])
+            {
+                pod.set_at(&["spec", field], kept.clone());
+            }
+        }
+    }
+
+    fn validate_class(&self, attributes: &AdmissionAttributes<'_>, class: &Value) -> Result<(), ApiError> {
+        if !class.bool_at(&["globalDefault"]) {
+            return Ok(());
+        }
+        let failed = |error| Self::unclassified("failed to get default priority class", &error);
+        let Some(default) = self.global_default(attributes).map_err(failed)? else { return Ok(()) };
+        if attributes.operation == AdmissionOperation::Update && default.name == class.name() {
+            return Ok(());
+        }
+        let why = format!("PriorityClass {} is already marked as default. Only one default can exist", default.name);
+        Err(attributes.forbidden(class, why))
+    }
+}
+
+impl AdmissionPlugin for Priority {
+    fn name(&self) -> &'static str {
+        "Priority"
+    }
+
+    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
+        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update)
+            && (resource.is("", "pods") || resource.is(GROUP, CLASSES))
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            match (attributes.is_object_of("", "pods"), attributes.old) {
+                (false, _) => {}
+                (true, Some(old)) => Self::admit_pod_update(object, old),
+                (true, None) => self.admit_new_pod(attributes, object)?,
+            }
+            Ok(())
+        })
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            match attributes.is_object_of(GROUP, CLASSES) {
+                true => self.validate_class(attributes, object),
+                false => Ok(()),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Scenario, json};
+
+    fn class(name: &str, fields: &str) -> Value {
+        json(&format!(
+            r#"{{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{{"name":"{name}"}},{fields}}}"#
+        ))
+    }
+
+    fn classes() -> Vec<Value> {
+        vec![
+            class("low", r#""value":10,"preemptionPolicy":"Never""#),
+            class("high", r#""value":1000"#),
+            class("system-cluster-critical", r#""value":2000000000,"preemptionPolicy":"PreemptLowerPriority""#),
+        ]
+    }
+
+    /// Creates a pod with a spec while these classes exist.
+    fn check_pod(classes: Vec<Value>, spec: &str, expect: Result<&str, &str>) {
+        let pod = |spec: &str| json(&format!(r#"{{"metadata":{{"name":"p","namespace":"n"}},"spec":{spec}}}"#));
+        let scenario = Scenario { stored: classes, ..Scenario::create("", "pods") };
+        let expect = expect.map(&pod);
+        scenario.check_mutate(&Priority::default(), pod(spec), expect.as_ref().map_err(|text| *text));
+    }
+
+    #[test]
+    fn a_pod_gets_the_priority_of_its_class() {
+        check_pod(
+            classes(),
+            r#"{"priorityClassName":"low"}"#,
+            Ok(r#"{"priorityClassName":"low","priority":10,"preemptionPolicy":"Never"}"#),
+        );
+        // Classes of clusters that are older than the field have no preemption policy.
+        check_pod(classes(), r#"{"priorityClassName":"high"}"#, Ok(r#"{"priorityClassName":"high","priority":1000}"#));
+        // Not only in kube-system.
+        check_pod(
+            classes(),
+            r#"{"priorityClassName":"system-cluster-critical","priority":2000000000}"#,
+            Ok(r#"{"priorityClassName":"system-cluster-critical","priority":2000000000,
+                "preemptionPolicy":"PreemptLowerPriority"}"#),
+        );
+    }
+
+    #[test]
+    fn a_pod_without_a_class_gets_the_global_default() {
+        let none = r#"{"priority":0,"preemptionPolicy":"PreemptLowerPriority"}"#;
+        check_pod(classes(), "{}", Ok(none));
+        check_pod(Vec::new(), r#"{"priority":0}"#, Ok(none));
+        let mut classes = classes();
+        classes.push(class("second", r#""value":20,"globalDefault":true"#));
+        classes.push(class("first", r#""value":-5,"globalDefault":true,"preemptionPolicy":"Never""#));
+        check_pod(classes, "{}", Ok(r#"{"priorityClassName":"first","priority":-5,"preemptionPolicy":"Never"}"#));
+    }
+
+    #[test]
+    fn a_pod_may_not_differ_from_its_class() {
+        check_pod(
+            classes(),
+            r#"{"priorityClassName":"gone"}"#,
+            Err("pods \"p\" is forbidden: no PriorityClass with name gone was found"),
+        );
+        check_pod(
+            classes(),
+            r#"{"priorityClassName":"low","priority":11}"#,
+            Err(
+                "pods \"p\" is forbidden: the integer value of priority (11) must not be provided in pod spec; priority \
+                 admission controller computed 10 from the given PriorityClass name",
+            ),
+        );
+        check_pod(
+            classes(),
+            r#"{"preemptionPolicy":"Never"}"#,
+            Err(
+                "pods \"p\" is forbidden: the string value of PreemptionPolicy (Never) must not be provided in pod spec; \
+                 priority admission controller computed PreemptLowerPriority from the given PriorityClass name",
+            ),
+        );
+    }
+
+    #[test]
+    fn an_update_keeps_the_priority_and_subresources_are_ignored() {
+        let old = json(r#"{"metadata":{"name":"p"},"spec":{"priority":7,"preemptionPolicy":"Never"}}"#);
+        let bare = json(r#"{"metadata":{"name":"p"},"spec":{}}"#);
+        let scenario = Scenario { old: Some(old.clone()), ..Scenario::update("", "pods") };
+        scenario.check_mutate(&Priority::default(), bare.clone(), Ok(&old));
+        let scenario = Scenario { subresource: "status", ..scenario };
+        scenario.check_mutate(&Priority::default(), bare.clone(), Ok(&bare));
+    }
+
+    #[test]
+    fn only_one_class_is_the_global_default() {
+        let default = class("a", r#""value":1,"globalDefault":true"#);
+        let second = class("b", r#""value":2,"globalDefault":true"#);
+        let refused = "priorityclasses.scheduling.k8s.io \"b\" is forbidden: PriorityClass a is already marked as \
+                       default. Only one default can exist";
+        let create = Scenario { stored: vec![default.clone()], ..Scenario::create(GROUP, CLASSES) };
+        create.check_validate(&Priority::default(), &second, Err(refused));
+        create.check_validate(&Priority::default(), &class("b", r#""value":2"#), Ok(()));
+        Scenario::create(GROUP, CLASSES).check_validate(&Priority::default(), &second, Ok(()));
+        let old = Some(class("b", r#""value":2"#));
+        let update = Scenario { stored: vec![default.clone()], old, ..Scenario::update(GROUP, CLASSES) };
+        update.check_validate(&Priority::default(), &second, Err(refused));
+        update.check_validate(&Priority::default(), &default, Ok(()));
+    }
+
+    #[test]
+    fn the_known_default_follows_changes() {
+        let plugin = Priority::default();
+        let at = |revision: &str, fields: &str| {
+            let mut class = class("c", fields);
+            class.set_at(&["metadata", "resourceVersion"], revision);
+            class
+        };
+        let check = |stored: Vec<Value>, expect: i64| {
+            let scenario = Scenario { stored, ..Scenario::create("", "pods") };
+            let mut pod = json(r#"{"metadata":{"name":"p"},"spec":{}}"#);
+            scenario.mutate(&plugin, &mut pod).expect("admitted");
+            assert_eq!(pod.int_at(&["spec", "priority"]), Some(expect));
+        };
+        check(Vec::new(), 0);
+        check(vec![at("3", r#""value":5,"globalDefault":true"#)], 5);
+        check(vec![at("3", r#""value":5,"globalDefault":true"#)], 5);
+        check(vec![at("4", r#""value":5"#)], 0);
+        check(vec![at("5", r#""value":5,"globalDefault":true"#)], 5);
+        check(Vec::new(), 0);
+    }
+}

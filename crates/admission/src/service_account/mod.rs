@@ -1,0 +1,186 @@
+//! The plugin `ServiceAccount` (upstream: `plugin/pkg/admission/serviceaccount`): every pod runs as a service account that
+//! exists, and gets its image pull secrets and a volume with its token.
+//!
+//! - `token_volume`: the volume with the token, and its mounts.
+//! - `secrets`: which secrets a pod refers to, and which of them its account allows.
+
+mod secrets;
+mod token_volume;
+
+use std::time::Duration;
+
+use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
+use pintle_value::Value;
+
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+
+/// The service account of pods that name none.
+const DEFAULT_ACCOUNT: &str = "default";
+/// How often the account `default` is looked up, which a controller creates for every namespace.
+const DEFAULT_ACCOUNT_ATTEMPTS: u32 = 10;
+/// The pause between two attempts. Upstream waits for a random time from 100 to 200 ms.
+const RETRY_INTERVAL: Duration = Duration::from_millis(150);
+/// The annotation of pods that the kubelet has created for what runs without the API server.
+const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+/// The annotation of accounts whose pods may use only the secrets that the account has.
+const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
+
+/// The admission plugin `ServiceAccount`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServiceAccount;
+
+/// Parses a boolean as Go's `strconv.ParseBool` does, with false for what is none.
+fn parse_bool(text: &str) -> bool {
+    matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
+}
+
+fn account_name(pod: &Value) -> &str {
+    pod.str_at(&["spec", "serviceAccountName"])
+}
+
+/// Gets the service account of a pod, and waits a while for the account `default`.
+async fn account_of(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<Value, ApiError> {
+    let (namespace, name) = (attributes.namespace, account_name(pod));
+    let failed = |error: ApiError| {
+        attributes.forbidden(pod, format!("error looking up service account {namespace}/{name}: {error}"))
+    };
+    let accounts = GroupResource::new("", "serviceaccounts");
+    let attempts = if name == DEFAULT_ACCOUNT { DEFAULT_ACCOUNT_ATTEMPTS } else { 1 };
+    for attempt in 0..attempts {
+        if attempt > 0 {
+            tokio::time::sleep(RETRY_INTERVAL).await;
+        }
+        if let Some(account) = attributes.client.get(&accounts, namespace, name).map_err(failed)? {
+            return Ok(account);
+        }
+    }
+    // Upstream names the resource in the singular here.
+    Err(failed(ApiError::NotFound { resource: GroupResource::new("", "serviceaccount"), name: name.into() }))
+}
+
+fn enforces_mountable_secrets(account: &Value) -> bool {
+    account.annotation(ENFORCE_MOUNTABLE_SECRETS).is_some_and(parse_bool)
+}
+
+/// Sets what a new pod takes from its account.
+async fn complete(attributes: &AdmissionAttributes<'_>, pod: &mut Value) -> Result<(), ApiError> {
+    if account_name(pod).is_empty()
+        && let Some(spec) = pod.get_mut("spec")
+    {
+        spec.set("serviceAccountName", DEFAULT_ACCOUNT);
+        // The deprecated alias.
+        spec.set("serviceAccount", DEFAULT_ACCOUNT);
+    }
+    let account = account_of(attributes, pod).await?;
+    let Some(spec) = pod.get_mut("spec") else { return Ok(()) };
+    let automount = |object: &Value| object.get("automountServiceAccountToken").and_then(Value::as_bool);
+    // The pod's preference counts before the account's.
+    if automount(spec).or_else(|| automount(&account)).unwrap_or(true) {
+        token_volume::mount(spec);
+    }
+    if spec.items_at(&["imagePullSecrets"]).is_empty() {
+        let secrets = account.items_at(&["imagePullSecrets"]);
+        if !secrets.is_empty() {
+            spec.set("imagePullSecrets", secrets.to_vec());
+        }
+    }
+    check_new_pod_of(attributes, pod, &account)
+}
+
+/// Checks a new pod.
+async fn check_new_pod(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
+    let account = account_of_named(attributes, pod).await?;
+    check_new_pod_of(attributes, pod, &account)
+}
+
+fn check_new_pod_of(attributes: &AdmissionAttributes<'_>, pod: &Value, account: &Value) -> Result<(), ApiError> {
+    if enforces_mountable_secrets(account) {
+        secrets::check_pod(account, pod).map_err(|why| attributes.forbidden(pod, why))?;
+    }
+    Ok(())
+}
+
+/// Checks the ephemeral containers of a pod.
+async fn check_ephemeral_containers(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
+    let account = account_of_named(attributes, pod).await?;
+    if enforces_mountable_secrets(&account) {
+        // Upstream returns this error without a status.
+        secrets::check_ephemeral_containers(&account, pod).map_err(ApiError::Unclassified)?;
+    }
+    Ok(())
+}
+
+/// Gets the service account that a pod must name.
+async fn account_of_named(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<Value, ApiError> {
+    if account_name(pod).is_empty() {
+        let why = format!("no service account specified for pod {}/{}", attributes.namespace, pod.name());
+        return Err(attributes.forbidden(pod, why));
+    }
+    account_of(attributes, pod).await
+}
+
+/// Checks that a mirror pod refers to nothing of the API server. The kubelet would delete it if it were changed.
+fn check_mirror_pod(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
+    let why = if !account_name(pod).is_empty() {
+        "a mirror pod may not reference service accounts"
+    } else if secrets::refers_to_any(pod) {
+        "a mirror pod may not reference secrets"
+    } else if token_volume::has_projected_token(pod) {
+        "a mirror pod may not use ServiceAccountToken volume projections"
+    } else {
+        return Ok(());
+    };
+    Err(attributes.forbidden(pod, why))
+}
+
+fn is_mirror_pod(pod: &Value) -> bool {
+    pod.annotation(MIRROR_POD).is_some()
+}
+
+impl AdmissionPlugin for ServiceAccount {
+    fn name(&self) -> &'static str {
+        "ServiceAccount"
+    }
+
+    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
+        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update) && resource.is("", "pods")
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        if attributes.operation != AdmissionOperation::Create || !attributes.subresource.is_empty() {
+            return Box::pin(async { Ok(()) });
+        }
+        Box::pin(async move {
+            match is_mirror_pod(object) {
+                true => check_mirror_pod(attributes, object),
+                false => complete(attributes, object).await,
+            }
+        })
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        match (attributes.operation, attributes.subresource) {
+            (AdmissionOperation::Update, "ephemeralcontainers") => {
+                Box::pin(check_ephemeral_containers(attributes, object))
+            }
+            (AdmissionOperation::Create, "") => Box::pin(async move {
+                match is_mirror_pod(object) {
+                    true => check_mirror_pod(attributes, object),
+                    false => check_new_pod(attributes, object).await,
+                }
+            }),
+            _ => Box::pin(async { Ok(()) }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! The plugin `TaintNodesByCondition` (upstream: `plugin/pkg/admission/nodetaint`): a new node has the taint of a node
+//! that is not ready, so that nothing is scheduled to it before the node controller has seen it.
+
+use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_value::{Value, object};
+
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+
+const KEY: &str = "node.kubernetes.io/not-ready";
+const EFFECT: &str = "NoSchedule";
+
+/// The admission plugin `TaintNodesByCondition`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TaintNodesByCondition;
+
+impl TaintNodesByCondition {
+    fn admit(node: &mut Value) {
+        let is_known = |taint: &Value| taint.str_at(&["key"]) == KEY && taint.str_at(&["effect"]) == EFFECT;
+        if node.items_at(&["spec", "taints"]).iter().any(is_known) {
+            return;
+        }
+        let Some(spec) = node.or_object().and_then(|node| node.entry("spec").or_object()) else { return };
+        if let Some(taints) = spec.entry("taints").or_array() {
+            taints.push(object! {"key": KEY, "effect": EFFECT});
+        }
+    }
+}
+
+impl AdmissionPlugin for TaintNodesByCondition {
+    fn name(&self) -> &'static str {
+        "TaintNodesByCondition"
+    }
+
+    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
+        operation == AdmissionOperation::Create && resource.is("", "nodes")
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            if attributes.subresource.is_empty() {
+                Self::admit(object);
+            }
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Scenario, json};
+
+    #[test]
+    fn a_new_node_is_tainted_once() {
+        let check = |node: &str, expect: &str| {
+            Scenario::create("", "nodes").check_mutate(&TaintNodesByCondition, json(node), Ok(&json(expect)));
+        };
+        let taint = r#"{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"}"#;
+        check(
+            r#"{"metadata":{"name":"n"}}"#,
+            &format!(r#"{{"metadata":{{"name":"n"}},"spec":{{"taints":[{taint}]}}}}"#),
+        );
+        let other = r#"{"key":"node.kubernetes.io/not-ready","effect":"NoExecute"}"#;
+        check(
+            &format!(r#"{{"spec":{{"taints":[{other}]}}}}"#),
+            &format!(r#"{{"spec":{{"taints":[{other},{taint}]}}}}"#),
+        );
+        let own = r#"{"spec":{"taints":[{"key":"node.kubernetes.io/not-ready","value":"v","effect":"NoSchedule"}]}}"#;
+        check(own, own);
+    }
+
+    #[test]
+    fn an_update_adds_no_taint() {
+        let node = json(r#"{"metadata":{"name":"n"},"spec":{}}"#);
+        let update = Scenario { old: Some(node.clone()), ..Scenario::update("", "nodes") };
+        update.check_mutate(&TaintNodesByCondition, node.clone(), Ok(&node));
+    }
+}
