@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pintle_value::Str;
 
-use crate::{Collection, GroupVersion, GroupVersionKind, Resource};
+use crate::{Collection, GroupResource, GroupVersion, GroupVersionKind, Resource};
 
 /// An immutable snapshot of all served resources.
 #[derive(Clone, Debug, Default)]
@@ -193,6 +193,13 @@ impl Registry {
     #[must_use]
     pub fn hub(&self, collection: &Collection) -> Option<&Arc<Resource>> {
         self.resource(&collection.hub_group, &collection.hub_version, &collection.hub_plural)
+    }
+
+    /// The resource with this group and plural name, at its storage version.
+    #[must_use]
+    pub fn hub_of(&self, resource: &GroupResource) -> Option<&Arc<Resource>> {
+        let versions = &self.by_name.get(&resource.group)?.versions;
+        versions.iter().filter_map(|version| version.by_plural.get(&resource.resource)).find(|found| found.is_hub())
     }
 
     /// All resources, in order.

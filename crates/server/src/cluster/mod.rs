@@ -319,11 +319,7 @@ impl Cluster {
     /// # Errors
     /// The resource is not served.
     pub(crate) fn hub_of(&self, resource: &GroupResource) -> Result<Arc<Resource>, ApiError> {
-        self.registry()
-            .resources()
-            .find(|r| r.group == resource.group && r.plural == resource.resource && r.is_hub())
-            .cloned()
-            .ok_or(ApiError::NoSuchPath)
+        self.registry().hub_of(resource).cloned().ok_or(ApiError::NoSuchPath)
     }
 
     /// Waits until the watch caches contain everything that was committed before the call. Returns that revision.
