@@ -11,9 +11,12 @@ use pintle_registry::ApiError;
 use pintle_value::Value;
 
 use crate::{
-    AdmissionAttributes, AdmissionPlugin, CertificateApproval, CertificateSigning, CertificateSubjectRestriction,
-    DefaultTolerationSeconds, NamespaceLifecycle, NodeRestriction, PodSecurity, PodTopologyLabels, Priority,
-    RuntimeClass, ServiceAccount, TaintNodesByCondition, TerminatingDefinition, TolerationSeconds,
+    AdmissionAttributes, AdmissionPlugin, AlwaysAdmit, AlwaysDeny, AlwaysPullImages, CertificateApproval,
+    CertificateSigning, CertificateSubjectRestriction, DefaultTolerationSeconds, DenyServiceExternalIPs,
+    EventRateLimit, ExtendedResourceToleration, LimitPodHardAntiAffinityTopology, NamespaceAutoProvision,
+    NamespaceExists, NamespaceLifecycle, NodeRestriction, OwnerReferencesPermissionEnforcement, PodNodeSelector,
+    PodSecurity, PodTolerationRestriction, PodTopologyLabels, Priority, RuntimeClass, ServiceAccount,
+    TaintNodesByCondition, TerminatingDefinition, TolerationSeconds,
 };
 
 /// A plugin that can be enabled and disabled.
@@ -47,22 +50,39 @@ const fn on(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) ->
     Registration { name, enabled_by_default: true, build }
 }
 
+/// A plugin that is disabled by default.
+const fn off(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -> Registration {
+    Registration { name, enabled_by_default: false, build }
+}
+
 /// The plugins that can be configured, in the order in which they run.
 const PLUGINS: &[Registration] = &[
+    off("AlwaysAdmit", |_| Ok(Arc::new(AlwaysAdmit))),
+    off("NamespaceAutoProvision", |_| Ok(Arc::new(NamespaceAutoProvision))),
     on("NamespaceLifecycle", |_| Ok(Arc::new(NamespaceLifecycle))),
+    off("NamespaceExists", |_| Ok(Arc::new(NamespaceExists))),
+    off("LimitPodHardAntiAffinityTopology", |_| Ok(Arc::new(LimitPodHardAntiAffinityTopology))),
     on("ServiceAccount", |_| Ok(Arc::new(ServiceAccount))),
     on("NodeRestriction", |options| Ok(Arc::new(NodeRestriction::new(options.gates)))),
     on("TaintNodesByCondition", |_| Ok(Arc::new(TaintNodesByCondition))),
+    off("AlwaysPullImages", |_| Ok(Arc::new(AlwaysPullImages))),
     on("PodSecurity", |options| Ok(Arc::new(PodSecurity::from_text(options.text)?))),
+    off("PodNodeSelector", |options| Ok(Arc::new(PodNodeSelector::from_text(options.text)))),
     on("Priority", |_| Ok(Arc::new(Priority::default()))),
     on("DefaultTolerationSeconds", |options| {
         Ok(Arc::new(DefaultTolerationSeconds(options.configuration.toleration_seconds)))
     }),
+    off("PodTolerationRestriction", |options| Ok(Arc::new(PodTolerationRestriction::from_text(options.text)?))),
+    off("EventRateLimit", |options| Ok(Arc::new(EventRateLimit::from_text(options.text)?))),
+    off("ExtendedResourceToleration", |_| Ok(Arc::new(ExtendedResourceToleration))),
+    off("OwnerReferencesPermissionEnforcement", |_| Ok(Arc::new(OwnerReferencesPermissionEnforcement))),
     on("RuntimeClass", |_| Ok(Arc::new(RuntimeClass))),
     on("CertificateApproval", |_| Ok(Arc::new(CertificateApproval))),
     on("CertificateSigning", |_| Ok(Arc::new(CertificateSigning))),
     on("CertificateSubjectRestriction", |_| Ok(Arc::new(CertificateSubjectRestriction))),
+    off("DenyServiceExternalIPs", |_| Ok(Arc::new(DenyServiceExternalIPs))),
     on("PodTopologyLabels", |options| Ok(Arc::new(PodTopologyLabels::new(options.gates)))),
+    off("AlwaysDeny", |_| Ok(Arc::new(AlwaysDeny))),
 ];
 
 /// The configuration of the plugin chain.

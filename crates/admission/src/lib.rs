@@ -2,12 +2,22 @@
 //! `apiserver/pkg/admission`). Built-in plugins live here; webhooks and policies are further plugins of the same trait.
 //! This crate knows no HTTP.
 
+mod always;
+mod always_pull_images;
 mod certificates;
 mod chain;
 mod default_toleration_seconds;
+mod deny_service_external_ips;
+mod event_rate_limit;
+mod extended_resource_toleration;
+mod limit_pod_hard_anti_affinity_topology;
 mod namespace_lifecycle;
+mod namespace_presence;
 mod node_restriction;
+mod owner_references_permission_enforcement;
+mod pod_node_selector;
 pub mod pod_security;
+mod pod_toleration_restriction;
 mod pod_topology_labels;
 mod priority;
 mod runtime_class;
@@ -18,12 +28,22 @@ mod terminating_definition;
 mod testing;
 mod tolerations;
 
+pub use always::{AlwaysAdmit, AlwaysDeny};
+pub use always_pull_images::AlwaysPullImages;
 pub use certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 pub use chain::{AdmissionConfiguration, ConfigurationError, PluginChain, PluginError};
 pub use default_toleration_seconds::{DefaultTolerationSeconds, TolerationSeconds};
+pub use deny_service_external_ips::DenyServiceExternalIPs;
+pub use event_rate_limit::EventRateLimit;
+pub use extended_resource_toleration::ExtendedResourceToleration;
+pub use limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology;
 pub use namespace_lifecycle::NamespaceLifecycle;
+pub use namespace_presence::{NamespaceAutoProvision, NamespaceExists};
 pub use node_restriction::NodeRestriction;
+pub use owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
+pub use pod_node_selector::PodNodeSelector;
 pub use pod_security::PodSecurity;
+pub use pod_toleration_restriction::PodTolerationRestriction;
 pub use pod_topology_labels::PodTopologyLabels;
 pub use priority::Priority;
 pub use runtime_class::RuntimeClass;

@@ -4,7 +4,9 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use pintle_auth::{AlwaysAllow, Authorizer, UserInfo};
-use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource, StoredObject, StoredObjects};
+use pintle_registry::{
+    ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Resource, StoredObject, StoredObjects,
+};
 use pintle_value::{Value, object};
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, AdmissionRecorder, RequestOptions};
@@ -31,12 +33,14 @@ pub(crate) struct Scenario {
     pub(crate) authorizer: Arc<dyn Authorizer>,
     /// The stored objects, of all kinds.
     pub(crate) stored: Vec<Value>,
+    /// What plugins have created.
+    pub(crate) created: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Scenario {
     fn of(operation: AdmissionOperation, group: &str, plural: &str) -> Self {
         let resource = RESOURCES.iter().find(|resource| resource.is(group, plural)).expect("a resource").clone();
-        let (user, stored) = Default::default();
+        let (user, stored, created) = Default::default();
         Self {
             operation,
             resource,
@@ -47,6 +51,7 @@ impl Scenario {
             dry_run: false,
             authorizer: Arc::new(AlwaysAllow),
             stored,
+            created,
         }
     }
 
@@ -71,7 +76,8 @@ impl Scenario {
             Value::Null => self.target.as_ref().or(self.old.as_ref()).unwrap_or(object),
             object => object,
         };
-        let (client, recorder) = (Client(Mutex::new(self.stored.clone())), Recorder);
+        let client = Client { stored: self.stored.clone(), created: self.created.clone() };
+        let recorder = Recorder;
         let attributes = AdmissionAttributes {
             operation: self.operation,
             resource: &self.resource,
@@ -140,7 +146,10 @@ impl AdmissionRecorder for Recorder {
 }
 
 /// The stored objects. Of a group and resource they are told apart by their kind.
-struct Client(Mutex<Vec<Value>>);
+struct Client {
+    stored: Vec<Value>,
+    created: Arc<Mutex<Vec<Value>>>,
+}
 
 fn is_of(resource: &GroupResource, object: &Value) -> bool {
     RESOURCES.iter().any(|known| known.group_resource() == *resource && known.kind == object.kind())
@@ -153,16 +162,15 @@ impl ObjectClient for Client {
         namespace: &str,
         name: &str,
     ) -> Result<Option<Box<dyn StoredObject>>, ApiError> {
-        let objects = self.0.lock();
         let is_wanted =
             |object: &&Value| is_of(resource, object) && object.namespace() == namespace && object.name() == name;
-        Ok(objects.iter().find(is_wanted).map(|object| Box::new(object.clone()) as _))
+        Ok(self.stored.iter().find(is_wanted).map(|object| Box::new(object.clone()) as _))
     }
 
     fn read_all(&self, resource: &GroupResource, namespace: &str) -> Result<StoredObjects, ApiError> {
         let is_wanted =
             |object: &&Value| is_of(resource, object) && (namespace.is_empty() || object.namespace() == namespace);
-        let found: Vec<Value> = self.0.lock().iter().filter(is_wanted).cloned().collect();
+        let found: Vec<Value> = self.stored.iter().filter(is_wanted).cloned().collect();
         Ok(Box::new(found.into_iter().map(|object| Box::new(object) as _)))
     }
 
@@ -170,8 +178,12 @@ impl ObjectClient for Client {
         Ok(false)
     }
 
+    fn resource_of_kind(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>> {
+        RESOURCES.iter().find(|resource| resource.gvk() == *kind).cloned()
+    }
+
     fn create<'a>(&'a self, _: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
-        self.0.lock().push(object.clone());
+        self.created.lock().push(object.clone());
         Box::pin(async { Ok(object) })
     }
 

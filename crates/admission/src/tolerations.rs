@@ -56,6 +56,12 @@ pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
     merged
 }
 
+/// True if each toleration of a pod is one of a whitelist, or tolerates less than one of it. An empty whitelist has all.
+pub(crate) fn are_listed(tolerations: &[Value], whitelist: &[Value]) -> bool {
+    let is_listed = |toleration| whitelist.iter().any(|listed| is_superset(listed, toleration));
+    whitelist.is_empty() || tolerations.iter().all(is_listed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

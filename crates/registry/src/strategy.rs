@@ -10,7 +10,7 @@ use pintle_gates::Gates;
 use pintle_value::time::Time;
 use pintle_value::{Errors, Str, Value};
 
-use crate::{ApiError, GroupResource, ResetFields, Resource};
+use crate::{ApiError, GroupResource, GroupVersionKind, ResetFields, Resource};
 
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -477,6 +477,9 @@ pub trait ObjectClient: Send + Sync {
     /// # Errors
     /// The definition is gone.
     fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError>;
+
+    /// The resource that is served for a kind at a version, if there is one.
+    fn resource_of_kind(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>>;
 
     /// Creates an object as the server itself. Defaults, admission and validation apply.
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>>;

@@ -15,7 +15,9 @@ use pintle_admission::{
 };
 use pintle_auth::{AlwaysAllow, UserInfo};
 use pintle_metrics::Exposition;
-use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource, StoredObject, StoredObjects};
+use pintle_registry::{
+    ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Resource, StoredObject, StoredObjects,
+};
 use pintle_value::{Value, object};
 
 fn decode(text: &str) -> Value {
@@ -56,6 +58,10 @@ impl ObjectClient for Client {
 
     fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
         Ok(false)
+    }
+
+    fn resource_of_kind(&self, _: &GroupVersionKind) -> Option<Arc<Resource>> {
+        None
     }
 
     fn create<'a>(&'a self, _: &'a GroupResource, _: Value) -> BoxFuture<'a, Result<Value, ApiError>> {

@@ -89,7 +89,9 @@ pub(crate) fn error_status(error: &ApiError) -> ErrorStatus {
             (422, "Invalid")
         }
         ApiError::TooManyRequests { retry_after, .. } => {
-            details.retry(*retry_after);
+            if *retry_after > 0 {
+                details.retry(*retry_after);
+            }
             (429, "TooManyRequests")
         }
         ApiError::Internal(message) => {

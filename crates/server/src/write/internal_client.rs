@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use pintle_controllers::{DeleteRequest, ObjectRef};
-use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource, StoredObject, StoredObjects};
+use pintle_registry::{
+    ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Resource, StoredObject, StoredObjects,
+};
 use pintle_value::Value;
 
 use super::create::CreateOperation;
@@ -108,6 +110,10 @@ impl ObjectClient for InternalClient {
 
     fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {
         self.0.is_definition_terminating(resource)
+    }
+
+    fn resource_of_kind(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>> {
+        self.0.registry().kind(kind).cloned()
     }
 
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {

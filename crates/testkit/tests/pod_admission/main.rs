@@ -1,6 +1,7 @@
 //! What the built-in admission plugins make of pods and of what belongs to them, as a client sees it.
 
 mod default_plugins;
+mod other_plugins;
 
 use pintle::Options;
 use pintle_admission::AdmissionConfiguration;

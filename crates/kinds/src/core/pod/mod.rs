@@ -46,7 +46,9 @@ pub use binding::bind;
 pub(crate) use defaults::set_template_defaults;
 pub(crate) use disabled::drop_disabled_template_fields;
 pub(crate) use options::PodOptions;
+pub use resources::qos_class;
 pub(crate) use resources::validate_container_resource_name;
+pub use scheduling::validate_toleration_list;
 pub(crate) use spec::validate_pod_template_spec;
 pub(crate) use warnings::warnings_for_pod_template;
 

@@ -361,7 +361,8 @@ fn max_resource_list(list: &mut ResourceList, other: &ResourceList) {
 }
 
 /// Returns the quality of service class of a pod (upstream: `ComputePodQOS`).
-pub(crate) fn qos_class(spec: &Value) -> &'static str {
+#[must_use]
+pub fn qos_class(spec: &Value) -> &'static str {
     let mut guaranteed = true;
     let mut totals = [ResourceList::new(), ResourceList::new()];
     let mut count = |resources: &Value, limits_decide: bool| {

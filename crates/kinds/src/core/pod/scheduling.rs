@@ -275,6 +275,14 @@ pub(crate) fn has_invalid_affinity_selector(spec: &Value) -> bool {
     })
 }
 
+/// Validates tolerations that are not those of a pod.
+#[must_use]
+pub fn validate_toleration_list(tolerations: &[Value], list: &FieldPath<'_>) -> Errors {
+    let mut errors = Errors::new();
+    validate_tolerations(&mut errors, tolerations, &PodOptions::for_pod(None), list);
+    errors
+}
+
 /// Validates the tolerations of a pod.
 pub(crate) fn validate_tolerations(
     errors: &mut Errors,

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use pintle_registry::{
@@ -74,6 +74,10 @@ impl ObjectClient for Store {
 
     fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
         Ok(false)
+    }
+
+    fn resource_of_kind(&self, _: &GroupVersionKind) -> Option<Arc<Resource>> {
+        None
     }
 
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {

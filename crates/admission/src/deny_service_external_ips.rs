@@ -1,0 +1,71 @@
+//! The plugin `DenyServiceExternalIPs` (upstream: `plugin/pkg/admission/network/denyserviceexternalips`): services get no
+//! new external addresses.
+
+use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_value::Value;
+
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+
+const ADDRESSES: [&str; 2] = ["spec", "externalIPs"];
+
+/// The admission plugin `DenyServiceExternalIPs`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DenyServiceExternalIPs;
+
+impl DenyServiceExternalIPs {
+    fn check(attributes: &AdmissionAttributes<'_>, service: &Value) -> Result<(), ApiError> {
+        let known = attributes.old.map_or(&[][..], |old| old.items_at(&ADDRESSES));
+        match service.items_at(&ADDRESSES).iter().all(|address| known.contains(address)) {
+            true => Ok(()),
+            false => Err(attributes.forbidden(service, "Use of external IPs is denied by admission control")),
+        }
+    }
+}
+
+impl AdmissionPlugin for DenyServiceExternalIPs {
+    fn name(&self) -> &'static str {
+        "DenyServiceExternalIPs"
+    }
+
+    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
+        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update) && resource.is("", "services")
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            match attributes.subresource.is_empty() {
+                true => Self::check(attributes, object),
+                false => Ok(()),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Scenario, json};
+
+    #[test]
+    fn only_known_addresses_stay() {
+        let service =
+            |addresses: &str| json(&format!(r#"{{"metadata":{{"name":"s"}},"spec":{{"externalIPs":[{addresses}]}}}}"#));
+        let refused = Err("services \"s\" is forbidden: Use of external IPs is denied by admission control");
+        let (one, two) = (service(r#""1.1.1.1""#), service(r#""1.1.1.1","2.2.2.2""#));
+        let create = Scenario::create("", "services");
+        create.check_validate(&DenyServiceExternalIPs, &service(""), Ok(()));
+        create.check_validate(&DenyServiceExternalIPs, &one, refused);
+        let update = Scenario { old: Some(one.clone()), ..Scenario::update("", "services") };
+        update.check_validate(&DenyServiceExternalIPs, &service(""), Ok(()));
+        update.check_validate(&DenyServiceExternalIPs, &one, Ok(()));
+        update.check_validate(&DenyServiceExternalIPs, &two, refused);
+        let update = Scenario { old: Some(two), ..update };
+        update.check_validate(&DenyServiceExternalIPs, &one, Ok(()));
+        let status = Scenario { subresource: "status", old: Some(service("")), ..update };
+        status.check_validate(&DenyServiceExternalIPs, &one, Ok(()));
+    }
+}

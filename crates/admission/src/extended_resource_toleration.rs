@@ -1,0 +1,110 @@
+//! The plugin `ExtendedResourceToleration` (upstream: `plugin/pkg/admission/extendedresourcetoleration`): a pod that
+//! requests an extended resource tolerates the taint with its name, so that nodes with the resource can be reserved.
+
+use std::collections::BTreeSet;
+
+use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_value::{Value, names, object};
+
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+
+/// The admission plugin `ExtendedResourceToleration`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ExtendedResourceToleration;
+
+/// True for extended resources, such as those of device plugins (upstream: `IsExtendedResourceName`).
+fn is_extended(name: &str) -> bool {
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    !is_native && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+impl ExtendedResourceToleration {
+    fn admit(pod: &mut Value) {
+        let containers = ["containers", "initContainers"].into_iter().flat_map(|list| pod.items_at(&["spec", list]));
+        let requested = containers.flat_map(|container| container.entries_at(&["resources", "requests"]));
+        let extended = requested.map(|(name, _)| name).filter(|name| is_extended(name));
+        let extended: BTreeSet<String> = extended.map(str::to_owned).collect();
+        if extended.is_empty() {
+            return;
+        }
+        let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
+        let Some(tolerations) = spec.entry("tolerations").or_array() else { return };
+        for name in extended {
+            let toleration = object! {"key": name, "operator": "Exists", "effect": "NoSchedule"};
+            let fields = ["key", "operator", "effect", "value"];
+            let is_same =
+                |known: &&mut Value| fields.iter().all(|field| known.str_at(&[field]) == toleration.str_at(&[field]));
+            // A toleration for some time becomes one for all times.
+            let mut is_known = false;
+            for known in tolerations.iter_mut().filter(is_same) {
+                *known = toleration.clone();
+                is_known = true;
+            }
+            if !is_known {
+                tolerations.push(toleration);
+            }
+        }
+    }
+}
+
+impl AdmissionPlugin for ExtendedResourceToleration {
+    fn name(&self) -> &'static str {
+        "ExtendedResourceToleration"
+    }
+
+    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
+        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update) && resource.is("", "pods")
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            if attributes.subresource.is_empty() {
+                Self::admit(object);
+            }
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Scenario, json};
+
+    #[test]
+    fn extended_resources_are_tolerated() {
+        let check = |requests: [&str; 2], tolerations: &str, expect: &str| {
+            let pod = |tolerations: &str| {
+                let [container, init] = requests;
+                json(&format!(
+                    r#"{{"metadata":{{"name":"p"}},"spec":{{"containers":[{{"resources":{{"requests":{{{container}}}}}}}],
+                        "initContainers":[{{"resources":{{"requests":{{{init}}}}}}}]{tolerations}}}}}"#
+                ))
+            };
+            let plugin = &ExtendedResourceToleration;
+            Scenario::create("", "pods").check_mutate(plugin, pod(tolerations), Ok(&pod(expect)));
+            let status = Scenario { subresource: "status", ..Scenario::create("", "pods") };
+            status.check_mutate(plugin, pod(tolerations), Ok(&pod(tolerations)));
+        };
+        let tolerated = |name: &str| format!(r#"{{"key":"{name}","operator":"Exists","effect":"NoSchedule"}}"#);
+        check([r#""cpu":"1","kubernetes.io/x":"1""#, r#""requests.a/b":"1""#], "", "");
+        let (fpga, gpu) = (tolerated("example.com/fpga"), tolerated("example.com/gpu"));
+        let both = [r#""example.com/gpu":"1""#, r#""example.com/gpu":"1","example.com/fpga":"2""#];
+        check(both, "", &format!(r#","tolerations":[{fpga},{gpu}]"#));
+        check(
+            [r#""example.com/gpu":"1""#, ""],
+            r#","tolerations":[{"key":"example.com/gpu","operator":"Exists","effect":"NoSchedule","tolerationSeconds":5},
+                {"key":"b"}]"#,
+            &format!(r#","tolerations":[{gpu},{{"key":"b"}}]"#),
+        );
+        check(
+            [r#""example.com/gpu":"1""#, ""],
+            r#","tolerations":[{"key":"example.com/gpu","operator":"Equal","effect":"NoSchedule"}]"#,
+            &format!(r#","tolerations":[{{"key":"example.com/gpu","operator":"Equal","effect":"NoSchedule"}},{gpu}]"#),
+        );
+    }
+}

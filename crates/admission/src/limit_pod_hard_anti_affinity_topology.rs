@@ -1,0 +1,77 @@
+//! The plugin `LimitPodHardAntiAffinityTopology` (upstream: `plugin/pkg/admission/antiaffinity`): a pod may keep others
+//! away from its node, but not from a whole zone.
+
+use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_value::Value;
+
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+
+const HOSTNAME: &str = "kubernetes.io/hostname";
+const REQUIRED: [&str; 4] = ["spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
+
+/// The admission plugin `LimitPodHardAntiAffinityTopology`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LimitPodHardAntiAffinityTopology;
+
+impl LimitPodHardAntiAffinityTopology {
+    fn check(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
+        let mut keys = pod.items_at(&REQUIRED).iter().map(|term| term.str_at(&["topologyKey"]));
+        let Some(key) = keys.find(|key| *key != HOSTNAME) else { return Ok(()) };
+        let why = format!(
+            "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key} but only key {HOSTNAME} is allowed"
+        );
+        Err(attributes.forbidden(pod, why))
+    }
+}
+
+impl AdmissionPlugin for LimitPodHardAntiAffinityTopology {
+    fn name(&self) -> &'static str {
+        "LimitPodHardAntiAffinityTopology"
+    }
+
+    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
+        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update) && resource.is("", "pods")
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            match attributes.subresource.is_empty() {
+                true => Self::check(attributes, object),
+                false => Ok(()),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Scenario, json};
+
+    #[test]
+    fn required_terms_are_about_nodes() {
+        let check = |anti_affinity: &str, expect: Result<(), &str>| {
+            let pod = json(&format!(
+                r#"{{"metadata":{{"name":"p"}},"spec":{{"affinity":{{"podAntiAffinity":{{{anti_affinity}}}}}}}}}"#
+            ));
+            Scenario::create("", "pods").check_validate(&LimitPodHardAntiAffinityTopology, &pod, expect);
+        };
+        check("", Ok(()));
+        let required =
+            |key: &str| format!(r#""requiredDuringSchedulingIgnoredDuringExecution":[{{"topologyKey":"{key}"}}]"#);
+        check(&required(HOSTNAME), Ok(()));
+        check(
+            &required("zone"),
+            Err(
+                "pods \"p\" is forbidden: affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey zone but only \
+                 key kubernetes.io/hostname is allowed",
+            ),
+        );
+        let term = r#"[{"weight":1,"podAffinityTerm":{"topologyKey":"zone"}}]"#;
+        check(&format!(r#""preferredDuringSchedulingIgnoredDuringExecution":{term}"#), Ok(()));
+    }
+}
