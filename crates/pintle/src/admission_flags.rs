@@ -1,5 +1,8 @@
 //! The flags of admission, with kube-apiserver's names.
 
+use std::path::PathBuf;
+
+use pintle::read_admission_configuration;
 use pintle_admission::{AdmissionConfiguration, PluginChain, TolerationSeconds};
 
 /// The flags of admission.
@@ -11,6 +14,9 @@ pub(crate) struct AdmissionFlags {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',',
         help = plugins_help("disabled although they are in the default enabled plugins list"))]
     disable_admission_plugins: Vec<String>,
+    /// File with admission control configuration.
+    #[arg(long, value_name = "FILE")]
+    admission_control_config_file: Option<PathBuf>,
     /// Indicates the tolerationSeconds of the toleration for notReady:NoExecute that is added by default to every pod that
     /// does not already have such a toleration.
     #[arg(long, value_name = "SECONDS", default_value_t = TolerationSeconds::default().not_ready,
@@ -36,8 +42,13 @@ fn plugins_help(purpose: &str) -> String {
 
 impl AdmissionFlags {
     /// The configuration of the plugins.
-    pub(crate) fn configuration(self) -> AdmissionConfiguration {
-        AdmissionConfiguration {
+    ///
+    /// # Errors
+    /// A file cannot be read, or is malformed.
+    pub(crate) fn configuration(self) -> Result<AdmissionConfiguration, String> {
+        let file = self.admission_control_config_file.as_deref();
+        Ok(AdmissionConfiguration {
+            plugins: file.map(read_admission_configuration).transpose()?.unwrap_or_default(),
             enabled: self.enable_admission_plugins,
             disabled: self.disable_admission_plugins,
             toleration_seconds: TolerationSeconds {
@@ -45,6 +56,6 @@ impl AdmissionFlags {
                 unreachable: self.default_unreachable_toleration_seconds,
             },
             ..AdmissionConfiguration::default()
-        }
+        })
     }
 }

@@ -2,6 +2,7 @@
 //! shell around [`Server`]; tests start one in their own process.
 
 mod access;
+mod admission;
 mod advertise;
 mod authentication;
 mod authorization;
@@ -16,6 +17,7 @@ mod service_accounts;
 mod serving;
 
 pub use access::AccessOptions;
+pub use admission::read_admission_configuration;
 pub use authentication::{AuthenticationOptions, OidcOptions, TokenWebhookOptions};
 pub use authorization::{AuthorizationMode, AuthorizationOptions};
 pub use client_certificate::{CertificateUser, sign_client_certificate};

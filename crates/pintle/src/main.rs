@@ -380,7 +380,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
             ..ListenerOptions::default()
         },
         shutdown_delay: serve.shutdown_delay_duration,
-        admission: serve.admission.configuration(),
+        admission: serve.admission.configuration()?,
         tls: TlsOptions {
             certificate: serve
                 .tls_cert_file

@@ -1,14 +1,16 @@
-//! The checks of the flags of authentication and authorization by the program, with kube-apiserver's messages.
+//! The checks of the flags of authentication, authorization and admission by the program, with kube-apiserver's messages.
 
 use std::process::Command;
 
-/// The error of the program for these flags, in which `$DIR` is a folder with a broken kubeconfig `w` and a broken
-/// policy file `p`.
+/// The error of the program for these flags, in which `$DIR` is a folder with a broken kubeconfig `w`, a broken
+/// policy file `p`, and a configuration of admission `a` that names a file which does not exist.
 fn error(flags: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, content: &str| std::fs::write(folder.path().join(name), content).expect("a file");
     write("w", "");
     write("p", "{\"user\": 1}\n");
+    let plugin = "{name: PodNodeSelector, path: gone.yaml}";
+    write("a", &format!("apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{plugin}]\n"));
     let flags = flags.replace("$DIR", &folder.path().to_string_lossy());
     let mut command = Command::new(env!("CARGO_BIN_EXE_pintle"));
     command.arg("serve").args(flags.split(' ')).arg("--data-dir").arg(folder.path().join("data"));
@@ -16,6 +18,49 @@ fn error(flags: &str) -> String {
     let output = command.output().expect("the program runs");
     assert!(!output.status.success(), "{flags}");
     String::from_utf8_lossy(&output.stderr).replace(&*folder.path().to_string_lossy(), "$DIR")
+}
+
+#[test]
+fn wrong_flags_of_admission_end_the_program_with_upstreams_messages() {
+    let read = "failed to read plugin config: ";
+    for (flags, expect) in [
+        ("--enable-admission-plugins Magic", "enable-admission-plugins plugin \"Magic\" is unknown"),
+        (
+            "--enable-admission-plugins Priority --disable-admission-plugins Priority",
+            "Priority in enable-admission-plugins and disable-admission-plugins overlapped",
+        ),
+        (
+            "--enable-admission-plugins EventRateLimit",
+            "couldn't init admission plugin \"EventRateLimit\": limits: Invalid value: null: must not be empty",
+        ),
+        (
+            "--admission-control-config-file $DIR/c",
+            &format!(
+                "{read}unable to read admission control configuration from \"$DIR/c\" [open $DIR/c: no such file or \
+                 directory]"
+            ),
+        ),
+        ("--admission-control-config-file $DIR/p", &format!("{read}Object 'Kind' is missing in '{{\"user\": 1}}\n'")),
+        (
+            "--admission-control-config-file $DIR/a",
+            "Couldn't open admission plugin configuration $DIR/gone.yaml: open $DIR/gone.yaml: no such file or directory",
+        ),
+    ] {
+        let found = error(flags);
+        assert!(found.contains(expect), "{flags}: {found}");
+    }
+}
+
+#[test]
+fn the_help_lists_the_plugins_as_upstream_does() {
+    let output = Command::new(env!("CARGO_BIN_EXE_pintle")).args(["serve", "--help"]).output();
+    let help = String::from_utf8(output.expect("the program runs").stdout).expect("a text");
+    let help: String = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let enabled = "Admission plugins that should be enabled in addition to default enabled ones (NamespaceLifecycle, ";
+    let listed = "Comma-delimited list of admission plugins: AlwaysAdmit, AlwaysDeny, AlwaysPullImages, ";
+    for text in [enabled, listed, "The order of plugins in this flag does not matter"] {
+        assert!(help.contains(text), "{text:?} is not in {help}");
+    }
 }
 
 #[test]
