@@ -11,7 +11,7 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
     let mut types = ConfigTypes::default();
     let (text, any) = (types.scalar(Scalar::String), types.any());
     let mut kinds = Vec::new();
-    for (version, package) in [("apiserver.config.k8s.io/v1", "v1"), ("apiserver.config.k8s.io/v1alpha1", "v1alpha1")] {
+    for (version, package) in [("apiserver.config.k8s.io/v1", "v1"), ("apiserver.k8s.io/v1alpha1", "v1alpha1")] {
         let name = |name: &str| format!("{package}.{name}");
         let fields = [("name", text), ("path", text), ("configuration", any)];
         let plugin = types.object(&name("AdmissionPluginConfiguration"), &fields);
@@ -94,7 +94,7 @@ mod tests {
                 ("B", PluginConfiguration::Text(br#"{"kind":"C"}"#.to_vec())),
             ]),
         );
-        check(r#"{"apiVersion":"apiserver.config.k8s.io/v1alpha1","kind":"AdmissionConfiguration"}"#, Ok(&[]));
+        check(r#"{"apiVersion":"apiserver.k8s.io/v1alpha1","kind":"AdmissionConfiguration"}"#, Ok(&[]));
     }
 
     #[test]
