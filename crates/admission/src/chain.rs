@@ -13,7 +13,7 @@ use pintle_value::Value;
 use crate::{
     AdmissionAttributes, AdmissionPlugin, AlwaysAdmit, AlwaysDeny, AlwaysPullImages, CertificateApproval,
     CertificateSigning, CertificateSubjectRestriction, DefaultTolerationSeconds, DenyServiceExternalIPs,
-    EventRateLimit, ExtendedResourceToleration, LimitPodHardAntiAffinityTopology, NamespaceAutoProvision,
+    EventRateLimit, ExtendedResourceToleration, LimitPodHardAntiAffinityTopology, LimitRanger, NamespaceAutoProvision,
     NamespaceExists, NamespaceLifecycle, NodeRestriction, OwnerReferencesPermissionEnforcement, PodNodeSelector,
     PodSecurity, PodTolerationRestriction, PodTopologyLabels, Priority, RuntimeClass, ServiceAccount,
     TaintNodesByCondition, TerminatingDefinition, TolerationSeconds,
@@ -62,6 +62,7 @@ const PLUGINS: &[Registration] = &[
     on("NamespaceLifecycle", |_| Ok(Arc::new(NamespaceLifecycle))),
     off("NamespaceExists", |_| Ok(Arc::new(NamespaceExists))),
     off("LimitPodHardAntiAffinityTopology", |_| Ok(Arc::new(LimitPodHardAntiAffinityTopology))),
+    on("LimitRanger", |_| Ok(Arc::new(LimitRanger))),
     on("ServiceAccount", |_| Ok(Arc::new(ServiceAccount))),
     on("NodeRestriction", |options| Ok(Arc::new(NodeRestriction::new(options.gates)))),
     on("TaintNodesByCondition", |_| Ok(Arc::new(TaintNodesByCondition))),

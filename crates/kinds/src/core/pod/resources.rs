@@ -41,7 +41,7 @@ const STANDARD_RESOURCES: &[&str] = &[
 ];
 
 /// Quantities by resource name.
-pub(crate) type ResourceList = BTreeMap<String, Quantity>;
+pub type ResourceList = BTreeMap<String, Quantity>;
 
 /// Returns a quantity of a normalized object; zero for any other value.
 pub(crate) fn quantity(value: &Value) -> Quantity {
@@ -59,7 +59,8 @@ pub(crate) fn is_fractional(value: &Value) -> bool {
 }
 
 /// Returns the resource list at a path.
-pub(crate) fn resource_list(object: &Value, path: &[&str]) -> ResourceList {
+#[must_use]
+pub fn resource_list(object: &Value, path: &[&str]) -> ResourceList {
     object.entries_at(path).map(|(name, value)| (name.to_owned(), quantity(value))).collect()
 }
 
@@ -79,7 +80,8 @@ pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
 }
 
 /// Returns true if the resource may be set at the pod level.
-pub(crate) fn is_pod_level(name: &str) -> bool {
+#[must_use]
+pub fn is_pod_level(name: &str) -> bool {
     POD_LEVEL.contains(&name) || name.starts_with(HUGE_PAGES)
 }
 
@@ -318,7 +320,8 @@ pub(crate) fn validate_pod_resources(
 /// Returns the resources that the containers of a pod need together: the sum of the containers that run in parallel, or
 /// the requirement of an init container and the sidecars started before it, whichever is higher. `kind` is `requests`
 /// or `limits`.
-pub(crate) fn aggregate_container_resources(spec: &Value, kind: &str) -> ResourceList {
+#[must_use]
+pub fn aggregate_container_resources(spec: &Value, kind: &str) -> ResourceList {
     let mut total = ResourceList::new();
     for container in spec.items_at(&["containers"]) {
         add_resource_list(&mut total, &resource_list(container, &["resources", kind]));
