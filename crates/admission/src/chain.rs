@@ -12,11 +12,12 @@ use pintle_value::Value;
 
 use crate::{
     AdmissionAttributes, AdmissionPlugin, AlwaysAdmit, AlwaysDeny, AlwaysPullImages, CertificateApproval,
-    CertificateSigning, CertificateSubjectRestriction, DefaultTolerationSeconds, DenyServiceExternalIPs,
-    EventRateLimit, ExtendedResourceToleration, LimitPodHardAntiAffinityTopology, LimitRanger, NamespaceAutoProvision,
-    NamespaceExists, NamespaceLifecycle, NodeRestriction, OwnerReferencesPermissionEnforcement, PodNodeSelector,
-    PodSecurity, PodTolerationRestriction, PodTopologyLabels, Priority, RuntimeClass, ServiceAccount,
-    TaintNodesByCondition, TerminatingDefinition, TolerationSeconds,
+    CertificateSigning, CertificateSubjectRestriction, DefaultIngressClass, DefaultStorageClass,
+    DefaultTolerationSeconds, DenyServiceExternalIPs, EventRateLimit, ExtendedResourceToleration,
+    LimitPodHardAntiAffinityTopology, LimitRanger, NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle,
+    NodeRestriction, OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize, PodNodeSelector, PodSecurity,
+    PodTolerationRestriction, PodTopologyLabels, Priority, RuntimeClass, ServiceAccount, TaintNodesByCondition,
+    TerminatingDefinition, TolerationSeconds,
 };
 
 /// A plugin that can be enabled and disabled.
@@ -76,11 +77,14 @@ const PLUGINS: &[Registration] = &[
     off("PodTolerationRestriction", |options| Ok(Arc::new(PodTolerationRestriction::from_text(options.text)?))),
     off("EventRateLimit", |options| Ok(Arc::new(EventRateLimit::from_text(options.text)?))),
     off("ExtendedResourceToleration", |_| Ok(Arc::new(ExtendedResourceToleration))),
+    on("DefaultStorageClass", |_| Ok(Arc::new(DefaultStorageClass))),
     off("OwnerReferencesPermissionEnforcement", |_| Ok(Arc::new(OwnerReferencesPermissionEnforcement))),
+    on("PersistentVolumeClaimResize", |_| Ok(Arc::new(PersistentVolumeClaimResize))),
     on("RuntimeClass", |_| Ok(Arc::new(RuntimeClass))),
     on("CertificateApproval", |_| Ok(Arc::new(CertificateApproval))),
     on("CertificateSigning", |_| Ok(Arc::new(CertificateSigning))),
     on("CertificateSubjectRestriction", |_| Ok(Arc::new(CertificateSubjectRestriction))),
+    on("DefaultIngressClass", |_| Ok(Arc::new(DefaultIngressClass))),
     off("DenyServiceExternalIPs", |_| Ok(Arc::new(DenyServiceExternalIPs))),
     on("PodTopologyLabels", |options| Ok(Arc::new(PodTopologyLabels::new(options.gates)))),
     off("AlwaysDeny", |_| Ok(Arc::new(AlwaysDeny))),
