@@ -16,8 +16,8 @@ use crate::{
     DefaultTolerationSeconds, DenyServiceExternalIPs, EventRateLimit, ExtendedResourceToleration,
     LimitPodHardAntiAffinityTopology, LimitRanger, NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle,
     NodeRestriction, OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize, PodNodeSelector, PodSecurity,
-    PodTolerationRestriction, PodTopologyLabels, Priority, RuntimeClass, ServiceAccount, TaintNodesByCondition,
-    TerminatingDefinition, TolerationSeconds,
+    PodTolerationRestriction, PodTopologyLabels, Priority, RuntimeClass, ServiceAccount, StorageObjectInUseProtection,
+    TaintNodesByCondition, TerminatingDefinition, TolerationSeconds,
 };
 
 /// A plugin that can be enabled and disabled.
@@ -78,6 +78,7 @@ const PLUGINS: &[Registration] = &[
     off("EventRateLimit", |options| Ok(Arc::new(EventRateLimit::from_text(options.text)?))),
     off("ExtendedResourceToleration", |_| Ok(Arc::new(ExtendedResourceToleration))),
     on("DefaultStorageClass", |_| Ok(Arc::new(DefaultStorageClass))),
+    on("StorageObjectInUseProtection", |_| Ok(Arc::new(StorageObjectInUseProtection))),
     off("OwnerReferencesPermissionEnforcement", |_| Ok(Arc::new(OwnerReferencesPermissionEnforcement))),
     on("PersistentVolumeClaimResize", |_| Ok(Arc::new(PersistentVolumeClaimResize))),
     on("RuntimeClass", |_| Ok(Arc::new(RuntimeClass))),

@@ -28,6 +28,7 @@ mod pod_topology_labels;
 mod priority;
 mod runtime_class;
 mod service_account;
+mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 mod terminating_definition;
 #[cfg(test)]
@@ -59,6 +60,7 @@ pub use pod_topology_labels::PodTopologyLabels;
 pub use priority::Priority;
 pub use runtime_class::RuntimeClass;
 pub use service_account::ServiceAccount;
+pub use storage_object_in_use_protection::StorageObjectInUseProtection;
 pub use taint_nodes_by_condition::TaintNodesByCondition;
 pub use terminating_definition::TerminatingDefinition;
 

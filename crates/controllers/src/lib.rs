@@ -1,7 +1,8 @@
 //! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage
-//! collector, the controller of token secrets, the aggregation of cluster roles, the repair of the allocations of services, and the
-//! reconciler of the objects that every cluster and every namespace has. They read the watch caches and write as the
-//! server; they know neither HTTP nor the store. Those that kube-controller-manager has too stand by while one is active.
+//! collector, the controller of token secrets, the aggregation of cluster roles, the protection of storage objects in
+//! use, the repair of the allocations of services, and the reconciler of the objects that every cluster and every
+//! namespace has. They read the watch caches and write as the server; they know neither HTTP nor the store. Those that
+//! kube-controller-manager has too stand by while one is active.
 
 mod allocation_repair;
 mod authentication_trust;
@@ -21,6 +22,7 @@ mod namespaces;
 mod object_reconciler;
 mod objects;
 mod server_registration;
+mod storage_protection;
 mod supervisor;
 mod token_secrets;
 mod work_queue;
@@ -40,6 +42,7 @@ pub use server_registration::{
 pub use token_secrets::{IssueToken, TokenSecretContents};
 pub use work_queue_metrics::{WorkQueueMetrics, WorkQueues};
 
+use self::storage_protection::Protection;
 use self::supervisor::supervise;
 
 /// The name of the background task that repairs the addresses and node ports of services.
@@ -50,8 +53,8 @@ pub fn run_allocation_repair(client: &Arc<dyn ClusterClient>) -> impl Future<Out
     supervise(client, ALLOCATION_REPAIR_TASK, || false, allocation_repair::run)
 }
 
-/// Runs the namespace controller, the garbage collector, the controllers of token secrets and the aggregation of cluster
-/// roles until the cluster is gone. Their names are those of kube-controller-manager's health checks.
+/// Runs the namespace controller, the garbage collector, the controllers of token secrets, the aggregation of cluster
+/// roles and the protection of storage objects in use until the cluster is gone. Their names are those of kube-controller-manager's health checks.
 pub fn run_controllers(
     client: &Arc<dyn ClusterClient>,
     token_secrets: TokenSecretContents,
@@ -64,7 +67,13 @@ pub fn run_controllers(
         supervise(client, legacy_token_cleaner::LEGACY_TOKEN_CLEANER, || false, legacy_token_cleaner::run);
     let aggregation =
         supervise(client, cluster_role_aggregation::CLUSTER_ROLE_AGGREGATION, || false, cluster_role_aggregation::run);
+    let protect = |protection: &'static Protection| {
+        supervise(client, protection.controller, || false, move |client| protection.run(client))
+    };
+    let claims = protect(&storage_protection::CLAIMS);
+    let volumes = protect(&storage_protection::VOLUMES);
+    let classes = protect(&storage_protection::VOLUME_ATTRIBUTES_CLASSES);
     async move {
-        tokio::join!(namespaces, garbage_collector, tokens, token_cleaner, aggregation);
+        tokio::join!(namespaces, garbage_collector, tokens, token_cleaner, aggregation, claims, volumes, classes);
     }
 }

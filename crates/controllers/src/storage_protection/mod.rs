@@ -1,0 +1,354 @@
+//! The controllers of the finalizers that the admission plugin `StorageObjectInUseProtection` adds (upstream:
+//! `pkg/controller/volume/{pvcprotection,pvprotection,vacprotection}`). A finalizer is removed when its object is
+//! terminating and nothing uses it, and added to an object that was created without it.
+//!
+//! - `claims`: which claims pods use.
+//! - `volumes`: which volumes are bound.
+//! - `attributes_classes`: which volume attributes classes claims and volumes use.
+
+mod attributes_classes;
+mod claims;
+mod volumes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use memchr::memmem;
+use parking_lot::Mutex;
+use pintle_cache::{Event, KeyRange, Object, WatchCache, WatchScope};
+use pintle_registry::{ApiError, GroupResource};
+use pintle_value::{Str, Value};
+
+pub(crate) use self::attributes_classes::VOLUME_ATTRIBUTES_CLASSES;
+pub(crate) use self::claims::CLAIMS;
+pub(crate) use self::volumes::VOLUMES;
+use crate::informer::{Informer, InformerEvent, InformerSource};
+use crate::objects::{find, watch_cache_of};
+use crate::work_queue::{ReconcileResult, WorkQueue};
+use crate::{ClusterClient, ObjectRef, controller_manager};
+
+/// How many namespaces are processed at the same time, and how many objects of each.
+const MAX_CONCURRENT: usize = 8;
+
+/// The names of protected objects by namespace, which is empty for cluster-scoped ones.
+type NamesByNamespace = BTreeMap<Str, BTreeSet<Str>>;
+
+/// A kind of objects that are not deleted while they are used.
+pub(crate) struct Protection {
+    /// The name of the controller.
+    pub(crate) controller: &'static str,
+    /// The name of its work queue.
+    queue: &'static str,
+    /// The group and plural name of the protected objects.
+    resource: (&'static str, &'static str),
+    finalizer: &'static str,
+    /// The groups and plural names of the objects that use them.
+    users: &'static [(&'static str, &'static str)],
+    /// The namespaced names of what a changed or deleted user may use no longer.
+    released: fn(&Event) -> Vec<(Str, Str)>,
+    /// The names of those terminating objects of a namespace that are used.
+    used: FindUsed,
+}
+
+type FindUsed = fn(&Arc<dyn ClusterClient>, namespace: &str, terminating: &[Value]) -> Result<BTreeSet<Str>, ApiError>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Protected,
+    User,
+}
+
+/// The objects that wait for a decision.
+#[derive(Default)]
+struct ProtectedObjects {
+    /// Those that have to be examined.
+    pending: NamesByNamespace,
+    /// Those that were used when they were examined, or are being examined.
+    terminating: NamesByNamespace,
+}
+
+/// What is done with the finalizer of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FinalizerChange {
+    Add,
+    Remove,
+}
+
+impl Protection {
+    fn resource(&self) -> GroupResource {
+        resource_of(self.resource)
+    }
+
+    /// What may have to be done with an object's finalizer.
+    fn change(&self, object: &Value) -> Option<FinalizerChange> {
+        let finalizers = object.items_at(&["metadata", "finalizers"]);
+        let has_finalizer = finalizers.iter().any(|finalizer| finalizer.as_str() == Some(self.finalizer));
+        match (object.is_terminating(), has_finalizer) {
+            (true, true) => Some(FinalizerChange::Remove),
+            (false, false) => Some(FinalizerChange::Add),
+            _ => None,
+        }
+    }
+
+    /// True if [`Self::change`] may say something about a stored object. It is not decoded for that.
+    fn may_change(&self, object: &Object) -> bool {
+        is_terminating(object) || memmem::find(&object.json, self.finalizer.as_bytes()).is_none()
+    }
+
+    /// Runs the controller until the cluster is gone.
+    pub(crate) async fn run(&'static self, client: Weak<dyn ClusterClient>) {
+        let Some((mut informer, mut queue)) = client.upgrade().map(|client| {
+            let queue = WorkQueue::<Str>::new(MAX_CONCURRENT, client.work_queues().queue(self.queue));
+            (Informer::new(&client, self.sources()), queue)
+        }) else {
+            return;
+        };
+        let objects = Arc::new(Mutex::new(ProtectedObjects::default()));
+        loop {
+            queue.start(|namespace| {
+                let (namespace, client, objects) = (namespace.clone(), client.clone(), objects.clone());
+                Some(async move {
+                    match client.upgrade() {
+                        Some(client) => self.reconcile(&client, &namespace, &objects).await,
+                        None => ReconcileResult::Done,
+                    }
+                })
+            });
+            tokio::select! {
+                event = informer.next() => match event.zip(client.upgrade()) {
+                    Some((event, client)) => {
+                        let mut objects = objects.lock();
+                        for (namespace, name) in self.handle_event(&client, event, &mut objects) {
+                            insert(&mut objects.pending, &namespace, &name);
+                            queue.add(namespace);
+                        }
+                    }
+                    None => return,
+                },
+                _ = queue.wait() => {}
+            }
+        }
+    }
+
+    fn sources(&self) -> Vec<InformerSource<Source>> {
+        let users = self
+            .users
+            .iter()
+            .map(|user| InformerSource::new(Source::User, resource_of(*user), WatchScope::All).without_list());
+        let protected = InformerSource::new(Source::Protected, self.resource(), WatchScope::All);
+        std::iter::once(protected).chain(users).collect()
+    }
+
+    /// The namespaced names of the objects that have to be examined after an event.
+    fn handle_event(
+        &self,
+        client: &Arc<dyn ClusterClient>,
+        event: InformerEvent<Source>,
+        objects: &mut ProtectedObjects,
+    ) -> Vec<(Str, Str)> {
+        match event {
+            InformerEvent::Added(_, added) => added.iter().filter_map(|object| self.candidate(object)).collect(),
+            InformerEvent::Changed(events) => {
+                events.iter().flat_map(|(source, event)| self.handle_change(*source, event, objects)).collect()
+            }
+            // The list that follows brings all objects.
+            InformerEvent::Reset(Source::Protected) => {
+                *objects = ProtectedObjects::default();
+                Vec::new()
+            }
+            // Any use may have ended.
+            InformerEvent::Reset(Source::User) => {
+                let watch_cache = watch_cache_of(client, &self.resource());
+                let stored = watch_cache.into_iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::All));
+                stored.filter_map(|object| self.candidate(&object)).collect()
+            }
+        }
+    }
+
+    fn handle_change(&self, source: Source, event: &Event, objects: &mut ProtectedObjects) -> Vec<(Str, Str)> {
+        match (source, &event.object) {
+            (Source::Protected, Some(object)) => self.candidate(object).into_iter().collect(),
+            (Source::Protected, None) => {
+                let (namespace, name) = event.key.split_once('/').unwrap_or(("", &event.key));
+                remove(&mut objects.terminating, namespace, name);
+                Vec::new()
+            }
+            (Source::User, _) if objects.terminating.is_empty() => Vec::new(),
+            (Source::User, _) => {
+                let mut released = (self.released)(event);
+                let is_terminating = |namespace: &Str, name: &Str| {
+                    objects.terminating.get(namespace).is_some_and(|names| names.contains(name))
+                };
+                released.retain(|(namespace, name)| is_terminating(namespace, name));
+                released
+            }
+        }
+    }
+
+    /// The namespace and name of a stored object that may have to be changed.
+    fn candidate(&self, object: &Object) -> Option<(Str, Str)> {
+        self.may_change(object).then(|| (object.namespace().into(), object.name().into()))
+    }
+
+    /// Examines the pending objects of a namespace. What fails stays pending.
+    async fn reconcile(
+        &self,
+        client: &Arc<dyn ClusterClient>,
+        namespace: &str,
+        objects: &Mutex<ProtectedObjects>,
+    ) -> ReconcileResult {
+        let names = objects.lock().pending.remove(namespace).unwrap_or_default();
+        let failed = match self.try_reconcile(client, namespace, &names, objects).await {
+            Ok(failed) => failed,
+            Err(error) => {
+                let controller = self.controller;
+                tracing::warn!(%error, controller, namespace, "Failed to find out which objects are in use, will retry");
+                names
+            }
+        };
+        if failed.is_empty() {
+            return ReconcileResult::Done;
+        }
+        failed.iter().for_each(|name| insert(&mut objects.lock().pending, namespace, name));
+        ReconcileResult::Retry
+    }
+
+    /// Returns the names of the objects that have to be examined again.
+    async fn try_reconcile(
+        &self,
+        client: &Arc<dyn ClusterClient>,
+        namespace: &str,
+        names: &BTreeSet<Str>,
+        objects: &Mutex<ProtectedObjects>,
+    ) -> Result<BTreeSet<Str>, ApiError> {
+        let mut changes = Vec::new();
+        let mut terminating = Vec::new();
+        // A use that ends from now on is noticed, one that began before is seen.
+        names.iter().for_each(|name| insert(&mut objects.lock().terminating, namespace, name));
+        client.clone().catch_up().await?;
+        for name in names {
+            let target = self.object_ref(namespace, name);
+            let found = find(client, &target);
+            match found.and_then(|object| Some((self.change(&object)?, object))) {
+                Some((FinalizerChange::Remove, object)) => terminating.push(object),
+                Some((FinalizerChange::Add, object)) => changes.push(object),
+                None => {}
+            }
+        }
+        let used = if terminating.is_empty() { BTreeSet::new() } else { (self.used)(client, namespace, &terminating)? };
+        changes.extend(terminating.into_iter().filter(|object| !used.contains(object.name())));
+        let failed = if !changes.is_empty() && controller_manager::is_active(client) {
+            changes.iter().map(|object| object.name().into()).collect()
+        } else {
+            let writes = changes.into_iter().map(|object| self.write(client, namespace, object));
+            stream::iter(writes).buffer_unordered(MAX_CONCURRENT).filter_map(std::future::ready).collect().await
+        };
+        let mut objects = objects.lock();
+        for name in names.iter().filter(|name| !used.contains(*name)) {
+            remove(&mut objects.terminating, namespace, name);
+        }
+        Ok(failed)
+    }
+
+    fn object_ref(&self, namespace: &str, name: &str) -> ObjectRef {
+        ObjectRef { resource: self.resource(), namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// Adds or removes the finalizer of an object. Returns its name if that failed.
+    async fn write(&self, client: &Arc<dyn ClusterClient>, namespace: &str, object: Value) -> Option<Str> {
+        let (uid, expected, finalizer) = (Str::from(object.uid()), self.change(&object), self.finalizer);
+        let change = move |current: &Value| {
+            let mut object = current.clone();
+            let present = object.items_at(&["metadata", "finalizers"]).iter();
+            let mut finalizers: Vec<Value> =
+                present.filter(|present| present.as_str() != Some(finalizer)).cloned().collect();
+            if expected == Some(FinalizerChange::Add) {
+                finalizers.push(finalizer.into());
+            }
+            let is_expected = object.is_terminating() == (expected == Some(FinalizerChange::Remove));
+            if object.uid() == uid && is_expected {
+                match finalizers.is_empty() {
+                    true => drop(object.remove_at(&["metadata", "finalizers"])),
+                    false => object.set_at(&["metadata", "finalizers"], finalizers),
+                }
+            }
+            object
+        };
+        let name = object.name();
+        match client.clone().update(self.object_ref(namespace, name), "", Arc::new(change)).await {
+            Ok(_) | Err(ApiError::NotFound { .. }) => None,
+            Err(error) => {
+                let controller = self.controller;
+                tracing::warn!(%error, controller, namespace, name, "Failed to change a protection finalizer, will retry");
+                Some(name.into())
+            }
+        }
+    }
+}
+
+fn resource_of((group, plural): (&'static str, &'static str)) -> GroupResource {
+    GroupResource::new(group, plural)
+}
+
+fn insert(names: &mut NamesByNamespace, namespace: &str, name: &str) {
+    match names.get_mut(namespace) {
+        Some(names) => drop(names.insert(name.into())),
+        None => drop(names.insert(namespace.into(), BTreeSet::from([name.into()]))),
+    }
+}
+
+fn remove(names: &mut NamesByNamespace, namespace: &str, name: &str) {
+    if let Some(left) = names.get_mut(namespace) {
+        left.remove(name);
+        if left.is_empty() {
+            names.remove(namespace);
+        }
+    }
+}
+
+/// True if a stored object may be terminating.
+fn is_terminating(object: &Object) -> bool {
+    memmem::find(&object.json, b"\"deletionTimestamp\"").is_some()
+}
+
+/// The objects of a range, which must all be readable: one that is not may use anything.
+fn readable(
+    client: &Arc<dyn ClusterClient>,
+    resource: (&'static str, &'static str),
+    range: KeyRange,
+) -> Result<(Arc<WatchCache>, KeyRange), ApiError> {
+    let resource = resource_of(resource);
+    let unreadable = |why: &str| ApiError::Internal(format!("{resource}: {why}"));
+    let watch_cache = watch_cache_of(client, &resource).ok_or_else(|| unreadable("the watch cache is not open"))?;
+    match watch_cache.corrupt(&range, None).is_empty() {
+        true => Ok((watch_cache, range)),
+        false => Err(unreadable("a stored object is corrupt")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_value::object;
+
+    use super::*;
+
+    #[test]
+    fn terminating_objects_lose_their_finalizer_and_others_have_it() {
+        let check = |finalizers: &[&str], is_terminating: bool, expect: Option<FinalizerChange>| {
+            let finalizers: Vec<Value> = finalizers.iter().map(|finalizer| Value::from(*finalizer)).collect();
+            let mut volume = object! { "metadata": object! { "finalizers": finalizers } };
+            if is_terminating {
+                volume.set_at(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z");
+            }
+            assert_eq!(VOLUMES.change(&volume), expect, "{volume:?}");
+        };
+        let own = "kubernetes.io/pv-protection";
+        check(&[own], false, None);
+        check(&["a/b", own], true, Some(FinalizerChange::Remove));
+        check(&["a/b"], true, None);
+        check(&["a/b"], false, Some(FinalizerChange::Add));
+        check(&[], false, Some(FinalizerChange::Add));
+    }
+}
