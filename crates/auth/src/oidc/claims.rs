@@ -18,28 +18,29 @@ pub(super) struct StandardClaims {
     pub(super) not_before: Option<i64>,
 }
 
+/// The structure of go-oidc that has the claims of every token, as its errors name it.
+const TOKEN: &str = "idToken";
+
 fn mismatch(value: &Value, expected: &str) -> String {
     format!("json: cannot unmarshal {} into Go value of type {expected}", value.json_type())
 }
 
-/// A text, or the empty one for null.
-fn text(value: &Value) -> Result<Str, String> {
-    match value {
-        Value::Null => Ok(Str::default()),
-        Value::String(text) => Ok(Str::from(&**text)),
-        value => Err(mismatch(value, "string")),
-    }
+/// The error for a value in a field of a Go structure, such as `idToken.sub`.
+fn field_mismatch(value: &Value, field: &str, expected: &str) -> String {
+    format!("json: cannot unmarshal {} into Go struct field {field} of type {expected}", value.json_type())
 }
 
-fn texts(value: &Value) -> Result<Vec<Str>, String> {
+/// A text, or the empty one for null; `None` for anything else.
+fn text(value: &Value) -> Option<Str> {
     match value {
-        Value::Array(items) => items.iter().map(text).collect(),
-        value => text(value).map(|text| vec![text]),
+        Value::Null => Some(Str::default()),
+        Value::String(text) => Some(Str::from(&**text)),
+        _ => None,
     }
 }
 
 /// A number of seconds, without its fraction. As in Go, the number may be a text.
-fn seconds(value: &Value) -> Result<i64, String> {
+fn seconds(value: &Value, field: &str) -> Result<i64, String> {
     let number = match value {
         Value::Int(seconds) => return Ok(*seconds),
         Value::Float(number) => Some(*number),
@@ -51,7 +52,7 @@ fn seconds(value: &Value) -> Result<i64, String> {
     };
     // Beyond this, times are not meaningful, and cannot be computed with.
     let number = number.filter(|number| number.abs() < 1e15);
-    number.map(|number| number as i64).ok_or_else(|| mismatch(value, "json.Number"))
+    number.map(|number| number as i64).ok_or_else(|| field_mismatch(value, &format!("{TOKEN}.{field}"), "json.Number"))
 }
 
 impl Claims {
@@ -70,29 +71,49 @@ impl Claims {
 
     /// The claims that every token has.
     pub(super) fn standard(&self) -> Result<StandardClaims, String> {
-        let optional_text = |claim| self.get(claim).map_or(Ok(Str::default()), text);
+        let field_text = |value: &Value, field: &str| {
+            text(value).ok_or_else(|| field_mismatch(value, &format!("{TOKEN}.{field}"), "string"))
+        };
+        let optional_text = |claim| self.get(claim).map_or(Ok(Str::default()), |value| field_text(value, claim));
+        let optional_seconds = |claim| self.get(claim).map(|value| seconds(value, claim)).transpose();
         for claim in ["sub", "nonce", "at_hash"] {
             optional_text(claim)?;
         }
-        self.get("iat").map(seconds).transpose()?;
-        let not_before = self.get("nbf").filter(|value| !value.is_null());
+        optional_seconds("iat")?;
+        let audiences = match self.get("aud") {
+            None => Vec::new(),
+            Some(Value::Array(items)) => items.iter().map(|item| field_text(item, "aud")).collect::<Result<_, _>>()?,
+            Some(value) => {
+                vec![text(value).ok_or_else(|| field_mismatch(value, &format!("{TOKEN}.aud"), "[]string"))?]
+            }
+        };
+        let has_not_before = self.get("nbf").is_some_and(|value| !value.is_null());
         Ok(StandardClaims {
             issuer: optional_text("iss")?,
-            audiences: self.get("aud").map(texts).transpose()?.unwrap_or_default(),
-            expiry: self.get("exp").map(seconds).transpose()?,
-            not_before: not_before.map(seconds).transpose()?,
+            audiences,
+            expiry: optional_seconds("exp")?,
+            not_before: if has_not_before { optional_seconds("nbf")? } else { None },
         })
     }
 
     /// The text of a claim that has to be there.
     pub(super) fn text(&self, claim: &str) -> Result<Str, String> {
-        self.get(claim).ok_or_else(|| "claim not present".to_owned()).and_then(text)
+        let value = self.get(claim).ok_or_else(|| "claim not present".to_owned())?;
+        text(value).ok_or_else(|| mismatch(value, "string"))
     }
 
     /// The texts of a claim, of which there may be just one.
     pub(super) fn texts(&self, claim: &str) -> Option<Result<Vec<Str>, String>> {
-        // Null is a list without items.
-        self.get(claim).map(|value| if value.is_null() { Ok(Vec::new()) } else { texts(value) })
+        self.get(claim).map(|value| {
+            let texts = match value {
+                // Null is a list without items.
+                Value::Null => Some(Vec::new()),
+                Value::Array(items) => items.iter().map(text).collect(),
+                value => text(value).map(|text| vec![text]),
+            };
+            // Go reads a list first and reports why it is not a single text.
+            texts.ok_or_else(|| mismatch(value, "string"))
+        })
     }
 
     /// A claim that is true or false.

@@ -116,6 +116,7 @@ fn claims_become_users() {
     check(&groups, json!({"groups": ["a", "b"]}), Ok(json!({"name": "u:jane", "groups": ["g:a", "g:b"]})));
     let error = "oidc: parse groups claim \"groups\": json: cannot unmarshal number into Go value of type string";
     check(&groups, json!({"groups": 42}), Err(error));
+    let error = "oidc: parse groups claim \"groups\": json: cannot unmarshal array into Go value of type string";
     check(&groups, json!({"groups": ["a", 42]}), Err(error));
     let distributed = json!({"_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"endpoint": "https://s"}}});
     let error = "oidc: could not expand distributed claims: distributed claims are not supported";
@@ -133,18 +134,23 @@ fn standard_claims_are_validated() {
     verify(json!({"exp": NOW}), expired);
     verify(json!({"exp": "1000000"}), expired);
     verify(json!({"exp": 1_000_000.9}), expired);
-    let malformed = |kind: &str| {
-        format!("oidc: failed to unmarshal claims: json: cannot unmarshal {kind} into Go value of type json.Number")
-    };
-    verify(json!({"exp": null}), &malformed("null"));
-    verify(json!({"exp": "soon"}), &malformed("string"));
-    verify(json!({"exp": 1e300}), &malformed("number"));
-    verify(json!({"iat": {}}), &malformed("object"));
-    let malformed = "oidc: failed to unmarshal claims: json: cannot unmarshal number into Go value of type string";
-    for claim in ["sub", "nonce", "at_hash", "aud"] {
-        verify(json!({ claim: 5 }), malformed);
+    for (claim, value, kind, field_type) in [
+        ("exp", json!(null), "null", "json.Number"),
+        ("exp", json!("soon"), "string", "json.Number"),
+        ("exp", json!(1e300), "number", "json.Number"),
+        ("iat", json!({}), "object", "json.Number"),
+        ("nbf", json!(true), "bool", "json.Number"),
+        ("sub", json!(5), "number", "string"),
+        ("nonce", json!(5), "number", "string"),
+        ("at_hash", json!([]), "array", "string"),
+        ("aud", json!(5), "number", "[]string"),
+        ("aud", json!({}), "object", "[]string"),
+        ("aud", json!(["c", 5]), "number", "string"),
+    ] {
+        let field = format!("Go struct field idToken.{claim} of type {field_type}");
+        let error = format!("oidc: failed to unmarshal claims: json: cannot unmarshal {kind} into {field}");
+        verify(json!({ claim: value }), &error);
     }
-    verify(json!({"aud": ["c", 5]}), malformed);
     verify(json!({"aud": ["d", "e"]}), "oidc: expected audience \"c\" got [\"d\" \"e\"]");
     verify(
         json!({"nbf": NOW + 61}),
