@@ -21,17 +21,18 @@ pub(super) struct StandardClaims {
 /// The structure of go-oidc that has the claims of every token, as its errors name it.
 const TOKEN: &str = "idToken";
 
-fn mismatch(value: &Value, expected: &str) -> String {
+/// The error for a value that Go reads as a type.
+pub(super) fn mismatch(value: &Value, expected: &str) -> String {
     format!("json: cannot unmarshal {} into Go value of type {expected}", value.json_type())
 }
 
 /// The error for a value in a field of a Go structure, such as `idToken.sub`.
-fn field_mismatch(value: &Value, field: &str, expected: &str) -> String {
+pub(super) fn field_mismatch(value: &Value, field: &str, expected: &str) -> String {
     format!("json: cannot unmarshal {} into Go struct field {field} of type {expected}", value.json_type())
 }
 
 /// A text, or the empty one for null; `None` for anything else.
-fn text(value: &Value) -> Option<Str> {
+pub(super) fn text(value: &Value) -> Option<Str> {
     match value {
         Value::Null => Some(Str::default()),
         Value::String(text) => Some(Str::from(&**text)),
@@ -67,6 +68,10 @@ impl Claims {
 
     pub(super) fn get(&self, claim: &str) -> Option<&Value> {
         self.0.as_object()?.get(claim)
+    }
+
+    pub(super) fn set(&mut self, claim: &str, value: Value) {
+        self.0.set(claim, value);
     }
 
     /// The claims that every token has.

@@ -2,19 +2,25 @@
 //! `plugin/pkg/authenticator/token/oidc` and the library go-oidc, whose errors the log shows).
 //!
 //! - `claims`: the claims of a token as Go reads them.
-//! - `authenticator`: verifies a token and turns its claims into a user.
 //! - `discovery`: what an issuer publishes.
+//! - `verifier`: verifies a token.
+//! - `distributed_claims`: gets claims from endpoints that a token names.
+//! - `authenticator`: turns the claims of a token into a user.
 
 mod authenticator;
 mod claims;
 mod discovery;
+mod distributed_claims;
 #[cfg(test)]
 mod tests;
+mod verifier;
 
 use std::sync::Arc;
 
-pub use authenticator::{ALL_SIGNING_ALGORITHMS, JwtAuthenticator, untrusted_issuer};
+pub use authenticator::JwtAuthenticator;
 pub use discovery::{DISCOVERY_PATH, DiscoveryError, jwks_uri, max_age};
+use pintle_value::Str;
+pub use verifier::{ALL_SIGNING_ALGORITHMS, untrusted_issuer};
 
 use crate::AuthFuture;
 use crate::jwt::PublicKey;
@@ -26,4 +32,33 @@ pub trait IssuerKeys: Send + Sync {
 
     /// Fetches the keys again. `None` if those that were fetched last must do for now.
     fn fetch(&self) -> Option<AuthFuture<'_, Result<Arc<Vec<PublicKey>>, String>>>;
+}
+
+/// An endpoint that has a distributed claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimEndpoint {
+    /// Its URL.
+    pub url: Str,
+    /// The bearer token of requests; empty if they have none.
+    pub access_token: Str,
+}
+
+/// The response of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointResponse {
+    /// The status code.
+    pub code: u16,
+    /// The status code with its reason, as the response has it.
+    pub status: String,
+    /// The body, or the reason why it cannot be read.
+    pub body: Result<Vec<u8>, String>,
+}
+
+/// Fetches what distributed claims of an issuer's tokens need.
+pub trait ClaimSource: Send + Sync {
+    /// Sends a request to an endpoint. The error is that of the request.
+    fn get<'a>(&'a self, endpoint: &'a ClaimEndpoint) -> AuthFuture<'a, Result<EndpointResponse, String>>;
+
+    /// The keys of the issuer of an endpoint's token. `None` as long as it is not known where they are.
+    fn issuer_keys<'a>(&'a self, issuer: &'a str) -> AuthFuture<'a, Option<Arc<dyn IssuerKeys>>>;
 }

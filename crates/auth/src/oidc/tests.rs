@@ -1,6 +1,8 @@
 //! What claims become, with the cases of upstream's `oidc_test.go` and go-oidc's `verify_test.go`.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -10,7 +12,10 @@ use pintle_value::Str;
 use pintle_value::time::Time;
 use serde_json::{Value, json};
 
-use super::{ALL_SIGNING_ALGORITHMS, DiscoveryError, IssuerKeys, JwtAuthenticator, jwks_uri, max_age};
+use super::{
+    ALL_SIGNING_ALGORITHMS, ClaimEndpoint, ClaimSource, DiscoveryError, EndpointResponse, IssuerKeys, JwtAuthenticator,
+    jwks_uri, max_age,
+};
 use crate::authentication_config::{JwtConfig, load};
 use crate::jwt::{PublicKey, SigningKey};
 use crate::{AuthFuture, AuthenticationError, TokenAuthenticator, UserInfo};
@@ -30,6 +35,37 @@ impl IssuerKeys for Keys {
     }
 }
 
+/// The source of distributed claims of tokens that have none.
+struct NoSource;
+
+impl ClaimSource for NoSource {
+    fn get<'a>(&'a self, endpoint: &'a ClaimEndpoint) -> AuthFuture<'a, Result<EndpointResponse, String>> {
+        panic!("a request to {endpoint:?}")
+    }
+
+    fn issuer_keys<'a>(&'a self, issuer: &'a str) -> AuthFuture<'a, Option<Arc<dyn IssuerKeys>>> {
+        panic!("keys of {issuer}")
+    }
+}
+
+/// The endpoint `https://e/groups` with a response, and the keys of the issuer `https://e`.
+struct Endpoint {
+    response: Result<EndpointResponse, String>,
+    keys: Option<Vec<PublicKey>>,
+}
+
+impl ClaimSource for Endpoint {
+    fn get<'a>(&'a self, endpoint: &'a ClaimEndpoint) -> AuthFuture<'a, Result<EndpointResponse, String>> {
+        assert_eq!(*endpoint, ClaimEndpoint { url: "https://e/groups".into(), access_token: "secret".into() });
+        AuthFuture::boxed(async { self.response.clone() })
+    }
+
+    fn issuer_keys<'a>(&'a self, issuer: &'a str) -> AuthFuture<'a, Option<Arc<dyn IssuerKeys>>> {
+        let keys = || self.keys.clone().map(|keys| Arc::new(Keys(Some(keys))) as Arc<dyn IssuerKeys>);
+        AuthFuture::ready(if issuer == "https://e" { keys() } else { None })
+    }
+}
+
 fn new_key() -> SigningKey {
     let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).expect("a key");
     let key = STANDARD.encode(pair.serialize_der());
@@ -46,17 +82,35 @@ fn config(changes: &str) -> JwtConfig {
     load(text.as_bytes()).expect("a configuration").jwt.remove(0)
 }
 
-fn authenticate(config: JwtConfig, keys: Option<&SigningKey>, token: &str) -> Result<Option<UserInfo>, String> {
+/// Authenticates a token. Only one whose claims are distributed has to be waited for.
+fn authenticate_with(
+    source: Option<Endpoint>,
+    config: JwtConfig,
+    keys: Option<&SigningKey>,
+    token: &str,
+) -> Result<Option<UserInfo>, String> {
     let keys = Keys(keys.map(|key| vec![key.public_key().clone()]));
     let algorithms = ALL_SIGNING_ALGORITHMS.map(Str::from).to_vec();
     let now = || Time { seconds: NOW, nanos: 1 };
-    let authenticator = JwtAuthenticator::new(config, algorithms, Arc::new(keys), now).expect("an authenticator");
-    match authenticator.authenticate_token(token, &[]) {
-        AuthFuture::Ready(Some(result)) => {
+    let is_ready = source.is_none();
+    let source: Arc<dyn ClaimSource> = match source {
+        Some(source) => Arc::new(source),
+        None => Arc::new(NoSource),
+    };
+    let authenticator =
+        JwtAuthenticator::new(config, algorithms, Arc::new(keys), source, now).expect("an authenticator");
+    let mut authenticated = authenticator.authenticate_token(token, &[]);
+    assert_eq!(matches!(authenticated, AuthFuture::Ready(_)), is_ready);
+    match Pin::new(&mut authenticated).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => {
             result.map(|found| found.map(|found| found.user)).map_err(|AuthenticationError(error)| error)
         }
-        _ => panic!("not ready"),
+        Poll::Pending => panic!("not ready"),
     }
+}
+
+fn authenticate(config: JwtConfig, keys: Option<&SigningKey>, token: &str) -> Result<Option<UserInfo>, String> {
+    authenticate_with(None, config, keys, token)
 }
 
 /// Checks the user, as JSON, or the error that claims become.
@@ -118,10 +172,6 @@ fn claims_become_users() {
     check(&groups, json!({"groups": 42}), Err(error));
     let error = "oidc: parse groups claim \"groups\": json: cannot unmarshal array into Go value of type string";
     check(&groups, json!({"groups": ["a", 42]}), Err(error));
-    let distributed = json!({"_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"endpoint": "https://s"}}});
-    let error = "oidc: could not expand distributed claims: distributed claims are not supported";
-    check(&groups, distributed, Err(error));
-    check(&groups, json!({"_claim_names": {"other": "s"}, "_claim_sources": {}}), name("u:jane"));
     let uid = mapped("username: {claim: sub, prefix: ''}, uid: {claim: uid}", "");
     check(&uid, json!({"uid": "7"}), Ok(json!({"name": "jane", "uid": "7"})));
     check(&uid, json!({}), Err("oidc: parse uid claim \"uid\": claim not present"));
@@ -251,6 +301,203 @@ fn signatures_are_verified() {
     for token in ["", "a", "a.b.c", "a.b.c.d", &*format!("{token}.a"), &*foreign] {
         assert_eq!(authenticate(config(""), Some(&key), token), Ok(None), "{token}");
     }
+}
+
+/// A configuration with groups of a claim.
+fn with_groups() -> String {
+    mapped("username: {claim: sub, prefix: ''}, groups: {claim: groups, prefix: 'g:'}", "")
+}
+
+#[test]
+fn tokens_without_endpoints_are_not_waited_for() {
+    let (groups, jane) = (with_groups(), || Ok(json!({"name": "jane"})));
+    let unresolved = |claims: Value, error: &str| {
+        check(&groups, claims, Err(&format!("oidc: could not expand distributed claims: {error}")));
+    };
+    let sources = || json!({"s": {"endpoint": "https://e/groups"}});
+    // A claim of the token itself wins, and other claims are not resolved.
+    let own = json!({"groups": ["a"], "_claim_names": {"groups": "s"}, "_claim_sources": sources()});
+    check(&groups, own, Ok(json!({"name": "jane", "groups": ["g:a"]})));
+    check(&groups, json!({"groups": null, "_claim_names": {}}), jane());
+    check(&groups, json!({"_claim_names": {"other": "s"}, "_claim_sources": sources()}), jane());
+    check(&groups, json!({"_claim_names": null, "_claim_sources": null}), jane());
+    check(&groups, json!({"_claim_sources": sources()}), jane());
+    unresolved(json!({"_claim_names": null}), "oidc: no claim sources");
+    unresolved(json!({"_claim_names": {}}), "oidc: no claim sources");
+    // Aggregated claims are ignored.
+    for source in [json!({"JWT": "a.b.c"}), json!({"endpoint": null}), json!(null)] {
+        check(&groups, json!({"_claim_names": {"groups": "s"}, "_claim_sources": {"s": source}}), jane());
+    }
+    let error = "oidc: could not parse claim sources: json: cannot unmarshal number into Go struct field endpoint.JWT of \
+                 type string";
+    unresolved(json!({"_claim_names": {}, "_claim_sources": {"s": {"JWT": 5}}}), error);
+    // Groups of an expression, or none at all, are not resolved, but what every token may have is read.
+    let expression =
+        mapped("username: {claim: sub, prefix: ''}, groups: {expression: 'claims.?groups.orValue([])'}", "");
+    for config in [&*expression, ""] {
+        check(config, json!({"_claim_names": {"groups": "s"}, "_claim_sources": sources()}), jane());
+        check(config, json!({"_claim_names": {}}), jane());
+    }
+    for config in [&*groups, &*expression, ""] {
+        let verify = |claims: Value, error: &str| check(config, claims, Err(&format!("oidc: verify token: {error}")));
+        verify(json!({"_claim_names": {"groups": "s"}}), "oidc: source does not exist");
+        verify(json!({"_claim_names": {"x": "t"}, "_claim_sources": sources()}), "oidc: source does not exist");
+        for source in [json!(""), json!(null)] {
+            let error = "oidc: failed to obtain source from claim name";
+            verify(json!({"_claim_names": {"x": source}, "_claim_sources": sources()}), error);
+        }
+        for (claim, value, error) in [
+            ("_claim_names", json!(5), "number into Go struct field idToken._claim_names of type map[string]string"),
+            ("_claim_names", json!({"x": 5}), "number into Go struct field idToken._claim_names of type string"),
+            (
+                "_claim_sources",
+                json!("x"),
+                "string into Go struct field idToken._claim_sources of type map[string]oidc.claimSource",
+            ),
+            (
+                "_claim_sources",
+                json!({"x": 5}),
+                "number into Go struct field idToken._claim_sources of type oidc.claimSource",
+            ),
+            (
+                "_claim_sources",
+                json!({"x": {"Endpoint": 5}}),
+                "number into Go struct field claimSource._claim_sources.endpoint of type string",
+            ),
+            (
+                "_claim_sources",
+                json!({"x": {"access_token": {}}}),
+                "object into Go struct field claimSource._claim_sources.access_token of type string",
+            ),
+        ] {
+            let error = format!("oidc: failed to unmarshal claims: json: cannot unmarshal {error}");
+            verify(json!({ claim: value }), &error);
+        }
+    }
+}
+
+/// Checks the groups, or the error, that the response of an endpoint becomes. The keys are those of its issuer.
+#[track_caller]
+fn check_response(
+    audiences: &str,
+    response: Result<EndpointResponse, &str>,
+    keys: Option<&SigningKey>,
+    expect: Result<&[&str], &str>,
+) {
+    let key = new_key();
+    let token = json!({
+        "iss": "https://i", "aud": "c", "sub": "jane", "exp": NOW + 1,
+        "_claim_names": {"groups": "s"},
+        "_claim_sources": {"s": {"endpoint": "https://e/groups", "access_token": "secret"}},
+    });
+    let config = config(&with_groups().replace("audiences: [c]", audiences));
+    let keys = keys.map(|key| vec![key.public_key().clone()]);
+    let source = Endpoint { response: response.map_err(str::to_owned), keys };
+    let found = authenticate_with(Some(source), config, Some(&key), &key.sign(&token).expect("a token"));
+    let found = found.map(|user| user.expect("a user").groups);
+    let groups = expect.map(|groups| groups.iter().map(|group| Str::from(*group)).collect::<Vec<_>>());
+    assert_eq!(found, groups.map_err(|error| format!("oidc: could not expand distributed claims: {error}")));
+}
+
+#[test]
+fn endpoints_have_distributed_groups() {
+    let (key, other) = (new_key(), new_key());
+    let one = "audiences: [c]";
+    let with_code = |code: u16, status: &str, body: &str| {
+        Ok(EndpointResponse { code, status: status.to_owned(), body: Ok(body.as_bytes().to_vec()) })
+    };
+    let response = |body: &str| with_code(200, "200 OK", body);
+    let signed = |changes: Value| {
+        let mut claims = json!({"iss": "https://e", "aud": "c", "groups": ["a", "b"], "exp": NOW + 1});
+        for (claim, value) in changes.as_object().into_iter().flatten() {
+            claims[claim] = value.clone();
+        }
+        claims.as_object_mut().expect("an object").retain(|_, value| *value != "missing");
+        key.sign(&claims).expect("a token")
+    };
+    let groups: &[&str] = &["g:a", "g:b"];
+    let valid = signed(json!({}));
+    for code in [200, 202, 226] {
+        check_response(one, with_code(code, "", &valid), Some(&key), Ok(groups));
+    }
+    check_response(one, response(&format!(" {valid}\r\n")), Some(&key), Ok(groups));
+    check_response(one, response(&signed(json!({"groups": "a"}))), Some(&key), Ok(&["g:a"]));
+    check_response(one, response(&signed(json!({"groups": null}))), Some(&key), Ok(&[]));
+    let several = "audiences: [d, c], audienceMatchPolicy: MatchAny";
+    for audience in [json!("c"), json!(["x", "d"])] {
+        check_response(several, response(&signed(json!({ "aud": audience }))), Some(&key), Ok(groups));
+    }
+    // The requests fail.
+    let request = |response, error: &str| {
+        let error = format!("while getting distributed claim \"groups\": {error}");
+        check_response(one, response, Some(&key), Err(&error));
+    };
+    request(Err("Get \"https://e/groups\": EOF"), "Get \"https://e/groups\": EOF");
+    for (code, status) in [(404, "404 Not Found"), (199, "199 x"), (227, "227 "), (302, "302 Found"), (500, "500 x")] {
+        let error = format!("error while getting distributed claim JWT: {status}");
+        request(with_code(code, status, &valid), &error);
+    }
+    let broken = EndpointResponse { code: 200, status: String::new(), body: Err("EOF".to_owned()) };
+    request(Ok(broken), "could not decode distributed claim response");
+    // The responses are no tokens.
+    for (body, error) in [
+        ("{}", "token is not compact JWT"),
+        ("", "malformed token"),
+        ("a.b", "malformed token"),
+        ("a.b.c.d", "malformed token"),
+        ("a.b*.c", "error decoding token: illegal base64 data at input byte 1"),
+        ("a.abcde.c", "error decoding token: illegal base64 data at input byte 4"),
+        ("a..c", "while unmarshaling token: unexpected end of JSON input"),
+        (
+            "a.W10.c",
+            r#"while unmarshaling token: json: cannot unmarshal array into Go value of type struct { Issuer string "json:\"iss\"" }"#,
+        ),
+        (
+            "a.eyJpc3MiOjV9.c",
+            "while unmarshaling token: json: cannot unmarshal number into Go struct field .iss of type string",
+        ),
+    ] {
+        let error =
+            format!("getting untrusted issuer from endpoint https://e/groups failed for claim \"groups\": {error}");
+        check_response(one, response(body), Some(&key), Err(&error));
+    }
+    // The tokens are not accepted.
+    let unknown = |issuer: &str| {
+        format!("verifying untrusted issuer {issuer} failed: verifier not initialized for issuer: \"{issuer}\"")
+    };
+    check_response(one, response(&valid), None, Err(&unknown("https://e")));
+    check_response(one, response(&signed(json!({"iss": "https://x"}))), Some(&key), Err(&unknown("https://x")));
+    check_response(one, response(&signed(json!({"iss": "missing"}))), Some(&key), Err(&unknown("")));
+    let verify = |audiences: &str, changes: Value, error: &str| {
+        let error = format!("verify distributed claim token: {error}");
+        check_response(audiences, response(&signed(changes)), Some(&key), Err(&error));
+    };
+    let expired = "oidc: token is expired (Token Expiry: 1970-01-12 13:46:40 +0000 UTC)";
+    verify(one, json!({"exp": NOW}), expired);
+    verify(one, json!({"aud": "d"}), "oidc: expected audience \"c\" got [\"d\"]");
+    verify(several, json!({"aud": "e"}), "oidc: expected audience in [\"c\" \"d\"] got [\"e\"]");
+    // One audience is checked before times, several afterwards.
+    verify(one, json!({"aud": "d", "exp": NOW}), "oidc: expected audience \"c\" got [\"d\"]");
+    verify(several, json!({"aud": "e", "exp": NOW}), expired);
+    verify(one, json!({"_claim_names": {"groups": "t"}}), "oidc: source does not exist");
+    let unverified = "verify distributed claim token: failed to verify signature: failed to verify id token signature";
+    check_response(one, response(&valid), Some(&other), Err(unverified));
+    let missing = "jwt returned by distributed claim endpoint \"https://e/groups\" did not contain claim: groups";
+    check_response(one, response(&signed(json!({"groups": "missing"}))), Some(&key), Err(missing));
+}
+
+#[test]
+fn urls_of_endpoints_are_parsed() {
+    let key = new_key();
+    let token = json!({
+        "iss": "https://i", "aud": "c", "sub": "jane", "exp": NOW + 1,
+        "_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"endpoint": "https://[x"}},
+    });
+    let source = Endpoint { response: Err("a request".to_owned()), keys: None };
+    let token = key.sign(&token).expect("a token");
+    let error = "oidc: could not expand distributed claims: while getting distributed claim \"groups\": while calling \
+                 https://[x: parse \"https://[x\": missing ']' in host";
+    assert_eq!(authenticate_with(Some(source), config(&with_groups()), Some(&key), &token), Err(error.to_owned()));
 }
 
 #[test]

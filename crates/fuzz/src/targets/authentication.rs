@@ -1,6 +1,8 @@
 //! What authenticators of tokens read: their configuration, what an issuer publishes, and the claims of its tokens.
 
+use std::pin::pin;
 use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, Waker};
 
 use http::header::CACHE_CONTROL;
 use http::{HeaderMap, HeaderValue};
@@ -9,9 +11,10 @@ use pintle_auth::authentication_config::{
 };
 use pintle_auth::jwt::{PublicKey, SigningKey, parse_jwks, public_keys_from_pem, write_jwks};
 use pintle_auth::oidc::{
-    ALL_SIGNING_ALGORITHMS, DiscoveryError, IssuerKeys, JwtAuthenticator, jwks_uri, max_age, untrusted_issuer,
+    ALL_SIGNING_ALGORITHMS, ClaimEndpoint, ClaimSource, DiscoveryError, EndpointResponse, IssuerKeys, JwtAuthenticator,
+    jwks_uri, max_age, untrusted_issuer,
 };
-use pintle_auth::{AuthFuture, AuthenticationResult, TokenAuthenticator, UserInfo};
+use pintle_auth::{AuthFuture, TokenAuthenticator, UserInfo};
 use pintle_codec::json;
 use pintle_value::time::Time;
 use pintle_value::{Str, Value, object};
@@ -25,6 +28,8 @@ const LIMIT: MemoryLimit = MemoryLimit { per_byte: 600, base: 256 << 10 };
 /// The time of all tokens, in seconds.
 const NOW: i64 = 1_000_000;
 const ISSUER: &str = "https://i";
+/// The issuer of the tokens that endpoints of distributed claims return.
+const ENDPOINT_ISSUER: &str = "https://e";
 /// The issuer of the tokens of service accounts.
 const DISALLOWED: &str = "https://kubernetes";
 
@@ -68,7 +73,7 @@ fn key(pem: &str) -> SigningKey {
 
 /// The key of the issuer.
 static KEY: LazyLock<SigningKey> = LazyLock::new(|| key(include_str!("../../../auth/tests/jwt/p256.sec1.pem")));
-/// A key that no issuer has.
+/// A key that the issuer does not have. That of endpoints' tokens has it.
 static OTHER_KEY: LazyLock<SigningKey> = LazyLock::new(|| key(include_str!("../../../auth/tests/jwt/p384.sec1.pem")));
 
 /// Keys that were fetched.
@@ -84,11 +89,26 @@ impl IssuerKeys for FetchedKeys {
     }
 }
 
+/// Endpoints whose response is a token with the access token of the request as its payload.
+struct Endpoints;
+
+impl ClaimSource for Endpoints {
+    fn get<'a>(&'a self, endpoint: &'a ClaimEndpoint) -> AuthFuture<'a, Result<EndpointResponse, String>> {
+        let token = OTHER_KEY.sign_payload(endpoint.access_token.as_bytes()).expect("a token");
+        AuthFuture::ready(Ok(EndpointResponse { code: 200, status: "200 OK".to_owned(), body: Ok(token.into_bytes()) }))
+    }
+
+    fn issuer_keys<'a>(&'a self, issuer: &'a str) -> AuthFuture<'a, Option<Arc<dyn IssuerKeys>>> {
+        let keys = || Arc::new(FetchedKeys(Arc::new(vec![OTHER_KEY.public_key().clone()]))) as Arc<dyn IssuerKeys>;
+        AuthFuture::ready((issuer == ENDPOINT_ISSUER).then(keys))
+    }
+}
+
 fn authenticator(config: JwtConfig, keys: Vec<PublicKey>) -> JwtAuthenticator {
     let algorithms = ALL_SIGNING_ALGORITHMS.map(Str::from).to_vec();
     let now = || Time { seconds: NOW, nanos: 0 };
-    JwtAuthenticator::new(config, algorithms, Arc::new(FetchedKeys(Arc::new(keys))), now)
-        .expect("a valid configuration")
+    let keys = Arc::new(FetchedKeys(Arc::new(keys)));
+    JwtAuthenticator::new(config, algorithms, keys, Arc::new(Endpoints), now).expect("a valid configuration")
 }
 
 fn issuer(text: &str) -> JwtConfig {
@@ -97,10 +117,9 @@ fn issuer(text: &str) -> JwtConfig {
 
 /// The user of a token; `None` if it is not accepted.
 fn user(authenticator: &JwtAuthenticator, token: &str) -> Option<UserInfo> {
-    let AuthFuture::Ready(Some(result)): AuthFuture<'_, AuthenticationResult> =
-        authenticator.authenticate_token(token, &[])
-    else {
-        panic!("known keys are not waited for")
+    let authenticated = pin!(authenticator.authenticate_token(token, &[]));
+    let Poll::Ready(result) = authenticated.poll(&mut Context::from_waker(Waker::noop())) else {
+        panic!("known keys and responses are not waited for")
     };
     result.ok().flatten().map(|found| found.user)
 }
@@ -110,6 +129,18 @@ fn with_signature(payload: &str, signature: &str) -> String {
     let (payload, _) = payload.rsplit_once('.').expect("a token");
     let (_, signature) = signature.rsplit_once('.').expect("a token");
     format!("{payload}.{signature}")
+}
+
+/// True if the access token of a source is the payload of an endpoint's token with groups. The name of the field may be
+/// in any case, and the other decoder does not read all payloads.
+fn has_endpoint_claims(source: &serde_json::Value) -> bool {
+    let fields = source.as_object().into_iter().flatten();
+    let mut texts =
+        fields.filter(|(key, _)| key.eq_ignore_ascii_case("access_token")).filter_map(|(_, it)| it.as_str());
+    texts.any(|text| match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(claims) => claims["iss"] == ENDPOINT_ISSUER && !claims["groups"].is_null(),
+        Err(_) => true,
+    })
 }
 
 /// Claims that every authenticator of an issuer with this audience accepts.
@@ -236,6 +267,10 @@ pub(super) fn token_claims(input: &[u8]) {
         assert!(!found.name.starts_with("u:system:"), "{claims}");
     } else {
         assert!(claims["hd"] == "x" && claims["email_verified"] != false, "{claims}");
+        if !found.groups.is_empty() && claims.get("groups").is_none() {
+            let source = claims["_claim_names"]["groups"].as_str().expect("a source");
+            assert!(has_endpoint_claims(&claims["_claim_sources"][source]), "{claims}");
+        }
     }
 }
 
@@ -249,8 +284,16 @@ pub(super) fn token_claims_seeds() -> Vec<Vec<u8>> {
     more.set("iat", NOW as f64 + 0.5);
     more.set("hd", "a.x");
     more.set("_claim_names", object! {"other": "s"});
+    more.set("_claim_sources", object! {"s": object! {}});
+    let payload = json::encode(&claims(ENDPOINT_ISSUER, "a"));
+    let payload = String::from_utf8(payload).expect("JSON");
+    let mut distributed = common.clone();
+    distributed.remove("groups");
+    distributed.set("_claim_names", object! {"groups": "s"});
+    let source = object! {"endpoint": "https://e/groups", "access_token": payload};
+    distributed.set("_claim_sources", object! {"s": source});
     let with = |chosen: u8, claims: &Value| [&[chosen], &json::encode(claims)[..]].concat();
-    vec![with(0, &common), with(1, &common), with(0, &more)]
+    vec![with(0, &common), with(1, &common), with(0, &more), with(1, &distributed)]
 }
 
 /// A document that is used names the issuer and the keys, is of no other issuer, and is the same if it has nothing else.
@@ -336,11 +379,12 @@ mod tests {
             let configuration = load(&seed).expect("a configuration");
             assert!(validate(&configuration, &[DISALLOWED.into()]).is_empty(), "{}", seed.escape_ascii());
         }
-        for (text, seeds) in [(WITH_EXPRESSIONS, &[0, 2][..]), (WITH_CLAIMS, &[1])] {
+        for (text, seeds) in [(WITH_EXPRESSIONS, &[0, 2][..]), (WITH_CLAIMS, &[1, 3])] {
             let authenticator = authenticator(issuer(text), vec![KEY.public_key().clone()]);
             for seed in seeds {
                 let token = KEY.sign_payload(&token_claims_seeds()[*seed][1..]).expect("a token");
-                assert!(user(&authenticator, &token).is_some(), "{seed}");
+                let found = user(&authenticator, &token).expect("a user");
+                assert_eq!(found.groups, [Str::from("g:g")], "{seed}");
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Authentication, impersonation and authorization of a request. Their results become API errors here.
 
 mod chain;
+mod claim_source;
+mod issuer_keys;
 mod jwt;
 mod node;
 mod rbac;

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::issuer::{Issuer, new_key};
 use super::{check_refused, initialized, metric, review, self_review, uncached, whoami};
 
-fn options(authentication: AuthenticationOptions) -> Options {
+pub(crate) fn options(authentication: AuthenticationOptions) -> Options {
     uncached(AccessOptions { authentication, ..AccessOptions::default() })
 }
 
-fn write(folder: &Path, name: &str, content: &str) -> std::path::PathBuf {
+pub(crate) fn write(folder: &Path, name: &str, content: &str) -> std::path::PathBuf {
     let (path, temporary) = (folder.join(name), folder.join(format!("{name}.new")));
     // Whoever reads the file never sees a part of it.
     std::fs::write(&temporary, content).expect("a file");
@@ -41,7 +41,7 @@ async fn with_flags(issuer: &Issuer, change: impl FnOnce(&mut OidcOptions)) -> C
 }
 
 /// A configuration file with one issuer.
-fn configuration(issuer: &Issuer, more: &Value, rest: &Value) -> String {
+pub(crate) fn configuration(issuer: &Issuer, more: &Value, rest: &Value) -> String {
     let mut jwt = json!({
         "issuer": {"url": issuer.url, "certificateAuthority": issuer.authority, "audiences": ["pintle"]},
         "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
@@ -65,7 +65,7 @@ fn configuration(issuer: &Issuer, more: &Value, rest: &Value) -> String {
     configuration.to_string()
 }
 
-fn from_file(file: std::path::PathBuf) -> AuthenticationOptions {
+pub(crate) fn from_file(file: std::path::PathBuf) -> AuthenticationOptions {
     AuthenticationOptions { config_file: Some(file), ..AuthenticationOptions::default() }
 }
 

@@ -2,6 +2,7 @@
 //! webhook.
 
 mod bootstrap_tokens;
+mod distributed_claims;
 mod issuer;
 mod json_web_tokens;
 mod program;
