@@ -1,8 +1,9 @@
-//! The plugin `CertificateSigning`: a new certificate in `status` needs the permission to `sign` for the signer.
+//! The plugin `CertificateSigning`: a change of the certificate or of the conditions in `status` needs the permission to
+//! `sign` for the signer.
 
 use pintle_registry::{ApiError, BoxFuture, Resource};
-use pintle_value::Value;
 use pintle_value::print::quote;
+use pintle_value::{Value, same};
 
 use super::{is_signing_request, may};
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
@@ -27,8 +28,8 @@ impl AdmissionPlugin for CertificateSigning {
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move {
             let old = attributes.old.unwrap_or(&Value::Null);
-            let certificate = ["status", "certificate"];
-            if attributes.subresource != "status" || old.str_at(&certificate) == object.str_at(&certificate) {
+            let is_same = |field| same(old.at(&["status", field]), object.at(&["status", field]));
+            if attributes.subresource != "status" || is_same("certificate") && is_same("conditions") {
                 return Ok(());
             }
             let signer = old.str_at(&["spec", "signerName"]);

@@ -74,9 +74,13 @@ fn who_approves_or_signs_needs_the_permission_for_the_signer() {
         let nobody = || Arc::new(Signers(verb, &[]));
         check(&update("", nobody()), plugin, &signed, "");
     }
-    // Only a changed certificate is signed.
-    let unsigned = request("example.com/a", "");
-    check(&update("status", Arc::new(Signers("sign", &[]))), &CertificateSigning, &unsigned, "");
+    // Only a changed certificate or condition needs the permission.
+    let mut unsigned = request("example.com/a", "");
+    let nobody = update("status", Arc::new(Signers("sign", &[])));
+    check(&nobody, &CertificateSigning, &unsigned, "");
+    unsigned.set_at(&["status", "conditions"], json(r#"[{"type":"Failed","status":"True"}]"#));
+    let refused = "user not permitted to sign requests with signerName \"example.com/a\"";
+    check(&nobody, &CertificateSigning, &unsigned, refused);
 }
 
 #[test]
