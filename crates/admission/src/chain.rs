@@ -40,9 +40,9 @@ type BuiltPlugin = Result<Arc<dyn AdmissionPlugin>, PluginError>;
 /// Why a plugin cannot be built, with upstream's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PluginError {
-    /// Its configuration cannot be read.
+    /// Its configuration is refused while it is read ("couldn't init admission plugin").
     Unreadable(String),
-    /// Its configuration is invalid.
+    /// Its configuration is refused when the plugin begins ("failed to initialize admission plugin").
     Invalid(String),
 }
 
@@ -55,6 +55,19 @@ const fn on(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) ->
 const fn off(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -> Registration {
     Registration { name, enabled_by_default: false, build }
 }
+
+/// Plugins of upstream that do not exist here yet: they can be disabled, but not enabled.
+const MISSING: [&str; 9] = [
+    "ClusterTrustBundleAttest",
+    "ImagePolicyWebhook",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "NodeDeclaredFeatureValidator",
+    "PodResizeValidator",
+    "ResourceQuota",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+];
 
 /// The plugins that can be configured, in the order in which they run.
 const PLUGINS: &[Registration] = &[
@@ -130,6 +143,9 @@ pub enum ConfigurationError {
         /// The name.
         name: String,
     },
+    /// A plugin of upstream does not exist here.
+    #[error("enable-admission-plugins plugin \"{0}\" is not supported yet")]
+    Unsupported(String),
     /// A plugin is enabled and disabled.
     #[error("{0} in enable-admission-plugins and disable-admission-plugins overlapped")]
     Overlap(String),
@@ -166,12 +182,17 @@ impl PluginChain {
             ("disable-admission-plugins", &configuration.disabled),
         ];
         for (flag, names) in lists {
-            if let Some(name) = names.iter().find(|name| !PLUGINS.iter().any(|plugin| plugin.name == **name)) {
+            let is_known =
+                |name: &&String| PLUGINS.iter().any(|plugin| plugin.name == **name) || MISSING.contains(&name.as_str());
+            if let Some(name) = names.iter().find(|name| !is_known(name)) {
                 return Err(ConfigurationError::UnknownPlugin { flag, name: name.clone() });
             }
         }
         if let Some(name) = configuration.enabled.iter().find(|name| configuration.disabled.contains(name)) {
             return Err(ConfigurationError::Overlap(name.clone()));
+        }
+        if let Some(name) = configuration.enabled.iter().find(|name| MISSING.contains(&name.as_str())) {
+            return Err(ConfigurationError::Unsupported(name.clone()));
         }
         let names = |list: &[String], name: &str| list.iter().any(|listed| listed == name);
         let is_enabled = |plugin: &&Registration| {
@@ -271,6 +292,10 @@ mod tests {
     fn overlapping_lists_and_unknown_plugins_are_errors() {
         check(&["Nope"], &[], Err("enable-admission-plugins plugin \"Nope\" is unknown"));
         check(&[], &["Nope"], Err("disable-admission-plugins plugin \"Nope\" is unknown"));
+        let missing = "enable-admission-plugins plugin \"ResourceQuota\" is not supported yet";
+        check(&["ResourceQuota"], &[], Err(missing));
+        let all: Vec<_> = std::iter::once("TerminatingDefinition").chain(PluginChain::enabled_by_default()).collect();
+        check(&[], &["ResourceQuota"], Ok(&all));
         check(
             &["NamespaceLifecycle"],
             &["NamespaceLifecycle"],

@@ -1,5 +1,5 @@
 //! Admission: plugins that may change or refuse a write after authorization and before it is stored (upstream:
-//! `apiserver/pkg/admission`). Built-in plugins live here; webhooks and policies are further plugins of the same trait.
+//! `apiserver/pkg/admission`). Built-in plugins live here.
 //! This crate knows no HTTP.
 
 mod always;
@@ -115,7 +115,8 @@ pub trait RequestOptions: Sync {
 }
 
 /// A write as plugins see it (`admission.Attributes`). In the mutating phase all objects are at the version of
-/// the request. In the validating phase the new object is at the hub version.
+/// the request. In the validating phase the new object is at the hub version, and
+/// the old one still at that of the request.
 pub struct AdmissionAttributes<'a> {
     /// What the write does.
     pub operation: AdmissionOperation,

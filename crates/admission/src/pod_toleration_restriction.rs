@@ -113,18 +113,39 @@ fn of_namespace(attributes: &AdmissionAttributes<'_>, annotation: &str) -> Resul
     }
     let decoded = pintle_codec::json::decode(text.as_bytes(), pintle_codec::json::DecodeOptions::default());
     let decoded = decoded.map_err(|error| ApiError::Unclassified(error.to_string()))?.value;
-    let mistyped = |value: &Value, expected: &str| {
-        let found = value.json_type();
-        ApiError::Unclassified(format!("json: cannot unmarshal {found} into Go value of type {expected}"))
-    };
     match decoded {
         Value::Null => Ok(None),
-        Value::Array(items) => match items.iter().find(|item| item.as_object().is_none() && !item.is_null()) {
-            Some(item) => Err(mistyped(item, "v1.Toleration")),
-            None => Ok(Some(items)),
-        },
-        other => Err(mistyped(&other, "[]v1.Toleration")),
+        Value::Array(items) => items.iter().map(toleration).collect::<Result<_, _>>().map(Some),
+        other => Err(mistyped(&other, "Go value of type []v1.Toleration")),
     }
+}
+
+fn mistyped(value: &Value, expected: &str) -> ApiError {
+    ApiError::Unclassified(format!("json: cannot unmarshal {} into {expected}", value.json_type()))
+}
+
+/// A toleration as Go decodes it: without unknown fields, and with fields of the right types.
+fn toleration(item: &Value) -> Result<Value, ApiError> {
+    const FIELDS: [(&str, &str); 5] = [
+        ("key", "string"),
+        ("operator", "v1.TolerationOperator"),
+        ("value", "string"),
+        ("effect", "v1.TaintEffect"),
+        ("tolerationSeconds", "int64"),
+    ];
+    if item.as_object().is_none() && !item.is_null() {
+        return Err(mistyped(item, "Go value of type v1.Toleration"));
+    }
+    let mut toleration = Value::object();
+    for (field, ty) in FIELDS {
+        let Some(value) = item.get(field) else { continue };
+        let fits = if ty == "int64" { value.as_int().is_some() } else { value.as_str().is_some() };
+        if !fits {
+            return Err(mistyped(value, &format!("Go struct field Toleration.{field} of type {ty}")));
+        }
+        toleration.set(field, value.clone());
+    }
+    Ok(toleration)
 }
 
 impl AdmissionPlugin for PodTolerationRestriction {
@@ -230,11 +251,17 @@ mod tests {
         let own =
             r#""scheduler.alpha.kubernetes.io/tolerationsWhitelist":"[{\"key\":\"own\",\"operator\":\"Exists\"}]""#;
         check(&scenario(own), "{}", Err(&conflict("namespace")));
-        for (broken, expected) in
-            [("{}", "object into Go value of type []v1"), ("[1]", "number into Go value of type v1")]
-        {
+        for (broken, expected) in [
+            ("{}", "object into Go value of type []v1.Toleration"),
+            ("[1]", "number into Go value of type v1.Toleration"),
+            (r#"[{\"effect\":5}]"#, "number into Go struct field Toleration.effect of type v1.TaintEffect"),
+            (
+                r#"[{\"tolerationSeconds\":\"5\"}]"#,
+                "string into Go struct field Toleration.tolerationSeconds of type int64",
+            ),
+        ] {
             let annotation = format!(r#""scheduler.alpha.kubernetes.io/tolerationsWhitelist":"{broken}""#);
-            check(&scenario(&annotation), "{}", Err(&format!("json: cannot unmarshal {expected}.Toleration")));
+            check(&scenario(&annotation), "{}", Err(&format!("json: cannot unmarshal {expected}")));
         }
         let scenario = Scenario { stored: Vec::new(), ..Scenario::create("", "pods") };
         check(&scenario, "{}", Err("namespaces \"n\" not found"));

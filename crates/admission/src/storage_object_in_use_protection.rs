@@ -6,14 +6,15 @@ use std::future::ready;
 
 use pintle_registry::{ApiError, BoxFuture, Resource};
 use pintle_value::Value;
+use pintle_value::metadata::{ATTRIBUTES_CLASS_PROTECTION, CLAIM_PROTECTION, VOLUME_PROTECTION};
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
 /// The protected resources and their finalizers.
 const FINALIZERS: [(&str, &str, &str); 3] = [
-    ("", "persistentvolumeclaims", "kubernetes.io/pvc-protection"),
-    ("", "persistentvolumes", "kubernetes.io/pv-protection"),
-    ("storage.k8s.io", "volumeattributesclasses", "kubernetes.io/vac-protection"),
+    ("", "persistentvolumeclaims", CLAIM_PROTECTION),
+    ("", "persistentvolumes", VOLUME_PROTECTION),
+    ("storage.k8s.io", "volumeattributesclasses", ATTRIBUTES_CLASS_PROTECTION),
 ];
 
 fn finalizer_of(resource: &Resource) -> Option<&'static str> {

@@ -18,6 +18,12 @@ pub const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 pub const ORPHAN: &str = "orphan";
 /// The finalizer of an object whose dependents must be deleted first.
 pub const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer of persistent volume claims that pods may use.
+pub const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// The finalizer of persistent volumes that may be bound.
+pub const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+/// The finalizer of volume attributes classes that claims and volumes may use.
+pub const ATTRIBUTES_CLASS_PROTECTION: &str = "kubernetes.io/vac-protection";
 /// The error detail for an immutable field.
 pub const IMMUTABLE_TEXT: &str = "field is immutable";
 

@@ -12,6 +12,7 @@ mod labels;
 mod references;
 mod tokens;
 
+use pintle_auth::node::{MIRROR_POD, is_mirror_pod};
 use pintle_auth::user::node_identity;
 use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, BoxFuture, GroupResource};
@@ -20,8 +21,6 @@ use pintle_value::{Value, same};
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
-/// The annotation of a mirror pod: the kubelet runs it without the server.
-const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 /// The namespace of the leases of nodes.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// What a node may change of a claim.
@@ -182,7 +181,7 @@ impl NodeWrite<'_> {
     /// Checks a new pod: it is a mirror pod of this node, owned by it, and refers to no other object.
     fn check_mirror_pod(&self) -> Result<(), ApiError> {
         let (pod, node) = (self.object, quote(self.node));
-        if !pod.entries_at(&["metadata", "annotations"]).any(|(key, _)| key == MIRROR_POD) {
+        if !is_mirror_pod(pod) {
             let annotation = quote(MIRROR_POD);
             return Err(self.refused(format!(
                 "pod does not have {annotation} annotation, node {node} can only create mirror pods"

@@ -2,13 +2,14 @@
 //! exists, and gets its image pull secrets and a volume with its token.
 //!
 //! - `token_volume`: the volume with the token, and its mounts.
-//! - `secrets`: which secrets a pod refers to, and which of them its account allows.
+//! - `secrets`: which of the secrets that a pod refers to its account allows.
 
 mod secrets;
 mod token_volume;
 
 use std::time::Duration;
 
+use pintle_auth::node::{is_mirror_pod, pod_secret_names};
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
 use pintle_value::Value;
 
@@ -20,8 +21,6 @@ const DEFAULT_ACCOUNT: &str = "default";
 const DEFAULT_ACCOUNT_ATTEMPTS: u32 = 10;
 /// The pause between two attempts. Upstream waits for a random time from 100 to 200 ms.
 const RETRY_INTERVAL: Duration = Duration::from_millis(150);
-/// The annotation of pods that the kubelet has created for what runs without the API server.
-const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 /// The annotation of accounts whose pods may use only the secrets that the account has.
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 
@@ -123,7 +122,7 @@ async fn account_of_named(attributes: &AdmissionAttributes<'_>, pod: &Value) -> 
 fn check_mirror_pod(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
     let why = if !account_name(pod).is_empty() {
         "a mirror pod may not reference service accounts"
-    } else if secrets::refers_to_any(pod) {
+    } else if !pod_secret_names(pod).is_empty() {
         "a mirror pod may not reference secrets"
     } else if token_volume::has_projected_token(pod) {
         "a mirror pod may not use ServiceAccountToken volume projections"
@@ -131,10 +130,6 @@ fn check_mirror_pod(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result
         return Ok(());
     };
     Err(attributes.forbidden(pod, why))
-}
-
-fn is_mirror_pod(pod: &Value) -> bool {
-    pod.annotation(MIRROR_POD).is_some()
 }
 
 impl AdmissionPlugin for ServiceAccount {

@@ -1,24 +1,8 @@
-//! The secrets that a pod refers to, and those that its service account allows.
+//! Which of the secrets that a pod refers to its service account allows.
 
 use std::collections::HashSet;
 
 use pintle_value::Value;
-
-/// Where the source of a volume names a secret.
-const VOLUME_SECRETS: [&[&str]; 10] = [
-    &["azureFile", "secretName"],
-    &["cephfs", "secretRef"],
-    &["cinder", "secretRef"],
-    &["flexVolume", "secretRef"],
-    &["rbd", "secretRef"],
-    &["secret", "secretName"],
-    &["scaleIO", "secretRef"],
-    &["iscsi", "secretRef"],
-    &["storageos", "secretRef"],
-    &["csi", "nodePublishSecretRef"],
-];
-
-const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// The secrets that a container takes variables from, each with the variable, or without one if all of its entries become
 /// variables.
@@ -32,19 +16,6 @@ fn variables(container: &Value) -> impl Iterator<Item = (Option<&str>, &str)> {
         Some((None, secret.str_at(&["name"])))
     });
     single.chain(all)
-}
-
-/// True if a pod refers to any secret (upstream: `VisitPodSecretNames`).
-pub(super) fn refers_to_any(pod: &Value) -> bool {
-    let spec = &pod["spec"];
-    let in_volume = |volume: &Value| {
-        VOLUME_SECRETS.iter().any(|path| volume.at(path).is_some())
-            || volume.items_at(&["projected", "sources"]).iter().any(|source| source.get("secret").is_some())
-    };
-    let mut containers = CONTAINER_LISTS.iter().flat_map(|list| spec.items_at(&[list]));
-    !spec.items_at(&["imagePullSecrets"]).is_empty()
-        || containers.any(|container| variables(container).next().is_some())
-        || spec.items_at(&["volumes"]).iter().any(in_volume)
 }
 
 fn names<'a>(account: &'a Value, list: &str) -> HashSet<&'a str> {

@@ -27,7 +27,7 @@ fn pod(spec: &str) -> Value {
 
 fn mirror_pod(spec: &str) -> Value {
     let mut pod = pod(spec);
-    pod.annotate(MIRROR_POD, "");
+    pod.annotate(pintle_auth::node::MIRROR_POD, "");
     pod
 }
 

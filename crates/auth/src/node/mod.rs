@@ -11,4 +11,4 @@ mod references;
 
 pub use authorizer::{NodeAuthorizer, NodeFeatures};
 pub use graph::NodeObject;
-pub use references::{pod_config_map_names, pod_secret_names};
+pub use references::{MIRROR_POD, is_mirror_pod, pod_config_map_names, pod_secret_names};

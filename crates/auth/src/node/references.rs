@@ -10,7 +10,7 @@ use pintle_value::Value;
 use super::graph::{NodeObject, VertexKind};
 
 /// The annotation of a mirror pod: the kubelet created it for a pod that it runs without the server.
-const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 
 /// The sources of a pod's volume that have a secret, and the path of its name. A volume has one source; if it had more,
 /// the first would count.
@@ -72,14 +72,20 @@ impl NodeObject {
     }
 }
 
+/// True if a kubelet has created a pod for what it runs without the server.
+#[must_use]
+pub fn is_mirror_pod(pod: &Value) -> bool {
+    let annotations = pod.at(&["metadata", "annotations"]).and_then(Value::as_object);
+    annotations.is_some_and(|annotations| annotations.contains_key(MIRROR_POD))
+}
+
 /// Objects in the namespace of a pod, by kind and name.
 pub(super) type PodReferences<'a> = Vec<(VertexKind, Cow<'a, str>)>;
 
 /// The objects that a node may read because of a pod.
 pub(super) fn of_pod<'a>(pod: &'a Value, pod_name: &str) -> PodReferences<'a> {
     // A node creates its mirror pods itself, so they must not give it access to anything.
-    let annotations = pod.at(&["metadata", "annotations"]).and_then(Value::as_object);
-    if annotations.is_some_and(|annotations| annotations.contains_key(MIRROR_POD)) {
+    if is_mirror_pod(pod) {
         return Vec::new();
     }
     references(pod, pod_name)

@@ -25,7 +25,7 @@ pub(crate) static VOLUME_ATTRIBUTES_CLASSES: Protection = Protection {
     controller: "volumeattributesclass-protection-controller",
     queue: "vacprotection",
     resource: ("storage.k8s.io", "volumeattributesclasses"),
-    finalizer: "kubernetes.io/vac-protection",
+    finalizer: pintle_value::metadata::ATTRIBUTES_CLASS_PROTECTION,
     users: USERS,
     released,
     used,

@@ -14,13 +14,15 @@ use crate::ClusterClient;
 use crate::objects::tree;
 
 const PODS: (&str, &str) = ("", "pods");
+/// Up to how many claims the pods are searched for, instead of decoding all that have claims.
+const MAX_SEARCHED: usize = 16;
 
 /// Claims, which pods use.
 pub(crate) static CLAIMS: Protection = Protection {
     controller: "persistentvolumeclaim-protection-controller",
     queue: "pvcprotection",
     resource: ("", "persistentvolumeclaims"),
-    finalizer: "kubernetes.io/pvc-protection",
+    finalizer: pintle_value::metadata::CLAIM_PROTECTION,
     users: &[PODS],
     released,
     used,
@@ -29,6 +31,12 @@ pub(crate) static CLAIMS: Protection = Protection {
 /// True if a pod may have a claim. It is not decoded for that.
 fn may_have_claims(pod: &Object) -> bool {
     [&b"\"claimName\""[..], b"\"ephemeral\""].iter().any(|key| memmem::find(&pod.json, key).is_some())
+}
+
+/// True if a pod may name one of the claims, or have it for an ephemeral volume. It is not decoded for that.
+fn names_one_of(pod: &Object, claims: &BTreeMap<&str, &str>) -> bool {
+    let is_of_pod = |claim: &str| claim.strip_prefix(pod.name()).is_some_and(|volume| volume.starts_with('-'));
+    claims.keys().any(|claim| is_of_pod(claim) || memmem::find(&pod.json, claim.as_bytes()).is_some())
 }
 
 /// The claims of a pod that ends or is gone.
@@ -61,7 +69,8 @@ fn used(client: &Arc<dyn ClusterClient>, namespace: &str, terminating: &[Value])
     let owners: BTreeMap<&str, &str> = terminating.iter().map(|claim| (claim.name(), controller_uid(claim))).collect();
     let (pods, range) = readable(client, PODS, KeyRange::Namespace(namespace.into()))?;
     let mut used = BTreeSet::new();
-    for pod in pods.objects(range).filter(|pod| may_have_claims(pod)).filter_map(|pod| tree(&pod)) {
+    let may_use = |pod: &Object| may_have_claims(pod) && (owners.len() > MAX_SEARCHED || names_one_of(pod, &owners));
+    for pod in pods.objects(range).filter(|pod| may_use(pod)).filter_map(|pod| tree(&pod)) {
         used.extend(claims(&pod).filter(|claim| is_used(&pod, claim, &owners)).map(|claim| claim.name));
     }
     Ok(used)

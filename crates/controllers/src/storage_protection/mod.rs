@@ -69,6 +69,20 @@ struct ProtectedObjects {
     terminating: NamesByNamespace,
 }
 
+/// Names that are being examined. When this ends, those that are not decided are pending again, also after a panic.
+struct Undecided<'a> {
+    objects: &'a Mutex<ProtectedObjects>,
+    namespace: &'a str,
+    names: BTreeSet<Str>,
+}
+
+impl Drop for Undecided<'_> {
+    fn drop(&mut self) {
+        let mut objects = self.objects.lock();
+        self.names.iter().for_each(|name| insert(&mut objects.pending, self.namespace, name));
+    }
+}
+
 /// What is done with the finalizer of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FinalizerChange {
@@ -200,19 +214,15 @@ impl Protection {
         objects: &Mutex<ProtectedObjects>,
     ) -> ReconcileResult {
         let names = objects.lock().pending.remove(namespace).unwrap_or_default();
-        let failed = match self.try_reconcile(client, namespace, &names, objects).await {
-            Ok(failed) => failed,
+        let mut undecided = Undecided { objects, namespace, names };
+        match self.try_reconcile(client, namespace, &undecided.names, objects).await {
+            Ok(failed) => undecided.names = failed,
             Err(error) => {
                 let controller = self.controller;
                 tracing::warn!(%error, controller, namespace, "Failed to find out which objects are in use, will retry");
-                names
             }
-        };
-        if failed.is_empty() {
-            return ReconcileResult::Done;
         }
-        failed.iter().for_each(|name| insert(&mut objects.lock().pending, namespace, name));
-        ReconcileResult::Retry
+        if undecided.names.is_empty() { ReconcileResult::Done } else { ReconcileResult::Retry }
     }
 
     /// Returns the names of the objects that have to be examined again.
@@ -333,6 +343,17 @@ mod tests {
     use pintle_value::object;
 
     use super::*;
+
+    #[test]
+    fn what_is_not_decided_is_examined_again_after_a_panic() {
+        let objects = Mutex::new(ProtectedObjects::default());
+        let examination = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _undecided = Undecided { objects: &objects, namespace: "n", names: BTreeSet::from(["a".into()]) };
+            panic!("an examination that fails");
+        }));
+        assert!(examination.is_err());
+        assert_eq!(objects.lock().pending, BTreeMap::from([("n".into(), BTreeSet::from(["a".into()]))]));
+    }
 
     #[test]
     fn terminating_objects_lose_their_finalizer_and_others_have_it() {

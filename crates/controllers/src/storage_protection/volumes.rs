@@ -14,7 +14,7 @@ pub(crate) static VOLUMES: Protection = Protection {
     controller: "persistentvolume-protection-controller",
     queue: "pvprotection",
     resource: ("", "persistentvolumes"),
-    finalizer: "kubernetes.io/pv-protection",
+    finalizer: pintle_value::metadata::VOLUME_PROTECTION,
     users: &[],
     released: |_| Vec::new(),
     used,
