@@ -114,9 +114,8 @@ pub trait RequestOptions: Sync {
     fn to_object(&self) -> Value;
 }
 
-/// A write as plugins see it (`admission.Attributes`). In the mutating phase all objects are at the version of
-/// the request. In the validating phase the new object is at the hub version, and
-/// the old one still at that of the request.
+/// A write as plugins see it (`admission.Attributes`). In the mutating phase all objects are at the version of the request.
+/// In the validating phase the new object is at the hub version, and the old one still at that of the request.
 pub struct AdmissionAttributes<'a> {
     /// What the write does.
     pub operation: AdmissionOperation,

@@ -27,6 +27,7 @@ mod request_header;
 pub mod service_account;
 mod shared_fetch;
 mod table;
+mod text;
 mod token;
 mod token_cache;
 mod token_file;

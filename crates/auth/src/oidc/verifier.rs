@@ -14,6 +14,7 @@ use super::IssuerKeys;
 use super::claims::{Claims, StandardClaims, field_mismatch, go_time, mismatch, text};
 use crate::AuthFuture;
 use crate::jwt::{CompactJws, PublicKey};
+use crate::text::quote_list;
 
 /// The names of all signature algorithms that issuers may use, sorted. No key verifies `ES512` here.
 pub const ALL_SIGNING_ALGORITHMS: [&str; 9] =
@@ -179,12 +180,6 @@ impl TokenVerifier {
         }
         Ok(())
     }
-}
-
-/// Texts as Go prints a list of them with `%q`.
-fn quote_list(texts: &[Str]) -> String {
-    let texts: Vec<_> = texts.iter().map(|text| quote(text)).collect();
-    format!("[{}]", texts.join(" "))
 }
 
 /// True if one of the keys that a token names verifies it. A token that names none is verified with all.

@@ -9,7 +9,7 @@ use pintle_value::print::quote;
 use super::covers::{compact_rules, uncovered_rules};
 use super::index::{ResolutionError, UserRules, aggregate};
 use super::policy::{GROUP, PolicyRule, RoleKind, RoleRef};
-use super::rule::quote_list;
+use crate::text::quote_list;
 use crate::user::SYSTEM_PRIVILEGED_GROUP;
 use crate::{AuthorizationAttributes, Authorizer, UserInfo};
 

@@ -8,6 +8,7 @@ use pintle_value::print::quote;
 
 use super::policy::{PolicyRule, Subject, SubjectKind};
 use crate::AuthorizationAttributes;
+use crate::text::quote_list;
 
 /// Matches everything, in every list except object names.
 const ALL: &str = "*";
@@ -130,12 +131,6 @@ impl Display for PolicyRule {
 /// Returns whether a path or pattern `rule` includes all of `path`, which is a path or itself a pattern.
 pub(super) fn non_resource_url_covers(rule: &str, path: &str) -> bool {
     rule == path || (rule.ends_with('*') && path.starts_with(rule.trim_end_matches('*')))
-}
-
-/// A list of strings as Go's `%q` prints it.
-pub(super) fn quote_list(values: &[Str]) -> String {
-    let values: Vec<_> = values.iter().map(|value| quote(value)).collect();
-    format!("[{}]", values.join(" "))
 }
 
 impl Subject {

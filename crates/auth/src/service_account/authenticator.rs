@@ -12,6 +12,7 @@ use super::validate::validate_bound;
 use crate::authenticate::AuthenticationResult;
 use crate::jwt::{CompactJws, PublicKey, RegisteredClaims, parse_claims};
 use crate::rbac::aggregate;
+use crate::text::quote_list;
 use crate::token::intersect;
 use crate::user::{
     CREDENTIAL_ID, NODE_NAME, NODE_UID, POD_NAME, POD_UID, service_account_groups, service_account_user,
@@ -172,12 +173,6 @@ impl ServiceAccountAuthenticator {
             }
         }
     }
-}
-
-/// Texts as Go prints a list of them with `%q`.
-fn quote_list(texts: &[Str]) -> String {
-    let texts: Vec<_> = texts.iter().map(|text| print::quote(text)).collect();
-    format!("[{}]", texts.join(" "))
 }
 
 impl TokenAuthenticator for ServiceAccountAuthenticator {
