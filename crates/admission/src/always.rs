@@ -4,7 +4,7 @@
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 /// The admission plugin `AlwaysAdmit`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +15,7 @@ impl AdmissionPlugin for AlwaysAdmit {
         "AlwaysAdmit"
     }
 
-    fn handles(&self, _: AdmissionOperation, _: &pintle_registry::Resource) -> bool {
+    fn handles(&self, _attributes: &AdmissionAttributes<'_>) -> bool {
         false
     }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 
-use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::{Errors, FieldPath, Value};
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 const ALWAYS: &str = "Always";
 /// The lists of containers, in the order in which upstream visits them.
@@ -21,11 +21,11 @@ fn images(pod: &Value) -> impl Iterator<Item = &str> {
     containers.map(|container| container.str_at(&["image"]))
 }
 
-/// True if the write is one of a pod that uses an image which it did not use before.
+/// True if the pod is new, or uses an image which it did not use before.
 fn is_relevant(attributes: &AdmissionAttributes<'_>, pod: &Value) -> bool {
-    let Some(old) = attributes.old else { return attributes.subresource.is_empty() };
+    let Some(old) = attributes.old else { return true };
     let known: HashSet<&str> = images(old).collect();
-    attributes.subresource.is_empty() && images(pod).any(|image| !known.contains(image))
+    images(pod).any(|image| !known.contains(image))
 }
 
 fn set_policies(pod: &mut Value) {
@@ -82,8 +82,8 @@ impl AdmissionPlugin for AlwaysPullImages {
         "AlwaysPullImages"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update) && resource.is("", "pods")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates_or_updates("", "pods")
     }
 
     fn mutate<'a>(

@@ -259,8 +259,7 @@ impl PluginChain {
 
     /// The plugins that handle a write.
     fn handlers(&self, attributes: &AdmissionAttributes<'_>) -> impl Iterator<Item = &Arc<dyn AdmissionPlugin>> {
-        let (operation, resource) = (attributes.operation, attributes.resource);
-        self.0.iter().filter(move |plugin| plugin.handles(operation, resource))
+        self.0.iter().filter(move |plugin| plugin.handles(attributes))
     }
 }
 

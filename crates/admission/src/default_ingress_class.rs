@@ -3,11 +3,11 @@
 
 use std::future::ready;
 
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
+use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::Value;
 
 use crate::default_class::default_class;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 const GROUP: &str = "networking.k8s.io";
 /// The annotation of an ingress that names its class, older than the field.
@@ -23,8 +23,8 @@ impl AdmissionPlugin for DefaultIngressClass {
         "DefaultIngressClass"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        operation == AdmissionOperation::Create && resource.is(GROUP, "ingresses")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates(GROUP, "ingresses")
     }
 
     fn mutate<'a>(
@@ -39,7 +39,7 @@ impl AdmissionPlugin for DefaultIngressClass {
 fn set_class(attributes: &AdmissionAttributes<'_>, ingress: &mut Value) -> Result<(), ApiError> {
     let has_class =
         ingress.annotation(CLASS_ANNOTATION).is_some() || ingress.at(&["spec", "ingressClassName"]).is_some();
-    if !attributes.subresource.is_empty() || has_class {
+    if has_class {
         return Ok(());
     }
     let classes = GroupResource::new(GROUP, "ingressclasses");

@@ -3,11 +3,11 @@
 
 use std::future::ready;
 
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
+use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::Value;
 
 use crate::default_class::default_class;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 /// The annotation of a claim that names its class, older than the field.
 pub(crate) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
@@ -23,8 +23,8 @@ impl AdmissionPlugin for DefaultStorageClass {
         "DefaultStorageClass"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        operation == AdmissionOperation::Create && resource.is("", "persistentvolumeclaims")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates("", "persistentvolumeclaims")
     }
 
     fn mutate<'a>(
@@ -38,7 +38,7 @@ impl AdmissionPlugin for DefaultStorageClass {
 
 fn set_class(attributes: &AdmissionAttributes<'_>, claim: &mut Value) -> Result<(), ApiError> {
     let has_class = claim.annotation(CLASS_ANNOTATION).is_some() || claim.at(&["spec", "storageClassName"]).is_some();
-    if !attributes.subresource.is_empty() || has_class {
+    if has_class {
         return Ok(());
     }
     let classes = GroupResource::new("storage.k8s.io", "storageclasses");

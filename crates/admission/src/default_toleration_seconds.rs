@@ -1,10 +1,12 @@
 //! The plugin `DefaultTolerationSeconds` (upstream: `plugin/pkg/admission/defaulttolerationseconds`): pods tolerate nodes
 //! that are not ready or not reachable for some time, unless they say something else.
 
-use pintle_registry::{ApiError, BoxFuture, Resource};
+use std::future::ready;
+
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::{Value, object};
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 /// How long pods tolerate by default, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,21 +63,17 @@ impl AdmissionPlugin for DefaultTolerationSeconds {
         "DefaultTolerationSeconds"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update) && resource.is("", "pods")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates_or_updates("", "pods")
     }
 
     fn mutate<'a>(
         &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
+        _attributes: &'a AdmissionAttributes<'a>,
         object: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            if attributes.subresource.is_empty() {
-                self.admit(object);
-            }
-            Ok(())
-        })
+        self.admit(object);
+        Box::pin(ready(Ok(())))
     }
 }
 

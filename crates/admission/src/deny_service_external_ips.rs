@@ -1,10 +1,12 @@
 //! The plugin `DenyServiceExternalIPs` (upstream: `plugin/pkg/admission/network/denyserviceexternalips`): services get no
 //! new external addresses.
 
-use pintle_registry::{ApiError, BoxFuture, Resource};
+use std::future::ready;
+
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 const ADDRESSES: [&str; 2] = ["spec", "externalIPs"];
 
@@ -27,8 +29,8 @@ impl AdmissionPlugin for DenyServiceExternalIPs {
         "DenyServiceExternalIPs"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update) && resource.is("", "services")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates_or_updates("", "services")
     }
 
     fn validate<'a>(
@@ -36,12 +38,7 @@ impl AdmissionPlugin for DenyServiceExternalIPs {
         attributes: &'a AdmissionAttributes<'a>,
         object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            match attributes.subresource.is_empty() {
-                true => Self::check(attributes, object),
-                false => Ok(()),
-            }
-        })
+        Box::pin(ready(Self::check(attributes, object)))
     }
 }
 

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use pintle_auth::config_file::{ConfigScheme, ConfigTypes};
-use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_schema::Scalar;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
 use crate::chain::PluginError;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 /// How many buckets a limit keeps if its configuration does not say.
 const DEFAULT_CACHE_SIZE: usize = 4096;
@@ -215,8 +215,8 @@ impl AdmissionPlugin for EventRateLimit {
         "EventRateLimit"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update) && resource.is("", "events")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.is_create_or_update() && attributes.resource.is("", "events")
     }
 
     fn validate<'a>(

@@ -2,11 +2,12 @@
 //! requests an extended resource tolerates the taint with its name, so that nodes with the resource can be reserved.
 
 use std::collections::BTreeSet;
+use std::future::ready;
 
-use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::{Value, names, object};
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 /// The admission plugin `ExtendedResourceToleration`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,21 +53,17 @@ impl AdmissionPlugin for ExtendedResourceToleration {
         "ExtendedResourceToleration"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update) && resource.is("", "pods")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates_or_updates("", "pods")
     }
 
     fn mutate<'a>(
         &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
+        _attributes: &'a AdmissionAttributes<'a>,
         object: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            if attributes.subresource.is_empty() {
-                Self::admit(object);
-            }
-            Ok(())
-        })
+        Self::admit(object);
+        Box::pin(ready(Ok(())))
     }
 }
 

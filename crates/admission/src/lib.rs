@@ -12,6 +12,7 @@ mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
 mod deny_service_external_ips;
+mod derived;
 mod event_rate_limit;
 mod extended_resource_toleration;
 mod limit_pod_hard_anti_affinity_topology;
@@ -69,7 +70,7 @@ use std::time::Instant;
 
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_metrics::Exposition;
-use pintle_registry::{ApiError, BoxFuture, ObjectClient, Resource};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource, StoredObject};
 use pintle_value::Value;
 
 /// What a write does (`admission.Operation`).
@@ -152,6 +153,34 @@ impl AdmissionAttributes<'_> {
         self.subresource.is_empty() && self.resource.is(group, plural)
     }
 
+    /// True if the write creates or changes an object or a subresource.
+    #[must_use]
+    pub fn is_create_or_update(&self) -> bool {
+        matches!(self.operation, AdmissionOperation::Create | AdmissionOperation::Update)
+    }
+
+    /// True if the write creates an object of this resource.
+    #[must_use]
+    pub fn creates(&self, group: &str, plural: &str) -> bool {
+        self.operation == AdmissionOperation::Create && self.is_object_of(group, plural)
+    }
+
+    /// True if the write creates or changes an object of this resource itself.
+    #[must_use]
+    pub fn creates_or_updates(&self, group: &str, plural: &str) -> bool {
+        self.is_create_or_update() && self.is_object_of(group, plural)
+    }
+
+    /// Reads the namespace of the write.
+    ///
+    /// # Errors
+    /// It does not exist or cannot be read.
+    pub fn read_namespace(&self) -> Result<Box<dyn StoredObject>, ApiError> {
+        let namespaces = GroupResource::new("", "namespaces");
+        let namespace = self.client.read(&namespaces, "", self.namespace)?;
+        namespace.ok_or_else(|| ApiError::NotFound { resource: namespaces, name: self.namespace.into() })
+    }
+
     /// The error of a plugin that refuses the write of an object (upstream: `admission.NewForbidden`). An object without
     /// a name is named by its `generateName`.
     #[must_use]
@@ -172,8 +201,8 @@ pub trait AdmissionPlugin: Send + Sync {
     /// The name, as in `--enable-admission-plugins`.
     fn name(&self) -> &'static str;
 
-    /// True if the plugin handles this operation on this resource. Writes that it does not handle cost nothing.
-    fn handles(&self, _operation: AdmissionOperation, _resource: &Resource) -> bool {
+    /// True if the plugin handles a write in one of its phases. It looks at the attributes only, not at the new object.
+    fn handles(&self, _attributes: &AdmissionAttributes<'_>) -> bool {
         true
     }
 

@@ -1,10 +1,12 @@
 //! The plugin `LimitPodHardAntiAffinityTopology` (upstream: `plugin/pkg/admission/antiaffinity`): a pod may keep others
 //! away from its node, but not from a whole zone.
 
-use pintle_registry::{ApiError, BoxFuture, Resource};
+use std::future::ready;
+
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const REQUIRED: [&str; 4] = ["spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
@@ -29,8 +31,8 @@ impl AdmissionPlugin for LimitPodHardAntiAffinityTopology {
         "LimitPodHardAntiAffinityTopology"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update) && resource.is("", "pods")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates_or_updates("", "pods")
     }
 
     fn validate<'a>(
@@ -38,12 +40,7 @@ impl AdmissionPlugin for LimitPodHardAntiAffinityTopology {
         attributes: &'a AdmissionAttributes<'a>,
         object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            match attributes.subresource.is_empty() {
-                true => Self::check(attributes, object),
-                false => Ok(()),
-            }
-        })
+        Box::pin(ready(Self::check(attributes, object)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The plugin `NamespaceLifecycle` (upstream: `admission/plugin/namespace/lifecycle`): refuses creates in a namespace
 //! that does not exist or is terminating, and the deletion of the system's namespaces.
 
-use pintle_registry::{ApiError, BoxFuture, Cause, GroupResource, Resource, Scope};
+use pintle_registry::{ApiError, BoxFuture, Cause, GroupResource, Scope};
 use pintle_value::{Str, Value};
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
@@ -69,10 +69,10 @@ impl AdmissionPlugin for NamespaceLifecycle {
         "NamespaceLifecycle"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        match operation {
-            AdmissionOperation::Create => resource.scope == Scope::Namespaced,
-            AdmissionOperation::Delete => resource.is_namespaces(),
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        match attributes.operation {
+            AdmissionOperation::Create => attributes.resource.scope == Scope::Namespaced,
+            AdmissionOperation::Delete => attributes.resource.is_namespaces(),
             AdmissionOperation::Update | AdmissionOperation::Connect => false,
         }
     }

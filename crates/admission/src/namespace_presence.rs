@@ -1,7 +1,7 @@
 //! The plugins `NamespaceAutoProvision` and `NamespaceExists` (upstream: `plugin/pkg/admission/namespace`): a namespace
 //! that does not exist is created with its first object, or writes in it are refused.
 
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource, Scope};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, Scope};
 use pintle_value::{Value, object};
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
@@ -39,8 +39,8 @@ impl AdmissionPlugin for NamespaceAutoProvision {
         "NamespaceAutoProvision"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        operation == AdmissionOperation::Create && resource.scope == Scope::Namespaced
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.operation == AdmissionOperation::Create && attributes.resource.scope == Scope::Namespaced
     }
 
     fn mutate<'a>(
@@ -66,8 +66,8 @@ impl AdmissionPlugin for NamespaceExists {
         "NamespaceExists"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        operation != AdmissionOperation::Connect && resource.scope == Scope::Namespaced
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.operation != AdmissionOperation::Connect && attributes.resource.scope == Scope::Namespaced
     }
 
     fn validate<'a>(

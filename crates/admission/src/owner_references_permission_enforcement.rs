@@ -131,8 +131,11 @@ impl AdmissionPlugin for OwnerReferencesPermissionEnforcement {
         "OwnerReferencesPermissionEnforcement"
     }
 
-    fn handles(&self, operation: AdmissionOperation, _: &Resource) -> bool {
-        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update)
+    /// Upstream ignores the status of pods, because old kubelets send broken owners in it, and its strategy keeps the
+    /// owners.
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        let is_status_of_pod = attributes.subresource == "status" && attributes.resource.is("", "pods");
+        attributes.is_create_or_update() && !is_status_of_pod
     }
 
     fn validate<'a>(
@@ -140,11 +143,6 @@ impl AdmissionPlugin for OwnerReferencesPermissionEnforcement {
         attributes: &'a AdmissionAttributes<'a>,
         object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        // Upstream ignores the status of pods, because old kubelets send broken owners in it, and its strategy keeps the
-        // owners.
-        if attributes.subresource == "status" && attributes.resource.is("", "pods") {
-            return Box::pin(async { Ok(()) });
-        }
         Box::pin(Self::check(attributes, object))
     }
 }

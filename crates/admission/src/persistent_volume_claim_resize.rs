@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::future::ready;
 
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
+use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::Value;
 use pintle_value::quantity::Quantity;
 
@@ -20,8 +20,8 @@ impl AdmissionPlugin for PersistentVolumeClaimResize {
         "PersistentVolumeClaimResize"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        operation == AdmissionOperation::Update && resource.is("", "persistentvolumeclaims")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.operation == AdmissionOperation::Update && attributes.is_object_of("", "persistentvolumeclaims")
     }
 
     fn validate<'a>(
@@ -34,7 +34,7 @@ impl AdmissionPlugin for PersistentVolumeClaimResize {
 }
 
 fn check(attributes: &AdmissionAttributes<'_>, claim: &Value) -> Result<(), ApiError> {
-    let Some(old) = attributes.old.filter(|_| attributes.subresource.is_empty()) else { return Ok(()) };
+    let Some(old) = attributes.old else { return Ok(()) };
     if requested_storage(claim).cmp(&requested_storage(old)) != Ordering::Greater {
         return Ok(());
     }

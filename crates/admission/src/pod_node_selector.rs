@@ -2,11 +2,12 @@
 //! namespace, and may use no labels but those that its whitelist has.
 
 use std::collections::BTreeMap;
+use std::future::ready;
 
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
+use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::{FieldPath, Value, names};
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 /// The annotation of a namespace with its node selector.
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
@@ -43,11 +44,13 @@ impl PodNodeSelector {
 
     /// The node selector of the namespace of a write.
     fn of_namespace(&self, attributes: &AdmissionAttributes<'_>) -> Result<Labels, ApiError> {
-        let namespaces = GroupResource::new("", "namespaces");
-        let namespace = attributes.client.get(&namespaces, "", attributes.namespace);
-        let namespace = namespace.map_err(|error| ApiError::Internal(error.to_string()))?.ok_or_else(|| {
+        let namespace = attributes.read_namespace().and_then(|namespace| namespace.decode());
+        let namespace = namespace.map_err(|error| match error {
             // Upstream wraps its own error for a namespace that does not exist.
-            ApiError::Internal(format!("namespace {} does not exist", attributes.namespace))
+            ApiError::NotFound { .. } => {
+                ApiError::Internal(format!("namespace {} does not exist", attributes.namespace))
+            }
+            error => ApiError::Internal(error.to_string()),
         })?;
         parse(namespace.annotation(ANNOTATION).unwrap_or_else(|| self.selector(DEFAULT)))
     }
@@ -131,8 +134,8 @@ impl AdmissionPlugin for PodNodeSelector {
         "PodNodeSelector"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        operation == AdmissionOperation::Create && resource.is("", "pods")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates("", "pods")
     }
 
     fn mutate<'a>(
@@ -140,12 +143,7 @@ impl AdmissionPlugin for PodNodeSelector {
         attributes: &'a AdmissionAttributes<'a>,
         object: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            match attributes.subresource.is_empty() {
-                true => self.admit(attributes, object),
-                false => Ok(()),
-            }
-        })
+        Box::pin(ready(self.admit(attributes, object)))
     }
 
     fn validate<'a>(
@@ -153,12 +151,7 @@ impl AdmissionPlugin for PodNodeSelector {
         attributes: &'a AdmissionAttributes<'a>,
         object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            match attributes.subresource.is_empty() {
-                true => self.check(attributes, object),
-                false => Ok(()),
-            }
-        })
+        Box::pin(ready(self.check(attributes, object)))
     }
 }
 

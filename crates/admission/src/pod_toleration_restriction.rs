@@ -1,10 +1,11 @@
 //! The plugin `PodTolerationRestriction` (upstream: `plugin/pkg/admission/podtolerationrestriction`): pods get the default
 //! tolerations of their namespace or of the cluster, and may have no tolerations but those of its whitelist.
 
+use std::future::ready;
 use std::sync::LazyLock;
 
 use pintle_auth::config_file::{ConfigScheme, ConfigTypes};
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_schema::Scalar;
 use pintle_value::{FieldPath, Value, object};
 
@@ -103,10 +104,11 @@ fn qos_class(pod: &Value) -> &str {
 
 /// The tolerations in an annotation of the namespace of a write; `None` if it has none. An empty text is an empty list.
 fn of_namespace(attributes: &AdmissionAttributes<'_>, annotation: &str) -> Result<Option<Vec<Value>>, ApiError> {
-    let (namespaces, name) = (GroupResource::new("", "namespaces"), attributes.namespace);
-    let namespace = attributes.client.get(&namespaces, "", name);
-    let namespace = namespace.map_err(|error| ApiError::Internal(error.to_string()))?;
-    let namespace = namespace.ok_or_else(|| ApiError::NotFound { resource: namespaces, name: name.into() })?;
+    let namespace = attributes.read_namespace().and_then(|namespace| namespace.decode());
+    let namespace = namespace.map_err(|error| match error {
+        error @ ApiError::NotFound { .. } => error,
+        error => ApiError::Internal(error.to_string()),
+    })?;
     let Some(text) = namespace.annotation(annotation) else { return Ok(None) };
     if text.is_empty() {
         return Ok(Some(Vec::new()));
@@ -153,8 +155,8 @@ impl AdmissionPlugin for PodTolerationRestriction {
         "PodTolerationRestriction"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update) && resource.is("", "pods")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates_or_updates("", "pods")
     }
 
     fn mutate<'a>(
@@ -162,12 +164,7 @@ impl AdmissionPlugin for PodTolerationRestriction {
         attributes: &'a AdmissionAttributes<'a>,
         object: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            match attributes.subresource.is_empty() {
-                true => self.admit(attributes, object),
-                false => Ok(()),
-            }
-        })
+        Box::pin(ready(self.admit(attributes, object)))
     }
 
     fn validate<'a>(
@@ -175,12 +172,7 @@ impl AdmissionPlugin for PodTolerationRestriction {
         attributes: &'a AdmissionAttributes<'a>,
         object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            match attributes.subresource.is_empty() {
-                true => self.check(attributes, object),
-                false => Ok(()),
-            }
-        })
+        Box::pin(ready(self.check(attributes, object)))
     }
 }
 

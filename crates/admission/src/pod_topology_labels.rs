@@ -2,7 +2,7 @@
 //! their node. A binding gets them first; the pod takes them from it.
 
 use pintle_gates::{Feature, Gates};
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
+use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::Value;
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
@@ -52,8 +52,8 @@ impl AdmissionPlugin for PodTopologyLabels {
         "PodTopologyLabels"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        self.enabled && operation == AdmissionOperation::Create && resource.is("", "pods")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        self.enabled && attributes.operation == AdmissionOperation::Create && attributes.resource.is("", "pods")
     }
 
     fn mutate<'a>(

@@ -1,10 +1,13 @@
 //! The plugin `Priority` (upstream: `plugin/pkg/admission/priority`): sets the priority and the preemption policy of a
 //! pod from its priority class, and keeps a second priority class from being the global default.
 
-use parking_lot::Mutex;
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pintle_registry::{ApiError, BoxFuture, GroupResource, StoredObjects};
 use pintle_value::{Str, Value};
 
+use crate::derived::Derived;
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
 const GROUP: &str = "scheduling.k8s.io";
@@ -33,45 +36,41 @@ impl PriorityClass {
     }
 }
 
-/// The global default among stored classes.
+/// The priority classes of the cluster.
 #[derive(Debug, Default)]
-struct KnownDefault {
-    /// The revisions of the classes. While they are the same, so is the default.
-    revisions: Vec<u64>,
-    class: Option<PriorityClass>,
+struct PriorityClasses {
+    by_name: HashMap<Str, PriorityClass>,
+    /// The global default: of several the one with the lowest value.
+    default: Option<PriorityClass>,
+}
+
+impl PriorityClasses {
+    fn read(stored: StoredObjects) -> Result<Self, ApiError> {
+        let mut classes = Self::default();
+        for object in stored {
+            let object = object.decode()?;
+            let class = PriorityClass::of(&object);
+            let is_lower = classes.default.as_ref().is_none_or(|lowest| class.value < lowest.value);
+            if object.bool_at(&["globalDefault"]) && is_lower {
+                classes.default = Some(class.clone());
+            }
+            classes.by_name.insert(class.name.clone(), class);
+        }
+        Ok(classes)
+    }
 }
 
 /// The admission plugin `Priority`.
 #[derive(Debug, Default)]
 pub struct Priority {
-    /// Every pod without a class asks for the default, so the classes are decoded only after a change.
-    known: Mutex<KnownDefault>,
+    /// Every pod asks for its class, so the classes are decoded only after a change.
+    classes: Derived<PriorityClasses>,
 }
 
 impl Priority {
-    /// The global default: of several the one with the lowest value.
-    fn global_default(&self, attributes: &AdmissionAttributes<'_>) -> Result<Option<PriorityClass>, ApiError> {
-        let classes = || attributes.client.read_all(&GroupResource::new(GROUP, CLASSES), "");
-        let revisions: Vec<u64> = classes()?.map(|class| class.revision()).collect();
-        {
-            let known = self.known.lock();
-            if known.revisions == revisions {
-                return Ok(known.class.clone());
-            }
-        }
-        let (mut revisions, mut default) = (Vec::new(), None::<PriorityClass>);
-        for stored in classes()? {
-            revisions.push(stored.revision());
-            let class = stored.decode()?;
-            if class.bool_at(&["globalDefault"]) {
-                let class = PriorityClass::of(&class);
-                if default.as_ref().is_none_or(|lowest| class.value < lowest.value) {
-                    default = Some(class);
-                }
-            }
-        }
-        *self.known.lock() = KnownDefault { revisions, class: default.clone() };
-        Ok(default)
+    fn classes(&self, attributes: &AdmissionAttributes<'_>) -> Result<Arc<PriorityClasses>, ApiError> {
+        let resource = GroupResource::new(GROUP, CLASSES);
+        self.classes.get(attributes.client, &resource, |stored, _| PriorityClasses::read(stored))
     }
 
     /// Upstream returns these errors without a status.
@@ -83,13 +82,12 @@ impl Priority {
         let name = pod.str_at(&["spec", "priorityClassName"]);
         let class = if name.is_empty() {
             let failed = |error| Self::unclassified("error occurred while retrieving default priority class", &error);
-            self.global_default(attributes).map_err(failed)?.unwrap_or_else(PriorityClass::none)
+            self.classes(attributes).map_err(failed)?.default.clone().unwrap_or_else(PriorityClass::none)
         } else {
-            let class = attributes.client.get(&GroupResource::new(GROUP, CLASSES), "", name);
             let failed =
                 |error| Self::unclassified(&format!("failed to resolve PriorityClass with name {name}"), &error);
-            match class.map_err(failed)? {
-                Some(class) => PriorityClass::of(&class),
+            match self.classes(attributes).map_err(failed)?.by_name.get(name) {
+                Some(class) => class.clone(),
                 None => {
                     return Err(attributes.forbidden(pod, format!("no PriorityClass with name {name} was found")));
                 }
@@ -142,7 +140,8 @@ impl Priority {
             return Ok(());
         }
         let failed = |error| Self::unclassified("failed to get default priority class", &error);
-        let Some(default) = self.global_default(attributes).map_err(failed)? else { return Ok(()) };
+        let classes = self.classes(attributes).map_err(failed)?;
+        let Some(default) = &classes.default else { return Ok(()) };
         if attributes.operation == AdmissionOperation::Update && default.name == class.name() {
             return Ok(());
         }
@@ -156,9 +155,8 @@ impl AdmissionPlugin for Priority {
         "Priority"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update)
-            && (resource.is("", "pods") || resource.is(GROUP, CLASSES))
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates_or_updates("", "pods") || attributes.creates_or_updates(GROUP, CLASSES)
     }
 
     fn mutate<'a>(
@@ -298,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_known_default_follows_changes() {
+    fn the_known_classes_follow_changes() {
         let plugin = Priority::default();
         let at = |revision: &str, fields: &str| {
             let mut class = class("c", fields);

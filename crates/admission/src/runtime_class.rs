@@ -1,12 +1,14 @@
 //! The plugin `RuntimeClass` (upstream: `plugin/pkg/admission/runtimeclass`): a new pod gets the overhead and the
 //! scheduling constraints of its runtime class, and may not claim another overhead.
 
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
+use std::future::ready;
+
+use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::field::quote;
 use pintle_value::quantity::Quantity;
 use pintle_value::{Object, Value};
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, tolerations};
+use crate::{AdmissionAttributes, AdmissionPlugin, tolerations};
 
 /// The admission plugin `RuntimeClass`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,8 +103,8 @@ impl AdmissionPlugin for RuntimeClass {
         "RuntimeClass"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        operation == AdmissionOperation::Create && resource.is("", "pods")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates("", "pods")
     }
 
     fn mutate<'a>(
@@ -111,9 +113,7 @@ impl AdmissionPlugin for RuntimeClass {
         object: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move {
-            if attributes.subresource.is_empty()
-                && let Some(class) = Self::class_of(attributes, object)?
-            {
+            if let Some(class) = Self::class_of(attributes, object)? {
                 Self::set_overhead(attributes, object, &class)?;
                 Self::set_scheduling(attributes, object, &class)?;
             }
@@ -126,12 +126,7 @@ impl AdmissionPlugin for RuntimeClass {
         attributes: &'a AdmissionAttributes<'a>,
         object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            match attributes.subresource.is_empty() {
-                true => Self::check_overhead(attributes, object),
-                false => Ok(()),
-            }
-        })
+        Box::pin(ready(Self::check_overhead(attributes, object)))
     }
 }
 

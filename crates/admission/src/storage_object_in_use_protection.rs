@@ -8,7 +8,7 @@ use pintle_registry::{ApiError, BoxFuture, Resource};
 use pintle_value::Value;
 use pintle_value::metadata::{ATTRIBUTES_CLASS_PROTECTION, CLAIM_PROTECTION, VOLUME_PROTECTION};
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 /// The protected resources and their finalizers.
 const FINALIZERS: [(&str, &str, &str); 3] = [
@@ -31,8 +31,8 @@ impl AdmissionPlugin for StorageObjectInUseProtection {
         "StorageObjectInUseProtection"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        operation == AdmissionOperation::Create && finalizer_of(resource).is_some()
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        FINALIZERS.iter().any(|(group, plural, _)| attributes.creates(group, plural))
     }
 
     fn mutate<'a>(
@@ -40,9 +40,7 @@ impl AdmissionPlugin for StorageObjectInUseProtection {
         attributes: &'a AdmissionAttributes<'a>,
         object: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        if attributes.subresource.is_empty()
-            && let Some(finalizer) = finalizer_of(attributes.resource)
-        {
+        if let Some(finalizer) = finalizer_of(attributes.resource) {
             add_finalizer(object, finalizer);
         }
         Box::pin(ready(Ok(())))

@@ -1,10 +1,12 @@
 //! The plugin `TaintNodesByCondition` (upstream: `plugin/pkg/admission/nodetaint`): a new node has the taint of a node
 //! that is not ready, so that nothing is scheduled to it before the node controller has seen it.
 
-use pintle_registry::{ApiError, BoxFuture, Resource};
+use std::future::ready;
+
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::{Value, object};
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 const KEY: &str = "node.kubernetes.io/not-ready";
 const EFFECT: &str = "NoSchedule";
@@ -31,21 +33,17 @@ impl AdmissionPlugin for TaintNodesByCondition {
         "TaintNodesByCondition"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        operation == AdmissionOperation::Create && resource.is("", "nodes")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates("", "nodes")
     }
 
     fn mutate<'a>(
         &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
+        _attributes: &'a AdmissionAttributes<'a>,
         object: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            if attributes.subresource.is_empty() {
-                Self::admit(object);
-            }
-            Ok(())
-        })
+        Self::admit(object);
+        Box::pin(ready(Ok(())))
     }
 }
 

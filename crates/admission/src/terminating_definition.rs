@@ -1,7 +1,7 @@
 //! Refuses creates of custom resources whose definition is terminating (upstream: the handler of custom resources wraps
 //! the admission chain in its `forbidCreateAdmission`). It cannot be disabled.
 
-use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
@@ -35,8 +35,8 @@ impl AdmissionPlugin for TerminatingDefinition {
         "TerminatingDefinition"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        operation == AdmissionOperation::Create && resource.definition.is_some()
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.operation == AdmissionOperation::Create && attributes.resource.definition.is_some()
     }
 
     fn mutate<'a>(

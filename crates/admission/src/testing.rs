@@ -1,5 +1,6 @@
 //! Scenarios for the tests of plugins: a write, the stored objects, and what a plugin makes of it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
@@ -100,7 +101,7 @@ impl Scenario {
     /// Runs the mutating phase.
     pub(crate) fn mutate(&self, plugin: &dyn AdmissionPlugin, object: &mut Value) -> Outcome {
         let given = object.clone();
-        self.run(&given, async |attributes| match plugin.handles(self.operation, &self.resource) {
+        self.run(&given, async |attributes| match plugin.handles(attributes) {
             true => plugin.mutate(attributes, object).await,
             false => Ok(()),
         })
@@ -108,7 +109,7 @@ impl Scenario {
 
     /// Runs the validating phase.
     pub(crate) fn validate(&self, plugin: &dyn AdmissionPlugin, object: &Value) -> Outcome {
-        self.run(object, async |attributes| match plugin.handles(self.operation, &self.resource) {
+        self.run(object, async |attributes| match plugin.handles(attributes) {
             true => plugin.validate(attributes, object).await,
             false => Ok(()),
         })
@@ -172,6 +173,12 @@ impl ObjectClient for Client {
             |object: &&Value| is_of(resource, object) && (namespace.is_empty() || object.namespace() == namespace);
         let found: Vec<Value> = self.stored.iter().filter(is_wanted).cloned().collect();
         Ok(Box::new(found.into_iter().map(|object| Box::new(object) as _)))
+    }
+
+    /// The objects of every scenario are other ones.
+    fn last_change(&self, _: &GroupResource) -> Result<u64, ApiError> {
+        static CHANGES: AtomicU64 = AtomicU64::new(1);
+        Ok(CHANGES.fetch_add(1, Ordering::Relaxed))
     }
 
     fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {

@@ -394,6 +394,15 @@ impl WatchCache {
         state.events.back().map_or(state.valid_from, |event| event.revision)
     }
 
+    /// The revision of the last change of the collection, one that makes an object corrupt included. The states at equal
+    /// revisions are equal.
+    #[must_use]
+    pub fn last_change(&self) -> u64 {
+        let state = self.state.read();
+        let newest = state.events.back().map_or(state.valid_from, |event| event.revision);
+        newest.max(state.last_corruption_change)
+    }
+
     /// The revision after which the log is complete.
     #[must_use]
     pub fn valid_from(&self) -> u64 {
@@ -500,7 +509,7 @@ impl WatchCache {
     }
 
     /// The revision of the last change of a key; 0 if none is known.
-    pub(crate) fn last_change(&self, key: &str) -> u64 {
+    pub(crate) fn last_change_of(&self, key: &str) -> u64 {
         self.state.read().versions.get(key).map_or(0, |versions| versions.newest.0)
     }
 

@@ -472,6 +472,13 @@ pub trait ObjectClient: Send + Sync {
         self.read_all(resource, namespace)?.map(|object| object.decode()).collect()
     }
 
+    /// The revision of the last change of any object of a resource. What was derived from the objects is valid until it
+    /// changes.
+    ///
+    /// # Errors
+    /// Returns an error if the resource is not served.
+    fn last_change(&self, resource: &GroupResource) -> Result<u64, ApiError>;
+
     /// True if the stored definition of a resource is terminating. [`Resource::terminating`] follows it a little later.
     ///
     /// # Errors

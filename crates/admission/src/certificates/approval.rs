@@ -1,6 +1,6 @@
 //! The plugin `CertificateApproval`: a change of `approval` needs the permission to `approve` for the signer.
 
-use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 use pintle_value::print::quote;
 
@@ -16,8 +16,10 @@ impl AdmissionPlugin for CertificateApproval {
         "CertificateApproval"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        operation == AdmissionOperation::Update && is_signing_request(resource)
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.operation == AdmissionOperation::Update
+            && is_signing_request(attributes.resource)
+            && attributes.subresource == "approval"
     }
 
     fn validate<'a>(
@@ -28,7 +30,7 @@ impl AdmissionPlugin for CertificateApproval {
         Box::pin(async move {
             // The signer of the stored request counts, since the write might name another.
             let signer = attributes.old.map(|old| old.str_at(&["spec", "signerName"])).unwrap_or_default();
-            if attributes.subresource != "approval" || may(attributes, "approve", signer).await {
+            if may(attributes, "approve", signer).await {
                 return Ok(());
             }
             let why = format!("user not permitted to approve requests with signerName {}", quote(signer));

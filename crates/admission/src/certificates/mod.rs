@@ -14,9 +14,10 @@ pub use subject_restriction::CertificateSubjectRestriction;
 use crate::AdmissionAttributes;
 
 const GROUP: &str = "certificates.k8s.io";
+const PLURAL: &str = "certificatesigningrequests";
 
 fn is_signing_request(resource: &Resource) -> bool {
-    resource.is(GROUP, "certificatesigningrequests")
+    resource.is(GROUP, PLURAL)
 }
 
 /// Whether the user may do something for a signer, or for all signers of its domain

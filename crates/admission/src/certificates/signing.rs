@@ -1,7 +1,7 @@
 //! The plugin `CertificateSigning`: a change of the certificate or of the conditions in `status` needs the permission to
 //! `sign` for the signer.
 
-use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::print::quote;
 use pintle_value::{Value, same};
 
@@ -17,8 +17,10 @@ impl AdmissionPlugin for CertificateSigning {
         "CertificateSigning"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        operation == AdmissionOperation::Update && is_signing_request(resource)
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.operation == AdmissionOperation::Update
+            && is_signing_request(attributes.resource)
+            && attributes.subresource == "status"
     }
 
     fn validate<'a>(
@@ -29,7 +31,7 @@ impl AdmissionPlugin for CertificateSigning {
         Box::pin(async move {
             let old = attributes.old.unwrap_or(&Value::Null);
             let is_same = |field| same(old.at(&["status", field]), object.at(&["status", field]));
-            if attributes.subresource != "status" || is_same("certificate") && is_same("conditions") {
+            if is_same("certificate") && is_same("conditions") {
                 return Ok(());
             }
             let signer = old.str_at(&["spec", "signerName"]);

@@ -2,11 +2,11 @@
 
 use pintle_auth::user::SYSTEM_PRIVILEGED_GROUP;
 use pintle_kinds::requested_subject;
-use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 
-use super::is_signing_request;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use super::{GROUP, PLURAL};
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 /// The signer of client certificates.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -20,8 +20,8 @@ impl AdmissionPlugin for CertificateSubjectRestriction {
         "CertificateSubjectRestriction"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        operation == AdmissionOperation::Create && is_signing_request(resource)
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates(GROUP, PLURAL)
     }
 
     fn validate<'a>(
@@ -30,7 +30,7 @@ impl AdmissionPlugin for CertificateSubjectRestriction {
         object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move {
-            if !attributes.subresource.is_empty() || object.str_at(&["spec", "signerName"]) != CLIENT_SIGNER {
+            if object.str_at(&["spec", "signerName"]) != CLIENT_SIGNER {
                 return Ok(());
             }
             let refused = |why: String| Err(attributes.forbidden(object, why));

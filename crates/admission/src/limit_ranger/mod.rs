@@ -10,7 +10,7 @@ mod tests;
 use std::future::ready;
 
 use pintle_kinds::{ResourceList, aggregate_container_resources, is_pod_level, resource_list};
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
+use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::{Object, Value};
 
 use self::constraints::Usage;
@@ -30,9 +30,18 @@ impl AdmissionPlugin for LimitRanger {
         "LimitRanger"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update)
-            && (resource.is("", PODS) || resource.is("", CLAIMS))
+    /// Objects that are being deleted are ignored.
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        let applies = match attributes.operation {
+            AdmissionOperation::Create => attributes.is_object_of("", PODS) || attributes.is_object_of("", CLAIMS),
+            // The containers of a pod change only by a resize.
+            AdmissionOperation::Update => {
+                attributes.is_object_of("", CLAIMS)
+                    || attributes.resource.is("", PODS) && attributes.subresource == "resize"
+            }
+            AdmissionOperation::Delete | AdmissionOperation::Connect => false,
+        };
+        applies && !attributes.old.is_some_and(Value::is_terminating)
     }
 
     fn mutate<'a>(
@@ -52,18 +61,6 @@ impl AdmissionPlugin for LimitRanger {
     }
 }
 
-/// True if limit ranges apply to a write. Containers change only by a resize, so other updates of pods are ignored, and
-/// so are objects that are being deleted.
-fn is_limited(attributes: &AdmissionAttributes<'_>) -> bool {
-    let applies = match (attributes.subresource, attributes.operation) {
-        ("", AdmissionOperation::Update) => !attributes.resource.is("", PODS),
-        ("", _) => true,
-        ("resize", AdmissionOperation::Update) => attributes.resource.is("", PODS),
-        _ => false,
-    };
-    applies && !attributes.old.is_some_and(Value::is_terminating)
-}
-
 /// The limit ranges of the namespace of a write.
 fn limit_ranges(attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<Vec<Value>, ApiError> {
     let limit_ranges = attributes.client.list(&GroupResource::new("", "limitranges"), attributes.namespace);
@@ -78,7 +75,7 @@ fn limit_ranges(attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<
 }
 
 fn set_defaults(attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
-    if !is_limited(attributes) || !attributes.resource.is("", PODS) {
+    if !attributes.resource.is("", PODS) {
         return Ok(());
     }
     for limit_range in limit_ranges(attributes, object)? {
@@ -149,9 +146,6 @@ fn items(limit_range: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn check(attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
-    if !is_limited(attributes) {
-        return Ok(());
-    }
     let check = if attributes.resource.is("", PODS) { check_pod } else { check_claim };
     for limit_range in limit_ranges(attributes, object)? {
         let mut errors = Vec::new();

@@ -85,8 +85,8 @@ impl AdmissionPlugin for NodeRestriction {
         "NodeRestriction"
     }
 
-    fn handles(&self, operation: AdmissionOperation, _: &pintle_registry::Resource) -> bool {
-        operation != AdmissionOperation::Connect
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.operation != AdmissionOperation::Connect
     }
 
     fn mutate<'a>(

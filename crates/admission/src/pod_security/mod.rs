@@ -19,7 +19,7 @@ mod policy;
 mod target;
 
 use pintle_metrics::Exposition;
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::{Errors, Str, Value};
 
 pub use self::configuration::{Exemptions, PodSecurityConfiguration};
@@ -80,10 +80,7 @@ impl PodSecurity {
 
     /// The policy of the namespace of a write.
     fn policy_of_namespace(&self, attributes: &AdmissionAttributes<'_>) -> Result<NamespacePolicy, ApiError> {
-        let (namespaces, name) = (GroupResource::new("", "namespaces"), attributes.namespace);
-        let namespace = attributes.client.read(&namespaces, "", name)?;
-        let namespace = namespace.ok_or_else(|| ApiError::NotFound { resource: namespaces, name: name.into() })?;
-        Ok(self.policy(namespace.labels()))
+        Ok(self.policy(attributes.read_namespace()?.labels()))
     }
 
     fn is_exempt_namespace(&self, namespace: &str) -> bool {
@@ -107,9 +104,6 @@ impl PodSecurity {
 
     /// Checks the labels of a namespace, and warns of what they change.
     async fn validate_namespace(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
-        if !attributes.subresource.is_empty() {
-            return Ok(());
-        }
         let (policy, errors) = self.policy(labels(object));
         let mut is_unchanged = errors.is_empty();
         let mut needs_check = false;
@@ -154,7 +148,7 @@ impl PodSecurity {
     }
 
     fn validate_pod(&self, attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
-        if IGNORED_SUBRESOURCES.contains(&attributes.subresource) || self.is_exempt(attributes) {
+        if self.is_exempt(attributes) {
             return Ok(());
         }
         let (policy, errors) = self.policy_of_namespace(attributes).map_err(|error| {
@@ -181,7 +175,7 @@ impl PodSecurity {
         object: &Value,
         path: &[&str],
     ) -> Result<(), ApiError> {
-        if !attributes.subresource.is_empty() || self.is_exempt(attributes) {
+        if self.is_exempt(attributes) {
             return Ok(());
         }
         let (policy, errors) = match self.policy_of_namespace(attributes) {
@@ -301,8 +295,13 @@ impl AdmissionPlugin for PodSecurity {
         "PodSecurity"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update) && Target::of(resource).is_some()
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.is_create_or_update()
+            && match Target::of(attributes.resource) {
+                Some(Target::Pod) => !IGNORED_SUBRESOURCES.contains(&attributes.subresource),
+                Some(Target::Namespace | Target::Template(_)) => attributes.subresource.is_empty(),
+                None => false,
+            }
     }
 
     fn validate<'a>(

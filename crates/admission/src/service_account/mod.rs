@@ -10,7 +10,7 @@ mod token_volume;
 use std::time::Duration;
 
 use pintle_auth::node::{is_mirror_pod, pod_secret_names};
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Resource};
+use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::Value;
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
@@ -31,6 +31,12 @@ pub struct ServiceAccount;
 /// Parses a boolean as Go's `strconv.ParseBool` does, with false for what is none.
 fn parse_bool(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
+}
+
+fn is_update_of_ephemeral_containers(attributes: &AdmissionAttributes<'_>) -> bool {
+    attributes.operation == AdmissionOperation::Update
+        && attributes.resource.is("", "pods")
+        && attributes.subresource == "ephemeralcontainers"
 }
 
 fn account_name(pod: &Value) -> &str {
@@ -137,8 +143,8 @@ impl AdmissionPlugin for ServiceAccount {
         "ServiceAccount"
     }
 
-    fn handles(&self, operation: AdmissionOperation, resource: &Resource) -> bool {
-        matches!(operation, AdmissionOperation::Create | AdmissionOperation::Update) && resource.is("", "pods")
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates("", "pods") || is_update_of_ephemeral_containers(attributes)
     }
 
     fn mutate<'a>(
@@ -146,11 +152,9 @@ impl AdmissionPlugin for ServiceAccount {
         attributes: &'a AdmissionAttributes<'a>,
         object: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        if attributes.operation != AdmissionOperation::Create || !attributes.subresource.is_empty() {
-            return Box::pin(async { Ok(()) });
-        }
         Box::pin(async move {
             match is_mirror_pod(object) {
+                _ if is_update_of_ephemeral_containers(attributes) => Ok(()),
                 true => check_mirror_pod(attributes, object),
                 false => complete(attributes, object).await,
             }
@@ -162,18 +166,15 @@ impl AdmissionPlugin for ServiceAccount {
         attributes: &'a AdmissionAttributes<'a>,
         object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        match (attributes.operation, attributes.subresource) {
-            (AdmissionOperation::Update, "ephemeralcontainers") => {
-                Box::pin(check_ephemeral_containers(attributes, object))
-            }
-            (AdmissionOperation::Create, "") => Box::pin(async move {
-                match is_mirror_pod(object) {
-                    true => check_mirror_pod(attributes, object),
-                    false => check_new_pod(attributes, object).await,
+        Box::pin(async move {
+            match is_mirror_pod(object) {
+                _ if is_update_of_ephemeral_containers(attributes) => {
+                    check_ephemeral_containers(attributes, object).await
                 }
-            }),
-            _ => Box::pin(async { Ok(()) }),
-        }
+                true => check_mirror_pod(attributes, object),
+                false => check_new_pod(attributes, object).await,
+            }
+        })
     }
 }
 

@@ -56,6 +56,10 @@ impl ObjectClient for Client {
         Ok(Box::new(self.pods.clone().into_iter().map(stored)))
     }
 
+    fn last_change(&self, _: &GroupResource) -> Result<u64, ApiError> {
+        Ok(0)
+    }
+
     fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
         Ok(false)
     }
@@ -125,10 +129,11 @@ fn answer(plugin: &PodSecurity, client: &Client, request: &Value, resources: &[A
         client,
         recorder: &recorder,
     };
-    assert!(plugin.handles(attributes.operation, attributes.resource));
     let object = request.get("object").expect("an object");
     let mut found = Value::object();
-    if let Err(error) = block_on(plugin.validate(&attributes, object)) {
+    if plugin.handles(&attributes)
+        && let Err(error) = block_on(plugin.validate(&attributes, object))
+    {
         let code = match error {
             ApiError::Forbidden { .. } => 403,
             ApiError::Invalid { .. } => 422,

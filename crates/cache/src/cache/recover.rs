@@ -120,7 +120,7 @@ impl CacheState {
             for record in range.records {
                 let Some((watch_cache, prefix, rest)) = self.locate(&record.key) else { continue };
                 stored.entry(prefix.into()).or_default().insert(rest.into());
-                if watch_cache.last_change(rest) < record.mod_revision.get() {
+                if watch_cache.last_change_of(rest) < record.mod_revision.get() {
                     changes.push(StoredChange {
                         revision: record.mod_revision,
                         key: record.key,

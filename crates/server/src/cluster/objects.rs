@@ -106,6 +106,15 @@ impl Cluster {
         Ok(source.is_terminating(definition.revision, &definition.json))
     }
 
+    /// The revision of the last change of any object of a resource.
+    ///
+    /// # Errors
+    /// The resource is not served.
+    pub(crate) fn last_change(&self, resource: &GroupResource) -> Result<u64, ApiError> {
+        let hub = self.hub_of(resource)?;
+        Ok(self.watch_cache(&hub)?.last_change())
+    }
+
     /// Reads all objects of a namespace or, if `namespace` is empty, of the cluster.
     ///
     /// # Errors

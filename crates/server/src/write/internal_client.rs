@@ -108,6 +108,10 @@ impl ObjectClient for InternalClient {
         self.0.read_objects(resource, namespace)
     }
 
+    fn last_change(&self, resource: &GroupResource) -> Result<u64, ApiError> {
+        self.0.last_change(resource)
+    }
+
     fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {
         self.0.is_definition_terminating(resource)
     }

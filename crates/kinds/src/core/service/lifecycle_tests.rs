@@ -72,6 +72,10 @@ impl ObjectClient for Store {
         Ok(Box::new(found.into_iter().map(|object| Box::new(object) as Box<dyn StoredObject>)))
     }
 
+    fn last_change(&self, _: &GroupResource) -> Result<u64, ApiError> {
+        Ok(0)
+    }
+
     fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
         Ok(false)
     }

@@ -1,0 +1,44 @@
+//! What plugins derive from stored objects, and keep until the objects change.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use pintle_registry::{ApiError, GroupResource, ObjectClient, StoredObjects};
+
+/// What a plugin derives from all objects of a resource.
+#[derive(Debug)]
+pub(crate) struct Derived<T>(RwLock<Option<(u64, Arc<T>)>>);
+
+impl<T> Default for Derived<T> {
+    fn default() -> Self {
+        Self(RwLock::new(None))
+    }
+}
+
+impl<T> Derived<T> {
+    /// Returns what is derived from the present objects. `derive` is called only if they have changed since the last
+    /// call, with what was derived from them before.
+    ///
+    /// # Errors
+    /// The objects cannot be read, or `derive` fails. Nothing is kept then.
+    pub(crate) fn get(
+        &self,
+        client: &dyn ObjectClient,
+        resource: &GroupResource,
+        derive: impl FnOnce(StoredObjects, Option<&T>) -> Result<T, ApiError>,
+    ) -> Result<Arc<T>, ApiError> {
+        // Read before the objects, which may be newer then, never older.
+        let revision = client.last_change(resource)?;
+        let known = self.0.read().clone();
+        let before = match known {
+            Some((at, derived)) if at == revision => return Ok(derived),
+            known => known.map(|(_, derived)| derived),
+        };
+        let derived = Arc::new(derive(client.read_all(resource, "")?, before.as_deref())?);
+        let mut kept = self.0.write();
+        if kept.as_ref().is_none_or(|(at, _)| *at < revision) {
+            *kept = Some((revision, derived.clone()));
+        }
+        Ok(derived)
+    }
+}
