@@ -31,8 +31,10 @@ impl Updater<'_> {
         let (live, new) = (self.object(live, version)?, self.object(new, version)?);
         let mut managers = self.reconcile_managers(&live, managers)?;
         let compared = self.update_other_managers(&live, &new, &mut managers, manager, true)?;
-        let before = managers.remove(manager).map(|owned| owned.set).unwrap_or_default();
-        let set = before.difference(&compared.removed).union(&compared.modified).union(&compared.added);
+        let mut set = managers.remove(manager).map(|owned| owned.set).unwrap_or_default();
+        set.subtract(&compared.removed);
+        set.merge(compared.modified);
+        set.merge(compared.added);
         let set = self.filter_set(version, set);
         if !set.is_empty() {
             managers.insert(manager.clone(), VersionedSet { set, version: Str::from(version), applied: false });
@@ -111,21 +113,26 @@ impl Updater<'_> {
         force: bool,
     ) -> Result<Comparison, UpdateError<M>> {
         let filter = |version: &str| self.converter.ignore_filter(version);
-        let mut comparisons: BTreeMap<Str, Option<Comparison>> = BTreeMap::new();
         let at_own_version = old.compare(new)?.filtered(filter(&old.version));
-        comparisons.insert(Str::from(old.version.as_ref()), Some(at_own_version.clone()));
+        let mut at_other_versions: BTreeMap<Str, Option<Comparison>> = BTreeMap::new();
         let (mut conflicts, mut left) = (Vec::new(), ManagedFields::new());
         for (manager, owned) in std::mem::take(managers) {
             if manager == *by {
                 left.insert(manager, owned);
                 continue;
             }
-            if !comparisons.contains_key(&owned.version) {
-                let compared = compare_at(old, new, &owned.version)?;
-                comparisons.insert(owned.version.clone(), compared.map(|c| c.filtered(filter(&owned.version))));
-            }
-            // A set at a version that no longer exists is dropped.
-            let Some(Some(compared)) = comparisons.get(&owned.version) else { continue };
+            let compared = if owned.version == old.version {
+                &at_own_version
+            } else {
+                if !at_other_versions.contains_key(&owned.version) {
+                    let compared = compare_at(old, new, &owned.version)?;
+                    at_other_versions
+                        .insert(owned.version.clone(), compared.map(|c| c.filtered(filter(&owned.version))));
+                }
+                // A set at a version that no longer exists is dropped.
+                let Some(Some(compared)) = at_other_versions.get(&owned.version) else { continue };
+                compared
+            };
             if compared.is_same() {
                 left.insert(manager, owned);
                 continue;

@@ -62,18 +62,18 @@ impl FieldSet {
     /// [`Self::encode`].
     #[must_use]
     pub fn to_value(&self) -> Value {
-        self.to_tree(false)
+        self.to_tree(false, &mut String::new())
     }
 
-    fn to_tree(&self, member: bool) -> Value {
+    fn to_tree(&self, member: bool, text: &mut String) -> Value {
         let mut entries = Vec::with_capacity(self.nodes.len() + 1);
         if member && !self.nodes.is_empty() {
             entries.push((Str::const_new("."), Value::object()));
         }
         for node in &self.nodes {
-            let mut text = String::new();
-            node.element.serialize_into(&mut text);
-            entries.push((Str::from(text), node.children.to_tree(node.member)));
+            text.clear();
+            node.element.serialize_into(text);
+            entries.push((Str::from(text.as_str()), node.children.to_tree(node.member, text)));
         }
         Value::Object(Object::from_entries(entries))
     }

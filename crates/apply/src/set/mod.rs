@@ -78,6 +78,20 @@ impl FieldSet {
         }
     }
 
+    /// Adds what is below an element, and the element itself if `member`. Not both may be empty. It costs least if the
+    /// elements come in order.
+    pub(crate) fn insert_subset(&mut self, element: &PathElement, member: bool, below: FieldSet) {
+        let is_next = self.nodes.last().is_none_or(|last| last.element < *element);
+        match if is_next { Err(self.nodes.len()) } else { self.search(element) } {
+            Ok(at) => {
+                let node = &mut self.nodes[at];
+                node.member |= member;
+                node.children.merge(below);
+            }
+            Err(at) => self.nodes.insert(at, Node { element: element.clone(), member, children: below }),
+        }
+    }
+
     /// True if the path is in the set.
     #[must_use]
     pub fn has(&self, path: &[PathElement]) -> bool {

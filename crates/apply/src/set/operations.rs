@@ -53,6 +53,15 @@ impl FieldSet {
         Self::from_nodes(pairs(self, other).map(merge).collect())
     }
 
+    /// Adds the paths of another set. The result equals [`FieldSet::union`].
+    pub fn merge(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+        } else if !other.is_empty() {
+            *self = self.union(&other);
+        }
+    }
+
     /// The paths that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {

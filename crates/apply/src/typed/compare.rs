@@ -41,15 +41,39 @@ impl Comparison {
 }
 
 pub(super) fn compare(type_ref: TypeRef<'_>, old: &Value, new: &Value) -> Result<Comparison, ValidationErrors> {
-    let mut walker =
-        CompareWalker { path: Vec::new(), comparison: Comparison::default(), errors: ErrorCollector::default() };
+    let mut walker = CompareWalker::default();
     walker.walk(type_ref, Some(old), Some(new));
-    walker.errors.into_result(walker.comparison)
+    let Differences { added, modified, removed } = walker.found;
+    let comparison = Comparison { added: added.below, modified: modified.below, removed: removed.below };
+    walker.errors.into_result(comparison)
 }
 
+/// The part of a set that begins at the current path.
+#[derive(Default)]
+struct Subset {
+    /// True if the path itself is in the set. The object as a whole never is.
+    has_path: bool,
+    /// The fields below the path.
+    below: FieldSet,
+}
+
+impl Subset {
+    fn is_empty(&self) -> bool {
+        !self.has_path && self.below.is_empty()
+    }
+}
+
+/// What was found at the current path and below it.
+#[derive(Default)]
+struct Differences {
+    added: Subset,
+    modified: Subset,
+    removed: Subset,
+}
+
+#[derive(Default)]
 struct CompareWalker {
-    path: Vec<PathElement>,
-    comparison: Comparison,
+    found: Differences,
     errors: ErrorCollector,
 }
 
@@ -80,9 +104,9 @@ impl CompareWalker {
             }
         };
         if !leaf && old.is_none() {
-            self.comparison.added.insert(&self.path);
+            self.found.added.has_path = true;
         } else if !leaf && new.is_none() {
-            self.comparison.removed.insert(&self.path);
+            self.found.removed.has_path = true;
         }
     }
 
@@ -136,10 +160,10 @@ impl CompareWalker {
 
     fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) -> IsLeaf {
         match (old, new) {
-            (None, _) => self.comparison.added.insert(&self.path),
-            (_, None) => self.comparison.removed.insert(&self.path),
+            (None, _) => self.found.added.has_path = true,
+            (_, None) => self.found.removed.has_path = true,
             (Some(old), Some(new)) if values_equal(old, new) => {}
-            (Some(_), Some(_)) => self.comparison.modified.insert(&self.path),
+            (Some(_), Some(_)) => self.found.modified.has_path = true,
         }
         true
     }
@@ -169,12 +193,15 @@ impl CompareWalker {
 
     /// Walks one step down.
     fn descend(&mut self, element: PathElement, walk: impl FnOnce(&mut Self)) {
-        let above = std::mem::take(&mut self.errors);
-        self.path.push(element);
+        let above = std::mem::take(self);
         walk(self);
-        let below = std::mem::replace(&mut self.errors, above);
-        if let Some(element) = self.path.pop() {
-            self.errors.add_prefixed(&element, below);
+        let Self { found, errors } = std::mem::replace(self, above);
+        self.errors.add_prefixed(&element, errors);
+        let sets = &mut self.found;
+        let subsets =
+            [(&mut sets.added, found.added), (&mut sets.modified, found.modified), (&mut sets.removed, found.removed)];
+        for (set, Subset { has_path, below }) in subsets.into_iter().filter(|(_, subset)| !subset.is_empty()) {
+            set.below.insert_subset(&element, has_path, below);
         }
     }
 
@@ -232,20 +259,20 @@ impl CompareWalker {
             ([_, _, ..], [_, _, ..]) => {
                 let same = old.len() == new.len() && old.iter().zip(new).all(|(old, new)| values_equal(old, new));
                 if !same {
-                    self.descend(element, |walker| walker.comparison.modified.insert(&walker.path));
+                    self.descend(element, |walker| walker.found.modified.has_path = true);
                 }
             }
             ([_, _, ..], _) => self.descend(element, |walker| {
                 if let Some(new) = new.first() {
                     walker.walk(type_ref, None, Some(new));
                 }
-                walker.comparison.removed.insert(&walker.path);
+                walker.found.removed.has_path = true;
             }),
             (_, [_, _, ..]) => self.descend(element, |walker| {
                 if let Some(old) = old.first() {
                     walker.walk(type_ref, Some(old), None);
                 }
-                walker.comparison.added.insert(&walker.path);
+                walker.found.added.has_path = true;
             }),
         }
     }
