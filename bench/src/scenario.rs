@@ -9,8 +9,8 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    access, apply, big_list, cascading_delete, codecs, conversion, create, custom_objects, definitions, delete, fanout,
-    filtered_watches, get, hostile, list, memory, mixed, open_loop, start, start_loaded, update,
+    access, admission, apply, big_list, cascading_delete, codecs, conversion, create, custom_objects, definitions,
+    delete, fanout, filtered_watches, get, hostile, list, memory, mixed, open_loop, start, start_loaded, update,
 };
 use crate::target::{Server, ServerProcess, Target};
 
@@ -40,6 +40,7 @@ pub(crate) const ALL: &[Scenario] = &[
     memory::SCENARIO,
     get::SCENARIO,
     access::SCENARIO,
+    admission::SCENARIO,
     list::SCENARIO,
     big_list::SCENARIO,
     create::SCENARIO,

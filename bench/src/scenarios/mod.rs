@@ -1,6 +1,7 @@
 //! The scenarios, one file each.
 
 pub(crate) mod access;
+pub(crate) mod admission;
 pub(crate) mod apply;
 pub(crate) mod big_list;
 pub(crate) mod cascading_delete;

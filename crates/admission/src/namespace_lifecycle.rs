@@ -1,13 +1,19 @@
 //! The plugin `NamespaceLifecycle` (upstream: `admission/plugin/namespace/lifecycle`): refuses creates in a namespace
 //! that does not exist or is terminating, and the deletion of the system's namespaces.
 
-use pintle_registry::{ApiError, BoxFuture, Cause, GroupResource, Scope};
+use std::sync::LazyLock;
+
+use pintle_codec::json::Projection;
+use pintle_registry::{ApiError, BoxFuture, Cause, Scope};
 use pintle_value::{Str, Value};
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
 /// The namespaces that cannot be deleted (upstream: `immortalNamespaces`).
 const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// What is read of a namespace.
+static FIELDS: LazyLock<Projection> = LazyLock::new(|| Projection::of(["metadata.deletionTimestamp", "status.phase"]));
 
 /// The admission plugin `NamespaceLifecycle`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,8 +26,7 @@ impl NamespaceLifecycle {
     /// The namespace does not exist, is terminating, or cannot be deleted.
     pub fn check(attributes: &AdmissionAttributes<'_>) -> Result<(), ApiError> {
         let resource = attributes.resource.group_resource();
-        let namespaces = GroupResource::new("", "namespaces");
-        if resource == namespaces {
+        if attributes.resource.is_namespaces() {
             if attributes.operation == AdmissionOperation::Delete && IMMORTAL_NAMESPACES.contains(&attributes.name) {
                 return Err(ApiError::Forbidden {
                     resource,
@@ -41,9 +46,7 @@ impl NamespaceLifecycle {
         {
             return Ok(());
         }
-        let Some(namespace) = attributes.client.get(&namespaces, "", attributes.namespace)? else {
-            return Err(ApiError::NotFound { resource: namespaces, name: attributes.namespace.into() });
-        };
+        let namespace = attributes.read_namespace()?.decode_fields(&FIELDS)?;
         if namespace.str_at(&["status", "phase"]) != "Terminating" && !namespace.is_terminating() {
             return Ok(());
         }

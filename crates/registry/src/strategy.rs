@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use pintle_codec::json::Projection;
 use pintle_gates::Gates;
 use pintle_value::time::Time;
 use pintle_value::{Errors, Str, Value};
@@ -415,6 +416,12 @@ pub trait StoredObject: Send + Sync {
     /// # Errors
     /// Returns an error if the stored bytes cannot be decoded.
     fn decode(&self) -> Result<Value, ApiError>;
+
+    /// The selected fields only, which costs less.
+    ///
+    /// # Errors
+    /// Returns an error if the stored bytes cannot be decoded.
+    fn decode_fields(&self, fields: &Projection) -> Result<Value, ApiError>;
 }
 
 /// An object that is decoded already.
@@ -429,6 +436,10 @@ impl StoredObject for Value {
     }
 
     fn decode(&self) -> Result<Value, ApiError> {
+        Ok(self.clone())
+    }
+
+    fn decode_fields(&self, _: &Projection) -> Result<Value, ApiError> {
         Ok(self.clone())
     }
 }

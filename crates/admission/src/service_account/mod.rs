@@ -7,9 +7,11 @@
 mod secrets;
 mod token_volume;
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use pintle_auth::node::{is_mirror_pod, pod_secret_names};
+use pintle_codec::json::Projection;
 use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::Value;
 
@@ -23,6 +25,17 @@ const DEFAULT_ACCOUNT_ATTEMPTS: u32 = 10;
 const RETRY_INTERVAL: Duration = Duration::from_millis(150);
 /// The annotation of accounts whose pods may use only the secrets that the account has.
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
+
+/// What is read of an account.
+static FIELDS: LazyLock<Projection> = LazyLock::new(|| {
+    Projection::of([
+        "automountServiceAccountToken",
+        "imagePullSecrets",
+        "metadata.annotations",
+        "metadata.name",
+        "secrets",
+    ])
+});
 
 /// The admission plugin `ServiceAccount`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,8 +68,8 @@ async fn account_of(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result
         if attempt > 0 {
             tokio::time::sleep(RETRY_INTERVAL).await;
         }
-        if let Some(account) = attributes.client.get(&accounts, namespace, name).map_err(failed)? {
-            return Ok(account);
+        if let Some(account) = attributes.client.read(&accounts, namespace, name).map_err(failed)? {
+            return account.decode_fields(&FIELDS).map_err(failed);
         }
     }
     // Upstream names the resource in the singular here.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pintle_cache::{KeyRange, Object};
+use pintle_codec::json::Projection;
 use pintle_controllers::DEFINITIONS_PREFIX;
 use pintle_registry::{ApiError, GroupResource, Resource, StoredObject, StoredObjects};
 use pintle_value::{Str, Value};
@@ -59,6 +60,11 @@ impl StoredObject for CachedObject {
 
     fn decode(&self) -> Result<Value, ApiError> {
         tree(&self.0)
+    }
+
+    fn decode_fields(&self, fields: &Projection) -> Result<Value, ApiError> {
+        let selected = fields.read(&self.0.json);
+        selected.ok_or_else(|| ApiError::Internal("failed to decode the stored object".to_owned()))
     }
 }
 
