@@ -15,9 +15,10 @@ use crate::{
     CertificateSigning, CertificateSubjectRestriction, DefaultIngressClass, DefaultStorageClass,
     DefaultTolerationSeconds, DenyServiceExternalIPs, EventRateLimit, ExtendedResourceToleration,
     LimitPodHardAntiAffinityTopology, LimitRanger, NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle,
-    NodeRestriction, OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize, PodNodeSelector, PodSecurity,
-    PodTolerationRestriction, PodTopologyLabels, Priority, RuntimeClass, ServiceAccount, StorageObjectInUseProtection,
-    TaintNodesByCondition, TerminatingDefinition, TolerationSeconds,
+    NodeDeclaredFeatureValidator, NodeRestriction, OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize,
+    PodNodeSelector, PodResizeValidator, PodSecurity, PodTolerationRestriction, PodTopologyLabels, Priority,
+    RuntimeClass, ServiceAccount, StorageObjectInUseProtection, TaintNodesByCondition, TerminatingDefinition,
+    TolerationSeconds,
 };
 
 /// A plugin that can be enabled and disabled.
@@ -60,10 +61,10 @@ const fn off(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -
 const MISSING: [&str; 9] = [
     "ClusterTrustBundleAttest",
     "ImagePolicyWebhook",
+    "JobValidation",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
-    "NodeDeclaredFeatureValidator",
-    "PodResizeValidator",
+    "PodGroupWorkloadExists",
     "ResourceQuota",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
@@ -101,6 +102,8 @@ const PLUGINS: &[Registration] = &[
     on("DefaultIngressClass", |_| Ok(Arc::new(DefaultIngressClass))),
     off("DenyServiceExternalIPs", |_| Ok(Arc::new(DenyServiceExternalIPs))),
     on("PodTopologyLabels", |options| Ok(Arc::new(PodTopologyLabels::new(options.gates)))),
+    on("NodeDeclaredFeatureValidator", |options| Ok(Arc::new(NodeDeclaredFeatureValidator::new(options.gates)))),
+    on("PodResizeValidator", |_| Ok(Arc::new(PodResizeValidator))),
     off("AlwaysDeny", |_| Ok(Arc::new(AlwaysDeny))),
 ];
 

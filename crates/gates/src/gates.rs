@@ -38,6 +38,8 @@ impl Feature {
     pub const MAX_UNAVAILABLE_STATEFUL_SET: Feature = Feature("MaxUnavailableStatefulSet");
     /// Tokens of nodes are for the audiences of their pods (KEP-4412).
     pub const SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION: Feature = Feature("ServiceAccountNodeAudienceRestriction");
+    /// Nodes declare features that not all of them have (KEP-5328).
+    pub const NODE_DECLARED_FEATURES: Feature = Feature("NodeDeclaredFeatures");
     /// Pods with the topology labels of their nodes (KEP-4742).
     pub const POD_TOPOLOGY_LABELS_ADMISSION: Feature = Feature("PodTopologyLabelsAdmission");
     /// Connections of clients that are not authenticated serve one request of HTTP/2 (CVE-2023-44487).

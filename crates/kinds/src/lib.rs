@@ -37,6 +37,7 @@ use std::sync::Arc;
 
 use pintle_registry::{DefaultStrategy, Strategy, TableConvertor};
 
+pub use self::core::pod::options::is_sidecar;
 pub use self::core::pod::resources::{ResourceList, aggregate_container_resources, is_pod_level, resource_list};
 pub use self::core::pod::{bind, qos_class, validate_toleration_list};
 pub use builtin::{resources, storage_version_hash};

@@ -77,7 +77,8 @@ pub(crate) fn user_namespaces(spec: &Value) -> bool {
 }
 
 /// Returns true for an init container that keeps running beside the containers.
-pub(crate) fn is_sidecar(container: &Value) -> bool {
+#[must_use]
+pub fn is_sidecar(container: &Value) -> bool {
     container.str_at(&["restartPolicy"]) == "Always"
 }
 

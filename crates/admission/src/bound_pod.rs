@@ -1,0 +1,23 @@
+//! What plugins have in common that compare an update of a pod with its node.
+
+use pintle_registry::{ApiError, GroupResource};
+use pintle_value::Value;
+use pintle_value::field::quote;
+
+use crate::AdmissionAttributes;
+
+/// True if an update changes the spec of a pod that has a node. The generation grows with each change of the spec.
+pub(crate) fn is_spec_update(attributes: &AdmissionAttributes<'_>, pod: &Value) -> bool {
+    let generation = |pod: &Value| pod.int_at(&["metadata", "generation"]);
+    let is_bound = !pod.str_at(&["spec", "nodeName"]).is_empty();
+    is_bound && attributes.old.is_some_and(|old| generation(old) != generation(pod))
+}
+
+/// The node of a pod.
+pub(crate) fn node_of(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<Value, ApiError> {
+    let name = pod.str_at(&["spec", "nodeName"]);
+    let node = attributes.client.get(&GroupResource::new("", "nodes"), "", name);
+    let node =
+        node.map_err(|error| attributes.forbidden(pod, format!("failed to get node {}: {error}", quote(name))))?;
+    node.ok_or_else(|| attributes.forbidden(pod, format!("node {} not found", quote(name))))
+}
