@@ -18,6 +18,7 @@ mod event_rate_limit;
 mod extended_resource_toleration;
 mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
+pub mod matching;
 mod namespace_lifecycle;
 mod namespace_presence;
 mod node_declared_feature_validator;
@@ -73,9 +74,10 @@ pub use terminating_definition::TerminatingDefinition;
 use std::sync::Arc;
 use std::time::Instant;
 
+use matching::MatchingCache;
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_metrics::Exposition;
-use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource, StoredObject};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Resource, StoredObject};
 use pintle_value::Value;
 
 /// What a write does (`admission.Operation`).
@@ -149,6 +151,8 @@ pub struct AdmissionAttributes<'a> {
     pub client: &'a dyn ObjectClient,
     /// Collects warnings and audit annotations.
     pub recorder: &'a dyn AdmissionRecorder,
+    /// What the matching of webhooks and policies has looked up.
+    pub matching: MatchingCache,
 }
 
 impl AdmissionAttributes<'_> {
@@ -184,6 +188,15 @@ impl AdmissionAttributes<'_> {
         let namespaces = GroupResource::new("", "namespaces");
         let namespace = self.client.read(&namespaces, "", self.namespace)?;
         namespace.ok_or_else(|| ApiError::NotFound { resource: namespaces, name: self.namespace.into() })
+    }
+
+    /// The kind of the object: that of the resource, or of the subresource.
+    #[must_use]
+    pub fn kind(&self) -> GroupVersionKind {
+        match self.resource.subresource(self.subresource) {
+            Some(subresource) => subresource.kind.clone(),
+            None => self.resource.gvk(),
+        }
     }
 
     /// The error of a plugin that refuses the write of an object (upstream: `admission.NewForbidden`). An object without

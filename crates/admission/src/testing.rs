@@ -6,10 +6,12 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::Mutex;
 use pintle_auth::{AlwaysAllow, Authorizer, UserInfo};
 use pintle_registry::{
-    ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Resource, StoredObject, StoredObjects,
+    ApiError, BoxFuture, EquivalentResource, GroupResource, GroupVersionKind, ObjectClient, Registry, Resource,
+    StoredObject, StoredObjects,
 };
 use pintle_value::{Value, object};
 
+use crate::matching::MatchingCache;
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, AdmissionRecorder, RequestOptions};
 
 static RESOURCES: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(|| pintle_kinds::resources(pintle_catalog::shared()));
@@ -26,6 +28,8 @@ pub(crate) struct Scenario {
     pub(crate) resource: Arc<Resource>,
     pub(crate) subresource: &'static str,
     pub(crate) old: Option<Value>,
+    /// The namespace of the request, if it is not that of the object.
+    pub(crate) namespace: Option<&'static str>,
     /// The object that a delete names, if it is not `old`.
     pub(crate) target: Option<Value>,
     pub(crate) user: UserInfo,
@@ -47,6 +51,7 @@ impl Scenario {
             resource,
             subresource: "",
             old: None,
+            namespace: None,
             target: None,
             user,
             dry_run: false,
@@ -73,6 +78,14 @@ impl Scenario {
 
     /// Runs a plugin's phase. Plugins wait for nothing but time, and that is not real.
     fn run(&self, object: &Value, phase: impl AsyncFnOnce(&AdmissionAttributes<'_>) -> Outcome) -> Outcome {
+        self.inspect(object, |attributes| {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            runtime.enable_time().start_paused(true).build().expect("a runtime").block_on(phase(attributes))
+        })
+    }
+
+    /// Shows the attributes of the write of an object.
+    pub(crate) fn inspect<T>(&self, object: &Value, look: impl FnOnce(&AdmissionAttributes<'_>) -> T) -> T {
         let named = match object {
             Value::Null => self.target.as_ref().or(self.old.as_ref()).unwrap_or(object),
             object => object,
@@ -83,7 +96,7 @@ impl Scenario {
             operation: self.operation,
             resource: &self.resource,
             subresource: self.subresource,
-            namespace: named.namespace(),
+            namespace: self.namespace.unwrap_or_else(|| named.namespace()),
             name: named.name(),
             user: &self.user,
             options: &NoOptions,
@@ -93,9 +106,9 @@ impl Scenario {
             authorizer: &*self.authorizer,
             client: &client,
             recorder: &recorder,
+            matching: MatchingCache::default(),
         };
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        runtime.enable_time().start_paused(true).build().expect("a runtime").block_on(phase(&attributes))
+        look(&attributes)
     }
 
     /// Runs the mutating phase.
@@ -187,6 +200,10 @@ impl ObjectClient for Client {
 
     fn resource_of_kind(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>> {
         RESOURCES.iter().find(|resource| resource.gvk() == *kind).cloned()
+    }
+
+    fn equivalent_resources(&self, resource: &Resource, subresource: &str) -> Vec<EquivalentResource> {
+        Registry::new(RESOURCES.clone()).equivalent_resources(resource, subresource)
     }
 
     fn create<'a>(&'a self, _: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {

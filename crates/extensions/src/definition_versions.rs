@@ -23,6 +23,8 @@ pub(crate) struct DefinitionVersion {
     pub(crate) schema: Arc<LazySchema>,
     /// The index of the first version with the same schema.
     schema_index: usize,
+    /// The subresources that it has.
+    subresources: Vec<&'static str>,
     /// The types for server-side apply, built on first use ([`MultiVersion::types`]).
     pub(crate) types: pintle_schema::LazySchema,
 }
@@ -43,7 +45,9 @@ impl DefinitionVersions {
                 let schema = schema.clone();
                 pintle_schema::LazySchema::from_fn(move || to_types(&schema))
             };
-            DefinitionVersion { name: named(version), schema, schema_index, types }
+            let has = |name: &&str| version.at(&["subresources", name]).is_some();
+            let subresources = ["status", "scale"].into_iter().filter(has).collect();
+            DefinitionVersion { name: named(version), schema, schema_index, subresources, types }
         };
         let stored = versions.iter().find(|version| version.bool_at(&["storage"]));
         Ok(Self {
@@ -84,6 +88,11 @@ impl MultiVersion for DefinitionVersions {
             Conversion::None => others.map(|other| other.name.as_str()).collect(),
             Conversion::Webhook { .. } => Vec::new(),
         }
+    }
+
+    fn versions_with(&self, subresource: &str) -> Vec<&str> {
+        let has = |version: &&DefinitionVersion| subresource.is_empty() || version.subresources.contains(&subresource);
+        self.versions.iter().filter(has).map(|version| version.name.as_str()).collect()
     }
 
     fn definition_revision(&self) -> u64 {

@@ -26,7 +26,7 @@ pub use definition::DefinitionSource;
 pub use deletion::DeletionPropagation;
 pub use error::{ApiError, Cause, ErrorReason, RetryAfter};
 pub use generated_name::generate_name;
-pub use names::{GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use names::{EquivalentResource, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use reset_fields::ResetFields;
 pub use resource::{Resource, Scope, SelectableField, Subresource, SubresourceRole, Verb, Verbs};
 pub use scale::{ScalePaths, ScaleSelector, field_path};

@@ -104,3 +104,19 @@ impl fmt::Display for GroupResource {
         if self.group.is_empty() { f.write_str(&self.resource) } else { write!(f, "{}.{}", self.resource, self.group) }
     }
 }
+
+/// A resource that serves the same objects as another, with the kind of its objects, or of a subresource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EquivalentResource {
+    /// The resource.
+    pub resource: GroupVersionResource,
+    /// The kind of the bodies of its requests.
+    pub kind: GroupVersionKind,
+}
+
+impl EquivalentResource {
+    pub(crate) fn new(version: &GroupVersion, plural: &Str, kind: GroupVersionKind) -> Self {
+        let GroupVersion { group, version } = version.clone();
+        Self { resource: GroupVersionResource { group, version, resource: plural.clone() }, kind }
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pintle_value::Str;
 
-use crate::{Collection, GroupResource, GroupVersion, GroupVersionKind, Resource};
+use crate::{Collection, EquivalentResource, GroupResource, GroupVersion, GroupVersionKind, Resource, Subresource};
 
 /// An immutable snapshot of all served resources.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +14,8 @@ pub struct Registry {
     /// In the order of preference: groups with built-in kinds in the order given, then all others by name.
     groups: Vec<Arc<Group>>,
     by_name: HashMap<Str, Arc<Group>>,
+    /// The built-in resources that several groups serve from the same collection, in order, by the collection's prefix.
+    shared_between_groups: Arc<HashMap<Str, Vec<Arc<Resource>>>>,
 }
 
 /// The served versions and resources of one group.
@@ -88,6 +90,13 @@ impl Registry {
     /// order of preference that discovery shows.
     #[must_use]
     pub fn new(resources: Vec<Arc<Resource>>) -> Self {
+        let mut by_collection: HashMap<Str, Vec<Arc<Resource>>> = HashMap::new();
+        for resource in &resources {
+            if let Some(collection) = resource.collection() {
+                by_collection.entry(collection.prefix.clone()).or_default().push(resource.clone());
+            }
+        }
+        by_collection.retain(|_, resources| resources.iter().any(|other| other.group != resources[0].group));
         let mut order: Vec<Str> = Vec::new();
         let mut by_group: HashMap<Str, Vec<Arc<Resource>>> = HashMap::new();
         for resource in resources {
@@ -97,7 +106,7 @@ impl Registry {
             });
             group.push(resource);
         }
-        let mut registry = Self::default();
+        let mut registry = Self { shared_between_groups: Arc::new(by_collection), ..Self::default() };
         for name in order {
             let resources = by_group.remove(&name).unwrap_or_default();
             registry.push(Group::new(name, resources));
@@ -200,6 +209,43 @@ impl Registry {
     pub fn hub_of(&self, resource: &GroupResource) -> Option<&Arc<Resource>> {
         let versions = &self.by_name.get(&resource.group)?.versions;
         versions.iter().filter_map(|version| version.by_plural.get(&resource.resource)).find(|found| found.is_hub())
+    }
+
+    /// The other resources that serve the same objects, or the same subresource of them, in order (upstream:
+    /// `EquivalentResourceMapper`). Of a custom resource, these are all versions of its definition, served or not.
+    #[must_use]
+    pub fn equivalent_resources(&self, resource: &Resource, subresource: &str) -> Vec<EquivalentResource> {
+        let kind_of = |found: &Resource| match subresource {
+            "" => Some(found.gvk()),
+            name => found.subresource(name).map(|subresource| subresource.kind.clone()),
+        };
+        if let Some(versions) = &resource.versions {
+            let others = versions.versions_with(subresource).into_iter().filter_map(GroupVersion::parse);
+            let others = others.filter(|version| version.version != resource.version);
+            let own_kind = |version: &GroupVersion| {
+                let GroupVersion { group, version } = version.clone();
+                GroupVersionKind::new(group, version, resource.kind.clone())
+            };
+            // A scale has the same kind at all versions.
+            let kind = |version: &GroupVersion| match resource.subresource(subresource) {
+                Some(Subresource { kind, .. }) if kind.group != resource.group => kind.clone(),
+                _ => own_kind(version),
+            };
+            return others.map(|version| EquivalentResource::new(&version, &resource.plural, kind(&version))).collect();
+        }
+        let shared = resource.collection().and_then(|collection| self.shared_between_groups.get(&collection.prefix));
+        let in_group = || {
+            let versions = self.by_name.get(&resource.group).into_iter().flat_map(|group| &group.versions);
+            versions.filter_map(|version| version.by_plural.get(&resource.plural))
+        };
+        let is_other = |other: &&Arc<Resource>| other.version != resource.version || other.group != resource.group;
+        let equivalent = |other: &Arc<Resource>| {
+            Some(EquivalentResource::new(&other.group_version(), &other.plural, kind_of(other)?))
+        };
+        match shared {
+            Some(shared) => shared.iter().filter(is_other).filter_map(equivalent).collect(),
+            None => in_group().filter(is_other).filter_map(equivalent).collect(),
+        }
     }
 
     /// All resources, in order.

@@ -11,7 +11,7 @@ use pintle_gates::Gates;
 use pintle_value::time::Time;
 use pintle_value::{Errors, Str, Value};
 
-use crate::{ApiError, GroupResource, GroupVersionKind, ResetFields, Resource};
+use crate::{ApiError, EquivalentResource, GroupResource, GroupVersionKind, ResetFields, Resource};
 
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -498,6 +498,11 @@ pub trait ObjectClient: Send + Sync {
 
     /// The resource that is served for a kind at a version, if there is one.
     fn resource_of_kind(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>>;
+
+    /// The other resources that serve the same objects ([`Registry::equivalent_resources`](crate::Registry)).
+    fn equivalent_resources(&self, _resource: &Resource, _subresource: &str) -> Vec<EquivalentResource> {
+        Vec::new()
+    }
 
     /// Creates an object as the server itself. Defaults, admission and validation apply.
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>>;

@@ -24,6 +24,10 @@ pub trait MultiVersion: Send + Sync {
     /// The other versions whose objects differ from those of a version only in their `apiVersion`.
     fn identical_versions(&self, version: &str) -> Vec<&str>;
 
+    /// All versions that have a subresource, served or not, in the order of the definition. The empty name is the object
+    /// itself, which every version has.
+    fn versions_with(&self, subresource: &str) -> Vec<&str>;
+
     /// The revision of the definition. Objects that were stored later at the version of the request are pruned and
     /// defaulted by its schemas; others may not be.
     fn definition_revision(&self) -> u64;

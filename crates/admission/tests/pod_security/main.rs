@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use pintle_admission::matching::MatchingCache;
 use pintle_admission::pod_security::{
     ExistingPodLimits, Level, LevelVersion, PodSecurity, PodSecurityConfiguration, PodTemplate, Version, Violation,
     Violations,
@@ -128,6 +129,7 @@ fn answer(plugin: &PodSecurity, client: &Client, request: &Value, resources: &[A
         authorizer: &AlwaysAllow,
         client,
         recorder: &recorder,
+        matching: MatchingCache::default(),
     };
     let object = request.get("object").expect("an object");
     let mut found = Value::object();
@@ -329,6 +331,7 @@ fn pods_of_namespaces_without_a_policy_are_not_copied() {
         authorizer: &AlwaysAllow,
         client: &client,
         recorder: &recorder,
+        matching: MatchingCache::default(),
     };
     let allocated = |containers: usize| {
         let mut pod = host_pod("p".to_owned(), None);

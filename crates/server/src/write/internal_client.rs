@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use pintle_controllers::{DeleteRequest, ObjectRef};
 use pintle_registry::{
-    ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Resource, StoredObject, StoredObjects,
+    ApiError, BoxFuture, EquivalentResource, GroupResource, GroupVersionKind, ObjectClient, Resource, StoredObject,
+    StoredObjects,
 };
 use pintle_value::Value;
 
@@ -118,6 +119,10 @@ impl ObjectClient for InternalClient {
 
     fn resource_of_kind(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>> {
         self.0.registry().kind(kind).cloned()
+    }
+
+    fn equivalent_resources(&self, resource: &Resource, subresource: &str) -> Vec<EquivalentResource> {
+        self.0.registry().equivalent_resources(resource, subresource)
     }
 
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pintle_admission::matching::MatchingCache;
 use pintle_admission::{AdmissionAttributes, AdmissionOperation, PluginChain, RequestOptions};
 use pintle_auth::{AlwaysAllow, UserInfo};
 use pintle_registry::{ApiError, ObjectClient, Resource, StrategyContext};
@@ -117,6 +118,7 @@ impl<'a> Writer<'a> {
             authorizer: self.request.map_or(&AlwaysAllow, |request| &*request.access.authorizer),
             client,
             recorder: self.recorder,
+            matching: MatchingCache::default(),
         }
     }
 }

@@ -1,0 +1,56 @@
+//! What the matching of a request needs beside the request, computed at most once and only if it is asked for.
+
+use std::sync::OnceLock;
+
+use pintle_registry::{ApiError, EquivalentResource};
+use pintle_value::Str;
+
+use crate::AdmissionAttributes;
+
+/// The equivalent resources of a request, and the labels of its namespace.
+#[derive(Debug, Default)]
+pub struct MatchingCache {
+    equivalents: OnceLock<Vec<EquivalentResource>>,
+    namespace: OnceLock<Result<Labels, ApiError>>,
+}
+
+/// Labels of a stored object.
+#[derive(Debug)]
+pub(super) struct Labels(Vec<(Str, Str)>);
+
+impl Labels {
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(own, _)| own == key).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The labels that a selector of namespaces is compared with.
+pub(super) enum RequestLabels<'a> {
+    /// Those of the new object, which is the namespace.
+    OfObject,
+    /// Those of the stored namespace.
+    Stored(&'a Labels),
+}
+
+impl MatchingCache {
+    /// The other resources that serve the objects of a request.
+    pub(super) fn equivalents(&self, attributes: &AdmissionAttributes<'_>) -> &[EquivalentResource] {
+        self.equivalents
+            .get_or_init(|| attributes.client.equivalent_resources(attributes.resource, attributes.subresource))
+    }
+
+    /// The labels of the namespace of a request. A namespace that is created or updated is not stored yet.
+    pub(super) fn namespace_labels(&self, attributes: &AdmissionAttributes<'_>) -> Result<RequestLabels<'_>, ApiError> {
+        let is_namespace = attributes.resource.plural == "namespaces" && attributes.subresource.is_empty();
+        if is_namespace && attributes.is_create_or_update() {
+            return Ok(RequestLabels::OfObject);
+        }
+        let labels = self.namespace.get_or_init(|| read_labels(attributes));
+        labels.as_ref().map(RequestLabels::Stored).map_err(Clone::clone)
+    }
+}
+
+fn read_labels(attributes: &AdmissionAttributes<'_>) -> Result<Labels, ApiError> {
+    let namespace = attributes.read_namespace()?;
+    Ok(Labels(namespace.labels().map(|(key, value)| (Str::from(key), Str::from(value))).collect()))
+}
