@@ -193,6 +193,7 @@ fn accepts(param: &Type, arg: &Value<'_>) -> bool {
         (Type::List(element), Value::List(list)) => list.get(0).is_none_or(|first| accepts(element, &first)),
         (Type::Opaque(name, _), value) => value.type_name() == *name,
         (Type::Object(name), Value::Opaque(value)) => value.type_name() == *name,
+        (Type::Object(name), Value::Authorization(value)) => value.type_name() == *name,
         (Type::Object(_), Value::Map(_)) => true,
         _ => false,
     }

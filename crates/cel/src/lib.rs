@@ -53,7 +53,10 @@ pub use env::{Env, Library, TypeProvider};
 pub use error::{EvalError, EvalErrorKind};
 pub use eval::Budget;
 pub use function::{Function, FunctionEstimator, FunctionOp, FunctionTracker, Overload, RegexFunctionOp};
-pub use library::is_request_uri;
+pub use library::{
+    AccessCheck, AccessChecker, AccessDecision, AccessSubject, AccessTarget, AuthorizationValue, ResourceTarget,
+    is_request_uri,
+};
 pub use program::{CompileError, Evaluation, Program};
 pub use regexp::{Pattern, compile as compile_pattern};
 pub use source::{Issue, Issues, Location};

@@ -4,8 +4,9 @@ use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pintle_cel::{
-    Budget, CallEstimate, CostEstimate, Env, EvalError, EvalResult, Function, LazyMap, Library, Map, Opaque, Overload,
-    Program, Type, UnknownSizes, Value,
+    AccessCheck, AccessChecker, AccessDecision, AccessSubject, AccessTarget, AuthorizationValue, Budget, CallEstimate,
+    CostEstimate, Env, EvalError, EvalResult, Function, LazyMap, Library, Map, Opaque, Overload, Program,
+    ResourceTarget, Type, UnknownSizes, Value,
 };
 
 /// A user that may or may not perform actions.
@@ -132,4 +133,77 @@ fn checked_expressions_report_referenced_variables() {
     assert_eq!(references("self.a == oldSelf.a"), (true, true));
     assert_eq!(references("[1].all(oldSelf, oldSelf > 0)"), (false, true));
     assert_eq!(references("true || has(oldSelf.a)"), (false, true));
+}
+
+/// Allows service accounts everything, and nobody else anything. The reason says what was asked.
+struct Accounts;
+
+impl AccessChecker for Accounts {
+    fn check(&self, check: &AccessCheck<'_>) -> AccessDecision {
+        let what = match check.target {
+            AccessTarget::Path(path) => path.to_owned(),
+            AccessTarget::Resource(target) => format!(
+                "{}/{}/{}/{}/{}/{}/{}",
+                target.group,
+                target.resource,
+                target.subresource,
+                target.namespace,
+                target.name,
+                target.field_selector,
+                target.label_selector
+            ),
+        };
+        let (allowed, who) = match check.subject {
+            AccessSubject::Requester => (false, "requester".to_owned()),
+            AccessSubject::ServiceAccount { namespace, name } => (true, format!("{namespace}:{name}")),
+        };
+        let error = (check.verb == "fail").then(|| "broken".to_owned());
+        AccessDecision { allowed, reason: format!("{who} {} {what}", check.verb), error }
+    }
+}
+
+#[test]
+fn expressions_check_access() {
+    let env = Env::kubernetes()
+        .variable("authorizer", AuthorizationValue::authorizer_type())
+        .variable("authorizer.requestResource", AuthorizationValue::resource_check_type());
+    let check = |expression: &str, expected: &str, cost: u64| {
+        let program = env.compile(expression).expect(expression);
+        let own = ResourceTarget { resource: "pods".to_owned(), name: "web".to_owned(), ..ResourceTarget::default() };
+        let bindings = [AuthorizationValue::authorizer(&Accounts), AuthorizationValue::resource_check(&Accounts, own)];
+        let evaluation = program.evaluate(&bindings, Budget::limit(Budget::PER_CALL));
+        let actual = evaluation.result.map_or_else(
+            |error| error.to_string(),
+            |value| match value {
+                Value::String(text) => text.to_string(),
+                other => format!("{other:?}"),
+            },
+        );
+        assert_eq!((actual.as_str(), evaluation.cost), (expected, cost), "{expression}");
+    };
+    check("authorizer.path('/healthz').check('get').allowed()", "Bool(false)", 350_003);
+    check("authorizer.path('/healthz').check('get').reason()", "requester get /healthz", 350_003);
+    check("authorizer.path(' ').check('get').allowed()", "path must not be empty", 350_003);
+    check(
+        "authorizer.group('apps').resource('deployments').subresource('scale').namespace('n').name('d').check('get').reason()",
+        "requester get apps/deployments/scale/n/d//",
+        350_007,
+    );
+    check("authorizer.requestResource.check('get').reason()", "requester get /pods///web//", 350_002);
+    check("authorizer.requestResource.check('fail').errored()", "Bool(true)", 350_002);
+    check("authorizer.requestResource.check('fail').error()", "broken", 350_002);
+    check("authorizer.requestResource.check('get').error()", "", 350_002);
+    check("authorizer.serviceAccount('n', 'a').path('/x').check('get').reason()", "n:a get /x", 350_004);
+    check(
+        "authorizer.serviceAccount('n', '_').path('/x').check('get').allowed()",
+        "Invalid service account name",
+        350_004,
+    );
+    check("authorizer.group('').resource('').check('get').allowed()", "resource must not be empty", 350_004);
+    check(
+        "authorizer.requestResource.fieldSelector('a=b').labelSelector('c').check('list').reason()",
+        "requester list /pods///web/a=b/c",
+        350_001 + 1 + 10 + 1 + 100 + 10 + 1 + 50,
+    );
+    check("authorizer == authorizer", "no such overload", 3);
 }

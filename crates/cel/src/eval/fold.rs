@@ -278,6 +278,10 @@ fn go_type_name(value: &Value<'_>) -> String {
         Value::Invalid(_) => return "*types.Err".to_owned(),
         Value::List(_) => return "*types.baseList".to_owned(),
         Value::Map(_) => return "*types.baseMap".to_owned(),
+        Value::Authorization(value) => {
+            let name = value.type_name().rsplit('.').next().unwrap_or_default();
+            return format!("library.{}Val", name[..1].to_lowercase() + &name[1..]);
+        }
         Value::Opaque(value) => {
             let name = value.type_name();
             let name = name.strip_prefix("kubernetes.").or_else(|| name.strip_prefix("net.")).unwrap_or(name);

@@ -1,6 +1,7 @@
 //! Function libraries. Each one declares functions with implementations and costs; an environment adds the libraries it
-//! needs, and other crates can define their own (such as the authorizer library of admission policies).
+//! needs, and other crates can define their own.
 
+mod authz;
 mod conversions;
 mod equality;
 mod format;
@@ -25,6 +26,9 @@ use crate::env::{Env, Library};
 use crate::syntax::bind_macro;
 use crate::types::Type;
 
+pub use authz::{
+    AccessCheck, AccessChecker, AccessDecision, AccessSubject, AccessTarget, AuthorizationValue, ResourceTarget,
+};
 pub use json_patch::json_patch;
 pub use pintle_value::url::is_request_uri;
 
@@ -69,14 +73,14 @@ pub fn standard() -> Library {
     Library { functions, macros: macros.into_iter().filter(|m| !two_var::is_two_var(m)).collect(), types }
 }
 
-/// The libraries that kube-apiserver 1.36 enables for every expression, except the authorizer, which belongs to
-/// admission.
+/// The libraries that kube-apiserver 1.36 enables for every expression.
 #[must_use]
 pub fn kubernetes() -> Vec<Library> {
     vec![
         url::library(),
         regex::library(),
         lists::library(),
+        authz::library(),
         optional::library(),
         quantity::library(),
         strings::library(),

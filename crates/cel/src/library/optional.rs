@@ -105,6 +105,7 @@ fn is_zero(value: &Value<'_>) -> bool {
         Value::List(list) => list.is_empty(),
         Value::Map(map) => map.is_empty(),
         Value::Opaque(value) => value.is_zero(),
+        Value::Authorization(_) => false,
         Value::Invalid(_) => false,
         Value::Optional(_) | Value::Type(_) => false,
     }

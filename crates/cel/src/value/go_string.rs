@@ -27,6 +27,7 @@ pub(crate) fn go_string(value: &Value<'_>) -> String {
         Value::Optional(Some(value)) => format!("optional({})", go_string(value)),
         Value::Type(name) => name.to_string(),
         Value::Opaque(value) => format!("{value:?}"),
+        Value::Authorization(value) => format!("{value:?}"),
         Value::Invalid(error) => error.to_string(),
     }
 }

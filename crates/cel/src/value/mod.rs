@@ -17,6 +17,7 @@ use std::sync::Arc;
 use pintle_value::Str;
 
 use crate::error::EvalError;
+use crate::library::AuthorizationValue;
 use crate::types::OPTIONAL;
 
 pub use adapter::{ListTopology, TypeAdapter, Untyped, untyped};
@@ -69,6 +70,8 @@ pub enum Value<'a> {
     Type(Str),
     /// An opaque value of a library, such as an IP address.
     Opaque(Arc<dyn Opaque>),
+    /// `authorizer`, and the checks and decisions that expressions make from it.
+    Authorization(Arc<AuthorizationValue<'a>>),
     /// Input data that does not match its schema. Using the value returns the error.
     Invalid(EvalError),
 }
@@ -134,6 +137,7 @@ impl<'a> Value<'a> {
             Self::Optional(_) => OPTIONAL,
             Self::Type(_) => "type",
             Self::Opaque(value) => value.type_name(),
+            Self::Authorization(value) => value.type_name(),
             Self::Invalid(_) => "error",
         };
         Str::from(name)
