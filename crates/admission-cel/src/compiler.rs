@@ -1,0 +1,159 @@
+//! Compiles expressions, with upstream's result types and errors (upstream: `plugin/cel/compile.go`, `composition.go`).
+
+use std::sync::Arc;
+
+use pintle_cel::{CheckedExpr, Program, Type};
+use pintle_value::Str;
+
+use crate::environment::environment;
+use crate::types::{AdmissionTypes, JSON_PATCH, OBJECT, result_type_name, variable_type};
+use crate::variables::CompiledVariable;
+
+/// Which optional variables an expression can use (upstream: `OptionalVariableDeclarations`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Declarations {
+    /// `params`, which may be null.
+    pub params: bool,
+    /// `authorizer` and `authorizer.requestResource`.
+    pub authorizer: bool,
+}
+
+/// What an expression is for, which decides its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpressionKind {
+    /// A match condition or a validation: a bool.
+    Condition,
+    /// A message: a string.
+    Message,
+    /// The value of an audit annotation: a string or null.
+    AuditAnnotation,
+    /// A variable: anything.
+    Variable,
+    /// The configuration that a mutating policy applies: an `Object`.
+    ApplyConfiguration,
+    /// The patch of a mutating policy: a list of `JSONPatch`.
+    JsonPatch,
+}
+
+impl ExpressionKind {
+    /// The types that the expression may have; empty for any.
+    fn result_types(self) -> Vec<Type> {
+        match self {
+            Self::Condition => vec![Type::Bool],
+            Self::Message => vec![Type::String],
+            Self::AuditAnnotation => vec![Type::String, Type::Null],
+            Self::Variable => Vec::new(),
+            Self::ApplyConfiguration => vec![Type::object(OBJECT)],
+            Self::JsonPatch => vec![Type::list(Type::object(JSON_PATCH))],
+        }
+    }
+
+    /// Fails if the expression has another type.
+    fn check(self, checked: &CheckedExpr) -> Result<(), CompilationError> {
+        let (allowed, output) = (self.result_types(), checked.output_type());
+        if allowed.is_empty() || allowed.contains(output) {
+            return Ok(());
+        }
+        let names: Vec<String> = allowed.iter().map(result_type_name).collect();
+        let output = result_type_name(output);
+        Err(CompilationError::Invalid(match &names[..] {
+            [only] => format!("must evaluate to {only} but got {output}"),
+            several => format!("must evaluate to one of [{}] but got {output}", several.join(" ")),
+        }))
+    }
+}
+
+/// Why an expression cannot be compiled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompilationError {
+    /// It is malformed, ill-typed or of the wrong type.
+    #[error("{0}")]
+    Invalid(String),
+    /// It is valid, but no program can be made of it.
+    #[error("{0}")]
+    Internal(String),
+}
+
+/// An expression that has been compiled, or could not be.
+#[derive(Clone, Debug)]
+pub struct CompiledExpression {
+    /// The expression as written.
+    pub text: Str,
+    /// The program, or why there is none.
+    pub program: Result<Arc<Program>, CompilationError>,
+}
+
+/// Compiles the expressions of one policy or webhook. With variables, each expression can use those that were added
+/// before it.
+#[derive(Clone, Debug, Default)]
+pub struct ExpressionCompiler {
+    types: AdmissionTypes,
+    variables: Vec<CompiledVariable>,
+}
+
+impl ExpressionCompiler {
+    /// A compiler for expressions without variables, such as the match conditions of webhooks.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A compiler for a policy with variables (upstream: `CompositedCompiler`).
+    #[must_use]
+    pub fn with_variables() -> Self {
+        Self { types: AdmissionTypes { variables: Some(Vec::new()), ..AdmissionTypes::default() }, ..Self::default() }
+    }
+
+    /// Declares the types of patches, `Object` and `JSONPatch`, and the functions for them.
+    #[must_use]
+    pub fn with_patches(mut self) -> Self {
+        self.types.patches = true;
+        self
+    }
+
+    /// Compiles an expression.
+    #[must_use]
+    pub fn compile(&self, text: &str, kind: ExpressionKind, declarations: Declarations) -> CompiledExpression {
+        self.compile_typed(text, kind, declarations).0
+    }
+
+    /// Compiles a variable and adds it. One that cannot be compiled is dynamic for the expressions after it, and fails
+    /// when it is used.
+    ///
+    /// # Errors
+    /// It cannot be compiled.
+    pub fn add_variable(&mut self, name: &str, text: &str, declarations: Declarations) -> Result<(), CompilationError> {
+        let (compiled, ty) = self.compile_typed(text, ExpressionKind::Variable, declarations);
+        let error = compiled.program.as_ref().err().cloned();
+        self.types.variables.get_or_insert_default().push((name.into(), ty.as_ref().map_or(Type::Dyn, variable_type)));
+        self.variables.retain(|variable| variable.name != name);
+        self.variables.push(CompiledVariable { name: name.into(), program: compiled.program });
+        error.map_or(Ok(()), Err)
+    }
+
+    /// The variables that were added.
+    pub(crate) fn variables(&self) -> Arc<[CompiledVariable]> {
+        self.variables.clone().into()
+    }
+
+    fn compile_typed(
+        &self,
+        text: &str,
+        kind: ExpressionKind,
+        declarations: Declarations,
+    ) -> (CompiledExpression, Option<Type>) {
+        let env = environment(self.types.clone(), declarations);
+        let checked =
+            env.check(text).map_err(|issues| CompilationError::Invalid(format!("compilation failed: {issues}")));
+        let mut ty = None;
+        let program = checked.and_then(|checked| {
+            kind.check(&checked)?;
+            ty = Some(checked.output_type().clone());
+            let program = env.program(&checked);
+            program
+                .map(Arc::new)
+                .map_err(|error| CompilationError::Internal(format!("program instantiation failed: {error}")))
+        });
+        (CompiledExpression { text: text.into(), program }, ty)
+    }
+}

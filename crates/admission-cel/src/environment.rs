@@ -1,0 +1,39 @@
+//! The environments of admission. All have the same slots, so that one array of values is bound for every expression of a
+//! request (upstream: `mustBuildEnvs` of `plugin/cel/compile.go`).
+
+use std::sync::{Arc, LazyLock};
+
+use pintle_cel::library::json_patch;
+use pintle_cel::{AuthorizationValue, Env, Type};
+
+use crate::compiler::Declarations;
+use crate::types::{AdmissionTypes, NAMESPACE, REQUEST, VARIABLES};
+
+/// The number of slots.
+pub(crate) const SLOTS: usize = 8;
+
+/// The environment without variables.
+static BASE: LazyLock<Env> = LazyLock::new(Env::kubernetes);
+/// The environment without variables, with the functions for patches.
+static PATCHING: LazyLock<Env> = LazyLock::new(|| BASE.clone().library(&json_patch()));
+
+/// The environment of an expression.
+pub(crate) fn environment(types: AdmissionTypes, declarations: Declarations) -> Env {
+    let composited = types.variables.is_some();
+    let base: &Env = if types.patches { &PATCHING } else { &BASE };
+    let variables: [(&str, bool, Type); SLOTS] = [
+        ("object", true, Type::Dyn),
+        ("oldObject", true, Type::Dyn),
+        ("namespaceObject", true, Type::object(NAMESPACE)),
+        ("request", true, Type::object(REQUEST)),
+        ("params", declarations.params, Type::Dyn),
+        ("authorizer", declarations.authorizer, AuthorizationValue::authorizer_type()),
+        ("authorizer.requestResource", declarations.authorizer, AuthorizationValue::resource_check_type()),
+        ("variables", composited, Type::object(VARIABLES)),
+    ];
+    let env = variables.into_iter().fold(base.clone(), |env, (name, is_declared, ty)| {
+        // The slot of a variable that is not declared has a name that no expression can have.
+        env.variable(if is_declared { name } else { "" }, ty)
+    });
+    env.type_provider(Arc::new(types))
+}

@@ -1,0 +1,83 @@
+//! Match conditions of webhooks and policies: whether a request is for them at all (upstream:
+//! `plugin/webhook/matchconditions`).
+
+use pintle_cel::Value;
+use pintle_value::{Str, Value as Json};
+
+use crate::compiler::{Declarations, ExpressionCompiler, ExpressionKind};
+use crate::evaluation::{EvaluationInput, Expressions, aggregate_errors};
+
+/// The cost budget of all match conditions of a webhook or policy (upstream: `RuntimeCELCostBudgetMatchConditions`).
+pub const MATCH_CONDITIONS_BUDGET: i64 = 2_500_000;
+
+/// Compiled match conditions.
+#[derive(Clone, Debug, Default)]
+pub struct MatchConditions {
+    names: Vec<Str>,
+    expressions: Expressions,
+}
+
+/// What match conditions say about a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MatchOutcome<'c> {
+    /// All are true.
+    Matches,
+    /// One is false, whatever the others are. Its name.
+    Excluded(&'c str),
+    /// Some failed, and none is false: the failure policy decides.
+    Failed {
+        /// The text of all errors.
+        error: String,
+        /// How many conditions failed. Zero if their budget was exceeded.
+        failures: usize,
+    },
+}
+
+impl MatchConditions {
+    /// Compiles the elements of a list `matchConditions`. Those that cannot be compiled fail for every request.
+    #[must_use]
+    pub fn compile(conditions: &[Json], compiler: &ExpressionCompiler, declarations: Declarations) -> Self {
+        let compile = |condition: &Json| {
+            Some(compiler.compile(condition.str_at(&["expression"]), ExpressionKind::Condition, declarations))
+        };
+        Self {
+            names: conditions.iter().map(|condition| condition.str_at(&["name"]).into()).collect(),
+            expressions: Expressions::new(compiler, conditions.iter().map(compile).collect()),
+        }
+    }
+
+    /// Compiles the match conditions of a webhook, which have `authorizer` but neither `params` nor `variables`.
+    #[must_use]
+    pub fn of_webhook(conditions: &[Json]) -> Self {
+        Self::compile(conditions, &ExpressionCompiler::new(), Declarations { params: false, authorizer: true })
+    }
+
+    /// True if there are no conditions.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Evaluates the conditions for a request. They do not see the namespace: the caller leaves it null.
+    #[must_use]
+    pub fn evaluate(&self, input: &EvaluationInput<'_>) -> MatchOutcome<'_> {
+        let mut excluded = None;
+        let mut errors = Vec::new();
+        let evaluated = self.expressions.evaluate(input, MATCH_CONDITIONS_BUDGET, |i, result| match result {
+            Ok(Value::Bool(false)) => excluded = excluded.or(Some(i)),
+            Ok(_) => {}
+            Err(error) if excluded.is_none() => errors.push(error.to_string()),
+            Err(_) => {}
+        });
+        if let Err(error) = evaluated {
+            return MatchOutcome::Failed { error: error.to_string(), failures: 0 };
+        }
+        if let Some(name) = excluded.and_then(|i| self.names.get(i)) {
+            return MatchOutcome::Excluded(name);
+        }
+        if errors.is_empty() {
+            return MatchOutcome::Matches;
+        }
+        MatchOutcome::Failed { error: aggregate_errors(&errors).into_owned(), failures: errors.len() }
+    }
+}
