@@ -16,6 +16,16 @@ pub struct Declarations {
     pub params: bool,
     /// `authorizer` and `authorizer.requestResource`.
     pub authorizer: bool,
+    /// The types of patches, `Object` and `JSONPatch`, and the functions for them.
+    pub patches: bool,
+}
+
+impl Declarations {
+    /// `authorizer` and perhaps `params`, as most expressions have them.
+    #[must_use]
+    pub const fn with_authorizer(params: bool) -> Self {
+        Self { params, authorizer: true, patches: false }
+    }
 }
 
 /// What an expression is for, which decides its type.
@@ -87,7 +97,8 @@ pub struct CompiledExpression {
 /// before it.
 #[derive(Clone, Debug, Default)]
 pub struct ExpressionCompiler {
-    types: AdmissionTypes,
+    /// The types of the variables, if there can be any.
+    variable_types: Option<Vec<(Str, Type)>>,
     variables: Vec<CompiledVariable>,
 }
 
@@ -101,14 +112,7 @@ impl ExpressionCompiler {
     /// A compiler for a policy with variables (upstream: `CompositedCompiler`).
     #[must_use]
     pub fn with_variables() -> Self {
-        Self { types: AdmissionTypes { variables: Some(Vec::new()), ..AdmissionTypes::default() }, ..Self::default() }
-    }
-
-    /// Declares the types of patches, `Object` and `JSONPatch`, and the functions for them.
-    #[must_use]
-    pub fn with_patches(mut self) -> Self {
-        self.types.patches = true;
-        self
+        Self { variable_types: Some(Vec::new()), ..Self::default() }
     }
 
     /// Compiles an expression.
@@ -125,7 +129,7 @@ impl ExpressionCompiler {
     pub fn add_variable(&mut self, name: &str, text: &str, declarations: Declarations) -> Result<(), CompilationError> {
         let (compiled, ty) = self.compile_typed(text, ExpressionKind::Variable, declarations);
         let error = compiled.program.as_ref().err().cloned();
-        self.types.variables.get_or_insert_default().push((name.into(), ty.as_ref().map_or(Type::Dyn, variable_type)));
+        self.variable_types.get_or_insert_default().push((name.into(), ty.as_ref().map_or(Type::Dyn, variable_type)));
         self.variables.retain(|variable| variable.name != name);
         self.variables.push(CompiledVariable { name: name.into(), program: compiled.program });
         error.map_or(Ok(()), Err)
@@ -142,7 +146,8 @@ impl ExpressionCompiler {
         kind: ExpressionKind,
         declarations: Declarations,
     ) -> (CompiledExpression, Option<Type>) {
-        let env = environment(self.types.clone(), declarations);
+        let types = AdmissionTypes { variables: self.variable_types.clone(), patches: declarations.patches };
+        let env = environment(types, declarations);
         let checked =
             env.check(text).map_err(|issues| CompilationError::Invalid(format!("compilation failed: {issues}")));
         let mut ty = None;

@@ -49,7 +49,7 @@ impl MatchConditions {
     /// Compiles the match conditions of a webhook, which have `authorizer` but neither `params` nor `variables`.
     #[must_use]
     pub fn of_webhook(conditions: &[Json]) -> Self {
-        Self::compile(conditions, &ExpressionCompiler::new(), Declarations { params: false, authorizer: true })
+        Self::compile(conditions, &ExpressionCompiler::new(), Declarations::with_authorizer(false))
     }
 
     /// True if there are no conditions.

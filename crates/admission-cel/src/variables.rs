@@ -2,7 +2,7 @@
 //! expressions of the same evaluation (upstream: `compositionContext`, `apiserver/pkg/cel/lazy`).
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pintle_cel::{Budget, EvalError, EvalResult, LazyMap, Program, Value};
@@ -17,19 +17,26 @@ pub(crate) struct CompiledVariable {
     pub(crate) program: Result<Arc<Program>, CompilationError>,
 }
 
+/// The value of a variable, once it has been evaluated.
+#[derive(Default)]
+struct VariableSlot<'a> {
+    value: OnceLock<EvalResult<Value<'a>>>,
+    is_evaluating: AtomicBool,
+}
+
 /// The variables of one evaluation.
 pub(crate) struct Variables<'a> {
     compiled: &'a [CompiledVariable],
     /// The values that the expressions are evaluated with, these variables among them.
     bindings: OnceLock<&'a [Value<'a>]>,
-    values: Vec<OnceLock<EvalResult<Value<'a>>>>,
+    slots: Vec<VariableSlot<'a>>,
     cost: AtomicU64,
 }
 
 impl<'a> Variables<'a> {
     pub(crate) fn new(compiled: &'a [CompiledVariable]) -> Self {
-        let values = compiled.iter().map(|_| OnceLock::new()).collect();
-        Self { compiled, bindings: OnceLock::new(), values, cost: AtomicU64::new(0) }
+        let slots = compiled.iter().map(|_| VariableSlot::default()).collect();
+        Self { compiled, bindings: OnceLock::new(), slots, cost: AtomicU64::new(0) }
     }
 
     /// Sets the values that the variables are evaluated with.
@@ -67,12 +74,16 @@ impl fmt::Debug for Variables<'_> {
 impl LazyMap for Variables<'_> {
     fn field(&self, name: &str) -> Option<EvalResult<Value<'_>>> {
         let at = self.compiled.iter().position(|variable| variable.name == name)?;
-        let (variable, slot) = (&self.compiled[at], &self.values[at]);
-        if let Some(value) = slot.get() {
+        let (variable, slot) = (&self.compiled[at], &self.slots[at]);
+        if let Some(value) = slot.value.get() {
             return Some(value.clone());
         }
-        // A variable uses earlier ones only, so its own slot is still empty afterwards.
+        // A variable uses earlier ones only. But a later one may have the same name.
+        if slot.is_evaluating.swap(true, Ordering::Relaxed) {
+            let name = &variable.name;
+            return Some(Err(EvalError::new(format!("composited variable {name:?} refers to itself"))));
+        }
         let value = self.evaluate(variable);
-        Some(slot.get_or_init(|| value).clone())
+        Some(slot.value.get_or_init(|| value).clone())
     }
 }

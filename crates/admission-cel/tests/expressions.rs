@@ -7,7 +7,7 @@ use pintle_admission_cel::{
 use pintle_cel::{AccessCheck, AccessChecker, AccessDecision, AccessTarget, ResourceTarget, Value};
 use pintle_value::{Value as Json, object};
 
-const ALL: Declarations = Declarations { params: true, authorizer: true };
+const ALL: Declarations = Declarations::with_authorizer(true);
 
 /// Allows `get`.
 struct Getter;
@@ -134,6 +134,11 @@ fn variables_are_typed_and_may_refer_to_earlier_ones() {
         "expression 'variables.broken' resulted in error: composited variable \"broken\" fails to evaluate: no such key: nothing",
     );
     check(&[("broken", "object.nothing")], "true || variables.broken", "Bool(true)");
+    check(
+        &[("a", "1"), ("a", "variables.a + 1")],
+        "variables.a",
+        "expression 'variables.a' resulted in error: composited variable \"a\" fails to evaluate: composited variable \"a\" refers to itself",
+    );
 }
 
 #[test]

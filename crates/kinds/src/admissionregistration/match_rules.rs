@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
+use super::expressions;
 use crate::validation::{invalid_each, require_one_of, str_field, strings_at, validate_one_of};
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
@@ -113,16 +114,18 @@ fn validate_resources(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// Validates match conditions: valid unique names and non-empty expressions.
-pub(super) fn validate_conditions(errors: &mut Errors, conditions: &[Value], path: &FieldPath<'_>) {
+/// Validates match conditions: valid unique names, and expressions that compile. Those of policies with a `paramKind` can
+/// use `params`.
+pub(super) fn validate_conditions(errors: &mut Errors, conditions: &[Value], has_params: bool, path: &FieldPath<'_>) {
     if conditions.len() > MAX_CONDITIONS {
         errors.push(FieldError::too_many(path, conditions.len(), MAX_CONDITIONS));
     }
     let mut seen = BTreeSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.index(i);
-        if condition.str_at(&["expression"]).trim().is_empty() {
-            errors.required(&path.child("expression"), "");
+        match condition.str_at(&["expression"]).trim() {
+            "" => errors.required(&path.child("expression"), ""),
+            expression => expressions::match_condition(errors, expression, has_params, &path.child("expression")),
         }
         let name = condition.str_at(&["name"]);
         if name.is_empty() {

@@ -1,6 +1,6 @@
-//! Strategies of the group `admissionregistration.k8s.io`. They only check that CEL expressions are present; the
-//! extensions crate compiles them.
+//! Strategies of the group `admissionregistration.k8s.io`. CEL expressions are validated by compiling them.
 
+mod expressions;
 mod match_rules;
 mod policy;
 mod webhook;

@@ -1,21 +1,22 @@
-//! The strategies for admission policies and their bindings, without the validation of expressions (upstream:
-//! `validateValidatingAdmissionPolicySpec` and similar).
+//! The strategies for admission policies and their bindings (upstream: `validateValidatingAdmissionPolicySpec` and similar).
 
 use std::collections::BTreeSet;
 
+use pintle_admission_cel::ExpressionKind;
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
 
+use super::expressions::PolicyExpressions;
 use super::match_rules::{
     require_field_one_of, set_rule_defaults, validate_conditions, validate_field_one_of, validate_rule,
 };
 use crate::generic::{
     SPEC_AND_METADATA_PATHS, StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation,
-    reset_fields_with_metadata, set_first_generation,
+    reset_fields_with_metadata, same_at, set_first_generation,
 };
 use crate::go_json::{self, GoType};
 use crate::labels::validate_selector;
-use crate::validation::invalid_each;
+use crate::validation::{invalid_each, strings_at, validate_one_of};
 
 const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
 const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
@@ -23,6 +24,8 @@ const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const PARAMETER_ACTIONS: [&str; 2] = ["Deny", "Allow"];
 const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
+/// What the rules of mutating policies can match: there is nothing to mutate in a delete.
+const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
 const MAX_AUDIT_ANNOTATIONS: usize = 20;
 const ANNOTATIONS: GoType = GoType::List(&GoType::Struct(&[
@@ -88,39 +91,11 @@ impl Strategy for ValidatingAdmissionPolicyStrategy {
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = Errors::new();
-        let spec = &object["spec"];
-        let path = FieldPath::new("spec");
-        validate_common(&mut errors, spec, &path);
-        let (validations, annotations) = (spec.items_at(&["validations"]), spec.items_at(&["auditAnnotations"]));
-        if validations.is_empty() && annotations.is_empty() {
-            for field in ["validations", "auditAnnotations"] {
-                let detail = "validations or auditAnnotations must contain at least one item";
-                errors.required(&path.child(field), detail);
-            }
-        }
-        let list = path.child("validations");
-        for (i, validation) in validations.iter().enumerate() {
-            validate_validation(&mut errors, validation, &list.index(i));
-        }
-        let list = path.child("auditAnnotations");
-        if annotations.len() > MAX_AUDIT_ANNOTATIONS {
-            let detail = format!("must not have more than {MAX_AUDIT_ANNOTATIONS} auditAnnotations");
-            errors.push(go_json::invalid(&list, &spec["auditAnnotations"], &ANNOTATIONS, &detail));
-        }
-        let mut keys = BTreeSet::new();
-        for (i, annotation) in annotations.iter().enumerate() {
-            let key = annotation.str_at(&["key"]);
-            validate_audit_annotation(&mut errors, object.name(), annotation, &list.index(i));
-            if !keys.insert(key) {
-                errors.duplicate(&list.index(i).child("key"), key);
-            }
-        }
-        errors
+        validate_validating_policy(object, None)
     }
 
-    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        self.validate(context, object)
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        validate_validating_policy(object, Some(old))
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -153,24 +128,11 @@ impl Strategy for MutatingAdmissionPolicyStrategy {
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = Errors::new();
-        let spec = &object["spec"];
-        let path = FieldPath::new("spec");
-        validate_common(&mut errors, spec, &path);
-        let list = path.child("mutations");
-        let mutations = spec.items_at(&["mutations"]);
-        if mutations.is_empty() {
-            errors.required(&list, "mutations must contain at least one item");
-        }
-        for (i, mutation) in mutations.iter().enumerate() {
-            require_field_one_of(&mut errors, mutation, "patchType", &PATCH_TYPES, &list.index(i));
-        }
-        require_field_one_of(&mut errors, spec, "reinvocationPolicy", &REINVOCATION_POLICIES, &path);
-        errors
+        validate_mutating_policy(object, None)
     }
 
-    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        self.validate(context, object)
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        validate_mutating_policy(object, Some(old))
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -211,8 +173,9 @@ impl Strategy for PolicyBindingStrategy {
             validate_param_ref(&mut errors, reference, &path.child("paramRef"));
         }
         if let Some(resources) = spec.get("matchResources") {
-            // Upstream misspells this path.
-            validate_match(&mut errors, resources, &path.child("matchResouces"));
+            let path = path.child("matchResources");
+            validate_match(&mut errors, resources, &path);
+            validate_operations(&mut errors, resources, (!self.validating).then_some(&MUTATING_OPERATIONS), &path);
         }
         if self.validating {
             validate_actions(&mut errors, spec, &path.child("validationActions"));
@@ -229,10 +192,95 @@ impl Strategy for PolicyBindingStrategy {
     }
 }
 
-/// Validates what both types of policies have in common.
-fn validate_common(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+/// Validates a ValidatingAdmissionPolicy. `old` is the policy before an update.
+fn validate_validating_policy(object: &Value, old: Option<&Value>) -> Errors {
+    let mut errors = Errors::new();
+    let spec = &object["spec"];
+    let path = FieldPath::new("spec");
+    let mut expressions = PolicyExpressions::of(spec, false);
+    validate_common(&mut errors, spec, old, &mut expressions, None, &path);
+    let (validations, annotations) = (spec.items_at(&["validations"]), spec.items_at(&["auditAnnotations"]));
+    if validations.is_empty() && annotations.is_empty() {
+        for field in ["validations", "auditAnnotations"] {
+            let detail = "validations or auditAnnotations must contain at least one item";
+            errors.required(&path.child(field), detail);
+        }
+    }
+    let list = path.child("validations");
+    for (i, validation) in validations.iter().enumerate() {
+        validate_validation(&mut errors, validation, &expressions, &list.index(i));
+    }
+    let list = path.child("auditAnnotations");
+    if annotations.len() > MAX_AUDIT_ANNOTATIONS {
+        let detail = format!("must not have more than {MAX_AUDIT_ANNOTATIONS} auditAnnotations");
+        errors.push(go_json::invalid(&list, &spec["auditAnnotations"], &ANNOTATIONS, &detail));
+    }
+    let mut keys = BTreeSet::new();
+    for (i, annotation) in annotations.iter().enumerate() {
+        let key = annotation.str_at(&["key"]);
+        validate_audit_annotation(&mut errors, object.name(), annotation, &expressions, &list.index(i));
+        if !keys.insert(key) {
+            errors.duplicate(&list.index(i).child("key"), key);
+        }
+    }
+    errors
+}
+
+/// Validates a MutatingAdmissionPolicy. `old` is the policy before an update.
+fn validate_mutating_policy(object: &Value, old: Option<&Value>) -> Errors {
+    let mut errors = Errors::new();
+    let spec = &object["spec"];
+    let path = FieldPath::new("spec");
+    let mut expressions = PolicyExpressions::of(spec, true);
+    validate_common(&mut errors, spec, old, &mut expressions, Some(&MUTATING_OPERATIONS), &path);
+    let list = path.child("mutations");
+    let mutations = spec.items_at(&["mutations"]);
+    if mutations.is_empty() {
+        errors.required(&list, "mutations must contain at least one item");
+    }
+    for (i, mutation) in mutations.iter().enumerate() {
+        validate_mutation(&mut errors, mutation, &expressions, &list.index(i));
+    }
+    require_field_one_of(&mut errors, spec, "reinvocationPolicy", &REINVOCATION_POLICIES, &path);
+    errors
+}
+
+/// Validates a mutation: the patch of its type, and none of the other type.
+fn validate_mutation(errors: &mut Errors, mutation: &Value, expressions: &PolicyExpressions, path: &FieldPath<'_>) {
+    let patch_type = mutation.str_at(&["patchType"]);
+    let (field, other, kind) = match patch_type {
+        "JSONPatch" => ("jsonPatch", "applyConfiguration", ExpressionKind::JsonPatch),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", ExpressionKind::ApplyConfiguration),
+        _ => return require_field_one_of(errors, mutation, "patchType", &PATCH_TYPES, path),
+    };
+    match mutation.get(field) {
+        None => errors.required(&path.child(field), format!("must be specified when patchType is {patch_type}")),
+        Some(patch) => {
+            let path = path.child(field);
+            match patch.str_at(&["expression"]).trim() {
+                "" => errors.required(&path.child("expression"), ""),
+                text => expressions.expression(errors, (text, text), kind, &path.child("expression")),
+            }
+        }
+    }
+    if mutation.get(other).is_some() {
+        let detail = format!("must not be specified when patchType is {patch_type}");
+        errors.invalid(&path.child(other), format!("{{{other}}}"), detail);
+    }
+}
+
+/// Validates what both types of policies have in common. The rules of mutating policies can only have some operations.
+fn validate_common(
+    errors: &mut Errors,
+    spec: &Value,
+    old: Option<&Value>,
+    expressions: &mut PolicyExpressions,
+    operations: Option<&[&str]>,
+    path: &FieldPath<'_>,
+) {
     require_field_one_of(errors, spec, "failurePolicy", &FAILURE_POLICIES, path);
-    if let Some(kind) = spec.get("paramKind") {
+    let kind = spec.get("paramKind");
+    if let Some(kind) = kind {
         validate_param_kind(errors, kind, &path.child("paramKind"));
     }
     let constraints = path.child("matchConstraints");
@@ -243,9 +291,14 @@ fn validate_common(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
             if resources.items_at(&["resourceRules"]).is_empty() {
                 errors.required(&constraints.child("resourceRules"), "");
             }
+            validate_operations(errors, resources, operations, &constraints);
         }
     }
-    validate_conditions(errors, spec.items_at(&["matchConditions"]), &path.child("matchConditions"));
+    let unchanged = |field| old.is_some_and(|old| same_at(spec, &old["spec"], &[field]));
+    if !(unchanged("paramKind") && unchanged("matchConditions")) {
+        let conditions = spec.items_at(&["matchConditions"]);
+        validate_conditions(errors, conditions, kind.is_some(), &path.child("matchConditions"));
+    }
     let list = path.child("variables");
     for (i, variable) in spec.items_at(&["variables"]).iter().enumerate() {
         let path = list.index(i);
@@ -255,8 +308,22 @@ fn validate_common(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
         } else if !is_identifier(name) {
             errors.invalid(&path.child("name"), name, "name is not a valid CEL identifier");
         }
-        if variable.str_at(&["expression"]).trim().is_empty() {
-            errors.required(&path.child("expression"), "expression is not specified");
+        match variable.str_at(&["expression"]) {
+            blank if blank.trim().is_empty() => {
+                errors.required(&path.child("expression"), "expression is not specified");
+            }
+            text => expressions.variable(errors, name, text, &path.child("expression")),
+        }
+    }
+}
+
+/// Rejects operations of rules that policies of this type cannot have. Upstream's path has no indices.
+fn validate_operations(errors: &mut Errors, resources: &Value, known: Option<&[&str]>, path: &FieldPath<'_>) {
+    let Some(known) = known else { return };
+    let path = path.child("resourceRules");
+    for rule in resources.items_at(&["resourceRules"]) {
+        for operation in strings_at(rule, &["operations"]) {
+            validate_one_of(errors, &path.child("operations"), Some(operation), known);
         }
     }
 }
@@ -328,14 +395,18 @@ fn validate_match(errors: &mut Errors, resources: &Value, path: &FieldPath<'_>) 
     }
 }
 
-fn validate_validation(errors: &mut Errors, validation: &Value, path: &FieldPath<'_>) {
-    if validation.str_at(&["expression"]).trim().is_empty() {
-        errors.required(&path.child("expression"), "expression is not specified");
+fn validate_validation(errors: &mut Errors, validation: &Value, expressions: &PolicyExpressions, path: &FieldPath<'_>) {
+    match validation.str_at(&["expression"]) {
+        blank if blank.trim().is_empty() => errors.required(&path.child("expression"), "expression is not specified"),
+        text => expressions.expression(errors, (text, text), ExpressionKind::Condition, &path.child("expression")),
     }
     let blank = |text: &str| !text.is_empty() && text.trim().is_empty();
     let message_expression = validation.str_at(&["messageExpression"]);
     if blank(message_expression) {
         errors.invalid(&path.child("messageExpression"), message_expression, "must be non-empty if specified");
+    } else if !message_expression.is_empty() {
+        let text = (message_expression, message_expression);
+        expressions.expression(errors, text, ExpressionKind::Message, &path.child("messageExpression"));
     }
     let message = validation.str_at(&["message"]);
     if blank(message) {
@@ -346,7 +417,13 @@ fn validate_validation(errors: &mut Errors, validation: &Value, path: &FieldPath
     validate_field_one_of(errors, validation, "reason", &REASONS, path);
 }
 
-fn validate_audit_annotation(errors: &mut Errors, policy: &str, annotation: &Value, path: &FieldPath<'_>) {
+fn validate_audit_annotation(
+    errors: &mut Errors,
+    policy: &str,
+    annotation: &Value,
+    expressions: &PolicyExpressions,
+    path: &FieldPath<'_>,
+) {
     let key = annotation.str_at(&["key"]);
     if policy.is_empty() {
         errors.invalid(&path.child("key"), key, "requires metadata.name be non-empty");
@@ -355,12 +432,16 @@ fn validate_audit_annotation(errors: &mut Errors, policy: &str, annotation: &Val
         let full = format!("{policy}/{key}");
         invalid_each(errors, &path.child("key"), &full, names::qualified_name(&full));
     }
-    let expression = annotation.str_at(&["valueExpression"]).trim();
+    let written = annotation.str_at(&["valueExpression"]);
+    let expression = written.trim();
     if expression.is_empty() {
         errors.required(&path.child("valueExpression"), "valueExpression is not specified");
     } else if expression.len() > MAX_AUDIT_EXPRESSION {
         let detail = format!("must not exceed {MAX_AUDIT_EXPRESSION} bytes in length");
         errors.required(&path.child("valueExpression"), detail);
+    } else {
+        let text = (expression, written);
+        expressions.expression(errors, text, ExpressionKind::AuditAnnotation, &path.child("valueExpression"));
     }
 }
 
@@ -442,6 +523,109 @@ mod tests {
                 "spec.validations[0].expression: Required value: expression is not specified",
                 "spec.validations[0].message: Invalid value: \"a\\nb\": message must not contain line breaks",
                 "spec.validations[0].reason: Unsupported value: \"x\": supported values: \"Forbidden\", \"Invalid\", \"RequestEntityTooLarge\"",
+            ],
+        );
+    }
+
+    const RULES: &str = r#""matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]}"#;
+
+    #[test]
+    fn expressions_of_validating_policies() {
+        let check = |spec: &str, expect: &[&str]| {
+            let text = format!(r#"{{"metadata":{{"name":"p.example.com"}},"spec":{{{RULES},{spec}}}}}"#);
+            let mut policy = object(&text);
+            ValidatingAdmissionPolicyStrategy.defaults(&mut policy);
+            assert_eq!(messages(&ValidatingAdmissionPolicyStrategy.validate(&context(), &policy)), expect, "{spec}");
+        };
+        check(
+            r#""paramKind":{"apiVersion":"v1","kind":"ConfigMap"},
+               "matchConditions":[{"name":"a","expression":"request.userInfo.username != params.data.user"}],
+               "variables":[{"name":"n","expression":"object.spec.replicas"},{"name":"m","expression":"variables.n + 1"}],
+               "validations":[{"expression":"variables.m < 5 || authorizer.group('').resource('pods').check('get').allowed()",
+                 "messageExpression":"'at most ' + string(params.data.max)","reason":"Forbidden"}],
+               "auditAnnotations":[{"key":"high","valueExpression":"variables.n > 3 ? 'high' : null"}]"#,
+            &[
+                "spec.auditAnnotations[0].valueExpression: Invalid value: \"variables.n > 3 ? 'high' : null\": compilation failed: ERROR: <input>:1:17: found no matching overload for '_?_:_' applied to '(bool, string, null)'\n | variables.n > 3 ? 'high' : null\n | ................^",
+            ],
+        );
+        check(
+            r#""matchConditions":[{"name":"a","expression":"params.x == 1"}],
+               "validations":[{"expression":"object.a +","messageExpression":"1"},
+                 {"expression":" object.spec ","messageExpression":"authorizer.path('/x').check('get').reason()"},
+                 {"expression":"variables.x"}],
+               "auditAnnotations":[{"key":"k","valueExpression":" 1 "}]"#,
+            &[
+                "spec.matchConditions[0].expression: Invalid value: \"params.x == 1\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'params' (in container '')\n | params.x == 1\n | ^",
+                "spec.validations[0].expression: Invalid value: \"object.a +\": compilation failed: ERROR: <input>:1:11: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | object.a +\n | ..........^",
+                "spec.validations[0].messageExpression: Invalid value: \"1\": must evaluate to string but got int",
+                "spec.validations[1].expression: Invalid value: \" object.spec \": must evaluate to bool but got dyn",
+                "spec.validations[1].messageExpression: Invalid value: \"authorizer.path('/x').check('get').reason()\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'authorizer' (in container '')\n | authorizer.path('/x').check('get').reason()\n | ^",
+                "spec.validations[2].expression: Invalid value: \"variables.x\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'variables' (in container '')\n | variables.x\n | ^",
+                "spec.auditAnnotations[0].valueExpression: Invalid value: \" 1 \": must evaluate to one of [string null_type] but got int",
+            ],
+        );
+        check(
+            r#""variables":[{"name":"later","expression":"variables.n"},{"name":"n","expression":"'x'"}],
+               "validations":[{"expression":"variables.n == 1"}]"#,
+            &[
+                "spec.variables[0].expression: Invalid value: \"variables.n\": compilation failed: ERROR: <input>:1:10: undefined field 'n'\n | variables.n\n | .........^",
+                "spec.validations[0].expression: Invalid value: \"variables.n == 1\": compilation failed: ERROR: <input>:1:13: found no matching overload for '_==_' applied to '(string, int)'\n | variables.n == 1\n | ............^",
+            ],
+        );
+    }
+
+    #[test]
+    fn match_conditions_that_do_not_change_are_not_validated() {
+        let policy = |conditions: &str, kind: &str| {
+            let text = format!(
+                r#"{{"spec":{{{RULES},{kind}"matchConditions":[{{"name":"a","expression":"{conditions}"}}],"validations":[{{"expression":"true"}}]}}}}"#
+            );
+            let mut policy = object(&text);
+            ValidatingAdmissionPolicyStrategy.defaults(&mut policy);
+            policy
+        };
+        let errors = |new: &Value, old: &Value| {
+            messages(&ValidatingAdmissionPolicyStrategy.validate_update(&context(), new, old)).len()
+        };
+        let broken = policy("params.x", r#""paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"#);
+        assert_eq!(errors(&broken, &broken), 0);
+        assert_eq!(errors(&broken, &policy("true", "")), 1);
+        assert_eq!(errors(&policy("params.x", ""), &broken), 1);
+    }
+
+    #[test]
+    fn mutating_policies() {
+        let check = |spec: &str, expect: &[&str]| {
+            let mut policy = object(&format!(r#"{{"spec":{{"reinvocationPolicy":"Never",{spec}}}}}"#));
+            MutatingAdmissionPolicyStrategy.defaults(&mut policy);
+            assert_eq!(messages(&MutatingAdmissionPolicyStrategy.validate(&context(), &policy)), expect, "{spec}");
+        };
+        check(
+            &format!(
+                r#"{RULES},"variables":[{{"name":"n","expression":"object.metadata.name"}}],"mutations":[
+                    {{"patchType":"ApplyConfiguration","applyConfiguration":{{"expression":"Object{{metadata: Object.metadata{{labels: {{'n': variables.n}}}}}}"}}}},
+                    {{"patchType":"JSONPatch","jsonPatch":{{"expression":"[JSONPatch{{op: 'add', path: '/metadata/labels/' + jsonpatch.escapeKey('a/b'), value: 'x'}}]"}}}}]"#
+            ),
+            &[],
+        );
+        check(
+            &format!(
+                r#"{},"mutations":[{{"patchType":"JSONPatch","applyConfiguration":{{"expression":"Object{{}}"}}}},
+                    {{"patchType":"ApplyConfiguration","applyConfiguration":{{"expression":" "}},"jsonPatch":{{"expression":"[]"}}}},
+                    {{"patchType":"x"}},{{}},{{"patchType":"ApplyConfiguration","applyConfiguration":{{"expression":"1"}}}},
+                    {{"patchType":"JSONPatch","jsonPatch":{{"expression":"JSONPatch{{op: 1}}"}}}}]"#,
+                RULES.replace("CREATE", "DELETE")
+            ),
+            &[
+                "spec.matchConstraints.resourceRules.operations: Unsupported value: \"DELETE\": supported values: \"*\", \"CONNECT\", \"CREATE\", \"UPDATE\"",
+                "spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch",
+                "spec.mutations[0].applyConfiguration: Invalid value: \"{applyConfiguration}\": must not be specified when patchType is JSONPatch",
+                "spec.mutations[1].applyConfiguration.expression: Required value",
+                "spec.mutations[1].jsonPatch: Invalid value: \"{jsonPatch}\": must not be specified when patchType is ApplyConfiguration",
+                "spec.mutations[2].patchType: Unsupported value: \"x\": supported values: \"ApplyConfiguration\", \"JSONPatch\"",
+                "spec.mutations[3].patchType: Required value",
+                "spec.mutations[4].applyConfiguration.expression: Invalid value: \"1\": must evaluate to Object but got int",
+                "spec.mutations[5].jsonPatch.expression: Invalid value: \"JSONPatch{op: 1}\": compilation failed: ERROR: <input>:1:13: expected type of field 'op' is 'string' but provided type is 'int'\n | JSONPatch{op: 1}\n | ............^",
             ],
         );
     }
