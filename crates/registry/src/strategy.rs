@@ -274,6 +274,13 @@ pub enum EscalationCheck {
     Role,
     /// A binding: the user holds the rules of its role, or may `bind` that.
     Binding,
+    /// An admission policy: the user can get all objects of its `paramKind`. Part of the validation.
+    ParamKind,
+    /// A binding of an admission policy: the user can read the objects of its `paramRef`. Part of the validation.
+    ParamRef {
+        /// The resource of the policy, in the group of the binding.
+        policies: &'static str,
+    },
 }
 
 /// The strategy of a kind without rules of its own.

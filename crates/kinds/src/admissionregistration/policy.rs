@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pintle_admission_cel::ExpressionKind;
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{EscalationCheck, ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::expressions::PolicyExpressions;
@@ -102,6 +102,10 @@ impl Strategy for ValidatingAdmissionPolicyStrategy {
         false
     }
 
+    fn escalation_check(&self) -> Option<EscalationCheck> {
+        Some(EscalationCheck::ParamKind)
+    }
+
     fn reset_fields(&self, subresource: &str) -> ResetFields {
         reset_fields_with_metadata(subresource)
     }
@@ -133,6 +137,10 @@ impl Strategy for MutatingAdmissionPolicyStrategy {
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         validate_mutating_policy(object, Some(old))
+    }
+
+    fn escalation_check(&self) -> Option<EscalationCheck> {
+        Some(EscalationCheck::ParamKind)
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -185,6 +193,11 @@ impl Strategy for PolicyBindingStrategy {
 
     fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
         self.validate(context, object)
+    }
+
+    fn escalation_check(&self) -> Option<EscalationCheck> {
+        let policies = if self.validating { "validatingadmissionpolicies" } else { "mutatingadmissionpolicies" };
+        Some(EscalationCheck::ParamRef { policies })
     }
 
     fn allow_unconditional_update(&self) -> bool {

@@ -36,6 +36,7 @@ pub(super) async fn check(
     match check {
         EscalationCheck::Role => write.check_role(old).await,
         EscalationCheck::Binding => write.check_binding().await,
+        EscalationCheck::ParamKind | EscalationCheck::ParamRef { .. } => Ok(()),
     }
 }
 

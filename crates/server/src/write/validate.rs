@@ -34,7 +34,10 @@ pub(super) async fn validate_and_admit(
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
     let (context, hub) = (&writer.context, rules.hub);
-    let errors = validate(writer, rules, object, old);
+    let mut errors = validate(writer, rules, object, old);
+    if errors.is_empty() && rules.subresource.is_none() {
+        errors = writer.check_params(hub, object, old).await;
+    }
     metadata::check_errors(rules.resource, (attributes.name, object), errors)?;
     let warnings = match (rules.subresource, old) {
         (Some(rules), Some(old)) => rules.warnings(context, object, old),

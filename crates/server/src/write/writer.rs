@@ -6,10 +6,10 @@ use pintle_admission::matching::MatchingCache;
 use pintle_admission::{AdmissionAttributes, AdmissionOperation, PluginChain, RequestOptions};
 use pintle_auth::{AlwaysAllow, UserInfo};
 use pintle_registry::{ApiError, ObjectClient, Resource, StrategyContext};
-use pintle_value::Value;
+use pintle_value::{Errors, Value};
 use tokio::time::Instant;
 
-use super::escalation;
+use super::{escalation, param_access};
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::conversion::MemoizedConversions;
@@ -85,6 +85,15 @@ impl<'a> Writer<'a> {
         match self.request {
             Some(request) => escalation::check(request, resource, object, old).await,
             None => Ok(()),
+        }
+    }
+
+    /// Checks that the user of a valid write can read the parameters that an admission policy or a binding refers to. `old`
+    /// is the object that is updated. Writes of the server itself can read everything.
+    pub(super) async fn check_params(&self, resource: &Resource, object: &Value, old: Option<&Value>) -> Errors {
+        match self.request {
+            Some(request) => param_access::check(request, resource, object, old).await,
+            None => Errors::new(),
         }
     }
 
