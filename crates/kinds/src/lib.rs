@@ -38,7 +38,10 @@ use std::sync::Arc;
 use pintle_registry::{DefaultStrategy, Strategy, TableConvertor};
 
 pub use self::core::pod::options::is_sidecar;
-pub use self::core::pod::resources::{ResourceList, aggregate_container_resources, is_pod_level, resource_list};
+pub use self::core::pod::resources::{
+    ResourceList, aggregate_container_resources, aggregate_resources, is_extended, is_native, is_pod_level,
+    max_resource_list, resource_list,
+};
 pub use self::core::pod::{bind, qos_class, validate_toleration_list};
 pub use builtin::{resources, storage_version_hash};
 pub use certificates::{RequestedSubject, requested_subject};

@@ -65,12 +65,14 @@ pub fn resource_list(object: &Value, path: &[&str]) -> ResourceList {
 }
 
 /// Returns true for native resource names: those without a domain or with the domain `kubernetes.io`.
-pub(crate) fn is_native(name: &str) -> bool {
+#[must_use]
+pub fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
 /// Returns true for extended resources, such as those of device plugins.
-pub(crate) fn is_extended(name: &str) -> bool {
+#[must_use]
+pub fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
@@ -322,15 +324,22 @@ pub(crate) fn validate_pod_resources(
 /// or `limits`.
 #[must_use]
 pub fn aggregate_container_resources(spec: &Value, kind: &str) -> ResourceList {
+    aggregate_resources(spec, |container, _| resource_list(container, &["resources", kind]))
+}
+
+/// Like [`aggregate_container_resources`], with what `resources_of` returns for each container. It is told whether the
+/// container runs as long as the pod.
+pub fn aggregate_resources(spec: &Value, resources_of: impl Fn(&Value, bool) -> ResourceList) -> ResourceList {
     let mut total = ResourceList::new();
     for container in spec.items_at(&["containers"]) {
-        add_resource_list(&mut total, &resource_list(container, &["resources", kind]));
+        add_resource_list(&mut total, &resources_of(container, true));
     }
     let mut sidecars = ResourceList::new();
     let mut starting = ResourceList::new();
     for container in spec.items_at(&["initContainers"]) {
-        let own = resource_list(container, &["resources", kind]);
-        if is_sidecar(container) {
+        let is_sidecar = is_sidecar(container);
+        let own = resources_of(container, is_sidecar);
+        if is_sidecar {
             add_resource_list(&mut total, &own);
             add_resource_list(&mut sidecars, &own);
             max_resource_list(&mut starting, &sidecars);
@@ -355,7 +364,8 @@ fn add_resource_list(list: &mut ResourceList, other: &ResourceList) {
     }
 }
 
-fn max_resource_list(list: &mut ResourceList, other: &ResourceList) {
+/// Replaces quantities by those of another list that are greater.
+pub fn max_resource_list(list: &mut ResourceList, other: &ResourceList) {
     for (name, amount) in other {
         if list.get(name).is_none_or(|present| amount.cmp(present) == Ordering::Greater) {
             list.insert(name.clone(), amount.clone());

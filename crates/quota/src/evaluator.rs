@@ -1,0 +1,184 @@
+//! What quotas know of the kinds that they count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+
+use pintle_kinds::ResourceList;
+use pintle_registry::GroupResource;
+use pintle_value::Value;
+use pintle_value::time::Time;
+
+use crate::ObjectScopes;
+use crate::object_count::{COUNT_PREFIX, ObjectCount};
+use crate::persistent_volume_claims::PersistentVolumeClaims;
+use crate::pods::Pods;
+use crate::resource_claims::ResourceClaims;
+use crate::services::Services;
+
+/// What an evaluator needs to know of the cluster.
+pub trait QuotaContext: Sync {
+    /// The current time.
+    fn now(&self) -> Time;
+
+    /// The extended resource that stands for the devices of a class (`spec.extendedResourceName`).
+    fn extended_resource_of(&self, device_class: &str) -> Option<String>;
+}
+
+/// A create or update.
+#[derive(Clone, Copy)]
+pub struct QuotaWrite<'a> {
+    /// The subresource, or empty.
+    pub subresource: &'a str,
+    /// The new object.
+    pub object: &'a Value,
+    /// The object before an update; `None` for a create.
+    pub old: Option<&'a Value>,
+}
+
+/// The containers that lack a value, by the resource that they lack.
+pub type UnsetResources = BTreeMap<&'static str, BTreeSet<String>>;
+
+/// Measures the objects of a kind (upstream: `quota.Evaluator`).
+pub trait Evaluator: Send + Sync {
+    /// The kind.
+    fn resource(&self) -> GroupResource;
+
+    /// True if a write may change what the object uses.
+    fn handles(&self, write: QuotaWrite<'_>) -> bool;
+
+    /// True if objects of the kind count towards the limit with this name.
+    fn counts(&self, name: &str) -> bool;
+
+    /// What an object uses.
+    fn usage(&self, object: &Value, context: &dyn QuotaContext) -> ResourceList;
+
+    /// What each object uses, if that is the same for all.
+    fn constant_usage(&self) -> Option<ResourceList> {
+        None
+    }
+
+    /// The scopes that an object is in.
+    fn scopes(&self, _object: &Value) -> ObjectScopes {
+        ObjectScopes::default()
+    }
+
+    /// The resources that an object must set if they are limited, but does not.
+    fn unset_resources(&self, _object: &Value) -> UnsetResources {
+        UnsetResources::new()
+    }
+
+    /// True if a change between two stored objects may give something back. It is a cheap test of the new JSON.
+    fn may_replenish(&self, _json: &[u8]) -> bool {
+        false
+    }
+
+    /// True if a change of an object gives something back (upstream: `DefaultUpdateFilter`).
+    fn replenishes(&self, _old: &Value, _new: &Value, _now: Time) -> bool {
+        false
+    }
+}
+
+/// The evaluators of kinds that have more than a count, or a count with a short name.
+static EVALUATORS: [&dyn Evaluator; 8] = [
+    &Pods,
+    &Services,
+    &PersistentVolumeClaims,
+    &ResourceClaims,
+    &ObjectCount::with_alias("configmaps"),
+    &ObjectCount::with_alias("replicationcontrollers"),
+    &ObjectCount::with_alias("resourcequotas"),
+    &ObjectCount::with_alias("secrets"),
+];
+
+/// Kinds that quotas ignore: those that are not stored, and events.
+const IGNORED: [(&str, &str); 10] = [
+    ("", "bindings"),
+    ("", "componentstatuses"),
+    ("", "events"),
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "localsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+    ("events.k8s.io", "events"),
+];
+
+/// True if quotas ignore the kind.
+#[must_use]
+pub fn is_ignored(group: &str, plural: &str) -> bool {
+    IGNORED.contains(&(group, plural))
+}
+
+/// The evaluator of a kind.
+pub enum EvaluatorRef {
+    /// That of a kind with rules of its own.
+    Known(&'static dyn Evaluator),
+    /// That of any other kind.
+    Count(ObjectCount),
+}
+
+impl Deref for EvaluatorRef {
+    type Target = dyn Evaluator;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Known(evaluator) => *evaluator,
+            Self::Count(evaluator) => evaluator,
+        }
+    }
+}
+
+fn known(group: &str, plural: &str) -> Option<&'static dyn Evaluator> {
+    let wanted = GroupResource::new(group, plural);
+    EVALUATORS.into_iter().find(|evaluator| evaluator.resource() == wanted)
+}
+
+/// The evaluator of a kind. Kinds without rules are counted.
+#[must_use]
+pub fn evaluator_of(group: &str, plural: &str) -> EvaluatorRef {
+    match known(group, plural) {
+        Some(evaluator) => EvaluatorRef::Known(evaluator),
+        None => EvaluatorRef::Count(ObjectCount::of(group, plural)),
+    }
+}
+
+/// The kinds whose objects count towards the limit with this name, whether they are served or not.
+#[must_use]
+pub fn counted_resources(name: &str) -> Vec<GroupResource> {
+    let counting = EVALUATORS.into_iter().filter(|evaluator| evaluator.counts(name));
+    let mut resources: Vec<_> = counting.map(Evaluator::resource).collect();
+    if resources.is_empty()
+        && let Some(kind) = name.strip_prefix(COUNT_PREFIX)
+    {
+        let (plural, group) = kind.split_once('.').unwrap_or((kind, ""));
+        if !is_ignored(group, plural) {
+            resources.push(GroupResource::new(group, plural));
+        }
+    }
+    resources
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_what_is_counted() {
+        let check = |name: &str, expect: &[&str]| {
+            let found: Vec<String> = counted_resources(name).iter().map(ToString::to_string).collect();
+            assert_eq!(found, expect, "{name}");
+        };
+        check("cpu", &["pods"]);
+        check("count/pods", &["pods"]);
+        check("services.nodeports", &["services"]);
+        check("gold.storageclass.storage.k8s.io/requests.storage", &["persistentvolumeclaims"]);
+        check("requests.example.com/gpu", &["pods", "resourceclaims.resource.k8s.io"]);
+        check("configmaps", &["configmaps"]);
+        check("count/configmaps", &["configmaps"]);
+        check("count/deployments.apps", &["deployments.apps"]);
+        check("count/widgets.sub.example.com", &["widgets.sub.example.com"]);
+        check("count/events", &[]);
+        check("deployments", &[]);
+    }
+}

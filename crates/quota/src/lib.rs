@@ -1,0 +1,29 @@
+//! Resource quotas: how much the objects of a namespace use, and whether a write fits the quotas of its namespace
+//! (upstream: `apiserver/pkg/quota`, `pkg/quota/v1/evaluator`). The admission plugin and the quota controller use it.
+//!
+//! - `resource_list`: arithmetic on quantities by resource name.
+//! - `scopes`: the scopes of quotas, and which objects are in them.
+//! - `resource_quota`: a quota as far as it matters here.
+//! - `evaluator`: what is known of each kind; `pods`, `services`, `persistent_volume_claims`, `resource_claims` and
+//!   `object_count` implement it.
+//! - `check`: what a write is charged to which quotas, or why it is refused.
+
+mod check;
+mod evaluator;
+mod object_count;
+mod persistent_volume_claims;
+mod pods;
+mod resource_claims;
+pub mod resource_list;
+mod resource_quota;
+mod scopes;
+mod services;
+#[cfg(test)]
+mod testing;
+
+pub use check::{Charge, LimitedResource, MeasuredWrite, QuotaRefusal, check_write};
+pub use evaluator::{
+    Evaluator, EvaluatorRef, QuotaContext, QuotaWrite, UnsetResources, counted_resources, evaluator_of, is_ignored,
+};
+pub use resource_quota::ResourceQuota;
+pub use scopes::{ObjectScopes, ScopeRequirement};

@@ -1,0 +1,65 @@
+//! Short forms for the tests of this crate.
+
+use std::collections::BTreeMap;
+
+use pintle_kinds::ResourceList;
+use pintle_value::Value;
+use pintle_value::quantity::Quantity;
+use pintle_value::time::Time;
+
+use crate::{QuotaContext, ResourceQuota, evaluator_of, resource_list};
+
+/// Parses JSON.
+pub(crate) fn json(text: &str) -> Value {
+    pintle_codec::json::decode(text.as_bytes(), pintle_codec::json::DecodeOptions::default()).expect("JSON").value
+}
+
+/// Parses a list as it is printed.
+pub(crate) fn list(text: &str) -> ResourceList {
+    let entries = text.split(',').filter(|entry| !entry.is_empty());
+    let parse = |entry: &str| {
+        let (name, quantity) = entry.split_once('=').expect("a name");
+        (name.to_owned(), Quantity::parse(quantity).expect("a quantity"))
+    };
+    entries.map(parse).collect()
+}
+
+/// A quota with the status that it would have.
+pub(crate) fn quota(name: &str, spec: &str, hard: &str, used: &str) -> ResourceQuota {
+    let object = json(&format!(r#"{{"metadata":{{"name":"{name}","uid":"u"}},"spec":{{{spec}}}}}"#));
+    ResourceQuota { hard: list(hard), used: list(used), ..ResourceQuota::of(&object) }
+}
+
+/// The device classes of a cluster, with their extended resources. It is 2026-01-01.
+#[derive(Default)]
+pub(crate) struct Context(pub(crate) BTreeMap<&'static str, &'static str>);
+
+impl QuotaContext for Context {
+    fn now(&self) -> Time {
+        Time::parse_rfc3339("2026-01-01T00:00:00Z").expect("a time")
+    }
+
+    fn extended_resource_of(&self, device_class: &str) -> Option<String> {
+        self.0.get(device_class).map(|name| (*name).to_owned())
+    }
+}
+
+/// Checks what an object uses; the resources are in any order.
+pub(crate) fn check_usage(group: &str, plural: &str, object: &str, expect: &str) {
+    let usage =
+        evaluator_of(group, plural).usage(&json(object), &Context(BTreeMap::from([("gpu", "example.com/gpu")])));
+    let mut expect: Vec<&str> = expect.split(',').collect();
+    expect.sort_unstable_by_key(|entry| entry.split_once('='));
+    assert_eq!(resource_list::print(&usage), expect.join(","), "{object}");
+}
+
+/// Checks which of some resources are counted.
+pub(crate) fn check_counted(group: &str, plural: &str, counted: &[&str], others: &[&str]) {
+    let evaluator = evaluator_of(group, plural);
+    for name in counted {
+        assert!(evaluator.counts(name), "{name}");
+    }
+    for name in others {
+        assert!(!evaluator.counts(name), "{name}");
+    }
+}
