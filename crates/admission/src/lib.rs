@@ -31,6 +31,7 @@ pub mod pod_security;
 mod pod_toleration_restriction;
 mod pod_topology_labels;
 mod priority;
+mod reservation;
 mod runtime_class;
 mod service_account;
 mod storage_object_in_use_protection;
@@ -65,6 +66,7 @@ pub use pod_security::PodSecurity;
 pub use pod_toleration_restriction::PodTolerationRestriction;
 pub use pod_topology_labels::PodTopologyLabels;
 pub use priority::Priority;
+pub use reservation::{NoReservations, Reservation, Reservations};
 pub use runtime_class::RuntimeClass;
 pub use service_account::ServiceAccount;
 pub use storage_object_in_use_protection::StorageObjectInUseProtection;
@@ -153,6 +155,8 @@ pub struct AdmissionAttributes<'a> {
     pub recorder: &'a dyn AdmissionRecorder,
     /// What the matching of webhooks and policies has looked up.
     pub matching: MatchingCache,
+    /// Keeps what the validating phase reserves until the write has ended.
+    pub reservations: &'a dyn Reservations,
 }
 
 impl AdmissionAttributes<'_> {

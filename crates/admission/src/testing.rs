@@ -12,7 +12,9 @@ use pintle_registry::{
 use pintle_value::{Value, object};
 
 use crate::matching::MatchingCache;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, AdmissionRecorder, RequestOptions};
+use crate::{
+    AdmissionAttributes, AdmissionOperation, AdmissionPlugin, AdmissionRecorder, NoReservations, RequestOptions,
+};
 
 static RESOURCES: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(|| pintle_kinds::resources(pintle_catalog::shared()));
 
@@ -107,6 +109,7 @@ impl Scenario {
             client: &client,
             recorder: &recorder,
             matching: MatchingCache::default(),
+            reservations: &NoReservations,
         };
         look(&attributes)
     }
@@ -213,6 +216,10 @@ impl ObjectClient for Client {
 
     fn update<'a>(&'a self, _: &'a GroupResource, _: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
         panic!("no plugin updates an object");
+    }
+
+    fn update_status<'a>(&'a self, _: &'a GroupResource, _: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
+        panic!("no plugin updates a status");
     }
 
     fn delete<'a>(&'a self, _: &'a GroupResource, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {

@@ -70,6 +70,10 @@ pub trait ClusterClient: Send + Sync + 'static {
     /// Waits until every create that began before the call has ended.
     fn wait_for_pending_creates(self: Arc<Self>) -> BoxFuture<'static, ()>;
 
+    /// Waits until every write has ended that began before the call and for which an admission plugin has reserved
+    /// something. What it reserved is then given back or belongs to a stored object.
+    fn wait_for_reserved_writes(self: Arc<Self>) -> BoxFuture<'static, ()>;
+
     /// Creates an object. Its type may be missing and is completed.
     fn create(self: Arc<Self>, resource: GroupResource, object: Value) -> BoxFuture<'static, Result<(), ApiError>>;
 

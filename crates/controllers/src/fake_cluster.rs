@@ -120,6 +120,10 @@ impl ClusterClient for FakeCluster {
         Box::pin(async {})
     }
 
+    fn wait_for_reserved_writes(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
+
     fn create(self: Arc<Self>, _: GroupResource, _: Value) -> BoxFuture<'static, Result<(), ApiError>> {
         Box::pin(async { Err(ApiError::MethodNotAllowed) })
     }

@@ -517,6 +517,14 @@ pub trait ObjectClient: Send + Sync {
     /// Updates an object as the server itself. Its resourceVersion must match if it is set.
     fn update<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>>;
 
+    /// Updates the status of an object as the server itself, through its subresource. Its resourceVersion must match if it
+    /// is set.
+    fn update_status<'a>(
+        &'a self,
+        resource: &'a GroupResource,
+        object: Value,
+    ) -> BoxFuture<'a, Result<Value, ApiError>>;
+
     /// Deletes an object as the server itself, with default options.
     fn delete<'a>(
         &'a self,

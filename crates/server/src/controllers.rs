@@ -170,6 +170,10 @@ impl ClusterClient for Cluster {
         Box::pin(async move { drop(self.pending_creates.write().await) })
     }
 
+    fn wait_for_reserved_writes(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move { self.reserved_writes.wait().await })
+    }
+
     fn create(self: Arc<Self>, resource: GroupResource, object: Value) -> BoxFuture<'static, Result<(), ApiError>> {
         Box::pin(async move { InternalClient(self).create(&resource, object).await.map(drop) })
     }

@@ -12,7 +12,8 @@ use pintle_admission::pod_security::{
     Violations,
 };
 use pintle_admission::{
-    AdmissionAttributes, AdmissionOperation, AdmissionPlugin, AdmissionRecorder, PluginError, RequestOptions,
+    AdmissionAttributes, AdmissionOperation, AdmissionPlugin, AdmissionRecorder, NoReservations, PluginError,
+    RequestOptions,
 };
 use pintle_auth::{AlwaysAllow, UserInfo};
 use pintle_metrics::Exposition;
@@ -77,6 +78,10 @@ impl ObjectClient for Client {
         panic!("the plugin updates nothing");
     }
 
+    fn update_status<'a>(&'a self, _: &'a GroupResource, _: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
+        panic!("the plugin updates nothing");
+    }
+
     fn delete<'a>(&'a self, _: &'a GroupResource, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
         panic!("the plugin deletes nothing");
     }
@@ -130,6 +135,7 @@ fn answer(plugin: &PodSecurity, client: &Client, request: &Value, resources: &[A
         client,
         recorder: &recorder,
         matching: MatchingCache::default(),
+        reservations: &NoReservations,
     };
     let object = request.get("object").expect("an object");
     let mut found = Value::object();
@@ -332,6 +338,7 @@ fn pods_of_namespaces_without_a_policy_are_not_copied() {
         client: &client,
         recorder: &recorder,
         matching: MatchingCache::default(),
+        reservations: &NoReservations,
     };
     let allocated = |containers: usize| {
         let mut pod = host_pod("p".to_owned(), None);

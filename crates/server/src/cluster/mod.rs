@@ -11,6 +11,7 @@ mod memory;
 mod metrics;
 pub(crate) mod object_index;
 mod objects;
+mod reserved_writes;
 mod service_accounts;
 mod webhook_clients;
 
@@ -47,6 +48,7 @@ pub(crate) use self::metrics::{
     MatchOutcome, Metrics, Outcome, RecordedRequest, RequestSeries, RequestTarget, StorageOperation, WatchSeries,
 };
 pub(crate) use self::objects::{check_key, object_key, tree};
+pub(crate) use self::reserved_writes::{ReservedWrite, ReservedWrites};
 pub use self::service_accounts::ServiceAccountConfig;
 use self::webhook_clients::WebhookClients;
 use crate::http::{CpuPermits, UnresponsiveWatches};
@@ -115,6 +117,8 @@ pub struct Cluster {
     /// A create holds a read lock from its last check of the namespace and the definition until the object is stored.
     /// The controllers of namespaces and definitions take the write lock to wait for pending creates.
     pub(crate) pending_creates: tokio::sync::RwLock<()>,
+    /// The writes in progress for which admission plugins have reserved something.
+    pub(crate) reserved_writes: ReservedWrites,
     /// The background tasks, whose state health checks report.
     pub(crate) background_tasks: BackgroundTasks,
     /// The watches, which end if their clients do not read.
@@ -185,6 +189,7 @@ impl Cluster {
             nodes: Lazy::default(),
             cpu_permits: CpuPermits::default(),
             pending_creates: tokio::sync::RwLock::default(),
+            reserved_writes: ReservedWrites::default(),
             unresponsive_watches: UnresponsiveWatches::default(),
             terminating: AtomicBool::new(false),
             shutting_down: tokio::sync::watch::Sender::new(false),

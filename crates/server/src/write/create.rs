@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use pintle_admission::{AdmissionOperation, NamespaceLifecycle, TerminatingDefinition};
+use pintle_admission::{AdmissionAttributes, AdmissionOperation, NamespaceLifecycle, TerminatingDefinition};
 use pintle_cache::Object;
 use pintle_registry::{ApiError, Backing, Resource, WriteOperation};
 use pintle_store::Compare;
@@ -15,6 +15,7 @@ use super::commit::{CommitOutcome, cached_object, commit, dry_run_object};
 use super::internal_client::InternalClient;
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
+use super::reservations::WriteReservations;
 use super::validate::{ApplicableRules, validate_and_admit};
 use super::writer::Writer;
 use crate::cluster::object_key;
@@ -118,7 +119,8 @@ impl CreateOperation<'_> {
         mut object: Value,
         resource_version: &str,
     ) -> Result<Arc<Object>, ApiError> {
-        let context = &self.writer.context;
+        let writer = &self.writer;
+        let context = &writer.context;
         metadata::fill_system_fields(context, &mut object);
         let generate_name = object.str_at(&["metadata", "generateName"]);
         if object.name().is_empty() && !generate_name.is_empty() {
@@ -128,8 +130,11 @@ impl CreateOperation<'_> {
         hub.strategy.prepare_for_create(context, &mut object);
         let write = WriteOperation::Create(&mut object);
         let allocated = Allocated::begin(hub.strategy.allocation(), context, client, write).await?;
-        let result = self.validate_and_store(hub, client, object, resource_version).await;
-        allocated.finish(client, result.is_ok() && !context.dry_run).await;
+        let reservations = WriteReservations::new(writer.cluster);
+        let result = self.validate_and_store(hub, client, object, resource_version, &reservations).await;
+        let is_stored = result.is_ok() && !context.dry_run;
+        reservations.finish(client, is_stored).await;
+        allocated.finish(client, is_stored).await;
         result
     }
 
@@ -139,10 +144,14 @@ impl CreateOperation<'_> {
         client: &InternalClient,
         mut object: Value,
         resource_version: &str,
+        reservations: &WriteReservations<'_>,
     ) -> Result<Arc<Object>, ApiError> {
         let Self { writer, resource } = self;
         let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
-        let attributes = writer.attributes(AdmissionOperation::Create, resource, ("", &namespace, &name), None, client);
+        let attributes = AdmissionAttributes {
+            reservations,
+            ..writer.attributes(AdmissionOperation::Create, resource, ("", &namespace, &name), None, client)
+        };
         let rules = ApplicableRules { resource, hub, subresource: None };
         validate_and_admit(writer, &rules, &attributes, &mut object, None).await?;
         // Upstream's storage layer rejects it, and a dry run does not reach that layer. A malformed resourceVersion is

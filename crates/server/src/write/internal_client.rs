@@ -151,6 +151,17 @@ impl ObjectClient for InternalClient {
         })
     }
 
+    fn update_status<'a>(
+        &'a self,
+        resource: &'a GroupResource,
+        object: Value,
+    ) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            let target = (object.namespace(), object.name());
+            self.update_subresource(resource, "status", target, |_| object.clone()).await
+        })
+    }
+
     fn delete<'a>(
         &'a self,
         resource: &'a GroupResource,

@@ -16,6 +16,7 @@ mod metadata;
 mod param_access;
 mod patch;
 mod patched_text;
+mod reservations;
 mod review;
 mod scale;
 mod subresource;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use pintle_admission::AdmissionOperation;
+use pintle_admission::{AdmissionAttributes, AdmissionOperation};
 use pintle_cache::{CorruptObject, Object};
 use pintle_registry::{ApiError, Resource, StrategyContext, SubresourceStrategy, WriteOperation};
 use pintle_value::Value;
@@ -16,6 +16,7 @@ use super::create::CreateOperation;
 use super::internal_client::InternalClient;
 use super::managed_fields::{ManagedFieldsUpdater, differs_only_in_times};
 use super::metadata;
+use super::reservations::WriteReservations;
 use super::validate::{ApplicableRules, validate_and_admit};
 use super::writer::Writer;
 use crate::cluster::object_index::is_same_object;
@@ -238,7 +239,11 @@ impl<'a> GuaranteedUpdate<'a> {
         }
         let client = InternalClient(cluster.clone());
         let target = (self.subresource, &*self.namespace, &*self.name);
-        let attributes = writer.attributes(AdmissionOperation::Update, resource, target, Some(old_view), &client);
+        let reservations = WriteReservations::new(cluster);
+        let attributes = AdmissionAttributes {
+            reservations: &reservations,
+            ..writer.attributes(AdmissionOperation::Update, resource, target, Some(old_view), &client)
+        };
         metadata::preserve_system_fields(&mut object, &old);
         writer.plugins.mutate(&attributes, &mut object).await?;
         writer.recorder.trace.step(Step::Mutated);
@@ -264,7 +269,9 @@ impl<'a> GuaranteedUpdate<'a> {
             stored
         }
         .await;
-        allocated.finish(&client, matches!(&result, Ok(Some(_))) && !context.dry_run).await;
+        let is_stored = matches!(&result, Ok(Some(_))) && !context.dry_run;
+        reservations.finish(&client, is_stored).await;
+        allocated.finish(&client, is_stored).await;
         // After a conflict, the next attempt checks whether the update requires that revision. A patched object has the
         // resourceVersion of the object that was patched, so for a patch it is no precondition unless the patch sets
         // it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pintle_admission::matching::MatchingCache;
-use pintle_admission::{AdmissionAttributes, AdmissionOperation, PluginChain, RequestOptions};
+use pintle_admission::{AdmissionAttributes, AdmissionOperation, NoReservations, PluginChain, RequestOptions};
 use pintle_auth::{AlwaysAllow, UserInfo};
 use pintle_registry::{ApiError, ObjectClient, Resource, StrategyContext};
 use pintle_value::{Errors, Value};
@@ -102,7 +102,7 @@ impl<'a> Writer<'a> {
         Self { plugins: Arc::default(), ..self }
     }
 
-    /// The admission attributes of one write. A namespace is an object of itself (upstream: `RequestInfo`, and
+    /// The admission attributes of one write, without reservations. A namespace is an object of itself (upstream: `RequestInfo`, and
     /// `namespaceGVR` in the handler of creates).
     pub(super) fn attributes<'r>(
         &'r self,
@@ -128,6 +128,7 @@ impl<'a> Writer<'a> {
             client,
             recorder: self.recorder,
             matching: MatchingCache::default(),
+            reservations: &NoReservations,
         }
     }
 }

@@ -108,6 +108,10 @@ impl ObjectClient for Store {
         })
     }
 
+    fn update_status<'a>(&'a self, _: &'a GroupResource, _: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
+        panic!("no hook updates a status");
+    }
+
     fn delete<'a>(
         &'a self,
         resource: &'a GroupResource,
