@@ -17,8 +17,8 @@ use crate::{
     LimitPodHardAntiAffinityTopology, LimitRanger, NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle,
     NodeDeclaredFeatureValidator, NodeRestriction, OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize,
     PodNodeSelector, PodResizeValidator, PodSecurity, PodTolerationRestriction, PodTopologyLabels, Priority,
-    RuntimeClass, ServiceAccount, StorageObjectInUseProtection, TaintNodesByCondition, TerminatingDefinition,
-    TolerationSeconds,
+    ResourceQuota, RuntimeClass, ServiceAccount, StorageObjectInUseProtection, TaintNodesByCondition,
+    TerminatingDefinition, TolerationSeconds,
 };
 
 /// A plugin that can be enabled and disabled.
@@ -58,14 +58,13 @@ const fn off(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -
 }
 
 /// Plugins of upstream that do not exist here yet: they can be disabled, but not enabled.
-const MISSING: [&str; 9] = [
+const MISSING: [&str; 8] = [
     "ClusterTrustBundleAttest",
     "ImagePolicyWebhook",
     "JobValidation",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
     "PodGroupWorkloadExists",
-    "ResourceQuota",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
 ];
@@ -104,6 +103,7 @@ const PLUGINS: &[Registration] = &[
     on("PodTopologyLabels", |options| Ok(Arc::new(PodTopologyLabels::new(options.gates)))),
     on("NodeDeclaredFeatureValidator", |options| Ok(Arc::new(NodeDeclaredFeatureValidator::new(options.gates)))),
     on("PodResizeValidator", |_| Ok(Arc::new(PodResizeValidator))),
+    on("ResourceQuota", |options| Ok(Arc::new(ResourceQuota::from_text(options.text)?))),
     off("AlwaysDeny", |_| Ok(Arc::new(AlwaysDeny))),
 ];
 
@@ -294,10 +294,10 @@ mod tests {
     fn overlapping_lists_and_unknown_plugins_are_errors() {
         check(&["Nope"], &[], Err("enable-admission-plugins plugin \"Nope\" is unknown"));
         check(&[], &["Nope"], Err("disable-admission-plugins plugin \"Nope\" is unknown"));
-        let missing = "enable-admission-plugins plugin \"ResourceQuota\" is not supported yet";
-        check(&["ResourceQuota"], &[], Err(missing));
+        let missing = "enable-admission-plugins plugin \"ImagePolicyWebhook\" is not supported yet";
+        check(&["ImagePolicyWebhook"], &[], Err(missing));
         let all: Vec<_> = std::iter::once("TerminatingDefinition").chain(PluginChain::enabled_by_default()).collect();
-        check(&[], &["ResourceQuota"], Ok(&all));
+        check(&[], &["ImagePolicyWebhook"], Ok(&all));
         check(
             &["NamespaceLifecycle"],
             &["NamespaceLifecycle"],

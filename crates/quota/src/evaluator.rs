@@ -43,6 +43,11 @@ pub trait Evaluator: Send + Sync {
     /// The kind.
     fn resource(&self) -> GroupResource;
 
+    /// True if updates may change what an object uses.
+    fn handles_updates(&self) -> bool {
+        true
+    }
+
     /// True if a write may change what the object uses.
     fn handles(&self, write: QuotaWrite<'_>) -> bool;
 
@@ -79,15 +84,15 @@ pub trait Evaluator: Send + Sync {
 }
 
 /// The evaluators of kinds that have more than a count, or a count with a short name.
-static EVALUATORS: [&dyn Evaluator; 8] = [
-    &Pods,
-    &Services,
-    &PersistentVolumeClaims,
-    &ResourceClaims,
-    &ObjectCount::with_alias("configmaps"),
-    &ObjectCount::with_alias("replicationcontrollers"),
-    &ObjectCount::with_alias("resourcequotas"),
-    &ObjectCount::with_alias("secrets"),
+static EVALUATORS: [(&str, &str, &dyn Evaluator); 8] = [
+    ("", "pods", &Pods),
+    ("", "services", &Services),
+    ("", "persistentvolumeclaims", &PersistentVolumeClaims),
+    ("resource.k8s.io", "resourceclaims", &ResourceClaims),
+    ("", "configmaps", &ObjectCount::with_alias("configmaps")),
+    ("", "replicationcontrollers", &ObjectCount::with_alias("replicationcontrollers")),
+    ("", "resourcequotas", &ObjectCount::with_alias("resourcequotas")),
+    ("", "secrets", &ObjectCount::with_alias("secrets")),
 ];
 
 /// Kinds that quotas ignore: those that are not stored, and events.
@@ -130,8 +135,14 @@ impl Deref for EvaluatorRef {
 }
 
 fn known(group: &str, plural: &str) -> Option<&'static dyn Evaluator> {
-    let wanted = GroupResource::new(group, plural);
-    EVALUATORS.into_iter().find(|evaluator| evaluator.resource() == wanted)
+    let mut known = EVALUATORS.iter();
+    known.find(|(of_group, name, _)| (*of_group, *name) == (group, plural)).map(|(_, _, evaluator)| *evaluator)
+}
+
+/// True if an update of an object of this kind may change what it uses.
+#[must_use]
+pub fn handles_updates(group: &str, plural: &str) -> bool {
+    known(group, plural).is_some_and(Evaluator::handles_updates)
 }
 
 /// The evaluator of a kind. Kinds without rules are counted.
@@ -146,8 +157,8 @@ pub fn evaluator_of(group: &str, plural: &str) -> EvaluatorRef {
 /// The kinds whose objects count towards the limit with this name, whether they are served or not.
 #[must_use]
 pub fn counted_resources(name: &str) -> Vec<GroupResource> {
-    let counting = EVALUATORS.into_iter().filter(|evaluator| evaluator.counts(name));
-    let mut resources: Vec<_> = counting.map(Evaluator::resource).collect();
+    let counting = EVALUATORS.iter().filter(|(_, _, evaluator)| evaluator.counts(name));
+    let mut resources: Vec<_> = counting.map(|(group, plural, _)| GroupResource::new(*group, *plural)).collect();
     if resources.is_empty()
         && let Some(kind) = name.strip_prefix(COUNT_PREFIX)
     {

@@ -23,7 +23,8 @@ mod testing;
 
 pub use check::{Charge, LimitedResource, MeasuredWrite, QuotaRefusal, check_write};
 pub use evaluator::{
-    Evaluator, EvaluatorRef, QuotaContext, QuotaWrite, UnsetResources, counted_resources, evaluator_of, is_ignored,
+    Evaluator, EvaluatorRef, QuotaContext, QuotaWrite, UnsetResources, counted_resources, evaluator_of,
+    handles_updates, is_ignored,
 };
 pub use resource_quota::ResourceQuota;
 pub use scopes::{ObjectScopes, ScopeRequirement};

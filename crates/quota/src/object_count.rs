@@ -51,6 +51,10 @@ impl Evaluator for ObjectCount {
         GroupResource::new(self.group.clone(), self.plural.clone())
     }
 
+    fn handles_updates(&self) -> bool {
+        false
+    }
+
     fn handles(&self, write: QuotaWrite<'_>) -> bool {
         write.subresource.is_empty() && write.old.is_none()
     }

@@ -1,0 +1,206 @@
+//! Charges writes to quotas, by updates of the quotas' status under a compare of their resourceVersion (upstream:
+//! `quotaEvaluator.checkQuotas`), and gives back what was charged for writes that failed.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pintle_kinds::ResourceList;
+use pintle_quota::{Charge, LimitedResource, MeasuredWrite, QuotaRefusal, ResourceQuota, check_write, resource_list};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient};
+use pintle_value::{Str, Value};
+
+use crate::Reservation;
+
+/// How often a conflict with other writers of a quota is resolved.
+const RETRIES: usize = 3;
+/// How often it is tried to give something back. If that fails, the next recalculation of the quota does.
+const RELEASE_ATTEMPTS: usize = 16;
+
+pub(super) fn quotas() -> GroupResource {
+    GroupResource::new("", "resourcequotas")
+}
+
+/// Why a write is not admitted.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum QuotaError {
+    Refused(QuotaRefusal),
+    /// The quotas cannot be read or written.
+    Failed(ApiError),
+}
+
+/// The decision about a write.
+pub(super) type Decision = Result<(), QuotaError>;
+
+/// A write that is charged to quotas. What it was charged is its reservation.
+pub(super) struct ChargedWrite {
+    namespace: Str,
+    measured: MeasuredWrite,
+    charges: Mutex<Vec<QuotaCharge>>,
+}
+
+/// What a write was charged to a quota.
+#[derive(Clone, Debug)]
+struct QuotaCharge {
+    name: Str,
+    uid: Str,
+    usage: ResourceList,
+}
+
+/// The quotas of a namespace as they are stored, and as they are with the charges of a batch.
+pub(super) struct NamespaceQuotas {
+    objects: Vec<Value>,
+    pub(super) quotas: Vec<ResourceQuota>,
+}
+
+impl NamespaceQuotas {
+    /// Reads the quotas of a namespace.
+    ///
+    /// # Errors
+    /// They cannot be read; has upstream's message.
+    pub(super) fn read(client: &dyn ObjectClient, namespace: &str) -> Result<Self, ApiError> {
+        let failed = |error| ApiError::Unclassified(format!("error resolving quota: {error}"));
+        let objects = client.list(&quotas(), namespace).map_err(failed)?;
+        let quotas = objects.iter().map(ResourceQuota::of).collect();
+        Ok(Self { objects, quotas })
+    }
+
+    /// The quota at an index as it is with the charges.
+    fn charged_object(&self, index: usize) -> Value {
+        with_usage(self.objects[index].clone(), &self.quotas[index].used)
+    }
+}
+
+fn with_usage(mut quota: Value, used: &ResourceList) -> Value {
+    quota.set_at(&["status", "used"], resource_list::to_value(used));
+    quota
+}
+
+impl ChargedWrite {
+    pub(super) fn new(namespace: &str, measured: MeasuredWrite) -> Self {
+        Self { namespace: namespace.into(), measured, charges: Mutex::default() }
+    }
+
+    fn is_charged(&self, quota: &ResourceQuota) -> bool {
+        self.charges.lock().iter().any(|charge| charge.uid == quota.uid)
+    }
+
+    /// What the write is charged to the quotas of its namespace.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub(super) fn check(
+        &self,
+        quotas: &[ResourceQuota],
+        limited: &[LimitedResource],
+    ) -> Result<Vec<Charge>, QuotaRefusal> {
+        check_write(&self.measured, quotas, limited, |quota| self.is_charged(quota))
+    }
+}
+
+/// Decides the writes of a batch, which are all of one namespace, and charges those that are admitted.
+pub(super) async fn charge(
+    client: &dyn ObjectClient,
+    limited: &[LimitedResource],
+    writes: Vec<Arc<ChargedWrite>>,
+) -> Vec<Decision> {
+    let mut decisions: Vec<Option<Decision>> = vec![None; writes.len()];
+    let mut retries = RETRIES;
+    while decisions.iter().any(Option::is_none) {
+        match charge_undecided(client, limited, &writes, &mut decisions).await {
+            Ok(()) => {}
+            Err(_) if retries > 0 => retries -= 1,
+            Err(error) => decide_rest(&mut decisions, &Err(QuotaError::Failed(error))),
+        }
+    }
+    decisions.into_iter().map(|decision| decision.unwrap_or(Ok(()))).collect()
+}
+
+fn decide_rest(decisions: &mut [Option<Decision>], decision: &Decision) {
+    for undecided in decisions.iter_mut().filter(|decision| decision.is_none()) {
+        *undecided = Some(decision.clone());
+    }
+}
+
+/// Makes one attempt to charge the writes that are not decided yet.
+///
+/// # Errors
+/// A quota could not be written. Other quotas may have been charged.
+async fn charge_undecided(
+    client: &dyn ObjectClient,
+    limited: &[LimitedResource],
+    writes: &[Arc<ChargedWrite>],
+    decisions: &mut [Option<Decision>],
+) -> Result<(), ApiError> {
+    let Some(namespace) = writes.first().map(|write| &write.namespace) else { return Ok(()) };
+    let mut state = match NamespaceQuotas::read(client, namespace) {
+        Ok(state) => state,
+        Err(error) => {
+            decide_rest(decisions, &Err(QuotaError::Failed(error)));
+            return Ok(());
+        }
+    };
+    // The charges of each quota, with the index of the write.
+    let mut charges: Vec<Vec<(usize, ResourceList)>> = vec![Vec::new(); state.quotas.len()];
+    for (index, write) in writes.iter().enumerate() {
+        if decisions[index].is_some() {
+            continue;
+        }
+        match write.check(&state.quotas, limited) {
+            Ok(own) if own.is_empty() => decisions[index] = Some(Ok(())),
+            Ok(own) => {
+                for Charge { quota, usage } in own {
+                    resource_list::add(&mut state.quotas[quota].used, &usage);
+                    charges[quota].push((index, usage));
+                }
+            }
+            Err(refusal) => decisions[index] = Some(Err(QuotaError::Refused(refusal))),
+        }
+    }
+    let mut failed = None;
+    for (quota, charges) in charges.into_iter().enumerate().filter(|(_, charges)| !charges.is_empty()) {
+        match client.update_status(&quotas(), state.charged_object(quota)).await {
+            Ok(_) => {
+                let ResourceQuota { name, uid, .. } = &state.quotas[quota];
+                for (write, usage) in charges {
+                    writes[write].charges.lock().push(QuotaCharge { name: name.clone(), uid: uid.clone(), usage });
+                }
+            }
+            Err(error) => failed = Some(error),
+        }
+    }
+    match failed {
+        Some(error) => Err(error),
+        None => {
+            decide_rest(decisions, &Ok(()));
+            Ok(())
+        }
+    }
+}
+
+impl Reservation for ChargedWrite {
+    fn release<'a>(&'a self, client: &'a dyn ObjectClient) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let charges = std::mem::take(&mut *self.charges.lock());
+            for charge in charges {
+                give_back(client, &self.namespace, &charge).await;
+            }
+        })
+    }
+}
+
+/// Gives back what was charged to a quota, if the quota is still the same.
+async fn give_back(client: &dyn ObjectClient, namespace: &str, charge: &QuotaCharge) {
+    for _ in 0..RELEASE_ATTEMPTS {
+        let Ok(Some(object)) = client.get(&quotas(), namespace, &charge.name) else { return };
+        if object.uid() != charge.uid {
+            return;
+        }
+        let mut used = ResourceQuota::of(&object).used;
+        let charged = resource_list::mask(&charge.usage, |name| used.contains_key(name));
+        used = resource_list::subtract(&used, &charged);
+        match client.update_status(&quotas(), with_usage(object, &used)).await {
+            Err(ApiError::Conflict { .. }) => {}
+            _ => return,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The plugin `ResourceQuota` (upstream: `apiserver/pkg/admission/plugin/resourcequota`): refuses writes that exceed the
+//! quotas of their namespace, and charges the others.
+//!
+//! - `configuration`: resources that nobody may use without a quota.
+//! - `batches`: concurrent writes of a namespace are decided together.
+//! - `charges`: charges quotas, and gives back what a write that failed was charged.
+
+mod batches;
+mod charges;
+mod configuration;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use pintle_quota::{
+    LimitedResource, MeasuredWrite, QuotaContext, QuotaRefusal, QuotaWrite, evaluator_of, handles_updates, is_ignored,
+};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Scope};
+use pintle_value::Value;
+use pintle_value::time::Time;
+
+use self::batches::{Batches, TimedOut};
+use self::charges::{ChargedWrite, Decision, NamespaceQuotas, QuotaError, quotas};
+use crate::chain::PluginError;
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+
+/// The admission plugin `ResourceQuota`.
+#[derive(Default)]
+pub struct ResourceQuota {
+    limited: Vec<LimitedResource>,
+    batches: Batches<ChargedWrite, Decision>,
+}
+
+/// The cluster as evaluators see it during admission.
+struct AdmissionContext<'a>(&'a dyn ObjectClient);
+
+impl QuotaContext for AdmissionContext<'_> {
+    fn now(&self) -> Time {
+        SystemTime::now().into()
+    }
+
+    fn extended_resource_of(&self, device_class: &str) -> Option<String> {
+        let classes = GroupResource::new("resource.k8s.io", "deviceclasses");
+        let class = self.0.get(&classes, "", device_class).ok().flatten()?;
+        class.at(&["spec", "extendedResourceName"]).and_then(Value::as_str).map(str::to_owned)
+    }
+}
+
+impl ResourceQuota {
+    /// The plugin with a configuration in YAML or JSON.
+    ///
+    /// # Errors
+    /// The configuration is malformed or invalid.
+    pub fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
+        Ok(Self { limited: configuration::limited_resources(text)?, batches: Batches::default() })
+    }
+
+    async fn check(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
+        let (client, namespace) = (attributes.client, attributes.namespace);
+        // Most namespaces have no quota.
+        if self.limited.is_empty() && client.read_all(&quotas(), namespace)?.next().is_none() {
+            return Ok(());
+        }
+        let evaluator = evaluator_of(&attributes.resource.group, &attributes.resource.plural);
+        let old = attributes.old.filter(|_| attributes.operation == AdmissionOperation::Update);
+        let write = QuotaWrite { subresource: attributes.subresource, object, old };
+        if !evaluator.handles(write) {
+            return Ok(());
+        }
+        let measured = MeasuredWrite::of(evaluator, write, &AdmissionContext(client));
+        let write = Arc::new(ChargedWrite::new(namespace, measured));
+        let refuse = |error| match error {
+            QuotaError::Refused(QuotaRefusal::Forbidden(why)) => attributes.forbidden(object, why),
+            QuotaError::Refused(QuotaRefusal::Unclassified(why)) => ApiError::Unclassified(why),
+            QuotaError::Failed(error) => error,
+        };
+        let present = NamespaceQuotas::read(client, namespace)?;
+        let charges = write.check(&present.quotas, &self.limited);
+        let charges = charges.map_err(|refusal| refuse(QuotaError::Refused(refusal)))?;
+        if charges.is_empty() || attributes.dry_run {
+            return Ok(());
+        }
+        attributes.reservations.add(write.clone());
+        let charge = |writes| charges::charge(client, &self.limited, writes);
+        match self.batches.decide(namespace, write, charge).await {
+            Ok(decision) => decision.map_err(refuse),
+            Err(TimedOut) => Err(ApiError::Internal("resource quota evaluation timed out".to_owned())),
+        }
+    }
+}
+
+impl AdmissionPlugin for ResourceQuota {
+    fn name(&self) -> &'static str {
+        "ResourceQuota"
+    }
+
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        let AdmissionAttributes { operation, resource, subresource, .. } = attributes;
+        let may_change_usage = match operation {
+            AdmissionOperation::Create => subresource.is_empty(),
+            AdmissionOperation::Update => handles_updates(&resource.group, &resource.plural),
+            AdmissionOperation::Delete | AdmissionOperation::Connect => false,
+        };
+        may_change_usage && resource.scope == Scope::Namespaced && !is_ignored(&resource.group, &resource.plural)
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(self.check(attributes, object))
+    }
+}
