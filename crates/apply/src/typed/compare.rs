@@ -6,7 +6,7 @@ use super::atom::{Atom, ListSchema, MapSchema, TypeRef};
 use super::errors::{ErrorCollector, ValidationErrors};
 use super::validate::{Duplicates, validate};
 use crate::path::{PathElement, values_equal};
-use crate::set::{FieldSet, Filter};
+use crate::set::{FieldSet, Filter, Node};
 
 /// The differences between two values. The three sets are disjoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,14 +77,14 @@ struct CompareWalker {
     errors: ErrorCollector,
 }
 
-/// True if the value itself was compared, so that its path is already recorded.
-type IsLeaf = bool;
+/// The error of a field that its struct does not have.
+const NO_TYPE: &str = "schema error: invalid atom: inlined";
 
 impl CompareWalker {
     /// Compares the values at the current path, at least one of which exists. Equal subtrees are skipped. Upstream
     /// validates both values as a whole before; here what differs is validated.
     fn walk(&mut self, type_ref: TypeRef<'_>, old: Option<&Value>, new: Option<&Value>) {
-        let leaf = match (old, new) {
+        match (old, new) {
             (Some(before), Some(after)) => {
                 let (was, is) = (type_ref.atom(old), type_ref.atom(new));
                 self.check(&was, type_ref, before);
@@ -92,22 +92,51 @@ impl CompareWalker {
                 if !was.is_same_kind(&is) {
                     self.walk_atom(was, old, new);
                 }
-                self.walk_atom(is, old, new)
+                self.walk_atom(is, old, new);
             }
-            _ => {
-                let only = old.or(new);
-                let atom = type_ref.atom(only);
-                if let Some(value) = only {
-                    self.check(&atom, type_ref, value);
-                }
-                self.walk_atom(atom, old, new)
+            (Some(old), None) => self.found.removed = self.all_of(type_ref, old),
+            (None, Some(new)) => self.found.added = self.all_of(type_ref, new),
+            (None, None) => {}
+        }
+    }
+
+    /// The fields of a value that the other object does not have, with the paths that lead to them.
+    fn all_of(&mut self, type_ref: TypeRef<'_>, value: &Value) -> Subset {
+        let atom = type_ref.atom(Some(value));
+        self.check(&atom, type_ref, value);
+        let below = match (atom, value) {
+            (Atom::List(items), Value::Array(_)) if !items.is_atomic() => {
+                let groups = self.group_by_element(&items, Some(value));
+                let nodes = groups.into_iter().map(|(element, group)| match group.as_slice() {
+                    [only] => self.node_of(element, Some(items.item), only),
+                    // Duplicates are one unit.
+                    _ => Node { element, member: true, children: FieldSet::new() },
+                });
+                FieldSet::from_nodes(nodes.collect())
+            }
+            (Atom::Map(entries), Value::Object(object)) if !entries.atomic => {
+                let nodes = object.iter();
+                let nodes = nodes.map(|(key, value)| self.node_of(PathElement::field(key), entries.entry(key), value));
+                FieldSet::from_nodes(nodes.collect())
+            }
+            _ => FieldSet::new(),
+        };
+        Subset { has_path: true, below }
+    }
+
+    /// The part of a set for an item or entry and everything below it.
+    fn node_of(&mut self, element: PathElement, type_ref: Option<TypeRef<'_>>, value: &Value) -> Node {
+        let above = std::mem::take(&mut self.errors);
+        let Subset { has_path, below } = match type_ref {
+            Some(type_ref) => self.all_of(type_ref, value),
+            None => {
+                self.errors.add(NO_TYPE);
+                Subset { has_path: true, below: FieldSet::new() }
             }
         };
-        if !leaf && old.is_none() {
-            self.found.added.has_path = true;
-        } else if !leaf && new.is_none() {
-            self.found.removed.has_path = true;
-        }
+        let errors = std::mem::replace(&mut self.errors, above);
+        self.errors.add_prefixed(&element, errors);
+        Node { element, member: has_path, children: below }
     }
 
     /// Checks whether a value fits its type. The content of granular lists and maps is checked when the walk gets there.
@@ -128,15 +157,15 @@ impl CompareWalker {
         }
     }
 
-    fn walk_atom(&mut self, atom: Atom<'_>, old: Option<&Value>, new: Option<&Value>) -> IsLeaf {
+    fn walk_atom(&mut self, atom: Atom<'_>, old: Option<&Value>, new: Option<&Value>) {
         match atom {
             Atom::Scalar(leaf) => {
                 if let (Err(l), Err(r)) = (leaf.check(old), leaf.check(new)) {
                     self.errors.add(format!("lhs: {l}"));
                     self.errors.add(format!("rhs: {r}"));
-                    return false;
+                } else {
+                    self.leaf(old, new);
                 }
-                self.leaf(old, new)
             }
             Atom::List(items) => {
                 let array =
@@ -145,7 +174,6 @@ impl CompareWalker {
                     return self.leaf(old, new);
                 }
                 self.walk_items(&items, old, new);
-                false
             }
             Atom::Map(entries) => {
                 let object = |value: Option<&Value>| value.and_then(Value::as_object).is_some_and(|o| !o.is_empty());
@@ -153,19 +181,17 @@ impl CompareWalker {
                     return self.leaf(old, new);
                 }
                 self.walk_entries(&entries, old, new);
-                false
             }
         }
     }
 
-    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) -> IsLeaf {
+    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
         match (old, new) {
             (None, _) => self.found.added.has_path = true,
             (_, None) => self.found.removed.has_path = true,
             (Some(old), Some(new)) if values_equal(old, new) => {}
             (Some(_), Some(_)) => self.found.modified.has_path = true,
         }
-        true
     }
 
     fn walk_entries(&mut self, entries: &MapSchema<'_>, old: Option<&Value>, new: Option<&Value>) {
@@ -187,7 +213,7 @@ impl CompareWalker {
         let element = PathElement::field(key);
         match entries.entry(key) {
             Some(type_ref) => self.descend(element, |walker| walker.walk(type_ref, old, new)),
-            None => self.descend(element, |walker| walker.errors.add("schema error: invalid atom: inlined")),
+            None => self.descend(element, |walker| walker.errors.add(NO_TYPE)),
         }
     }
 

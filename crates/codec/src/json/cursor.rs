@@ -37,7 +37,7 @@ impl<'a> JsonCursor<'a> {
         self.byte(b'"')?;
         let start = self.offset;
         loop {
-            self.offset += memchr::memchr2(b'"', b'\\', self.json.get(self.offset..)?)?;
+            self.offset = find_end_or_escape(self.json, self.offset)?;
             if self.json[self.offset] == b'"' {
                 break;
             }
@@ -86,5 +86,57 @@ impl<'a> JsonCursor<'a> {
             }
         }
         self.json.get(start..self.offset)
+    }
+}
+
+/// How many words are examined before a search begins that is faster for long strings only.
+const SHORT_STRING_WORDS: usize = 4;
+
+/// The offset of the first quote or backslash from an offset on. Most strings of objects are short, so the first bytes are
+/// examined a word at a time.
+fn find_end_or_escape(json: &[u8], from: usize) -> Option<usize> {
+    let mut offset = from;
+    for _ in 0..SHORT_STRING_WORDS {
+        let Some(word) = json.get(offset..).and_then(<[u8]>::first_chunk) else { break };
+        let word = u64::from_le_bytes(*word);
+        let found = zero_bytes(word ^ repeated(b'"')) | zero_bytes(word ^ repeated(b'\\'));
+        if found != 0 {
+            return Some(offset + (found.trailing_zeros() / 8) as usize);
+        }
+        offset += size_of::<u64>();
+    }
+    Some(offset + memchr::memchr2(b'"', b'\\', json.get(offset..)?)?)
+}
+
+/// A word of equal bytes.
+const fn repeated(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
+/// The highest bit of the lowest byte that is zero; bits above it mean nothing.
+const fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(repeated(0x01)) & !word & repeated(0x80)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_of_all_lengths_end_at_their_quote() {
+        for length in 0..80 {
+            let text = "a".repeat(length);
+            for tail in ["", "x", "\"\"", "\\\"\u{1}\u{80}"] {
+                let json = format!("\"{text}\"{tail}");
+                let mut cursor = JsonCursor::new(json.as_bytes());
+                assert_eq!((cursor.string(), cursor.offset()), (Some(text.as_bytes()), length + 2), "{json}");
+            }
+            let escaped = format!("\"{text}\\\"b\\\\\"");
+            let mut cursor = JsonCursor::new(escaped.as_bytes());
+            assert_eq!(cursor.value(), Some(escaped.as_bytes()));
+            for unterminated in [format!("\"{text}"), format!("\"{text}\\"), format!("\"{text}\\\"")] {
+                assert_eq!(JsonCursor::new(unterminated.as_bytes()).string(), None, "{unterminated}");
+            }
+        }
     }
 }

@@ -3,15 +3,26 @@
 //! `k:{"port":443}`.
 
 use pintle_apply::path::PathElement;
-use pintle_value::{Object, Value};
+use pintle_value::Value;
 
 use super::encode::{encode_into, write_string};
 
 /// Appends the JSON of a field set.
 pub(crate) fn encode_fields_v1(value: &Value, out: &mut Vec<u8>) {
     let Value::Object(object) = value else { return encode_into(value, out) };
+    let is_item = |key: &str| key.starts_with("k:") || key.starts_with("v:");
+    if object.iter().filter(|(key, _)| is_item(key)).count() < 2 {
+        return encode_entries(object.iter(), out);
+    }
+    let mut entries: Vec<(&str, &Value)> = object.iter().collect();
+    // Keys that are not path elements, such as `.`, stay in front.
+    entries.sort_by_cached_key(|(key, _)| PathElement::deserialize(key).ok().flatten());
+    encode_entries(entries.into_iter(), out);
+}
+
+fn encode_entries<'v>(entries: impl Iterator<Item = (&'v str, &'v Value)>, out: &mut Vec<u8>) {
     out.push(b'{');
-    for (i, (key, child)) in sorted_entries(object).into_iter().enumerate() {
+    for (i, (key, child)) in entries.enumerate() {
         if i > 0 {
             out.push(b',');
         }
@@ -20,16 +31,6 @@ pub(crate) fn encode_fields_v1(value: &Value, out: &mut Vec<u8>) {
         encode_fields_v1(child, out);
     }
     out.push(b'}');
-}
-
-fn sorted_entries(object: &Object) -> Vec<(&str, &Value)> {
-    let mut entries: Vec<(&str, &Value)> = object.iter().collect();
-    let is_item = |key: &str| key.starts_with("k:") || key.starts_with("v:");
-    if entries.iter().filter(|(key, _)| is_item(key)).count() > 1 {
-        // Keys that are not path elements, such as `.`, stay in front.
-        entries.sort_by_cached_key(|(key, _)| PathElement::deserialize(key).ok().flatten());
-    }
-    entries
 }
 
 #[cfg(test)]

@@ -32,6 +32,21 @@ pub(crate) fn cached_object(key: &str, revision: u64, json: Bytes) -> Result<Arc
     Ok(Arc::new(Object::new(key.into(), revision, json, index)))
 }
 
+/// The object of a commit: the one in the watch cache, unless a later write has changed it already.
+///
+/// # Errors
+/// See [`cached_object`].
+pub(crate) fn committed_object(
+    cluster: &Cluster,
+    hub: &Resource,
+    key: &str,
+    revision: u64,
+    json: Bytes,
+) -> Result<Arc<Object>, ApiError> {
+    let newest = cluster.watch_cache(hub).ok().and_then(|watch_cache| watch_cache.read(key).ok().flatten());
+    newest.filter(|object| object.revision == revision).map_or_else(|| cached_object(key, revision, json), Ok)
+}
+
 /// Returns the object that a dry run creates: it has revision 0, and the resourceVersion of the request's body.
 ///
 /// # Errors

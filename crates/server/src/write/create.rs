@@ -11,7 +11,7 @@ use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::allocation::Allocated;
-use super::commit::{CommitOutcome, cached_object, commit, dry_run_object};
+use super::commit::{CommitOutcome, commit, committed_object, dry_run_object};
 use super::internal_client::InternalClient;
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
@@ -182,7 +182,7 @@ impl CreateOperation<'_> {
         let outcome = commit(cluster, hub, &key, Compare::Absent, Some(json.clone())).await?;
         writer.recorder.trace.step(Step::Stored);
         match outcome {
-            CommitOutcome::Committed(revision) => cached_object(&key, revision, json),
+            CommitOutcome::Committed(revision) => committed_object(cluster, hub, &key, revision, json),
             CommitOutcome::Conflict => Err(already_exists()),
         }
     }

@@ -11,7 +11,7 @@ use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::allocation::Allocated;
-use super::commit::{CommitOutcome, cached_object, commit, compare_revision};
+use super::commit::{CommitOutcome, cached_object, commit, committed_object, compare_revision};
 use super::create::CreateOperation;
 use super::internal_client::InternalClient;
 use super::managed_fields::{ManagedFieldsUpdater, differs_only_in_times};
@@ -387,7 +387,7 @@ impl<'a> GuaranteedUpdate<'a> {
             return cached_object(&key, current.revision, json).map(Some);
         }
         match commit(cluster, hub, &key, compare_revision(current.revision), Some(json.clone())).await? {
-            CommitOutcome::Committed(revision) => cached_object(&key, revision, json).map(Some),
+            CommitOutcome::Committed(revision) => committed_object(cluster, hub, &key, revision, json).map(Some),
             CommitOutcome::Conflict => Ok(None),
         }
     }

@@ -21,7 +21,7 @@ use pintle_value::{Object as JsonObject, Value};
 use self::grace::GracePeriod;
 use self::options::delete_options;
 use super::allocation::Allocated;
-use super::commit::{CommitOutcome, cached_object, commit, compare_revision};
+use super::commit::{CommitOutcome, cached_object, commit, committed_object, compare_revision};
 use super::internal_client::InternalClient;
 use super::update::GuaranteedUpdate;
 use super::writer::Writer;
@@ -208,7 +208,9 @@ async fn store_terminating(
     match commit(update.writer.cluster, hub, &current.key, compare_revision(current.revision), Some(json.clone()))
         .await?
     {
-        CommitOutcome::Committed(revision) => cached_object(&current.key, revision, json).map(Some),
+        CommitOutcome::Committed(revision) => {
+            committed_object(update.writer.cluster, hub, &current.key, revision, json).map(Some)
+        }
         CommitOutcome::Conflict => Ok(None),
     }
 }
