@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use pintle_gates::Gates;
@@ -10,6 +11,7 @@ use pintle_metrics::Exposition;
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
+use crate::webhook::{MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
 use crate::{
     AdmissionAttributes, AdmissionPlugin, AlwaysAdmit, AlwaysDeny, AlwaysPullImages, CertificateApproval,
     CertificateSigning, CertificateSubjectRestriction, DefaultIngressClass, DefaultStorageClass,
@@ -58,15 +60,13 @@ const fn off(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -
 }
 
 /// Plugins of upstream that do not exist here yet: they can be disabled, but not enabled.
-const MISSING: [&str; 8] = [
+const MISSING: [&str; 6] = [
     "ClusterTrustBundleAttest",
     "ImagePolicyWebhook",
     "JobValidation",
     "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
     "PodGroupWorkloadExists",
     "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
 ];
 
 /// The plugins that can be configured, in the order in which they run.
@@ -103,6 +103,8 @@ const PLUGINS: &[Registration] = &[
     on("PodTopologyLabels", |options| Ok(Arc::new(PodTopologyLabels::new(options.gates)))),
     on("NodeDeclaredFeatureValidator", |options| Ok(Arc::new(NodeDeclaredFeatureValidator::new(options.gates)))),
     on("PodResizeValidator", |_| Ok(Arc::new(PodResizeValidator))),
+    on("MutatingAdmissionWebhook", |options| Ok(Arc::new(MutatingAdmissionWebhook::from_text(options.text)?))),
+    on("ValidatingAdmissionWebhook", |options| Ok(Arc::new(ValidatingAdmissionWebhook::from_text(options.text)?))),
     on("ResourceQuota", |options| Ok(Arc::new(ResourceQuota::from_text(options.text)?))),
     off("AlwaysDeny", |_| Ok(Arc::new(AlwaysDeny))),
 ];
@@ -233,6 +235,11 @@ impl PluginChain {
         self.0.iter().map(|plugin| plugin.name())
     }
 
+    /// The kubeconfigs that the configurations of plugins name, by the plugin.
+    pub fn kubeconfigs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        self.0.iter().filter_map(|plugin| Some((plugin.name(), plugin.kubeconfig()?)))
+    }
+
     /// Writes the metrics of all plugins.
     pub fn write_metrics(&self, out: &mut Exposition) {
         self.0.iter().for_each(|plugin| plugin.write_metrics(out));
@@ -243,6 +250,15 @@ impl PluginChain {
     /// # Errors
     /// The error of the first plugin that refuses the write.
     pub async fn mutate(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
+        self.mutate_once(attributes, object).await?;
+        // What a webhook or a policy has changed, the plugins before it have not seen.
+        if attributes.reinvocation.begin_second_run() {
+            self.mutate_once(attributes, object).await?;
+        }
+        Ok(())
+    }
+
+    async fn mutate_once(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
         for plugin in self.handlers(attributes) {
             plugin.mutate(attributes, object).await?;
         }

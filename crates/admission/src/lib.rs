@@ -23,6 +23,7 @@ mod namespace_lifecycle;
 mod namespace_presence;
 mod node_declared_feature_validator;
 mod node_restriction;
+pub mod objects;
 mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
 mod pod_node_selector;
@@ -31,6 +32,7 @@ pub mod pod_security;
 mod pod_toleration_restriction;
 mod pod_topology_labels;
 mod priority;
+mod reinvocation;
 mod reservation;
 mod resource_quota;
 mod runtime_class;
@@ -41,6 +43,7 @@ mod terminating_definition;
 #[cfg(test)]
 mod testing;
 mod tolerations;
+pub mod webhook;
 
 pub use always::{AlwaysAdmit, AlwaysDeny};
 pub use always_pull_images::AlwaysPullImages;
@@ -67,6 +70,7 @@ pub use pod_security::PodSecurity;
 pub use pod_toleration_restriction::PodTolerationRestriction;
 pub use pod_topology_labels::PodTopologyLabels;
 pub use priority::Priority;
+pub use reinvocation::ReinvocationContext;
 pub use reservation::{NoReservations, Reservation, Reservations};
 pub use resource_quota::ResourceQuota;
 pub use runtime_class::RuntimeClass;
@@ -75,14 +79,17 @@ pub use storage_object_in_use_protection::StorageObjectInUseProtection;
 pub use taint_nodes_by_condition::TaintNodesByCondition;
 pub use terminating_definition::TerminatingDefinition;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use matching::MatchingCache;
+use objects::ObjectInterfaces;
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_metrics::Exposition;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Resource, StoredObject};
 use pintle_value::Value;
+use webhook::WebhookCaller;
 
 /// What a write does (`admission.Operation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,13 +124,19 @@ pub trait AdmissionRecorder: Sync {
 
     /// Adds an annotation to the request's audit event. The first value of a key stays.
     fn annotate(&self, key: &str, value: String);
+
+    /// Adds an annotation that an audit event has only if it has the body of the request, because the annotation has parts
+    /// of it.
+    fn annotate_with_request(&self, key: &str, value: String) {
+        self.annotate(key, value);
+    }
 }
 
 /// The options of a request (`CreateOptions`, `UpdateOptions`, `PatchOptions`, `DeleteOptions`). The object
 /// is built only if a plugin asks for it.
 pub trait RequestOptions: Sync {
-    /// The options as an object of `meta.k8s.io/v1`.
-    fn to_object(&self) -> Value;
+    /// The options as an object of `meta.k8s.io/v1`. Those of a patch are those of the create or update that it makes.
+    fn to_object(&self, operation: AdmissionOperation) -> Value;
 }
 
 /// A write as plugins see it (`admission.Attributes`). In the mutating phase all objects are at the version of the request.
@@ -155,8 +168,14 @@ pub struct AdmissionAttributes<'a> {
     pub client: &'a dyn ObjectClient,
     /// Collects warnings and audit annotations.
     pub recorder: &'a dyn AdmissionRecorder,
+    /// Converts, decodes and encodes objects.
+    pub objects: &'a dyn ObjectInterfaces,
+    /// Calls webhooks.
+    pub webhooks: &'a dyn WebhookCaller,
     /// What the matching of webhooks and policies has looked up.
     pub matching: MatchingCache,
+    /// What webhooks and policies know of the mutating phase so far.
+    pub reinvocation: ReinvocationContext,
     /// Keeps what the validating phase reserves until the write has ended.
     pub reservations: &'a dyn Reservations,
 }
@@ -246,6 +265,11 @@ pub trait AdmissionPlugin: Send + Sync {
         _object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async { Ok(()) })
+    }
+
+    /// The kubeconfig that the configuration of the plugin names, for the credentials of its calls.
+    fn kubeconfig(&self) -> Option<&Path> {
+        None
     }
 
     /// Writes the plugin's metrics, under upstream's names.

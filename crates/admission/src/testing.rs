@@ -12,8 +12,11 @@ use pintle_registry::{
 use pintle_value::{Value, object};
 
 use crate::matching::MatchingCache;
+use crate::objects::NoObjects;
+use crate::webhook::NoWebhooks;
 use crate::{
-    AdmissionAttributes, AdmissionOperation, AdmissionPlugin, AdmissionRecorder, NoReservations, RequestOptions,
+    AdmissionAttributes, AdmissionOperation, AdmissionPlugin, AdmissionRecorder, NoReservations, ReinvocationContext,
+    RequestOptions,
 };
 
 static RESOURCES: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(|| pintle_kinds::resources(pintle_catalog::shared()));
@@ -108,8 +111,11 @@ impl Scenario {
             authorizer: &*self.authorizer,
             client: &client,
             recorder: &recorder,
+            objects: &NoObjects,
+            webhooks: &NoWebhooks,
             matching: MatchingCache::default(),
             reservations: &NoReservations,
+            reinvocation: ReinvocationContext::default(),
         };
         look(&attributes)
     }
@@ -149,7 +155,7 @@ type Outcome = Result<(), ApiError>;
 struct NoOptions;
 
 impl RequestOptions for NoOptions {
-    fn to_object(&self) -> Value {
+    fn to_object(&self, _: AdmissionOperation) -> Value {
         object! {"kind": "CreateOptions"}
     }
 }

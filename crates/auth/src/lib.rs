@@ -24,6 +24,7 @@ pub mod oidc;
 pub mod pem;
 pub mod rbac;
 mod request_header;
+pub mod review;
 pub mod service_account;
 mod shared_fetch;
 mod table;

@@ -2,7 +2,7 @@
 //! converts it to a `Status` in one place.
 
 use pintle_value::field::quote;
-use pintle_value::{Errors, Str};
+use pintle_value::{Errors, Str, Value};
 
 use crate::{GroupResource, GroupVersionKind};
 
@@ -52,6 +52,14 @@ pub enum ApiError {
         why: String,
         /// Machine-readable causes.
         causes: Vec<Cause>,
+    },
+    /// The status of a webhook that denies the request. Its code is at least 400.
+    #[error("{message}")]
+    Denied {
+        /// The message for people.
+        message: String,
+        /// The whole `Status`.
+        status: Box<Value>,
     },
     /// 404 for an object: `pods "x" not found`.
     #[error("{resource} {} not found", quote(.name))]

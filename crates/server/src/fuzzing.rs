@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::request::Parts;
+use pintle_auth::review::ReviewVersion;
 use pintle_auth::{AuthenticationError, AuthenticationResult, Authorization};
 use pintle_gates::Gates;
 use pintle_value::Str;
@@ -16,7 +17,7 @@ use crate::request::deadline::RequestDeadline;
 use crate::request::info::RequestInfo;
 use crate::request::negotiate::{self, EndpointRestrictions};
 use crate::request::query::{DeleteOptions, ListOptions, Query, WriteOptions, WriteVerb, revision_parameter};
-use crate::webhook::{KubeconfigClient, ReviewVersion};
+use crate::webhook::KubeconfigClient;
 
 /// The verbs of writes, whose options differ.
 const WRITES: [WriteVerb; 4] = [WriteVerb::Create, WriteVerb::Update, WriteVerb::Patch, WriteVerb::Apply];

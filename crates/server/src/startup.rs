@@ -30,6 +30,7 @@ use crate::http::{Handler, Peer, Response, catch_panic, panic_response, panic_te
 use crate::pipeline::{self, HandlerChain, RequestLimits};
 use crate::read::start_watch_terminator;
 use crate::request::body_budget::BodyBudget;
+use crate::webhook::AdmissionWebhooks;
 use crate::write::InternalClient;
 
 /// The prefix of all keys in the store (kube-apiserver's `--etcd-prefix`).
@@ -165,6 +166,10 @@ impl ApiServer {
             recovery: config.recovery,
         }));
         start_memory_task(&cluster);
+        let webhooks = AdmissionWebhooks::load(&cluster, plugins.kubeconfigs()).map_err(|(name, error)| {
+            ClusterError::Admission(ConfigurationError::UnreadablePlugin { name, error: error.to_string() })
+        })?;
+        *cluster.webhook_caller.write() = Arc::new(webhooks);
         *cluster.admission.write() = Arc::new(plugins);
         create_bootstrap_objects(&cluster).await.map_err(ClusterError::Bootstrap)?;
         if config.rbac_bootstrap {

@@ -26,7 +26,7 @@ impl RecordingPlugin {
             return;
         }
         let AdmissionAttributes { operation, resource, subresource, name, dry_run, old, .. } = attributes;
-        let options = attributes.options.to_object();
+        let options = attributes.options.to_object(*operation);
         self.writes.lock().push(format!(
             "{phase} {operation:?} {}/{subresource} {name:?} old={} dry_run={dry_run} options={}",
             resource.plural,
@@ -131,8 +131,8 @@ fn plugins_see_creates_updates_patches_and_deletes() {
             cluster.patch(&path, "merge", r#"{"data":{"b":"2"}}"#).await,
             200,
             &[
-                "mutate Update configmaps/ \"c\" old=true dry_run=false options=PatchOptions",
-                "validate Update configmaps/ \"c\" old=true dry_run=false options=PatchOptions",
+                "mutate Update configmaps/ \"c\" old=true dry_run=false options=UpdateOptions",
+                "validate Update configmaps/ \"c\" old=true dry_run=false options=UpdateOptions",
             ],
         );
         check(

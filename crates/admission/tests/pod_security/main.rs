@@ -7,13 +7,15 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pintle_admission::matching::MatchingCache;
+use pintle_admission::objects::NoObjects;
 use pintle_admission::pod_security::{
     ExistingPodLimits, Level, LevelVersion, PodSecurity, PodSecurityConfiguration, PodTemplate, Version, Violation,
     Violations,
 };
+use pintle_admission::webhook::NoWebhooks;
 use pintle_admission::{
     AdmissionAttributes, AdmissionOperation, AdmissionPlugin, AdmissionRecorder, NoReservations, PluginError,
-    RequestOptions,
+    ReinvocationContext, RequestOptions,
 };
 use pintle_auth::{AlwaysAllow, UserInfo};
 use pintle_metrics::Exposition;
@@ -106,7 +108,7 @@ impl AdmissionRecorder for Recorder {
 struct NoOptions;
 
 impl RequestOptions for NoOptions {
-    fn to_object(&self) -> Value {
+    fn to_object(&self, _: AdmissionOperation) -> Value {
         Value::object()
     }
 }
@@ -134,8 +136,11 @@ fn answer(plugin: &PodSecurity, client: &Client, request: &Value, resources: &[A
         authorizer: &AlwaysAllow,
         client,
         recorder: &recorder,
+        objects: &NoObjects,
+        webhooks: &NoWebhooks,
         matching: MatchingCache::default(),
         reservations: &NoReservations,
+        reinvocation: ReinvocationContext::default(),
     };
     let object = request.get("object").expect("an object");
     let mut found = Value::object();
@@ -337,8 +342,11 @@ fn pods_of_namespaces_without_a_policy_are_not_copied() {
         authorizer: &AlwaysAllow,
         client: &client,
         recorder: &recorder,
+        objects: &NoObjects,
+        webhooks: &NoWebhooks,
         matching: MatchingCache::default(),
         reservations: &NoReservations,
+        reinvocation: ReinvocationContext::default(),
     };
     let allocated = |containers: usize| {
         let mut pod = host_pod("p".to_owned(), None);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_auth::config_file::{ConfigScheme, ConfigTypes};
+use pintle_auth::review::{ReviewKind, ReviewVersion};
 use pintle_auth::{
     AuthFuture, Authentication, AuthenticationError, AuthenticationResult, TokenAuthenticator, UserInfo,
 };
@@ -15,7 +16,7 @@ use pintle_schema::Scalar;
 use pintle_value::{Str, Value, object};
 
 use crate::cluster::Cluster;
-use crate::webhook::{ReviewClient, ReviewKind, ReviewVersion};
+use crate::webhook::ReviewClient;
 
 /// The time limit of a call.
 const TIMEOUT: Duration = Duration::from_secs(30);

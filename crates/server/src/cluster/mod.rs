@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use pintle_admission::PluginChain;
+use pintle_admission::webhook::{NoWebhooks, WebhookCaller};
 use pintle_auth::node::NodeAuthorizer;
 use pintle_auth::rbac::RbacIndex;
 use pintle_cache::{Cache, WatchCache};
@@ -92,6 +93,8 @@ pub struct Cluster {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) min_request_timeout: Duration,
     pub(crate) admission: RwLock<Arc<PluginChain>>,
+    /// Calls the webhooks of the plugins.
+    pub(crate) webhook_caller: RwLock<Arc<dyn WebhookCaller>>,
     pub(crate) metrics: Metrics,
     pub(crate) gates: Arc<Gates>,
     /// True if CBOR is served; cached because every request asks.
@@ -173,6 +176,7 @@ impl Cluster {
             clock: parts.clock,
             min_request_timeout: parts.min_request_timeout,
             admission: RwLock::default(),
+            webhook_caller: RwLock::new(Arc::new(NoWebhooks)),
             metrics: Metrics::new(&parts.gates),
             cbor: parts.gates.is_enabled(Feature::CBOR),
             limits_unauthenticated_http2: parts.gates.is_enabled(Feature::UNAUTHENTICATED_HTTP2_DOS_MITIGATION),
@@ -213,6 +217,11 @@ impl Cluster {
     #[must_use]
     pub(crate) fn published_registry(&self) -> Arc<Registry> {
         self.published.read().clone()
+    }
+
+    /// What calls the webhooks of a new write.
+    pub(crate) fn webhook_caller(&self) -> Arc<dyn WebhookCaller> {
+        self.webhook_caller.read().clone()
     }
 
     /// The admission chain of a new write.

@@ -5,12 +5,11 @@
 mod convert;
 mod memoized;
 mod selection;
-mod service_resolver;
 mod shared;
 mod view;
-mod webhook;
 mod webhook_batch;
 
+pub(crate) use convert::convert;
 pub(crate) use memoized::MemoizedConversions;
 pub(crate) use selection::{Selection, WatchEventType};
 pub(crate) use view::VersionView;

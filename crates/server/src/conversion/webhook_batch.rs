@@ -1,8 +1,9 @@
 //! Batches of objects for conversion webhooks. A list needs only a few calls, and the size of each call is bounded.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use pintle_codec::json;
 use pintle_extensions::conversion::{
     ConversionError, ConversionReview, ReviewVersion, accept_converted, parse_response,
@@ -11,7 +12,10 @@ use pintle_registry::{ApiError, GroupVersion, WebhookClientConfig};
 use pintle_value::{Str, Value};
 
 use crate::cluster::Cluster;
+use crate::webhook::{Post, PostError, TimeoutSource, WebhookClient};
 
+/// Time limit for a call including retries.
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of objects in one call.
 const MAX_BATCH_OBJECTS: usize = 128;
 /// A batch is complete when its objects have this size, in bytes.
@@ -118,11 +122,11 @@ impl WebhookCall<'_> {
         let review = ConversionReview { version, uid: &uid, desired: self.desired };
         let body = review.body(encoded);
         let limit = MIN_RESPONSE_LIMIT + 4 * body.len();
-        let response = super::webhook::post(self.cluster, self.webhook, body.into(), limit).await;
+        let response = self.post(body.into(), limit).await;
         let about = originals.first().unwrap_or(&Value::Null);
         let response = response.map_err(|error| CallFailure {
             failure: ConversionError::call_failed(about, &error.message),
-            has_response: error.has_response,
+            has_response: error.status.is_some(),
         })?;
         let accepted = |converted: Vec<Value>| {
             originals
@@ -134,5 +138,13 @@ impl WebhookCall<'_> {
         parse_response(&review, originals, &response)
             .and_then(accepted)
             .map_err(|failure| CallFailure { failure, has_response: true })
+    }
+
+    async fn post(&self, body: Bytes, limit: usize) -> Result<Bytes, PostError> {
+        let Self { cluster, webhook: config, .. } = *self;
+        let no_client = |message| PostError { message, status: None };
+        let client = WebhookClient::Anonymous(cluster.webhook_clients.get(config).map_err(no_client)?);
+        let (timeout, timeout_source) = (TIMEOUT, TimeoutSource::Client);
+        Post { cluster, client: &client, config, timeout, timeout_source, limit }.send(body).await
     }
 }

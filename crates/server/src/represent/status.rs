@@ -19,11 +19,29 @@ pub(crate) struct ErrorStatus {
     pub(crate) retry_after: Option<u32>,
 }
 
+/// The response for a status of a webhook.
+fn denial(status: &Value) -> ErrorStatus {
+    let code = status.int_at(&["code"]).and_then(|code| u16::try_from(code).ok());
+    let code = code.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let retry_after = status.int_at(&["details", "retryAfterSeconds"]).and_then(|seconds| u32::try_from(seconds).ok());
+    let mut status = status.clone();
+    status.set("kind", "Status");
+    status.set("apiVersion", "v1");
+    if status.get("metadata").is_none_or(Value::is_null) {
+        status.set("metadata", Value::object());
+    }
+    ErrorStatus { code, status, retry_after: retry_after.filter(|seconds| *seconds > 0) }
+}
+
 /// Converts an error to a response.
 #[must_use]
 pub(crate) fn error_status(error: &ApiError) -> ErrorStatus {
+    if let ApiError::Denied { status, .. } = error {
+        return denial(status);
+    }
     let mut details = Details::default();
     let (code, reason) = match error {
+        ApiError::Denied { .. } => (500, ""),
         ApiError::BadRequest(_) => (400, "BadRequest"),
         ApiError::Unauthorized => (401, "Unauthorized"),
         ApiError::Forbidden { resource, name, causes, .. } => {

@@ -7,7 +7,7 @@ mod list;
 pub(crate) use delete::{DeleteOptions, IGNORE_READ_ERROR, Preconditions};
 pub(crate) use list::{ListOptions, VersionMatch};
 
-use pintle_admission::RequestOptions;
+use pintle_admission::{AdmissionOperation, RequestOptions};
 use pintle_registry::{ApiError, GroupVersionKind};
 use pintle_value::{Errors, FieldPath, Value, object};
 
@@ -179,6 +179,8 @@ pub(crate) struct WriteOptions {
     pub(crate) field_manager: String,
     /// What to do about unknown and duplicate fields.
     pub(crate) field_validation: FieldValidation,
+    /// True if the client says what to do about them.
+    pub(crate) names_field_validation: bool,
     /// True to take over conflicting fields; server-side apply only.
     pub(crate) force: bool,
 }
@@ -214,31 +216,31 @@ impl WriteOptions {
             }
         };
         check_errors(verb.options_kind(), errors)?;
-        Ok(Self { verb, dry_run, field_manager, field_validation, force: force.unwrap_or(false) })
+        let (force, names_field_validation) = (force.unwrap_or(false), !level.is_empty());
+        Ok(Self { verb, dry_run, field_manager, field_validation, names_field_validation, force })
     }
 }
 
 impl RequestOptions for WriteOptions {
-    fn to_object(&self) -> Value {
-        let mut object = options_object(self.verb.options_kind(), self.dry_run);
+    fn to_object(&self, operation: AdmissionOperation) -> Value {
+        let kind = if operation == AdmissionOperation::Create { "CreateOptions" } else { "UpdateOptions" };
+        let mut object = options_object(kind);
+        if self.dry_run {
+            object.set("dryRun", vec!["All"]);
+        }
         if !self.field_manager.is_empty() {
             object.set("fieldManager", self.field_manager.as_str());
         }
-        object.set("fieldValidation", self.field_validation.name());
-        if self.verb == WriteVerb::Apply {
-            object.set("force", self.force);
+        if self.names_field_validation {
+            object.set("fieldValidation", self.field_validation.name());
         }
         object
     }
 }
 
 /// Creates an options object of `meta.k8s.io/v1`.
-fn options_object(kind: &str, dry_run: bool) -> Value {
-    let mut object = object! { "kind": kind, "apiVersion": "meta.k8s.io/v1" };
-    if dry_run {
-        object.set("dryRun", vec!["All"]);
-    }
-    object
+fn options_object(kind: &str) -> Value {
+    object! { "kind": kind, "apiVersion": "meta.k8s.io/v1" }
 }
 
 fn dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut Errors) -> bool {

@@ -122,7 +122,7 @@ impl fmt::Display for KubeconfigError {
 }
 
 impl KubeconfigError {
-    fn new(text: impl Into<String>) -> Self {
+    pub(super) fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
@@ -212,13 +212,13 @@ impl TokenFile {
 static NOTHING: Value = Value::Null;
 
 /// The parts of a kubeconfig that its current context selects.
-struct Selected<'a> {
-    cluster: &'a Value,
-    user: &'a Value,
-    cluster_name: &'a str,
-    user_name: &'a str,
+pub(super) struct Selected<'a> {
+    pub(super) cluster: &'a Value,
+    pub(super) user: &'a Value,
+    pub(super) cluster_name: &'a str,
+    pub(super) user_name: &'a str,
     /// The folder of the file, which relative paths start from.
-    folder: &'a Path,
+    pub(super) folder: &'a Path,
 }
 
 impl KubeconfigClient {
@@ -245,11 +245,7 @@ impl KubeconfigClient {
     pub(crate) fn from_text(text: &[u8], folder: &Path) -> Result<Self, KubeconfigError> {
         let invalid =
             |error: &dyn fmt::Display| KubeconfigError(format!("error loading config file \"$FILE\": {error}"));
-        let config = match text {
-            [] => Value::Null,
-            text => SCHEME.decode_yaml_as(text, CONFIG).map_err(|error| invalid(&error))?.value,
-        };
-        check_names(&config).map_err(|error| invalid(&error))?;
+        let config = decode(text).map_err(|error| invalid(&error))?;
         select(&config, folder)?.client()
     }
 
@@ -264,6 +260,19 @@ impl KubeconfigClient {
     /// See [`Client::send`].
     pub(crate) async fn send(
         &self,
+        request: Request<Bytes>,
+        limits: CallLimits,
+    ) -> Result<Response<BoundedBody>, RequestError> {
+        self.send_to(None, request, limits).await
+    }
+
+    /// Like [`KubeconfigClient::send`], but connects to a given address.
+    ///
+    /// # Errors
+    /// See [`Client::send`].
+    pub(super) async fn send_to(
+        &self,
+        address: Option<&DialAddress>,
         mut request: Request<Bytes>,
         limits: CallLimits,
     ) -> Result<Response<BoundedBody>, RequestError> {
@@ -275,7 +284,8 @@ impl KubeconfigClient {
         }
         self.rotate_certificate(CERTIFICATE_LIFETIME);
         let client = self.client.read().clone();
-        client.send_to(self.address.as_ref().map(|(address, _)| address), request, limits).await
+        let address = address.or(self.address.as_ref().map(|(address, _)| address));
+        client.send_to(address, request, limits).await
     }
 
     /// Uses the client certificate anew if its files have changed. While they cannot be used, the certificate that was in
@@ -295,6 +305,16 @@ impl KubeconfigClient {
     }
 }
 
+/// Decodes a kubeconfig.
+pub(super) fn decode(text: &[u8]) -> Result<Value, String> {
+    let config = match text {
+        [] => Value::Null,
+        text => SCHEME.decode_yaml_as(text, CONFIG).map_err(|error| error.to_string())?.value,
+    };
+    check_names(&config)?;
+    Ok(config)
+}
+
 /// Checks that no entry of a list has the name of another. Upstream shows the whole list then, passwords included.
 fn check_names(config: &Value) -> Result<(), String> {
     for (list, ty) in [("clusters", "Cluster"), ("users", "AuthInfo"), ("contexts", "Context")] {
@@ -311,7 +331,7 @@ fn check_names(config: &Value) -> Result<(), String> {
 }
 
 /// An entry of a list by name. One without content has no fields.
-fn named<'a>(config: &'a Value, list: &str, name: &str, entry: &str) -> Option<&'a Value> {
+pub(super) fn named<'a>(config: &'a Value, list: &str, name: &str, entry: &str) -> Option<&'a Value> {
     let found = config.items_at(&[list]).iter().find(|item| item.str_at(&["name"]) == name)?;
     Some(found.get(entry).unwrap_or(&NOTHING))
 }
@@ -338,7 +358,7 @@ fn select<'a>(config: &'a Value, folder: &'a Path) -> Result<Selected<'a>, Kubec
 }
 
 impl Selected<'_> {
-    fn client(&self) -> Result<KubeconfigClient, KubeconfigError> {
+    pub(super) fn client(&self) -> Result<KubeconfigClient, KubeconfigError> {
         for (value, fields) in
             [(self.cluster, &UNSUPPORTED_CLUSTER_FIELDS[..]), (self.user, &UNSUPPORTED_USER_FIELDS[..])]
         {

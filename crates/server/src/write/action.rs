@@ -60,7 +60,7 @@ async fn admit(
     let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
     let target = (&*request.info.subresource, &*namespace, &*name);
     let attributes = writer.attributes(AdmissionOperation::Create, resource, target, None, &client);
-    writer.plugins.mutate(&attributes, object).await?;
+    writer.mutate(&attributes, object).await?;
     writer.plugins.validate(&attributes, object).await
 }
 

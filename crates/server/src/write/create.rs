@@ -90,8 +90,7 @@ impl CreateOperation<'_> {
             let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
             let target = ("", &*namespace, &*name);
             let attributes = writer.attributes(AdmissionOperation::Create, resource, target, None, &client);
-            writer.plugins.mutate(&attributes, &mut object).await?;
-            writer.recorder.trace.step(Step::Mutated);
+            writer.mutate(&attributes, &mut object).await?;
         }
         metadata::dedup_owner_references(&mut object, writer.recorder, true);
         let hub = writer.cluster.hub(resource);
@@ -152,7 +151,7 @@ impl CreateOperation<'_> {
             reservations,
             ..writer.attributes(AdmissionOperation::Create, resource, ("", &namespace, &name), None, client)
         };
-        let rules = ApplicableRules { resource, hub, subresource: None };
+        let rules = ApplicableRules { resource, hub, subresource: None, view: None };
         validate_and_admit(writer, &rules, &attributes, &mut object, None).await?;
         // Upstream's storage layer rejects it, and a dry run does not reach that layer. A malformed resourceVersion is
         // ignored.

@@ -13,6 +13,7 @@ mod escalation;
 mod internal_client;
 mod managed_fields;
 mod metadata;
+mod object_interfaces;
 mod param_access;
 mod patch;
 mod patched_text;

@@ -1,6 +1,7 @@
 //! The `scale` subresource: a view of an object that is read and written as an `autoscaling/v1` Scale (upstream: the
 //! `ScaleREST` of each kind). The manager that sets the replicas of a scale owns them in the object.
 
+use std::fmt;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -21,7 +22,7 @@ use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
 use super::patch::{PatchRequest, check_patch_type};
 use super::subresource::respond_encoded;
-use super::update::{GuaranteedUpdate, ValidationRules};
+use super::update::{GuaranteedUpdate, SubresourceView, ValidationRules};
 use crate::context::RequestContext;
 use crate::conversion::VersionView;
 use crate::http::Response;
@@ -110,33 +111,13 @@ impl ScaleRequest<'_> {
         update: GuaranteedUpdate<'_>,
         compute: impl Fn(&Value) -> Result<Value, ApiError>,
     ) -> Result<Response, ApiError> {
-        let registry = self.request.cluster.registry();
-        let update = GuaranteedUpdate { rules: ValidationRules::Object, ..update };
-        let updated = update.run(|object| {
-            let mut live = scale_for_update(object, self.paths).map_err(scale_error)?;
-            let replicas_path_at = |version: &str| replicas_path(&registry, self.resource, version);
-            let entries = object.items_at(&MANAGED_FIELDS);
-            let unclassified = |error| ApiError::Unclassified(format!("{error}"));
-            let scale_entries = to_scale(entries, &replicas_path_at).map_err(unclassified)?;
-            if !scale_entries.is_empty() {
-                live.set_at(&MANAGED_FIELDS, scale_entries);
-            }
-            let scale = compute(&live)?;
-            if update.uid_is_precondition {
-                update.check_uid(&scale, object.uid())?;
-            }
-            let mut object = self.with_replicas(object, &scale)?;
-            let version = self.resource.group_version().to_string();
-            let entries = from_scale(entries, scale.items_at(&MANAGED_FIELDS), &version, &replicas_path_at);
-            let entries = entries.map_err(unclassified)?;
-            if entries.is_empty() {
-                object.remove_at(&MANAGED_FIELDS);
-            } else {
-                object.set_at(&MANAGED_FIELDS, entries);
-            }
-            Ok(object)
-        });
-        self.respond_with_scale(&updated.await?, scale_after_update).await
+        let update = GuaranteedUpdate { rules: ValidationRules::Object, view: Some(self), ..update };
+        self.respond_with_scale(&update.run(compute).await?, scale_after_update).await
+    }
+
+    /// The path of the replicas at a version of the resource ([`replicas_path`]).
+    fn replicas_path_at(&self, version: &str) -> Option<Vec<PathElement>> {
+        replicas_path(&self.request.cluster.registry(), self.resource, version)
     }
 
     /// The object with the replicas of a scale.
@@ -188,6 +169,40 @@ impl ScaleRequest<'_> {
             built_in: true,
             ..(**self.resource).clone()
         })
+    }
+}
+
+fn unclassified(error: impl fmt::Display) -> ApiError {
+    ApiError::Unclassified(error.to_string())
+}
+
+impl SubresourceView for ScaleRequest<'_> {
+    fn before_update(&self, object: &Value) -> Result<Value, ApiError> {
+        let mut scale = scale_for_update(object, self.paths).map_err(scale_error)?;
+        let path = |version: &str| self.replicas_path_at(version);
+        let entries = to_scale(object.items_at(&MANAGED_FIELDS), &path).map_err(unclassified)?;
+        if !entries.is_empty() {
+            scale.set_at(&MANAGED_FIELDS, entries);
+        }
+        Ok(scale)
+    }
+
+    fn of_validated(&self, object: &Value) -> Result<Value, ApiError> {
+        scale_after_update(object, self.paths).map_err(scale_error)
+    }
+
+    fn apply(&self, object: &Value, scale: &Value) -> Result<Value, ApiError> {
+        let mut updated = self.with_replicas(object, scale)?;
+        let version = self.resource.group_version().to_string();
+        let path = |version: &str| self.replicas_path_at(version);
+        let (entries, of_scale) = (object.items_at(&MANAGED_FIELDS), scale.items_at(&MANAGED_FIELDS));
+        let entries = from_scale(entries, of_scale, &version, &path).map_err(unclassified)?;
+        if entries.is_empty() {
+            updated.remove_at(&MANAGED_FIELDS);
+        } else {
+            updated.set_at(&MANAGED_FIELDS, entries);
+        }
+        Ok(updated)
     }
 }
 

@@ -76,7 +76,7 @@ pub(super) async fn create(
     let client = InternalClient(request.cluster.clone());
     let target = (&*request.info.subresource, &*request.info.namespace, &*request.info.name);
     let attributes = writer.attributes(AdmissionOperation::Create, resource, target, None, &client);
-    writer.plugins.mutate(&attributes, &mut object).await?;
+    writer.mutate(&attributes, &mut object).await?;
     let prepared = TokenRequest::prepare(request, &mut object).await?;
     writer.plugins.validate(&attributes, &object).await?;
     prepared.issue(request, &mut object).await?;

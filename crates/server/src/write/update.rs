@@ -1,6 +1,7 @@
 //! Updates, and the guaranteed-update loop that every change of an object goes through (upstream:
 //! `registry/generic/registry`, `Store.Update`; `storage.GuaranteedUpdate`).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -73,6 +74,31 @@ pub(crate) struct GuaranteedUpdate<'a> {
     pub(crate) uid_is_precondition: bool,
     /// The object is read at the version that it is stored at, because the caller changes only its metadata.
     pub(crate) as_stored: bool,
+    /// The object is deleted as part of a collection. As in upstream, plugins do not see its name then.
+    pub(crate) is_of_collection: bool,
+    /// The view of the object that is updated; `None` for the object itself.
+    pub(crate) view: Option<&'a dyn SubresourceView>,
+}
+
+/// A view of an object that a subresource writes (`scale`). Clients and admission see it in place of the object.
+pub(crate) trait SubresourceView: Sync {
+    /// The view of an object that is to be updated.
+    ///
+    /// # Errors
+    /// The object has no such view.
+    fn before_update(&self, object: &Value) -> Result<Value, ApiError>;
+
+    /// The view of an object that was validated.
+    ///
+    /// # Errors
+    /// The object has no such view.
+    fn of_validated(&self, object: &Value) -> Result<Value, ApiError>;
+
+    /// Updates an object from its new view.
+    ///
+    /// # Errors
+    /// The view is invalid.
+    fn apply(&self, object: &Value, view: &Value) -> Result<Value, ApiError>;
 }
 
 /// Which rules validate an update.
@@ -124,11 +150,13 @@ impl<'a> GuaranteedUpdate<'a> {
             rules: ValidationRules::Object,
             uid_is_precondition: true,
             as_stored: false,
+            is_of_collection: false,
+            view: None,
         }
     }
 
     /// The view that converts stored objects to the hub version.
-    pub(crate) fn view(&self, hub: &Arc<Resource>) -> VersionView {
+    pub(crate) fn version_view(&self, hub: &Arc<Resource>) -> VersionView {
         let cluster = self.writer.cluster;
         if self.as_stored { VersionView::as_stored(cluster, hub) } else { VersionView::of(cluster, hub) }
     }
@@ -229,24 +257,36 @@ impl<'a> GuaranteedUpdate<'a> {
         let Self { writer, resource, .. } = self;
         let (cluster, context) = (writer.cluster, &writer.context);
         let hub = cluster.hub(resource);
-        let view = self.view(&hub);
-        let old = view.tree(current).await?;
+        let version_view = self.version_view(&hub);
+        let old = version_view.tree(current).await?;
         let other_view = (!resource.is_hub()).then(|| from_hub(resource, old.clone()));
         let old_view = other_view.as_ref().unwrap_or(&old);
-        let mut object = writer.conversions.run_until_complete(cluster, resource, || compute(old_view)).await?;
+        let live = match self.view {
+            Some(view) => Cow::Owned(view.before_update(old_view)?),
+            None => Cow::Borrowed(old_view),
+        };
+        let mut object = writer.conversions.run_until_complete(cluster, resource, || compute(&live)).await?;
         if self.uid_is_precondition {
             self.check_uid(&object, old.uid())?;
         }
         let client = InternalClient(cluster.clone());
         let target = (self.subresource, &*self.namespace, &*self.name);
         let reservations = WriteReservations::new(cluster);
-        let attributes = AdmissionAttributes {
+        let mut attributes = AdmissionAttributes {
             reservations: &reservations,
-            ..writer.attributes(AdmissionOperation::Update, resource, target, Some(old_view), &client)
+            ..writer.attributes(AdmissionOperation::Update, resource, target, Some(&live), &client)
         };
-        metadata::preserve_system_fields(&mut object, &old);
-        writer.plugins.mutate(&attributes, &mut object).await?;
-        writer.recorder.trace.step(Step::Mutated);
+        if self.view.is_none() {
+            metadata::preserve_system_fields(&mut object, &old);
+        }
+        writer.mutate(&attributes, &mut object).await?;
+        let mut old_validated = None;
+        if let Some(view) = self.view {
+            object = view.apply(old_view, &object)?;
+            metadata::preserve_system_fields(&mut object, &old);
+            old_validated = Some(view.of_validated(old_view)?);
+        }
+        attributes.old = old_validated.as_ref().or(Some(&live));
         metadata::dedup_owner_references(&mut object, writer.recorder, true);
         let mut object = to_hub(resource, &hub, object);
         if self.subresource.is_empty() {
@@ -254,7 +294,8 @@ impl<'a> GuaranteedUpdate<'a> {
         }
         self.check_resource_version(&mut object, current.revision)?;
         metadata::check_has_type(&object)?;
-        let rules = ApplicableRules { resource, hub: &hub, subresource: self.subresource_strategy(&hub)? };
+        let subresource = self.subresource_strategy(&hub)?;
+        let rules = ApplicableRules { resource, hub: &hub, subresource, view: self.view };
         match rules.subresource {
             Some(subresource) => subresource.prepare_for_update(context, &mut object, &old),
             None => hub.strategy.prepare_for_update(context, &mut object, &old),
@@ -264,7 +305,7 @@ impl<'a> GuaranteedUpdate<'a> {
         let allocated = Allocated::begin(hooks, context, &client, write).await?;
         let result = async {
             validate_and_admit(writer, &rules, &attributes, &mut object, Some(&old)).await?;
-            let stored = self.store(&view, object, &old, current, &client).await;
+            let stored = self.store(&version_view, object, &old, current, &client).await;
             writer.recorder.trace.step(Step::Stored);
             stored
         }

@@ -8,7 +8,9 @@ use pintle_registry::{ApiError, CostBudget, Resource, Strategy, SubresourceStrat
 use pintle_value::{Errors, Value};
 
 use super::metadata;
+use super::update::SubresourceView;
 use super::writer::Writer;
+use crate::represent::from_hub;
 use crate::request::trace::Step;
 
 /// The rules that validate a write.
@@ -19,6 +21,8 @@ pub(super) struct ApplicableRules<'a> {
     pub(super) hub: &'a Arc<Resource>,
     /// The strategy of the subresource that is written; `None` for the object itself.
     pub(super) subresource: Option<&'a dyn SubresourceStrategy>,
+    /// What admission sees in place of the object, if the subresource is a view of it.
+    pub(super) view: Option<&'a dyn SubresourceView>,
 }
 
 /// Validates an object at the hub version, then runs the validating admission plugins. `old` is the object before an
@@ -45,7 +49,13 @@ pub(super) async fn validate_and_admit(
     };
     warnings.into_iter().for_each(|warning| writer.recorder.warn(warning));
     hub.strategy.canonicalize(object);
-    let admitted = writer.plugins.validate(attributes, object).await;
+    let admitted = match rules.view {
+        Some(view) => {
+            let seen = view.of_validated(&from_hub(rules.resource, object.clone()))?;
+            writer.plugins.validate(attributes, &seen).await
+        }
+        None => writer.plugins.validate(attributes, object).await,
+    };
     writer.recorder.trace.step(Step::Validated);
     admitted
 }

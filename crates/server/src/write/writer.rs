@@ -3,18 +3,28 @@
 use std::sync::Arc;
 
 use pintle_admission::matching::MatchingCache;
-use pintle_admission::{AdmissionAttributes, AdmissionOperation, NoReservations, PluginChain, RequestOptions};
+use pintle_admission::webhook::WebhookCaller;
+use pintle_admission::{
+    AdmissionAttributes, AdmissionOperation, NoReservations, PluginChain, ReinvocationContext, RequestOptions,
+};
 use pintle_auth::{AlwaysAllow, UserInfo};
-use pintle_registry::{ApiError, ObjectClient, Resource, StrategyContext};
+use pintle_registry::{ApiError, Resource, StrategyContext};
+use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::{Errors, Value};
 use tokio::time::Instant;
 
+use super::internal_client::InternalClient;
 use super::{escalation, param_access};
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::conversion::MemoizedConversions;
 use crate::request::query::WriteOptions;
 use crate::request::recorder::Recorder;
+use crate::request::trace::Step;
+
+/// The warning for a plugin that has broken managed fields.
+const INVALID_MANAGED_FIELDS: &str = ".metadata.managedFields was in an invalid state after admission; this could be \
+     caused by an outdated mutating admission controller; please fix your requests";
 
 /// Who writes, on which cluster, with which options, and where warnings are recorded.
 #[derive(Clone)]
@@ -27,6 +37,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) conversions: Arc<MemoizedConversions>,
     /// The admission plugins that the writes pass. All phases of a request use the same chain.
     pub(crate) plugins: Arc<PluginChain>,
+    /// Calls the webhooks of the plugins.
+    pub(crate) webhooks: Arc<dyn WebhookCaller>,
     pub(crate) options: &'a (dyn RequestOptions + Send + Sync),
     /// The client's request; `None` for the server's own writes.
     pub(super) request: Option<&'a RequestContext>,
@@ -46,6 +58,7 @@ impl<'a> Writer<'a> {
             recorder: &request.recorder,
             conversions: request.conversions.clone(),
             plugins: request.cluster.admission(),
+            webhooks: request.cluster.webhook_caller(),
             options,
             request: Some(request),
         }
@@ -110,7 +123,7 @@ impl<'a> Writer<'a> {
         resource: &'r Arc<Resource>,
         (subresource, namespace, name): (&'r str, &'r str, &'r str),
         old: Option<&'r Value>,
-        client: &'r dyn ObjectClient,
+        client: &'r InternalClient,
     ) -> AdmissionAttributes<'r> {
         AdmissionAttributes {
             operation,
@@ -127,9 +140,37 @@ impl<'a> Writer<'a> {
             authorizer: self.request.map_or(&AlwaysAllow, |request| &*request.access.authorizer),
             client,
             recorder: self.recorder,
+            objects: client,
+            webhooks: &*self.webhooks,
             matching: MatchingCache::default(),
             reservations: &NoReservations,
+            reinvocation: ReinvocationContext::default(),
         }
+    }
+
+    /// Runs the mutating phase of admission. Managed fields that a plugin has broken are as before (upstream:
+    /// `managedFieldsValidatingAdmissionController`).
+    ///
+    /// # Errors
+    /// A plugin refuses the write.
+    pub(super) async fn mutate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Value,
+    ) -> Result<(), ApiError> {
+        self.plugins.mutate(attributes, object).await?;
+        if let Some(before) = attributes.reinvocation.take_managed_fields()
+            && before.as_ref() != object.at(&MANAGED_FIELDS)
+            && let Err(error) = pintle_apply::managed_fields::decode(object.items_at(&MANAGED_FIELDS))
+        {
+            self.recorder.warn(format!("{INVALID_MANAGED_FIELDS}: {error}"));
+            match before {
+                Some(before) => object.set_at(&MANAGED_FIELDS, before),
+                None => drop(object.remove_at(&MANAGED_FIELDS)),
+            }
+        }
+        self.recorder.trace.step(Step::Mutated);
+        Ok(())
     }
 }
 
@@ -158,6 +199,7 @@ impl InternalWriter {
             recorder: &self.recorder,
             conversions: Arc::default(),
             plugins: cluster.admission(),
+            webhooks: cluster.webhook_caller(),
             options: &self.options,
             request: None,
         }

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pintle_auth::authorization_config::{AuthorizationWebhook, MatchConditions};
+use pintle_auth::review::ReviewVersion;
 use pintle_auth::{AuthFuture, Authorization, AuthorizationAttributes, Authorizer, Decision, RulesReview, UserInfo};
 use pintle_codec::json;
 use pintle_value::{FieldPath, Str, Value};
 
 use self::cache::ReviewCache;
 use crate::cluster::{Cluster, MatchOutcome};
-use crate::webhook::{ReviewClient, ReviewVersion};
+use crate::webhook::ReviewClient;
 
 /// A request whose spec has this size in bytes or more is not cached, so that clients cannot fill the memory. Upstream
 /// counts only what comes before the selectors, which may be a hundred times as long.

@@ -4,13 +4,12 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use pintle_auth::config_file::{ConfigScheme, ConfigTypes};
+use pintle_auth::review::{ReviewKind, ReviewVersion};
 use pintle_auth::{Authorization, AuthorizationAttributes, Decision, UserInfo};
 use pintle_codec::json;
 use pintle_schema::Scalar;
 use pintle_selector::{FieldSelector, LabelSelector, Operator};
 use pintle_value::{Str, Value, object};
-
-use crate::webhook::{ReviewKind, ReviewVersion};
 
 /// The answer of a webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! `DeleteOptions`, from a body or from query parameters (upstream: `ValidateDeleteOptions`).
 
-use pintle_admission::RequestOptions;
+use pintle_admission::{AdmissionOperation, RequestOptions};
 use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, DeletionPropagation};
 use pintle_value::{Errors, FieldPath, Value};
@@ -37,8 +37,8 @@ pub(crate) struct DeleteOptions {
 }
 
 impl RequestOptions for DeleteOptions {
-    fn to_object(&self) -> Value {
-        let mut object = options_object("DeleteOptions", self.dry_run);
+    fn to_object(&self, _: AdmissionOperation) -> Value {
+        let mut object = options_object("DeleteOptions");
         if let Some(seconds) = self.grace_period_seconds {
             object.set("gracePeriodSeconds", seconds);
         }
@@ -52,6 +52,9 @@ impl RequestOptions for DeleteOptions {
         }
         if let Some(propagation) = self.propagation {
             object.set("propagationPolicy", propagation.name());
+        }
+        if self.dry_run {
+            object.set("dryRun", vec!["All"]);
         }
         if self.ignores_read_error {
             object.set(IGNORE_READ_ERROR, true);

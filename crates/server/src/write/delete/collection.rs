@@ -84,7 +84,10 @@ async fn delete_one(
     let cluster = request.cluster.clone();
     let deletion = cluster.spawn_write(async move {
         let writer = Writer::for_request(&request, &*options, options.dry_run);
-        let update = GuaranteedUpdate::new(writer, &resource, (object.namespace(), object.name()));
+        let update = GuaranteedUpdate {
+            is_of_collection: true,
+            ..GuaranteedUpdate::new(writer, &resource, (object.namespace(), object.name()))
+        };
         delete_object(&update, &options).await.map(drop)
     });
     deletion.await.unwrap_or_else(|error| {

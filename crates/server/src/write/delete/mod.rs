@@ -134,7 +134,7 @@ async fn attempt(
 ) -> Result<Option<DeleteOutcome>, ApiError> {
     let (cluster, resource, context) = (update.writer.cluster, update.resource, &update.writer.context);
     let hub = cluster.hub(resource);
-    let view = update.view(&hub);
+    let view = update.version_view(&hub);
     let old = view.tree(current).await?;
     let two_phase_deletion = hub.strategy.two_phase_deletion();
     check_preconditions(update, options, &old, current.revision, two_phase_deletion.is_some())?;
@@ -186,7 +186,7 @@ async fn attempt(
 /// Runs both phases of admission for a delete.
 async fn admit(update: &GuaranteedUpdate<'_>, old: &Value, client: &InternalClient) -> Result<(), ApiError> {
     let view = from_hub(update.resource, old.clone());
-    let target = ("", &*update.namespace, &*update.name);
+    let target = ("", &*update.namespace, if update.is_of_collection { "" } else { &*update.name });
     let attributes = update.writer.attributes(AdmissionOperation::Delete, update.resource, target, Some(&view), client);
     update.writer.plugins.mutate(&attributes, &mut Value::Null).await?;
     update.writer.plugins.validate(&attributes, &Value::Null).await

@@ -1,14 +1,17 @@
-//! Reviews, which webhooks of authentication and authorization get and answer: their versions, and how answers are
-//! decoded.
+//! Reviews, which webhooks of authentication, authorization and admission get and answer: their versions, and how answers
+//! are decoded.
 
-use pintle_auth::config_file::ConfigScheme;
 use pintle_codec::json;
 use pintle_value::Value;
 
+use crate::config_file::ConfigScheme;
+
 /// The version of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReviewVersion {
+pub enum ReviewVersion {
+    /// Version 1.
     V1,
+    /// Version 1, beta 1.
     V1Beta1,
 }
 
@@ -17,7 +20,7 @@ impl ReviewVersion {
     ///
     /// # Errors
     /// Returns upstream's message.
-    pub(crate) fn parse(name: &str, what: &str) -> Result<Self, String> {
+    pub fn parse(name: &str, what: &str) -> Result<Self, String> {
         match name {
             "v1" => Ok(Self::V1),
             "v1beta1" => Ok(Self::V1Beta1),
@@ -27,17 +30,22 @@ impl ReviewVersion {
 }
 
 /// A kind of reviews.
-pub(crate) struct ReviewKind {
-    pub(crate) kind: &'static str,
-    /// The `apiVersion` of each version.
-    pub(crate) v1: &'static str,
-    pub(crate) v1beta1: &'static str,
+#[derive(Debug)]
+pub struct ReviewKind {
+    /// The kind.
+    pub kind: &'static str,
+    /// The `apiVersion` of version 1.
+    pub v1: &'static str,
+    /// The `apiVersion` of version 1, beta 1.
+    pub v1beta1: &'static str,
     /// The types of answers. What a webhook sends back of the request does not matter.
-    pub(crate) scheme: ConfigScheme,
+    pub scheme: ConfigScheme,
 }
 
 impl ReviewKind {
-    pub(crate) const fn api_version(&self, version: ReviewVersion) -> &'static str {
+    /// The `apiVersion` of a version.
+    #[must_use]
+    pub const fn api_version(&self, version: ReviewVersion) -> &'static str {
         match version {
             ReviewVersion::V1 => self.v1,
             ReviewVersion::V1Beta1 => self.v1beta1,
@@ -48,7 +56,7 @@ impl ReviewKind {
     ///
     /// # Errors
     /// It is not a review of this version.
-    pub(crate) fn decode(&self, version: ReviewVersion, body: &[u8]) -> Result<Value, String> {
+    pub fn decode(&self, version: ReviewVersion, body: &[u8]) -> Result<Value, String> {
         let (kind, expected) = (self.kind, self.api_version(version));
         let decoded = match self.scheme.decode_as(body, (expected, kind)) {
             Ok(decoded) => decoded,

@@ -1,0 +1,69 @@
+//! Admission webhooks: the plugins `MutatingAdmissionWebhook` and `ValidatingAdmissionWebhook` (upstream:
+//! `admission/plugin/webhook`). This crate decides which webhooks see a write, what they get and what their answers mean;
+//! the server calls them ([`WebhookCaller`]).
+//!
+//! - `configuration`: the configuration of the plugins.
+//! - `source`: the webhooks of the stored configurations, compiled.
+//! - `review`: what webhooks get and answer.
+//! - `call`: one call of a webhook, and how it fails.
+//! - `mutating`, `validating`: the plugins.
+
+mod call;
+mod configuration;
+mod metrics;
+mod mutating;
+mod review;
+mod source;
+mod validating;
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use pintle_registry::{BoxFuture, WebhookClientConfig};
+
+pub use self::mutating::MutatingAdmissionWebhook;
+pub use self::validating::ValidatingAdmissionWebhook;
+
+/// Calls webhooks.
+pub trait WebhookCaller: Send + Sync {
+    /// Posts a review. Returns the body of a successful answer.
+    fn call<'a>(&'a self, call: WebhookCall<'a>) -> BoxFuture<'a, Result<Bytes, WebhookCallError>>;
+}
+
+/// A call of a webhook.
+#[derive(Clone, Debug)]
+pub struct WebhookCall<'a> {
+    /// The webhook.
+    pub client: &'a WebhookClientConfig,
+    /// The kubeconfig whose users the server is for webhooks; `None` for nobody.
+    pub kubeconfig: Option<&'a Path>,
+    /// The review as JSON.
+    pub review: Bytes,
+    /// How long the call may take.
+    pub timeout: Duration,
+}
+
+/// Why a webhook could not be called, or did not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WebhookCallError {
+    /// There is no client for it: its certificate authorities or credentials cannot be used.
+    NoClient(String),
+    /// The call failed, with upstream's message.
+    Failed {
+        /// The message.
+        message: String,
+        /// The code of the answer, if there is one.
+        code: Option<u16>,
+    },
+}
+
+/// Calls no webhook: every call fails.
+#[derive(Clone, Copy, Debug)]
+pub struct NoWebhooks;
+
+impl WebhookCaller for NoWebhooks {
+    fn call<'a>(&'a self, _: WebhookCall<'a>) -> BoxFuture<'a, Result<Bytes, WebhookCallError>> {
+        Box::pin(async { Err(WebhookCallError::NoClient("webhooks are not called".to_owned())) })
+    }
+}

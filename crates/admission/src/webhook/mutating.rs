@@ -1,0 +1,325 @@
+//! The plugin `MutatingAdmissionWebhook` (upstream: `admission/plugin/webhook/mutating`): webhooks are called one after the
+//! other, and each may patch the object.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use pintle_codec::json;
+use pintle_metrics::Exposition;
+use pintle_patch::JsonPatch;
+use pintle_registry::{ApiError, BoxFuture, GroupVersionKind};
+use pintle_value::print::quote;
+use pintle_value::{Value, object};
+
+use super::call::{self, WebhookError, is_expired, timeout_error};
+use super::configuration;
+use super::metrics::WebhookMetrics;
+use super::review::AdmissionResponse;
+use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
+use crate::chain::PluginError;
+use crate::matching::{MatchedResource, is_exempt};
+use crate::objects::{self, VersionedObjects};
+use crate::{AdmissionAttributes, AdmissionPlugin};
+
+const NAME: &str = "MutatingAdmissionWebhook";
+
+/// Prefixes of audit annotations.
+const MUTATION: &str = "mutation.webhook.admission.k8s.io/";
+const PATCH: &str = "patch.webhook.admission.k8s.io/";
+const FAILED_OPEN: &str = "failed-open.mutation.webhook.admission.k8s.io/";
+
+/// The admission plugin `MutatingAdmissionWebhook`.
+#[derive(Debug)]
+pub struct MutatingAdmissionWebhook {
+    source: WebhookSource,
+    kubeconfig: Option<PathBuf>,
+    metrics: WebhookMetrics,
+}
+
+impl MutatingAdmissionWebhook {
+    /// The plugin with its configuration, if it has one.
+    ///
+    /// # Errors
+    /// The configuration is refused.
+    pub fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
+        Ok(Self {
+            source: WebhookSource::new("mutatingwebhookconfigurations"),
+            kubeconfig: configuration::kubeconfig(text).map_err(PluginError::Unreadable)?,
+            metrics: WebhookMetrics::new("admit"),
+        })
+    }
+
+    /// Calls the webhooks that match a write.
+    async fn dispatch(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Value,
+        webhooks: &Webhooks,
+    ) -> Result<(), ApiError> {
+        attributes.reinvocation.begin(NAME, object);
+        let mut view = ConvertedView::default();
+        let result = self.call_all(attributes, object, webhooks, &mut view).await;
+        view.leave(attributes, object).await?;
+        attributes.reinvocation.end(NAME, object);
+        result
+    }
+
+    async fn call_all(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Value,
+        webhooks: &Webhooks,
+        view: &mut ConvertedView,
+    ) -> Result<(), ApiError> {
+        for (index, webhook) in webhooks.iter().enumerate() {
+            let Some(matched) = webhook.matcher.find(attributes, view.object(object))? else { continue };
+            // A webhook that was not called in the first run is not called in the second.
+            if !attributes.reinvocation.should_invoke(NAME, &webhook.uid) {
+                continue;
+            }
+            view.enter(attributes, object, &matched).await?;
+            let call = Call { plugin: self, attributes, webhook, matched, index };
+            call.run(object, view).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The objects of a write at another version than that of the request, while webhooks see them so (upstream:
+/// `admission.ConvertVersionedAttributes`).
+#[derive(Default)]
+struct ConvertedView(Option<Converted>);
+
+struct Converted {
+    kind: GroupVersionKind,
+    object: Value,
+    old: Value,
+    /// True if the object has been changed since its conversion.
+    is_changed: bool,
+}
+
+impl ConvertedView {
+    /// The object at the version of the view. `object` is at that of the request.
+    fn object<'o>(&'o self, object: &'o Value) -> &'o Value {
+        self.0.as_ref().map_or(object, |converted| &converted.object)
+    }
+
+    /// The objects at the version of the view.
+    fn objects<'o>(&'o self, attributes: &'o AdmissionAttributes<'_>, object: &'o Value) -> VersionedObjects<'o> {
+        static NOTHING: Value = Value::Null;
+        match &self.0 {
+            Some(Converted { kind, object, old, .. }) => {
+                VersionedObjects { kind: kind.clone(), object: Cow::Borrowed(object), old: Cow::Borrowed(old) }
+            }
+            None => VersionedObjects {
+                kind: attributes.kind(),
+                object: Cow::Borrowed(object),
+                old: Cow::Borrowed(attributes.old.unwrap_or(&NOTHING)),
+            },
+        }
+    }
+
+    /// Replaces the object at the version of the view.
+    fn replace(&mut self, object: &mut Value, new: Value) {
+        match &mut self.0 {
+            Some(converted) => (converted.object, converted.is_changed) = (new, true),
+            None => *object = new,
+        }
+    }
+
+    /// Changes to the version at which a write matched.
+    async fn enter(
+        &mut self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Value,
+        matched: &MatchedResource<'_>,
+    ) -> Result<(), ApiError> {
+        if *matched == MatchedResource::Requested && self.0.is_none() {
+            return Ok(());
+        }
+        let kind = matched.kind(attributes);
+        if self.0.as_ref().is_some_and(|converted| converted.kind == kind) {
+            return Ok(());
+        }
+        self.leave(attributes, object).await?;
+        if *matched != MatchedResource::Requested {
+            let VersionedObjects { kind, object, old } =
+                VersionedObjects::convert(attributes, object, kind).await.map_err(internal)?;
+            let (object, old) = (object.into_owned(), old.into_owned());
+            self.0 = Some(Converted { kind, object, old, is_changed: false });
+        }
+        Ok(())
+    }
+
+    /// Returns to the version of the request.
+    async fn leave(&mut self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
+        if let Some(Converted { object: converted, is_changed: true, .. }) = self.0.take() {
+            let kind = objects::kind_of(object);
+            *object = objects::convert(attributes, Cow::Owned(converted), &kind).await.map_err(internal)?.into_owned();
+        }
+        Ok(())
+    }
+}
+
+fn internal(error: ApiError) -> ApiError {
+    ApiError::Internal(error.to_string())
+}
+
+/// The call of a webhook that matched.
+struct Call<'c> {
+    plugin: &'c MutatingAdmissionWebhook,
+    attributes: &'c AdmissionAttributes<'c>,
+    webhook: &'c Webhook,
+    matched: MatchedResource<'c>,
+    /// The position among all webhooks.
+    index: usize,
+}
+
+impl Call<'_> {
+    /// Calls the webhook and applies its patch.
+    async fn run(&self, object: &mut Value, view: &mut ConvertedView) -> Result<(), ApiError> {
+        let Self { plugin, attributes, webhook, .. } = self;
+        let started = Instant::now();
+        let result = self.call_and_patch(object, view).await;
+        let changed = *result.as_ref().unwrap_or(&false);
+        self.annotate(MUTATION, |configuration, name| {
+            object! {"configuration": configuration, "webhook": name, "mutated": changed}
+        });
+        let operation = attributes.operation.text();
+        plugin.metrics.observe(&webhook.name, operation, webhook.failure_policy, &result, started.elapsed());
+        if changed {
+            attributes.reinvocation.changed(NAME);
+        }
+        if webhook.is_reinvocable {
+            attributes.reinvocation.add_reinvocable(NAME, &webhook.uid);
+        }
+        match result {
+            Ok(_) => Ok(()),
+            Err(WebhookError::Denied(error, _) | WebhookError::Failed(error)) => Err(error),
+            Err(WebhookError::Calling { why, .. }) => {
+                let message = WebhookError::message(webhook, &why);
+                if webhook.failure_policy == FailurePolicy::Fail {
+                    tracing::warn!(webhook = %webhook.name, error = message, "Failed calling webhook, failing closed");
+                    return Err(ApiError::Internal(message));
+                }
+                tracing::warn!(webhook = %webhook.name, error = message, "Failed calling webhook, failing open");
+                plugin.metrics.failed_open(&webhook.name);
+                attributes.recorder.annotate(&self.annotation_key(FAILED_OPEN), webhook.name.to_string());
+                if is_expired(attributes) { Err(timeout_error()) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Returns whether the webhook has changed the object.
+    async fn call_and_patch(&self, object: &mut Value, view: &mut ConvertedView) -> Result<bool, WebhookError> {
+        let Self { plugin, attributes, webhook, matched, .. } = self;
+        let response = {
+            let objects = view.objects(attributes, object);
+            let kubeconfig: Option<&Path> = plugin.kubeconfig.as_deref();
+            call::call(webhook, attributes, *matched, &objects, true, kubeconfig).await?
+        };
+        let Some(patch) = self.decode_patch(&response)? else { return Ok(false) };
+        let current = view.object(object);
+        if current.is_null() {
+            let name = quote(&webhook.name);
+            return Err(WebhookError::Failed(ApiError::Internal(format!(
+                "admission webhook {name} attempted to modify the object, which is not supported for this operation"
+            ))));
+        }
+        if response.patch_type != "JSONPatch" {
+            let why = format!("unsupported patch type {}", quote(&response.patch_type));
+            return Err(WebhookError::Calling { why, code: 0 });
+        }
+        let failed = |why: String| WebhookError::Failed(ApiError::Internal(why));
+        let patched = patch.decoded.apply(current.clone()).map_err(|error| failed(error.message))?;
+        let kind = match &view.0 {
+            Some(converted) => converted.kind.clone(),
+            None => attributes.kind(),
+        };
+        let new = attributes.objects.decode(attributes.resource, patched, &kind).map_err(failed)?;
+        let changed = new != *current;
+        self.annotate(PATCH, |configuration, name| {
+            object! {
+                "configuration": configuration,
+                "webhook": name,
+                "patch": patch.text,
+                "patchType": "JSONPatch",
+            }
+        });
+        attributes.reinvocation.will_replace(object);
+        view.replace(object, new);
+        Ok(changed)
+    }
+
+    /// The patch of an answer, unless it is empty.
+    fn decode_patch(&self, response: &AdmissionResponse) -> Result<Option<Patch>, WebhookError> {
+        if response.patch.is_empty() {
+            return Ok(None);
+        }
+        let undecodable = |why: String| {
+            let why = format!("received undecodable patch in webhook response: {why}");
+            WebhookError::Calling { why, code: 503 }
+        };
+        let options = json::DecodeOptions::default();
+        let tree = json::decode(&response.patch, options).map_err(|error| undecodable(error.to_string()))?.value;
+        let decoded = JsonPatch::decode(&tree, false).map_err(|error| undecodable(error.message))?;
+        let is_empty = tree.is_null() || tree.as_array().is_some_and(Vec::is_empty);
+        Ok((!is_empty).then_some(Patch { decoded, text: tree }))
+    }
+
+    fn annotation_key(&self, prefix: &str) -> String {
+        let round = u8::from(self.attributes.reinvocation.is_reinvocation());
+        format!("{prefix}round_{round}_index_{}", self.index)
+    }
+
+    /// Adds an audit annotation with a value that is made of the names of the configuration and the webhook.
+    fn annotate(&self, prefix: &str, value: impl FnOnce(&str, &str) -> Value) {
+        let value = json::encode(&value(&self.webhook.configuration, &self.webhook.name));
+        let value = String::from_utf8_lossy(&value).into_owned();
+        let key = self.annotation_key(prefix);
+        match prefix {
+            PATCH => self.attributes.recorder.annotate_with_request(&key, value),
+            _ => self.attributes.recorder.annotate(&key, value),
+        }
+    }
+}
+
+/// A patch, and its text as a tree.
+struct Patch {
+    decoded: JsonPatch,
+    text: Value,
+}
+
+impl AdmissionPlugin for MutatingAdmissionWebhook {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        !is_exempt(attributes)
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            let webhooks = self.source.webhooks(attributes.client)?;
+            // The future of the calls is large.
+            match webhooks.is_empty() {
+                true => Ok(()),
+                false => Box::pin(self.dispatch(attributes, object, &webhooks)).await,
+            }
+        })
+    }
+
+    fn kubeconfig(&self) -> Option<&Path> {
+        self.kubeconfig.as_deref()
+    }
+
+    fn write_metrics(&self, out: &mut Exposition) {
+        self.metrics.write(out);
+    }
+}

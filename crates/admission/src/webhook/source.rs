@@ -1,0 +1,156 @@
+//! The webhooks of the stored configurations, compiled once for each state of a configuration (upstream:
+//! `admission/configuration`, `admission/plugin/webhook/accessors.go`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_auth::review::ReviewVersion;
+use pintle_registry::{ApiError, GroupResource, ObjectClient, StoredObjects, WebhookClientConfig};
+use pintle_value::{Str, Value};
+
+use crate::derived::Derived;
+use crate::matching::RequestMatcher;
+
+/// The time limit of a webhook that has none.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What happens to a request if a webhook cannot be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FailurePolicy {
+    /// It fails.
+    Fail,
+    /// It goes on.
+    Ignore,
+}
+
+/// Whether a webhook may be called for a dry run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SideEffects {
+    /// It has none then.
+    NoneOnDryRun,
+    /// It may have some.
+    Some,
+    /// The configuration does not say it.
+    Unset,
+}
+
+/// A webhook of a configuration.
+#[derive(Debug)]
+pub(super) struct Webhook {
+    pub(super) name: Str,
+    /// The name of the configuration.
+    pub(super) configuration: Str,
+    /// What tells it apart from all others of its kind.
+    pub(super) uid: Str,
+    pub(super) matcher: RequestMatcher,
+    /// How to call it; `None` if the configuration has neither a service nor a URL.
+    pub(super) client: Option<WebhookClientConfig>,
+    pub(super) failure_policy: FailurePolicy,
+    pub(super) side_effects: SideEffects,
+    pub(super) timeout: Duration,
+    /// The version of reviews; `None` if it takes none that exists.
+    pub(super) review_version: Option<ReviewVersion>,
+    /// True if it is called again when others have changed the object.
+    pub(super) is_reinvocable: bool,
+}
+
+impl Webhook {
+    fn compile(configuration: &str, index: usize, webhook: &Value) -> Self {
+        let name = webhook.str_at(&["name"]);
+        let versions = webhook.items_at(&["admissionReviewVersions"]).iter().filter_map(Value::as_str);
+        let known = |name: &str| ReviewVersion::parse(name, "admission webhook").ok();
+        let seconds = webhook.int_at(&["timeoutSeconds"]).and_then(|seconds| u64::try_from(seconds).ok());
+        Self {
+            name: name.into(),
+            configuration: configuration.into(),
+            uid: format!("{configuration}/{name}/{index}").into(),
+            matcher: RequestMatcher::of_webhook(webhook),
+            client: webhook.get("clientConfig").and_then(WebhookClientConfig::parse),
+            failure_policy: match webhook.str_at(&["failurePolicy"]) {
+                "Ignore" => FailurePolicy::Ignore,
+                _ => FailurePolicy::Fail,
+            },
+            side_effects: match webhook.str_at(&["sideEffects"]) {
+                "None" | "NoneOnDryRun" => SideEffects::NoneOnDryRun,
+                "" => SideEffects::Unset,
+                _ => SideEffects::Some,
+            },
+            timeout: seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs),
+            review_version: versions.into_iter().find_map(known),
+            is_reinvocable: webhook.str_at(&["reinvocationPolicy"]) == "IfNeeded",
+        }
+    }
+}
+
+/// The webhooks of a configuration at a revision.
+#[derive(Debug)]
+struct Configuration {
+    revision: u64,
+    webhooks: Arc<[Webhook]>,
+}
+
+/// The webhooks of all configurations of a kind, in the order in which they are called: by the name of the configuration,
+/// then by their position in it.
+#[derive(Debug, Default)]
+pub(super) struct Webhooks(Vec<Configuration>);
+
+impl Webhooks {
+    /// True if there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|configuration| configuration.webhooks.is_empty())
+    }
+
+    /// All webhooks, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Webhook> {
+        self.0.iter().flat_map(|configuration| configuration.webhooks.iter())
+    }
+
+    /// Compiles configurations, which are read in the order of their names. Those that have not changed are as before.
+    fn compile(configurations: StoredObjects, before: Option<&Self>) -> Result<Self, ApiError> {
+        let known: HashMap<u64, &Arc<[Webhook]>> =
+            before.into_iter().flat_map(|before| &before.0).map(|known| (known.revision, &known.webhooks)).collect();
+        let compiled = configurations.map(|stored| {
+            let revision = stored.revision();
+            let webhooks = match known.get(&revision) {
+                Some(webhooks) => Arc::clone(webhooks),
+                None => compile_configuration(&stored.decode()?),
+            };
+            Ok(Configuration { revision, webhooks })
+        });
+        compiled.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+fn compile_configuration(configuration: &Value) -> Arc<[Webhook]> {
+    let webhooks = configuration.items_at(&["webhooks"]);
+    // Webhooks with the same name are numbered.
+    let number = |index: usize| {
+        let name = webhooks[index].str_at(&["name"]);
+        webhooks[..index].iter().filter(|other| other.str_at(&["name"]) == name).count()
+    };
+    let compiled = webhooks.iter().enumerate();
+    compiled.map(|(index, webhook)| Webhook::compile(configuration.name(), number(index), webhook)).collect()
+}
+
+/// The configurations of a kind, compiled.
+#[derive(Debug)]
+pub(super) struct WebhookSource {
+    resource: GroupResource,
+    compiled: Derived<Webhooks>,
+}
+
+impl WebhookSource {
+    /// The source for a resource of `admissionregistration.k8s.io`.
+    pub(super) fn new(plural: &str) -> Self {
+        Self { resource: GroupResource::new("admissionregistration.k8s.io", plural), compiled: Derived::default() }
+    }
+
+    /// The webhooks as they are now.
+    ///
+    /// # Errors
+    /// A configuration cannot be read.
+    pub(super) fn webhooks(&self, client: &dyn ObjectClient) -> Result<Arc<Webhooks>, ApiError> {
+        self.compiled.get(client, &self.resource, Webhooks::compile)
+    }
+}

@@ -1,0 +1,165 @@
+//! The plugin `ValidatingAdmissionWebhook` (upstream: `admission/plugin/webhook/validating`): all webhooks that match are
+//! called at the same time.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use pintle_metrics::Exposition;
+use pintle_registry::{ApiError, BoxFuture};
+use pintle_value::Value;
+
+use super::call::{self, WebhookError, is_expired, timeout_error};
+use super::configuration;
+use super::metrics::WebhookMetrics;
+use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
+use crate::chain::PluginError;
+use crate::matching::{MatchedResource, is_exempt};
+use crate::objects::VersionedObjects;
+use crate::{AdmissionAttributes, AdmissionPlugin};
+
+/// The prefix of audit annotations.
+const FAILED_OPEN: &str = "failed-open.validating.webhook.admission.k8s.io/";
+
+/// The admission plugin `ValidatingAdmissionWebhook`.
+#[derive(Debug)]
+pub struct ValidatingAdmissionWebhook {
+    source: WebhookSource,
+    kubeconfig: Option<PathBuf>,
+    metrics: WebhookMetrics,
+}
+
+/// A webhook that matches, with the objects as it sees them.
+struct Invocation<'i> {
+    webhook: &'i Webhook,
+    matched: MatchedResource<'i>,
+    objects: Arc<VersionedObjects<'i>>,
+}
+
+impl ValidatingAdmissionWebhook {
+    /// The plugin with its configuration, if it has one.
+    ///
+    /// # Errors
+    /// The configuration is refused.
+    pub fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
+        Ok(Self {
+            source: WebhookSource::new("validatingwebhookconfigurations"),
+            kubeconfig: configuration::kubeconfig(text).map_err(PluginError::Unreadable)?,
+            metrics: WebhookMetrics::new("validating"),
+        })
+    }
+
+    /// Calls the webhooks that match a write. All have answered when this returns; the error is that of the first that
+    /// does not admit it.
+    async fn dispatch(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &Value,
+        webhooks: &Webhooks,
+    ) -> Result<(), ApiError> {
+        let invocations = invocations(attributes, object, webhooks).await?;
+        if invocations.is_empty() {
+            return Ok(());
+        }
+        if is_expired(attributes) {
+            return Err(timeout_error());
+        }
+        let calls = invocations.iter().enumerate();
+        let mut calls: FuturesUnordered<_> =
+            calls.map(|(index, invocation)| self.call(attributes, invocation, index)).collect();
+        let mut first = Ok(());
+        while let Some(result) = calls.next().await {
+            match (&first, result) {
+                (Ok(()), result) => first = result,
+                (Err(_), Err(error)) => tracing::warn!(%error, "Rejected by another webhook"),
+                (Err(_), Ok(())) => {}
+            }
+        }
+        first
+    }
+
+    async fn call(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        Invocation { webhook, matched, objects }: &Invocation<'_>,
+        index: usize,
+    ) -> Result<(), ApiError> {
+        let started = Instant::now();
+        let kubeconfig: Option<&Path> = self.kubeconfig.as_deref();
+        let result = call::call(webhook, attributes, *matched, objects, false, kubeconfig).await;
+        let operation = attributes.operation.text();
+        self.metrics.observe(&webhook.name, operation, webhook.failure_policy, &result, started.elapsed());
+        match result {
+            Ok(_) => Ok(()),
+            Err(WebhookError::Denied(error, _) | WebhookError::Failed(error)) => Err(error),
+            Err(WebhookError::Calling { why, .. }) => {
+                let message = WebhookError::message(webhook, &why);
+                if webhook.failure_policy == FailurePolicy::Fail {
+                    tracing::warn!(webhook = %webhook.name, error = message, "Failed calling webhook, failing closed");
+                    return Err(ApiError::Internal(message));
+                }
+                tracing::warn!(webhook = %webhook.name, error = message, "Failed calling webhook, failing open");
+                self.metrics.failed_open(&webhook.name);
+                attributes.recorder.annotate(&format!("{FAILED_OPEN}round_0_index_{index}"), webhook.name.to_string());
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The webhooks that match a write. The objects are converted once for each version.
+async fn invocations<'i>(
+    attributes: &'i AdmissionAttributes<'_>,
+    object: &'i Value,
+    webhooks: &'i Webhooks,
+) -> Result<Vec<Invocation<'i>>, ApiError> {
+    let mut invocations: Vec<Invocation<'i>> = Vec::new();
+    for webhook in webhooks.iter() {
+        let Some(matched) = webhook.matcher.find(attributes, object)? else { continue };
+        let kind = matched.kind(attributes);
+        let known = invocations.iter().find(|known| known.objects.kind == kind);
+        let objects = match known {
+            Some(known) => known.objects.clone(),
+            None => {
+                let converted = VersionedObjects::convert(attributes, object, kind).await;
+                Arc::new(converted.map_err(|error| ApiError::Internal(error.to_string()))?)
+            }
+        };
+        invocations.push(Invocation { webhook, matched, objects });
+    }
+    Ok(invocations)
+}
+
+impl AdmissionPlugin for ValidatingAdmissionWebhook {
+    fn name(&self) -> &'static str {
+        "ValidatingAdmissionWebhook"
+    }
+
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        !is_exempt(attributes)
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            let webhooks = self.source.webhooks(attributes.client)?;
+            // The future of the calls is large.
+            match webhooks.is_empty() {
+                true => Ok(()),
+                false => Box::pin(self.dispatch(attributes, object, &webhooks)).await,
+            }
+        })
+    }
+
+    fn kubeconfig(&self) -> Option<&Path> {
+        self.kubeconfig.as_deref()
+    }
+
+    fn write_metrics(&self, out: &mut Exposition) {
+        self.metrics.write(out);
+    }
+}

@@ -1,0 +1,106 @@
+//! Calls of admission webhooks, with the credentials that the configuration of the plugins names (upstream: apiserver's
+//! `pkg/util/webhook`, `ClientManager` and `AuthenticationInfoResolver`).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use http::Uri;
+use parking_lot::Mutex;
+use pintle_admission::webhook::{WebhookCall, WebhookCallError, WebhookCaller};
+use pintle_registry::{BoxFuture, WebhookClientConfig, WebhookTarget};
+
+use super::post::{Post, TimeoutSource, WebhookClient};
+use super::{KubeconfigClient, KubeconfigError, KubeconfigUsers};
+use crate::cluster::Cluster;
+
+/// Maximum size of an answer, in bytes. A patch may have the whole object, in base64.
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
+/// Maximum number of clients with credentials.
+const MAX_CLIENTS: usize = 200;
+
+/// The clients with credentials, least recently used first.
+type Clients = Vec<(PathBuf, WebhookClientConfig, Arc<KubeconfigClient>)>;
+
+/// Calls the admission webhooks of a cluster.
+pub(crate) struct AdmissionWebhooks {
+    cluster: Weak<Cluster>,
+    /// The users of each kubeconfig.
+    users: BTreeMap<PathBuf, KubeconfigUsers>,
+    clients: Mutex<Clients>,
+}
+
+impl AdmissionWebhooks {
+    /// Reads the kubeconfigs of plugins.
+    ///
+    /// # Errors
+    /// The name of the plugin whose kubeconfig cannot be used, and why.
+    pub(crate) fn load<'p>(
+        cluster: &Arc<Cluster>,
+        kubeconfigs: impl Iterator<Item = (&'static str, &'p Path)>,
+    ) -> Result<Self, (&'static str, KubeconfigError)> {
+        let load = |(plugin, path): (&'static str, &Path)| {
+            let users = KubeconfigUsers::load(path).map_err(|error| (plugin, error))?;
+            Ok((path.to_owned(), users))
+        };
+        let users = kubeconfigs.map(load).collect::<Result<_, _>>()?;
+        Ok(Self { cluster: Arc::downgrade(cluster), users, clients: Mutex::default() })
+    }
+
+    fn client(&self, cluster: &Cluster, call: &WebhookCall<'_>) -> Result<WebhookClient, String> {
+        let config = call.client;
+        let users = call.kubeconfig.and_then(|path| Some((path, self.users.get(path)?)));
+        let user = users.and_then(|(path, users)| Some((path, users.user_for(&authority(config)?)?)));
+        let Some((path, user)) = user else {
+            return cluster.webhook_clients.get(config).map(WebhookClient::Anonymous);
+        };
+        let mut clients = self.clients.lock();
+        let known = clients.iter().position(|(other_path, other, _)| other_path == path && other == config);
+        let client = match known {
+            Some(index) => clients.remove(index).2,
+            None => Arc::new(user.client(&config.url(), &config.authorities).map_err(|error| error.to_string())?),
+        };
+        if clients.len() == MAX_CLIENTS {
+            clients.remove(0);
+        }
+        clients.push((path.to_owned(), config.clone(), client.clone()));
+        Ok(WebhookClient::User(client))
+    }
+}
+
+/// The host and the port of a webhook.
+fn authority(config: &WebhookClientConfig) -> Option<String> {
+    match &config.target {
+        WebhookTarget::Service { namespace, name, port, .. } => Some(format!("{name}.{namespace}.svc:{port}")),
+        WebhookTarget::Url(url) => {
+            let uri: Uri = url.parse().ok()?;
+            Some(format!("{}:{}", uri.host()?, uri.port_u16().unwrap_or(443)))
+        }
+    }
+}
+
+impl WebhookCaller for AdmissionWebhooks {
+    fn call<'a>(&'a self, call: WebhookCall<'a>) -> BoxFuture<'a, Result<Bytes, WebhookCallError>> {
+        Box::pin(async move {
+            let cluster = self
+                .cluster
+                .upgrade()
+                .ok_or_else(|| WebhookCallError::NoClient("the server has stopped".to_owned()))?;
+            let client = self.client(&cluster, &call).map_err(WebhookCallError::NoClient)?;
+            let post = Post {
+                cluster: &cluster,
+                client: &client,
+                config: call.client,
+                timeout: call.timeout,
+                timeout_source: TimeoutSource::Context,
+                limit: MAX_RESPONSE_BYTES,
+            };
+            let failed = |error: super::PostError| WebhookCallError::Failed {
+                message: error.message,
+                code: error.status.map(|status| status.as_u16()).filter(|code| *code >= 400),
+            };
+            post.send(call.review.clone()).await.map_err(failed)
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! The users of a kubeconfig, one of which the server is for each host (upstream: apiserver's
+//! `pkg/util/webhook/authentication.go`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pintle_schema::base64;
+use pintle_value::{Value, object};
+
+use super::kubeconfig::{Selected, decode, named};
+use super::{KubeconfigClient, KubeconfigError};
+
+/// The users of a kubeconfig, by hosts.
+pub(crate) struct KubeconfigUsers {
+    config: Value,
+    folder: PathBuf,
+}
+
+/// A user of a kubeconfig.
+pub(crate) struct KubeconfigUser<'a> {
+    name: &'a str,
+    user: &'a Value,
+    folder: &'a Path,
+}
+
+impl KubeconfigUsers {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read or decoded.
+    pub(crate) fn load(path: &Path) -> Result<Self, KubeconfigError> {
+        let text = fs::read(path).map_err(|error| {
+            let why = pintle_auth::config_file::system_error(&error);
+            KubeconfigError::new(format!("stat {}: {why}", path.display()))
+        })?;
+        let config = decode(&text)
+            .map_err(|why| KubeconfigError::new(format!("error loading config file \"{}\": {why}", path.display())))?;
+        Ok(Self { config, folder: path.parent().unwrap_or(Path::new("/")).to_owned() })
+    }
+
+    /// The user for a host with its port: named by both, by a wildcard for the first labels of the host, or without the
+    /// port if that is 443; else the user `*`, else that of the current context.
+    pub(super) fn user_for(&self, authority: &str) -> Option<KubeconfigUser<'_>> {
+        let without_port = authority.strip_suffix(":443");
+        [Some(authority), without_port]
+            .into_iter()
+            .flatten()
+            .find_map(|name| self.user(name).or_else(|| wildcards(name).find_map(|name| self.user(&name))))
+            .or_else(|| self.user("*"))
+            .or_else(|| {
+                let context = named(&self.config, "contexts", self.config.str_at(&["current-context"]), "context")?;
+                self.user(context.str_at(&["user"]))
+            })
+    }
+
+    fn user(&self, name: &str) -> Option<KubeconfigUser<'_>> {
+        let entry = self.config.items_at(&["users"]).iter().find(|entry| entry.str_at(&["name"]) == name)?;
+        let user = named(&self.config, "users", name, "user")?;
+        Some(KubeconfigUser { name: entry.str_at(&["name"]), user, folder: &self.folder })
+    }
+}
+
+/// The wildcards for a host: `*.b.c` and `*.c` for `a.b.c`.
+fn wildcards(name: &str) -> impl Iterator<Item = String> {
+    name.match_indices('.').map(|(at, _)| format!("*{}", &name[at..]))
+}
+
+impl KubeconfigUser<'_> {
+    /// A client for a server that has a certificate of these authorities, in PEM. Without any, those of the system count.
+    ///
+    /// # Errors
+    /// The credentials or the authorities cannot be used.
+    pub(super) fn client(&self, url: &str, authorities: &[u8]) -> Result<KubeconfigClient, KubeconfigError> {
+        let cluster = object! {
+            "server": url,
+            "certificate-authority-data": base64::encode(authorities),
+        };
+        let Self { name, user, folder } = *self;
+        Selected { cluster: &cluster, user, cluster_name: "", user_name: name, folder }.client()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_have_users() {
+        let user = |name: &str| format!("- {{name: '{name}', user: {{token: t}}}}\n");
+        let check = |names: &[&str], authority: &str, expect: Option<&str>| {
+            let users: String = names.iter().map(|name| user(name)).collect();
+            let text =
+                format!("current-context: c\ncontexts: [{{name: c, context: {{user: default}}}}]\nusers:\n{users}");
+            let config = decode(text.as_bytes()).expect("a kubeconfig");
+            let users = KubeconfigUsers { config, folder: PathBuf::new() };
+            assert_eq!(users.user_for(authority).map(|user| user.name.to_owned()).as_deref(), expect, "{authority}");
+        };
+        let all = ["a.n.svc:8443", "a.n.svc", "*.n.svc:8443", "*.svc", "*"];
+        check(&all, "a.n.svc:8443", Some("a.n.svc:8443"));
+        check(&all, "a.n.svc:443", Some("a.n.svc"));
+        check(&all, "b.n.svc:8443", Some("*.n.svc:8443"));
+        check(&all, "b.n.svc:443", Some("*.svc"));
+        check(&all, "b.n.svc:80", Some("*"));
+        check(&["default"], "a:443", Some("default"));
+        check(&["other"], "a:443", None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Converts, decodes and encodes objects for admission plugins (upstream: the parts of `RequestScope` that
+//! `admission.ObjectInterfaces` names).
+
+use std::sync::Arc;
+
+use pintle_admission::objects::ObjectInterfaces;
+use pintle_catalog::Catalog;
+use pintle_registry::{ApiError, BoxFuture, GroupVersion, GroupVersionKind, MultiVersion, Resource};
+use pintle_value::Value;
+
+use super::internal_client::InternalClient;
+use crate::conversion;
+use crate::objects::decode::{ExpectedKind, decode_patched};
+use crate::objects::encode::{Shape, write_json};
+use crate::objects::model;
+use crate::represent::{from_hub, to_hub};
+
+/// The versions of a custom resource, if the kind is the resource's own and not that of a subresource.
+fn versions_of<'r>(resource: &'r Resource, kind: &GroupVersionKind) -> Option<&'r dyn MultiVersion> {
+    resource.versions.as_deref().filter(|_| kind.kind == resource.kind && kind.group == resource.group)
+}
+
+/// Decodes a tree. As in upstream, one of a built-in kind may have lost its type, and unknown fields are dropped.
+fn decode(catalog: &Catalog, mut tree: Value, expected: &ExpectedKind<'_>) -> Result<Value, String> {
+    if !expected.model.requires_type() {
+        if tree.kind().is_empty() {
+            tree.set("kind", expected.kind);
+        }
+        if tree.api_version().is_empty() {
+            tree.set("apiVersion", expected.group_version.to_string());
+        }
+    }
+    let text = tree.clone();
+    let decoded = decode_patched(catalog, tree, expected);
+    decoded.map(|(object, _)| object).map_err(|error| error.message(|| pintle_value::print::json(&text)))
+}
+
+impl ObjectInterfaces for InternalClient {
+    fn convert<'a>(
+        &'a self,
+        resource: &'a Arc<Resource>,
+        object: Value,
+        kind: &'a GroupVersionKind,
+    ) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            if let Some(versions) = versions_of(resource, kind) {
+                let version = kind.group_version().to_string();
+                let converted = conversion::convert(&self.0, versions, vec![object], &version).await?;
+                return Ok(converted.into_iter().next().unwrap_or_default());
+            }
+            let registry = self.0.registry();
+            let GroupVersion { group, version } = GroupVersion::parse(object.api_version()).unwrap_or_default();
+            let from = GroupVersionKind::new(group, version, object.kind());
+            let convertible = match (registry.kind(&from), registry.kind(kind)) {
+                (Some(from), Some(to)) => {
+                    from.collection().and_then(|collection| registry.hub(collection)).map(|hub| (from, hub, to))
+                }
+                _ => None,
+            };
+            let Some((from, hub, to)) = convertible else {
+                return Err(ApiError::Unclassified(format!("cannot convert {from} to {kind}")));
+            };
+            let mut converted = from_hub(to, to_hub(from, hub, object));
+            model(to).normalise(&to.schema, None, &mut converted);
+            Ok(converted)
+        })
+    }
+
+    fn decode(&self, resource: &Arc<Resource>, mut tree: Value, kind: &GroupVersionKind) -> Result<Value, String> {
+        let registry = self.0.registry();
+        if let Some(resource) = registry.kind(kind) {
+            let expected = ExpectedKind::of(resource);
+            let mut object = decode(&self.0.catalog, tree, &expected)?;
+            expected.set_defaults(&mut object);
+            return Ok(object);
+        }
+        if let Some(versions) = versions_of(resource, kind) {
+            // A version that is not served.
+            versions.prune_converted(&mut tree)?;
+            return Ok(tree);
+        }
+        let schema = self.0.catalog.kind_schema(&kind.group, &kind.version, &kind.kind);
+        let schema = schema.ok_or_else(|| format!("no kind \"{}\" is registered", kind.kind))?;
+        let expected = ExpectedKind::of_type(kind.group_version(), &kind.kind, &schema);
+        decode(&self.0.catalog, tree, &expected)
+    }
+
+    fn encode(&self, resource: &Arc<Resource>, object: &Value, kind: &GroupVersionKind, out: &mut Vec<u8>) {
+        let is_requested =
+            *kind.kind == *resource.kind && *kind.version == *resource.version && *kind.group == *resource.group;
+        if is_requested {
+            return write_json(object, Shape::of(resource), out);
+        }
+        if let Some(resource) = self.0.registry().kind(kind) {
+            return write_json(object, Shape::of(resource), out);
+        }
+        if kind.group == "meta.k8s.io" {
+            return write_json(object, Shape::named(&self.0.catalog, &format!("meta/v1.{}", kind.kind)), out);
+        }
+        match self.0.catalog.kind_schema(&kind.group, &kind.version, &kind.kind) {
+            Some(schema) => write_json(object, Shape::Typed(&schema.types, schema.root), out),
+            None => write_json(object, Shape::Untyped, out),
+        }
+    }
+}

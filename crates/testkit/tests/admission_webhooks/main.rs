@@ -1,0 +1,13 @@
+//! Admission webhooks as a client and a webhook meet them. Which requests match is tested in `pintle-admission`.
+
+mod failures;
+mod mutations;
+mod reviews;
+mod webhook;
+
+/// The collection that most tests write to.
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn config_map(name: &str) -> String {
+    serde_json::json!({"metadata": {"name": name}, "data": {"a": "1"}}).to_string()
+}

@@ -1,0 +1,176 @@
+//! What mutating webhooks change.
+
+use pintle_testkit::{Cluster, run};
+use serde_json::{Value, json};
+
+use super::webhook::{Behavior, MUTATING, VALIDATING, Webhook, allow, configure, patch, rule};
+use super::{CONFIGMAPS, config_map};
+
+async fn start(behavior: Behavior) -> (Cluster, Webhook) {
+    let cluster = Cluster::start().await;
+    let webhook = Webhook::start(behavior).await;
+    let rules = [rule(&["*"], &["configmaps", "pods", "services"])];
+    configure(&cluster, MUTATING, "m", &[webhook.configured("m.example.com", &rules, &json!({}))]).await;
+    (cluster, webhook)
+}
+
+/// A patch that sets a key of the data.
+fn set_data(key: &str, value: &str) -> Value {
+    patch(&json!([{"op": "add", "path": format!("/data/{key}"), "value": value}]))
+}
+
+#[test]
+fn what_a_webhook_adds_is_in_nobodys_managed_fields() {
+    run(async {
+        let (cluster, _webhook) = start(Behavior::With(set_data("b", "2"))).await;
+        let created = cluster.post(CONFIGMAPS, config_map("c")).await.expect(201).json();
+        assert_eq!(created["data"], json!({"a": "1", "b": "2"}));
+        let fields = created["metadata"]["managedFields"].to_string();
+        assert!(fields.contains("f:a") && !fields.contains("f:b"), "{fields}");
+        let configuration =
+            r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "d"}, "data": {"a": "1"}}"#;
+        let path = format!("{CONFIGMAPS}/d?fieldManager=m");
+        let apply = cluster.request("PATCH", &path).body("application/apply-patch+yaml", configuration);
+        let applied = apply.send().await.expect(201).json();
+        assert_eq!(applied["data"], json!({"a": "1", "b": "2"}));
+        let fields = applied["metadata"]["managedFields"].to_string();
+        assert!(fields.contains("f:a") && !fields.contains("f:b"), "{fields}");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_patched_object_gets_its_defaults_and_is_validated() {
+    run(async {
+        let (cluster, webhook) = start(Behavior::With(patch(&json!([
+            {"op": "add", "path": "/spec/containers/-", "value": {"name": "sidecar", "image": "s", "unknown": true}}]))))
+        .await;
+        let pods = "/api/v1/namespaces/default/pods";
+        let pod = |name: &str| {
+            json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}).to_string()
+        };
+        let created = cluster.post(pods, pod("p")).await.expect(201).json();
+        let sidecar = &created["spec"]["containers"][1];
+        assert_eq!((&sidecar["imagePullPolicy"], &sidecar["unknown"]), (&json!("Always"), &Value::Null), "{sidecar}");
+        webhook.set(Behavior::With(patch(&json!([{"op": "replace", "path": "/spec/containers", "value": []}]))));
+        cluster.post(pods, pod("q")).await.expect_error(
+            422,
+            "Invalid",
+            "Pod \"q\" is invalid: spec.containers: Required value",
+        );
+        webhook.set(Behavior::With(patch(&json!([{"op": "replace", "path": "/spec/containers", "value": "x"}]))));
+        let error = cluster.post(pods, pod("q")).await.expect(500).json();
+        let message = error["message"].as_str().unwrap_or_default();
+        assert!(
+            message.starts_with("Internal error occurred: json: cannot unmarshal string into Go struct field"),
+            "{error}"
+        );
+        webhook.set(Behavior::With(patch(&json!([{"op": "remove", "path": "/spec/nothing"}]))));
+        cluster.post(pods, pod("q")).await.expect_error(
+            500,
+            "InternalError",
+            "Internal error occurred: error in remove for path: '/spec/nothing': Unable to remove nonexistent key: nothing: \
+             missing value",
+        );
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_delete_cannot_be_patched() {
+    run(async {
+        let (cluster, webhook) = start(Behavior::Respond(allow)).await;
+        let _ = cluster.post(CONFIGMAPS, config_map("c")).await.expect(201);
+        webhook.set(Behavior::With(set_data("b", "2")));
+        cluster.delete(&format!("{CONFIGMAPS}/c")).await.expect_error(
+            500,
+            "InternalError",
+            "Internal error occurred: admission webhook \"m.example.com\" attempted to modify the object, which is not \
+             supported for this operation",
+        );
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn broken_managed_fields_are_as_before_and_warned_about() {
+    run(async {
+        let fields = json!([{"op": "replace", "path": "/metadata/managedFields", "value": [{"manager": "x", "operation": "Nothing"}]}]);
+        let (cluster, _webhook) = start(Behavior::With(patch(&fields))).await;
+        let response = cluster.post(&format!("{CONFIGMAPS}?fieldManager=m"), config_map("c")).await.expect(201);
+        let warning = response.header("warning").to_owned();
+        assert!(warning.contains(".metadata.managedFields was in an invalid state after admission"), "{warning}");
+        assert_eq!(response.json()["metadata"]["managedFields"][0]["manager"], "m");
+        cluster.stop().await;
+    });
+}
+
+/// Adds a step to the list in `data.steps`.
+fn add_step(request: &Value, step: &str) -> Value {
+    let steps = request["object"]["data"]["steps"].as_str().unwrap_or_default();
+    patch(&json!([{"op": "add", "path": "/data/steps", "value": format!("{steps}{step}")}]))
+}
+
+#[test]
+fn webhooks_run_in_order_and_again_if_they_ask_for_it() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let first = Webhook::start(Behavior::Respond(|request| add_step(request, "1"))).await;
+        let second = Webhook::start(Behavior::Respond(|request| add_step(request, "2"))).await;
+        let third = Webhook::start(Behavior::Respond(|request| add_step(request, "3"))).await;
+        let rules = [rule(&["CREATE"], &["configmaps"])];
+        let again = json!({"reinvocationPolicy": "IfNeeded"});
+        configure(
+            &cluster,
+            MUTATING,
+            "b",
+            &[
+                second.configured("second.example.com", &rules, &json!({})),
+                third.configured("third.example.com", &rules, &again),
+            ],
+        )
+        .await;
+        configure(&cluster, MUTATING, "a", &[first.configured("first.example.com", &rules, &again)]).await;
+        let create = async |name: &str| {
+            cluster.post(CONFIGMAPS, config_map(name)).await.expect(201).json()["data"]["steps"].clone()
+        };
+        // The first sees the changes of the others, and the third its second one. There is no third run.
+        assert_eq!(create("a").await, "12313");
+        assert_eq!([&first, &second, &third].map(|webhook| webhook.take().len()), [2, 1, 2]);
+        // Nobody changes the object after the first.
+        second.set(Behavior::Respond(allow));
+        third.set(Behavior::Respond(allow));
+        assert_eq!(create("b").await, "1");
+        assert_eq!([&first, &second, &third].map(|webhook| webhook.take().len()), [1, 1, 1]);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn built_in_plugins_run_again_after_a_change() {
+    run(async {
+        let (cluster, webhook) = start(Behavior::With(patch(&json!([
+            {"op": "add", "path": "/spec/priorityClassName", "value": "system-node-critical"},
+            {"op": "remove", "path": "/spec/priority"}]))))
+        .await;
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}).to_string();
+        let created = cluster.post("/api/v1/namespaces/default/pods", pod).await;
+        let created = created.json();
+        assert_eq!(created["spec"]["priority"], 2_000_001_000_i64, "{created}");
+        assert_eq!(webhook.take().len(), 1);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn validating_webhooks_see_the_result_of_mutating_ones() {
+    run(async {
+        let (cluster, _webhook) = start(Behavior::With(set_data("b", "2"))).await;
+        let validating = Webhook::start(Behavior::Respond(allow)).await;
+        let rules = [rule(&["*"], &["configmaps"])];
+        configure(&cluster, VALIDATING, "v", &[validating.configured("v.example.com", &rules, &json!({}))]).await;
+        let _ = cluster.post(CONFIGMAPS, config_map("c")).await.expect(201);
+        assert_eq!(validating.last().1["request"]["object"]["data"], json!({"a": "1", "b": "2"}));
+        cluster.stop().await;
+    });
+}
