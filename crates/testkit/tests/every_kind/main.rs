@@ -2,6 +2,7 @@
 //! with one sample object per resource from `samples`. A served resource without a sample fails the suite, so no
 //! resource is served untested.
 
+mod admission;
 mod apply;
 mod deletes;
 mod odd_objects;
@@ -129,4 +130,10 @@ fn every_kind_is_identical_after_a_restart() {
 #[test]
 fn every_kind_keeps_odd_objects_over_a_restart() {
     pintle_testkit::run(odd_objects::check_odd_objects());
+}
+
+#[test]
+fn every_write_is_reviewed_once_in_each_phase() {
+    let recorder = admission::SharedRecorder::default();
+    for_every_kind(move |cluster, kind| admission::check_reviews(cluster, kind, recorder.clone()));
 }
