@@ -91,6 +91,39 @@ pub struct CompiledExpression {
     pub text: Str,
     /// The program, or why there is none.
     pub program: Result<Arc<Program>, CompilationError>,
+    /// What it is evaluated with.
+    pub(crate) used: UsedValues,
+}
+
+/// Which of the values that are costly to prepare expressions use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UsedValues {
+    /// `request`.
+    pub request: bool,
+    /// `namespaceObject`.
+    pub namespace: bool,
+    /// `authorizer`.
+    pub authorizer: bool,
+}
+
+impl UsedValues {
+    fn of(checked: &CheckedExpr) -> Self {
+        Self {
+            request: checked.references("request"),
+            namespace: checked.references("namespaceObject"),
+            authorizer: ["authorizer", "authorizer.requestResource"].iter().any(|name| checked.references(name)),
+        }
+    }
+
+    /// What either uses.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            request: self.request || other.request,
+            namespace: self.namespace || other.namespace,
+            authorizer: self.authorizer || other.authorizer,
+        }
+    }
 }
 
 /// Compiles the expressions of one policy or webhook. With variables, each expression can use those that were added
@@ -131,7 +164,8 @@ impl ExpressionCompiler {
         let error = compiled.program.as_ref().err().cloned();
         self.variable_types.get_or_insert_default().push((name.into(), ty.as_ref().map_or(Type::Dyn, variable_type)));
         self.variables.retain(|variable| variable.name != name);
-        self.variables.push(CompiledVariable { name: name.into(), program: compiled.program });
+        let CompiledExpression { program, used, .. } = compiled;
+        self.variables.push(CompiledVariable { name: name.into(), program, used });
         error.map_or(Ok(()), Err)
     }
 
@@ -150,15 +184,16 @@ impl ExpressionCompiler {
         let env = environment(types, declarations);
         let checked =
             env.check(text).map_err(|issues| CompilationError::Invalid(format!("compilation failed: {issues}")));
-        let mut ty = None;
+        let (mut ty, mut used) = (None, UsedValues::default());
         let program = checked.and_then(|checked| {
             kind.check(&checked)?;
+            used = UsedValues::of(&checked);
             ty = Some(checked.output_type().clone());
             let program = env.program(&checked);
             program
                 .map(Arc::new)
                 .map_err(|error| CompilationError::Internal(format!("program instantiation failed: {error}")))
         });
-        (CompiledExpression { text: text.into(), program }, ty)
+        (CompiledExpression { text: text.into(), program, used }, ty)
     }
 }

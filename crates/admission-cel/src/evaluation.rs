@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_cel::{AccessChecker, AuthorizationValue, Budget, EvalError, Map, ResourceTarget, Value, untyped};
 use pintle_value::Value as Json;
 
-use crate::compiler::{CompilationError, CompiledExpression, ExpressionCompiler};
+use crate::compiler::{CompilationError, CompiledExpression, ExpressionCompiler, UsedValues};
 use crate::environment::SLOTS;
 use crate::variables::{CompiledVariable, Variables};
 
@@ -79,6 +79,22 @@ impl Expressions {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.expressions.iter().all(Option::is_none)
+    }
+
+    /// The values that these expressions and their variables use. Others need not be prepared for their evaluation.
+    #[must_use]
+    pub fn used_values(&self) -> UsedValues {
+        let own = self.expressions.iter().flatten().map(|expression| expression.used);
+        own.chain(self.variables.iter().map(|variable| variable.used)).fold(UsedValues::default(), UsedValues::or)
+    }
+
+    /// True if the evaluation of all expressions and variables cannot exceed a budget, because of their own limits.
+    #[must_use]
+    pub fn fits(&self, budget: i64) -> bool {
+        // An evaluation ends soon after it has exceeded its limit.
+        const MAX_COST: u64 = 2 * Budget::PER_CALL;
+        let count = self.expressions.len() + self.variables.len();
+        u64::try_from(budget).is_ok_and(|budget| MAX_COST.saturating_mul(count as u64) <= budget)
     }
 
     /// Evaluates the expressions in order and passes the value of each to `each`, with its index; those that are left out

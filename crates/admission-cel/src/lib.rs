@@ -12,7 +12,9 @@ mod request;
 mod types;
 mod variables;
 
-pub use compiler::{CompilationError, CompiledExpression, Declarations, ExpressionCompiler, ExpressionKind};
+pub use compiler::{
+    CompilationError, CompiledExpression, Declarations, ExpressionCompiler, ExpressionKind, UsedValues,
+};
 pub use evaluation::{
     EvaluationError, EvaluationInput, Expressions, OutOfBudget, POLICY_BUDGET, RequestAuthorizer, aggregate_errors,
 };

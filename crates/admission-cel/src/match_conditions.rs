@@ -4,7 +4,7 @@
 use pintle_cel::Value;
 use pintle_value::{Str, Value as Json};
 
-use crate::compiler::{Declarations, ExpressionCompiler, ExpressionKind};
+use crate::compiler::{Declarations, ExpressionCompiler, ExpressionKind, UsedValues};
 use crate::evaluation::{EvaluationInput, Expressions, aggregate_errors};
 
 /// The cost budget of all match conditions of a webhook or policy (upstream: `RuntimeCELCostBudgetMatchConditions`).
@@ -56,6 +56,12 @@ impl MatchConditions {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
+    }
+
+    /// The values that the conditions use.
+    #[must_use]
+    pub fn used_values(&self) -> UsedValues {
+        self.expressions.used_values()
     }
 
     /// Evaluates the conditions for a request. They do not see the namespace: the caller leaves it null.

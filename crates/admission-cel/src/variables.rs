@@ -8,13 +8,14 @@ use std::sync::{Arc, OnceLock};
 use pintle_cel::{Budget, EvalError, EvalResult, LazyMap, Program, Value};
 use pintle_value::Str;
 
-use crate::compiler::CompilationError;
+use crate::compiler::{CompilationError, UsedValues};
 
 /// A variable that has been compiled, or could not be.
 #[derive(Clone, Debug)]
 pub(crate) struct CompiledVariable {
     pub(crate) name: Str,
     pub(crate) program: Result<Arc<Program>, CompilationError>,
+    pub(crate) used: UsedValues,
 }
 
 /// The value of a variable, once it has been evaluated.

@@ -2,7 +2,7 @@
 
 use pintle_admission_cel::{
     AdmissionRequest, Declarations, EvaluationInput, ExpressionCompiler, ExpressionKind, Expressions, GroupVersionName,
-    MatchConditions, MatchOutcome, OutOfBudget, POLICY_BUDGET, RequestAuthorizer,
+    MatchConditions, MatchOutcome, OutOfBudget, POLICY_BUDGET, RequestAuthorizer, UsedValues,
 };
 use pintle_cel::{AccessCheck, AccessChecker, AccessDecision, AccessTarget, ResourceTarget, Value};
 use pintle_value::{Value as Json, object};
@@ -250,4 +250,22 @@ fn match_conditions_decide_whether_a_request_matches() {
         &many,
         failed("validation failed due to running out of cost budget, no further validation rules will be run", 0),
     );
+}
+
+#[test]
+fn expressions_tell_which_values_they_use() {
+    let used = |variables: &[&str], expression: &str| {
+        let mut compiler = ExpressionCompiler::with_variables();
+        for (i, text) in variables.iter().enumerate() {
+            compiler.add_variable(&format!("v{i}"), text, ALL).expect("valid");
+        }
+        let compiled = compiler.compile(expression, ExpressionKind::Condition, ALL);
+        let UsedValues { request, namespace, authorizer } =
+            Expressions::new(&compiler, vec![Some(compiled)]).used_values();
+        (request, namespace, authorizer)
+    };
+    assert_eq!(used(&[], "object.request == oldObject.namespaceObject"), (false, false, false));
+    assert_eq!(used(&[], "request.name == namespaceObject.metadata.name"), (true, true, false));
+    assert_eq!(used(&[], "authorizer.requestResource.check('get').allowed()"), (false, false, true));
+    assert_eq!(used(&["request.operation", "authorizer.path('/')"], "true"), (true, false, true));
 }

@@ -20,7 +20,7 @@ use crate::{
     NodeDeclaredFeatureValidator, NodeRestriction, OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize,
     PodNodeSelector, PodResizeValidator, PodSecurity, PodTolerationRestriction, PodTopologyLabels, Priority,
     ResourceQuota, RuntimeClass, ServiceAccount, StorageObjectInUseProtection, TaintNodesByCondition,
-    TerminatingDefinition, TolerationSeconds,
+    TerminatingDefinition, TolerationSeconds, ValidatingAdmissionPolicy,
 };
 
 /// A plugin that can be enabled and disabled.
@@ -60,13 +60,12 @@ const fn off(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -
 }
 
 /// Plugins of upstream that do not exist here yet: they can be disabled, but not enabled.
-const MISSING: [&str; 6] = [
+const MISSING: [&str; 5] = [
     "ClusterTrustBundleAttest",
     "ImagePolicyWebhook",
     "JobValidation",
     "MutatingAdmissionPolicy",
     "PodGroupWorkloadExists",
-    "ValidatingAdmissionPolicy",
 ];
 
 /// The plugins that can be configured, in the order in which they run.
@@ -104,6 +103,7 @@ const PLUGINS: &[Registration] = &[
     on("NodeDeclaredFeatureValidator", |options| Ok(Arc::new(NodeDeclaredFeatureValidator::new(options.gates)))),
     on("PodResizeValidator", |_| Ok(Arc::new(PodResizeValidator))),
     on("MutatingAdmissionWebhook", |options| Ok(Arc::new(MutatingAdmissionWebhook::from_text(options.text)?))),
+    on("ValidatingAdmissionPolicy", |_| Ok(Arc::new(ValidatingAdmissionPolicy::default()))),
     on("ValidatingAdmissionWebhook", |options| Ok(Arc::new(ValidatingAdmissionWebhook::from_text(options.text)?))),
     on("ResourceQuota", |options| Ok(Arc::new(ResourceQuota::from_text(options.text)?))),
     off("AlwaysDeny", |_| Ok(Arc::new(AlwaysDeny))),

@@ -44,6 +44,13 @@ pub fn service_account_user(namespace: &str, name: &str) -> Str {
     user
 }
 
+/// The user of a service account, without what a token says about it (`ServiceAccountInfo.UserInfo`).
+#[must_use]
+pub fn service_account_info(namespace: &str, name: &str) -> UserInfo {
+    let groups = vec![SERVICE_ACCOUNTS_GROUP.into(), format!("{SERVICE_ACCOUNTS_GROUP}:{namespace}").into()];
+    UserInfo { name: service_account_user(namespace, name), groups, ..UserInfo::default() }
+}
+
 /// The namespace and the name of a service account, given its user name (`serviceaccount.SplitUsername`).
 #[must_use]
 pub fn split_service_account_user(user: &str) -> Option<(&str, &str)> {

@@ -53,7 +53,7 @@ pub enum ApiError {
         /// Machine-readable causes.
         causes: Vec<Cause>,
     },
-    /// The status of a webhook that denies the request. Its code is at least 400.
+    /// The status of a webhook or a policy that denies the request. Its code is at least 400.
     #[error("{message}")]
     Denied {
         /// The message for people.

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use pintle_registry::{ApiError, EquivalentResource};
-use pintle_value::Str;
+use pintle_value::{Str, Value};
 
 use crate::AdmissionAttributes;
 
@@ -37,6 +37,28 @@ impl MatchingCache {
     pub(super) fn equivalents(&self, attributes: &AdmissionAttributes<'_>) -> &[EquivalentResource] {
         self.equivalents
             .get_or_init(|| attributes.client.equivalent_resources(attributes.resource, attributes.subresource))
+    }
+
+    /// Calls `each` with every label that selectors of namespaces are compared with. False if they do not decide about this
+    /// request, or if the namespace cannot be read.
+    pub(crate) fn for_each_namespace_label(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &Value,
+        each: &mut dyn FnMut(&str, &str),
+    ) -> bool {
+        if attributes.namespace.is_empty() && attributes.resource.plural != "namespaces" {
+            return false;
+        }
+        match self.namespace_labels(attributes) {
+            Ok(RequestLabels::OfObject) => {
+                let labels = object.entries_at(&["metadata", "labels"]);
+                labels.for_each(|(key, value)| each(key, value.as_str().unwrap_or_default()));
+            }
+            Ok(RequestLabels::Stored(labels)) => labels.0.iter().for_each(|(key, value)| each(key, value)),
+            Err(_) => return false,
+        }
+        true
     }
 
     /// The labels of the namespace of a request. A namespace that is created or updated is not stored yet.

@@ -1,0 +1,112 @@
+//! The bindings of one policy, and an index that finds those whose selector of namespaces may match.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use pintle_selector::{LabelSelector, Operator};
+use pintle_value::{Str, Value};
+
+use super::params::ParamRef;
+use crate::AdmissionAttributes;
+use crate::matching::RequestMatcher;
+
+/// A binding of a policy.
+#[derive(Debug)]
+pub(super) struct Binding {
+    pub(super) name: Str,
+    pub(super) policy: Str,
+    /// Which requests it is for, of those of the policy; `None` for all.
+    pub(super) matcher: Option<RequestMatcher>,
+    pub(super) params: Option<ParamRef>,
+    /// What happens when a validation fails; empty for mutating policies.
+    pub(super) actions: Vec<Str>,
+    /// A label that the namespace must have, with one of some values.
+    required_label: Option<(Str, Vec<Str>)>,
+}
+
+impl Binding {
+    /// Reads a stored binding.
+    pub(super) fn of(object: &Value) -> Self {
+        let spec = &object["spec"];
+        let resources = spec.get("matchResources");
+        let actions = spec.items_at(&["validationActions"]).iter().filter_map(Value::as_str);
+        Self {
+            name: object.name().into(),
+            policy: spec.str_at(&["policyName"]).into(),
+            matcher: resources.map(RequestMatcher::of_match_resources),
+            params: spec.get("paramRef").map(ParamRef::of),
+            actions: actions.map(Str::from).collect(),
+            required_label: resources.and_then(|resources| required_label(&resources["namespaceSelector"])),
+        }
+    }
+}
+
+fn required_label(selector: &Value) -> Option<(Str, Vec<Str>)> {
+    let selector = LabelSelector::from_label_selector(selector).ok()?;
+    let is_set = |operator| matches!(operator, Operator::In | Operator::Equals | Operator::DoubleEquals);
+    let requirement = selector.requirements().iter().find(|requirement| is_set(requirement.operator()))?;
+    Some((requirement.key().into(), requirement.values().to_vec()))
+}
+
+/// The bindings of one policy, in the order of their names.
+#[derive(Debug, Default)]
+pub(super) struct PolicyBindings {
+    all: Vec<Arc<Binding>>,
+    /// The bindings that need a label of the namespace, by its key and value.
+    by_label: HashMap<Str, HashMap<Str, Vec<u32>>>,
+    /// The others.
+    unlabelled: Vec<u32>,
+}
+
+impl PolicyBindings {
+    pub(super) fn push(&mut self, binding: Arc<Binding>) {
+        let index = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        match &binding.required_label {
+            None => self.unlabelled.push(index),
+            Some((key, values)) => {
+                let by_value = self.by_label.entry(key.clone()).or_default();
+                for value in values {
+                    by_value.entry(value.clone()).or_default().push(index);
+                }
+            }
+        }
+        self.all.push(binding);
+    }
+
+    /// The bindings that may match a request, in order. All others need a label that its namespace does not have.
+    pub(super) fn candidates(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Candidates<'_> {
+        if self.by_label.is_empty() {
+            return Candidates::All(self.all.iter());
+        }
+        let mut found: BTreeSet<u32> = self.unlabelled.iter().copied().collect();
+        let mut add = |key: &str, value: &str| {
+            found.extend(self.by_label.get(key).and_then(|by_value| by_value.get(value)).into_iter().flatten());
+        };
+        match attributes.matching.for_each_namespace_label(attributes, object, &mut add) {
+            true => Candidates::Some(&self.all, found.into_iter()),
+            // The selectors of namespaces do not decide, or their error has to be reported.
+            false => Candidates::All(self.all.iter()),
+        }
+    }
+}
+
+/// Bindings of a policy that may match.
+pub(super) enum Candidates<'a> {
+    /// All of them.
+    All(std::slice::Iter<'a, Arc<Binding>>),
+    /// Those with these indices.
+    Some(&'a [Arc<Binding>], std::collections::btree_set::IntoIter<u32>),
+}
+
+impl<'a> Iterator for Candidates<'a> {
+    type Item = &'a Binding;
+
+    fn next(&mut self) -> Option<&'a Binding> {
+        match self {
+            Self::All(all) => all.next().map(|binding| &**binding),
+            Self::Some(all, indices) => {
+                indices.next().and_then(|index| all.get(index as usize)).map(|binding| &**binding)
+            }
+        }
+    }
+}

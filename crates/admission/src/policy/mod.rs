@@ -1,0 +1,15 @@
+//! Admission policies: expressions in CEL that users store, with bindings that say where they apply (upstream:
+//! `admission/plugin/policy`).
+
+mod access;
+mod bindings;
+mod denial;
+mod params;
+mod request;
+mod source;
+mod validating;
+
+pub use validating::ValidatingAdmissionPolicy;
+
+/// The group of policies and bindings.
+const GROUP: &str = "admissionregistration.k8s.io";

@@ -1,0 +1,120 @@
+//! The stored policies of one type with their bindings. They follow the stored objects; what has not changed is neither
+//! decoded nor compiled again (upstream: `policy/generic/policy_source.go`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use pintle_registry::{ApiError, GroupResource, StoredObjects};
+use pintle_value::{Str, Value};
+
+use super::GROUP;
+use super::bindings::{Binding, PolicyBindings};
+use crate::AdmissionAttributes;
+
+/// A policy that has bindings.
+#[derive(Debug)]
+pub(super) struct Hook<P> {
+    pub(super) policy: Arc<P>,
+    pub(super) bindings: PolicyBindings,
+}
+
+/// Objects by the revision of their last write. A revision of several objects identifies none of them.
+type ByRevision<T> = HashMap<u64, Option<Arc<T>>>;
+
+/// What was read last.
+#[derive(Debug)]
+struct Snapshot<P> {
+    policy_revision: u64,
+    binding_revision: u64,
+    policies: ByRevision<P>,
+    bindings: ByRevision<Binding>,
+    hooks: Arc<Vec<Hook<P>>>,
+}
+
+/// The policies of one type.
+#[derive(Debug)]
+pub(super) struct PolicySource<P> {
+    policies: GroupResource,
+    bindings: GroupResource,
+    read: fn(&Value) -> P,
+    name: fn(&P) -> &Str,
+    snapshot: RwLock<Option<Snapshot<P>>>,
+}
+
+impl<P> PolicySource<P> {
+    pub(super) fn new(policies: &str, bindings: &str, read: fn(&Value) -> P, name: fn(&P) -> &Str) -> Self {
+        Self {
+            policies: GroupResource::new(GROUP, policies),
+            bindings: GroupResource::new(GROUP, bindings),
+            read,
+            name,
+            snapshot: RwLock::new(None),
+        }
+    }
+
+    /// The present policies that have bindings, in the order of their names.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(super) fn hooks(&self, attributes: &AdmissionAttributes<'_>) -> Result<Arc<Vec<Hook<P>>>, ApiError> {
+        let client = attributes.client;
+        // Read before the objects, which may be newer then, never older.
+        let revisions = (client.last_change(&self.policies)?, client.last_change(&self.bindings)?);
+        if let Some(snapshot) = &*self.snapshot.read()
+            && (snapshot.policy_revision, snapshot.binding_revision) == revisions
+        {
+            return Ok(snapshot.hooks.clone());
+        }
+        let mut kept = self.snapshot.write();
+        let known = kept.as_ref();
+        if let Some(snapshot) = known
+            && snapshot.policy_revision >= revisions.0
+            && snapshot.binding_revision >= revisions.1
+        {
+            return Ok(snapshot.hooks.clone());
+        }
+        let (policies, by_revision) =
+            read(client.read_all(&self.policies, "")?, known.map(|known| &known.policies), self.read)?;
+        let (bindings, bindings_by_revision) =
+            read(client.read_all(&self.bindings, "")?, known.map(|known| &known.bindings), Binding::of)?;
+        let mut by_policy: HashMap<Str, PolicyBindings> = HashMap::new();
+        for binding in bindings {
+            by_policy.entry(binding.policy.clone()).or_default().push(binding);
+        }
+        let hooks = policies.into_iter().filter_map(|policy| {
+            let bindings = by_policy.remove((self.name)(&policy))?;
+            Some(Hook { policy, bindings })
+        });
+        let hooks = Arc::new(hooks.collect::<Vec<_>>());
+        *kept = Some(Snapshot {
+            policy_revision: revisions.0,
+            binding_revision: revisions.1,
+            policies: by_revision,
+            bindings: bindings_by_revision,
+            hooks: hooks.clone(),
+        });
+        Ok(hooks)
+    }
+}
+
+/// Reads objects in the order of their names. Those that are known are taken as they are.
+fn read<T>(
+    stored: StoredObjects,
+    known: Option<&ByRevision<T>>,
+    read: impl Fn(&Value) -> T,
+) -> Result<(Vec<Arc<T>>, ByRevision<T>), ApiError> {
+    let mut all = Vec::new();
+    let mut by_revision = ByRevision::new();
+    for object in stored {
+        let revision = object.revision();
+        let known = known.and_then(|known| known.get(&revision)).and_then(Option::as_ref);
+        let read = match known {
+            Some(known) => known.clone(),
+            None => Arc::new(read(&object.decode()?)),
+        };
+        by_revision.entry(revision).and_modify(|known| *known = None).or_insert_with(|| Some(read.clone()));
+        all.push(read);
+    }
+    Ok((all, by_revision))
+}

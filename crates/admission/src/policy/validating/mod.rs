@@ -1,0 +1,61 @@
+//! The plugin `ValidatingAdmissionPolicy` (upstream: `admission/plugin/policy/validating`).
+
+mod annotations;
+mod dispatch;
+mod metrics;
+mod policy;
+
+use pintle_metrics::Exposition;
+use pintle_registry::{ApiError, BoxFuture};
+use pintle_value::Value;
+
+use self::dispatch::Dispatch;
+use self::metrics::PolicyMetrics;
+use self::policy::Policy;
+use super::source::PolicySource;
+use crate::matching::is_exempt;
+use crate::{AdmissionAttributes, AdmissionPlugin};
+
+/// The admission plugin `ValidatingAdmissionPolicy`: refuses what a stored policy denies.
+#[derive(Debug)]
+pub struct ValidatingAdmissionPolicy {
+    source: PolicySource<Policy>,
+    metrics: PolicyMetrics,
+}
+
+impl Default for ValidatingAdmissionPolicy {
+    fn default() -> Self {
+        let (policies, bindings) = ("validatingadmissionpolicies", "validatingadmissionpolicybindings");
+        let source = PolicySource::new(policies, bindings, Policy::of, |policy| &policy.name);
+        Self { source, metrics: PolicyMetrics::default() }
+    }
+}
+
+impl AdmissionPlugin for ValidatingAdmissionPolicy {
+    fn name(&self) -> &'static str {
+        "ValidatingAdmissionPolicy"
+    }
+
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        !is_exempt(attributes) && self.source.hooks(attributes).map_or(true, |hooks| !hooks.is_empty())
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            let hooks = self.source.hooks(attributes)?;
+            let mut dispatch = Dispatch::new(attributes, object, &self.metrics);
+            for hook in &*hooks {
+                dispatch.run(hook).await?;
+            }
+            dispatch.finish()
+        })
+    }
+
+    fn write_metrics(&self, out: &mut Exposition) {
+        self.metrics.write(out);
+    }
+}
