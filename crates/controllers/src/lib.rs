@@ -1,8 +1,8 @@
 //! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage
 //! collector, the controller of token secrets, the aggregation of cluster roles, the protection of storage objects in
-//! use, the repair of the allocations of services, and the reconciler of the objects that every cluster and every
-//! namespace has. They read the watch caches and write as the server; they know neither HTTP nor the store. Those that
-//! kube-controller-manager has too stand by while one is active.
+//! use, the status of resource quotas, the repair of the allocations of services, and the reconciler of the objects that
+//! every cluster and every namespace has. They read the watch caches and write as the server; they know neither HTTP nor
+//! the store. Those that kube-controller-manager has too stand by while one is active.
 
 mod allocation_repair;
 mod authentication_trust;
@@ -21,6 +21,7 @@ mod legacy_token_tracking;
 mod namespaces;
 mod object_reconciler;
 mod objects;
+mod resource_quota;
 mod server_registration;
 mod storage_protection;
 mod supervisor;
@@ -53,8 +54,14 @@ pub fn run_allocation_repair(client: &Arc<dyn ClusterClient>) -> impl Future<Out
     supervise(client, ALLOCATION_REPAIR_TASK, || false, allocation_repair::run)
 }
 
+/// Runs the controller that counts what is used of resource quotas until the cluster is gone.
+pub fn run_resource_quotas(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
+    supervise(client, resource_quota::RESOURCE_QUOTA, || false, resource_quota::run)
+}
+
 /// Runs the namespace controller, the garbage collector, the controllers of token secrets, the aggregation of cluster
-/// roles and the protection of storage objects in use until the cluster is gone. Their names are those of kube-controller-manager's health checks.
+/// roles and the protection of storage objects in use until the cluster is gone. Their names are those of
+/// kube-controller-manager's health checks.
 pub fn run_controllers(
     client: &Arc<dyn ClusterClient>,
     token_secrets: TokenSecretContents,

@@ -20,13 +20,13 @@ pub(crate) fn versioned_tree(object: &Object) -> Option<Value> {
     Some(tree)
 }
 
-/// The watch cache of a resource that is served at `v1`.
+/// The watch cache of a resource.
 pub(crate) fn watch_cache_of(client: &Arc<dyn ClusterClient>, resource: &GroupResource) -> Option<Arc<WatchCache>> {
     let registry = client.registry();
-    client.watch_cache(registry.resource(&resource.group, "v1", &resource.resource)?)
+    client.watch_cache(registry.hub_of(resource)?)
 }
 
-/// The object of a resource that is served at `v1`, with its resourceVersion, as the watch cache has it now. One that is
+/// The object of a resource, with its resourceVersion, as the watch cache has it now. One that is
 /// corrupt counts as absent.
 pub(crate) fn find(client: &Arc<dyn ClusterClient>, target: &ObjectRef) -> Option<Value> {
     try_find(client, target).ok().flatten()

@@ -395,6 +395,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
         cors_allowed_origins: serve.cors_allowed_origins,
         controllers: serve.controllers == Controllers::Auto,
         every_namespace_objects: true,
+        resource_quotas: true,
         event_ttl: serve.event_ttl,
         ..Options::default()
     })

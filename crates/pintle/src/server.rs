@@ -120,6 +120,9 @@ pub struct Options {
     /// and the ConfigMap with the certificate authority. Needs [`Options::controllers`]. Without them the admission plugin
     /// `ServiceAccount` is disabled, as in envtest, because it would refuse all pods.
     pub every_namespace_objects: bool,
+    /// Whether the server counts what is used of resource quotas, as a controller manager does. Needs
+    /// [`Options::controllers`]. Without that, new quotas limit nothing, as in envtest.
+    pub resource_quotas: bool,
     /// How long events are kept after their last write, in whole seconds; zero keeps them forever.
     pub event_ttl: Duration,
     /// The clock of everything that the API shows.
@@ -160,6 +163,7 @@ impl Default for Options {
             cors_allowed_origins: Vec::new(),
             controllers: true,
             every_namespace_objects: false,
+            resource_quotas: false,
             event_ttl: DEFAULT_EVENT_TTL,
             clock: Arc::new(SystemClock),
             store: None,
@@ -333,6 +337,7 @@ impl Server {
                 controllers: options.controllers,
                 root_ca: certificates.authority.certificate.clone(),
                 every_namespace_objects: options.controllers && options.every_namespace_objects,
+                resource_quotas: options.controllers && options.resource_quotas,
                 authentication_trust: trust,
                 port: address.port(),
                 endpoint: (options.register && options.reconcile_endpoints)

@@ -11,6 +11,7 @@ use pintle_controllers::{
     ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, ObjectReconciler, ObjectRef,
     SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, TokenSecretContents, UpdateFn, WorkQueues,
     authentication_config_map, every_namespace_objects, legacy_token_tracking, run_allocation_repair, run_controllers,
+    run_resource_quotas,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -34,6 +35,8 @@ pub struct ControllerOptions {
     /// True if every namespace gets the objects that a controller manager creates there: the default service account, and
     /// a ConfigMap with the certificate authority.
     pub every_namespace_objects: bool,
+    /// True to count what is used of resource quotas, also only while no controller manager is active.
+    pub resource_quotas: bool,
     /// What aggregated servers have to know about authentication; `None` if the server does not publish it.
     pub authentication_trust: Option<AuthenticationTrust>,
     /// The target port of the service `kubernetes`.
@@ -94,6 +97,9 @@ impl RunningControllers {
             };
             let contents = TokenSecretContents { root_ca: controller_options.root_ca.clone(), issue: Arc::new(issue) };
             cluster.spawn_until_shutdown(run_controllers(&client, contents));
+        }
+        if controller_options.resource_quotas {
+            cluster.spawn_until_shutdown(run_resource_quotas(&client));
         }
         cluster.spawn_until_shutdown(run_allocation_repair(&client));
         let reconciler = reconciler.run(&client, self.stopping.subscribe());

@@ -8,14 +8,15 @@ use pintle::{AccessOptions, AuthorizationMode, Options};
 const ADVERTISE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// Options of a server that bootstraps its cluster as the binary does: every namespace has its default service account
-/// and `kube-root-ca.crt`, the server publishes the `kubernetes` service's endpoints and its own lease, and the roles of the
-/// bootstrap policy decide who may do what. With the default options, a cluster has none of these, and every user may do
-/// everything.
+/// and `kube-root-ca.crt`, what is used of quotas is counted, the server publishes the `kubernetes` service's endpoints and
+/// its own lease, and the roles of the bootstrap policy decide who may do what. With the default options, a cluster has none
+/// of these, and every user may do everything.
 #[must_use]
 pub fn bootstrapped() -> Options {
     Options {
         register: true,
         every_namespace_objects: true,
+        resource_quotas: true,
         advertise_address: Some(ADVERTISE_ADDRESS),
         access: AccessOptions {
             authorization_modes: vec![AuthorizationMode::Node, AuthorizationMode::Rbac],

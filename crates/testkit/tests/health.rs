@@ -49,6 +49,7 @@ const CHECKS: &[(&str, bool)] = &[
     ("persistentvolumeclaim-protection-controller", false),
     ("persistentvolume-protection-controller", false),
     ("volumeattributesclass-protection-controller", false),
+    ("resourcequota-controller", false),
     ("watch-terminator", false),
     ("certificates", false),
     ("listener", false),
@@ -58,8 +59,9 @@ const CHECKS: &[(&str, bool)] = &[
 #[test]
 fn health_checks_have_the_names_and_the_order_of_upstream() {
     run(async {
-        let cluster =
-            Cluster::with_options(Options { register: true, rbac_bootstrap: Some(true), ..Options::default() }).await;
+        let options =
+            Options { register: true, rbac_bootstrap: Some(true), resource_quotas: true, ..Options::default() };
+        let cluster = Cluster::with_options(options).await;
         let text = async |path: &str| cluster.get(path).await.expect(200).text();
         let mut paths: Vec<String> = Vec::new();
         for endpoint in ["livez", "readyz", "healthz"] {

@@ -42,7 +42,7 @@ pub(crate) struct InformerSource<S> {
 }
 
 impl<S> InformerSource<S> {
-    /// The objects of a resource, which is served at `v1`, that a scope selects. `id` identifies the source in events.
+    /// The objects of a resource that a scope selects. `id` identifies the source in events.
     pub(crate) fn new(id: S, resource: GroupResource, scope: WatchScope) -> Self {
         Self { id, resource, scope, lists: true }
     }
@@ -59,7 +59,7 @@ struct FollowedSource<S> {
     followed: Option<(Arc<WatchCache>, Watcher)>,
 }
 
-/// Follows a fixed set of sources.
+/// Follows chosen sources.
 pub(crate) struct Informer<S> {
     client: Weak<dyn ClusterClient>,
     registry_changes: watch::Receiver<()>,
@@ -79,6 +79,21 @@ impl<S: Clone + PartialEq> Informer<S> {
         };
         informer.update_watch_caches(client);
         informer
+    }
+
+    /// Follows other sources from now on. Those that were followed before, by their id, go on. Nothing is reported of the
+    /// others any more.
+    pub(crate) fn set_sources(&mut self, client: &Arc<dyn ClusterClient>, sources: Vec<InformerSource<S>>) {
+        let mut before = std::mem::take(&mut self.sources);
+        let is_wanted = |id: &S| sources.iter().any(|source| source.id == *id);
+        self.resets.retain(&is_wanted);
+        self.listings.remove(|id| !is_wanted(id));
+        for source in sources {
+            let same = before.iter().position(|followed| followed.source.id == source.id);
+            let followed = same.map(|index| before.swap_remove(index));
+            self.sources.push(followed.unwrap_or(FollowedSource { source, followed: None }));
+        }
+        self.update_watch_caches(client);
     }
 
     /// The next event; `None` once the cluster is gone. Cancel-safe.

@@ -97,6 +97,20 @@ async fn watch_caches_that_open_and_close_are_noticed() {
 }
 
 #[tokio::test]
+async fn other_sources_can_be_followed() {
+    let cluster = FakeCluster::new(HistoryLimits::default()).await;
+    let source = |plural: &'static str| InformerSource::new(plural, GroupResource::new("", plural), WatchScope::All);
+    let mut informer = Informer::new(&cluster.client(), vec![source("pods").without_list()]);
+    cluster.put(["pods/n/a", "configmaps/n/a"]).await;
+    // A source that stays loses no event.
+    informer.set_sources(&cluster.client(), vec![source("configmaps"), source("pods").without_list()]);
+    expect(&mut informer, &["added configmaps n/a", "changed pods/n/a"]).await;
+    informer.set_sources(&cluster.client(), vec![source("configmaps")]);
+    cluster.put(["pods/n/b", "configmaps/n/b"]).await;
+    expect(&mut informer, &["changed configmaps/n/b"]).await;
+}
+
+#[tokio::test]
 async fn ordered_informer_reports_all_collections_in_the_order_of_revisions() {
     let cluster = FakeCluster::new(HistoryLimits::default()).await;
     cluster.put(["pods/n/a"]).await;

@@ -1,0 +1,113 @@
+//! Counts what the objects of a namespace use of a quota (upstream: `quota.CalculateUsage`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pintle_cache::{KeyRange, WatchCache};
+use pintle_kinds::ResourceList;
+use pintle_quota::{
+    Evaluator, QuotaContext, ResourceQuota, counted_resources, evaluator_of, is_ignored, resource_list,
+};
+use pintle_registry::{ApiError, GroupResource, Scope, Verb};
+use pintle_value::Value;
+use pintle_value::time::Time;
+
+use crate::objects::{find, tree};
+use crate::{ClusterClient, ObjectRef};
+
+/// After how many objects other tasks of the thread run.
+const OBJECTS_PER_TURN: usize = 64;
+
+/// The cluster as evaluators see it.
+struct CountContext<'a> {
+    client: &'a Arc<dyn ClusterClient>,
+    now: Time,
+}
+
+impl QuotaContext for CountContext<'_> {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn extended_resource_of(&self, device_class: &str) -> Option<String> {
+        let resource = GroupResource::new("resource.k8s.io", "deviceclasses");
+        let class = ObjectRef { resource, namespace: String::new(), name: device_class.to_owned() };
+        find(self.client, &class)?.at(&["spec", "extendedResourceName"]).and_then(Value::as_str).map(str::to_owned)
+    }
+}
+
+/// The watch cache of a kind whose objects can be counted: those of namespaces that can be created, listed and deleted.
+pub(super) fn watch_cache(client: &Arc<dyn ClusterClient>, kind: &GroupResource) -> Option<Arc<WatchCache>> {
+    const VERBS: [Verb; 4] = [Verb::Create, Verb::List, Verb::Watch, Verb::Delete];
+    let registry = client.registry();
+    let resource = registry.hub_of(kind)?;
+    let is_counted = resource.scope == Scope::Namespaced
+        && !is_ignored(&kind.group, &kind.resource)
+        && VERBS.iter().all(|verb| resource.verbs.iter().any(|served| served == *verb));
+    client.watch_cache(resource).filter(|_| is_counted)
+}
+
+/// What is used of the limits of a quota. What cannot be counted keeps its value, if it has one.
+///
+/// # Errors
+/// An object cannot be read.
+pub(super) async fn count(
+    client: &Arc<dyn ClusterClient>,
+    namespace: &str,
+    quota: &ResourceQuota,
+) -> Result<ResourceList, ApiError> {
+    let context = CountContext { client, now: client.now() };
+    let mut kinds: BTreeMap<GroupResource, BTreeSet<&str>> = BTreeMap::new();
+    for name in quota.spec_hard.keys() {
+        for kind in counted_resources(name) {
+            kinds.entry(kind).or_default().insert(name);
+        }
+    }
+    let mut counted = ResourceList::new();
+    for (kind, names) in kinds {
+        let Some(watch_cache) = watch_cache(client, &kind) else { continue };
+        let range = KeyRange::Namespace(namespace.into());
+        if !watch_cache.corrupt(&range, None).is_empty() {
+            return Err(ApiError::Internal(format!("a stored object of {kind} is corrupt")));
+        }
+        for name in &names {
+            counted.entry((*name).to_owned()).or_insert_with(|| resource_list::count(0));
+        }
+        let usage = kind_usage(&*evaluator_of(&kind.group, &kind.resource), &watch_cache, range, quota, &context).await;
+        resource_list::add(&mut counted, &resource_list::mask(&usage, |name| names.contains(name)));
+    }
+    let mut used = resource_list::mask(&quota.used, |name| quota.spec_hard.contains_key(name));
+    used.extend(counted);
+    Ok(used)
+}
+
+/// What the objects of one kind use.
+async fn kind_usage(
+    evaluator: &dyn Evaluator,
+    watch_cache: &Arc<WatchCache>,
+    range: KeyRange,
+    quota: &ResourceQuota,
+    context: &CountContext<'_>,
+) -> ResourceList {
+    let objects = watch_cache.objects(range);
+    if let Some(each) = evaluator.constant_usage() {
+        // Such kinds are in no scope.
+        let number = if quota.requirements.is_empty() { objects.count() } else { 0 };
+        let number = resource_list::count(i64::try_from(number).unwrap_or(i64::MAX));
+        return each.into_keys().map(|name| (name, number.clone())).collect();
+    }
+    let mut total = ResourceList::new();
+    for (index, object) in objects.enumerate() {
+        if index % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+        let Some(object) = tree(&object) else { continue };
+        // As upstream, an invalid selector ends the count.
+        match evaluator.scopes(&object).match_all(&quota.requirements) {
+            Ok(true) => resource_list::add(&mut total, &evaluator.usage(&object, context)),
+            Ok(false) => {}
+            Err(_) => break,
+        }
+    }
+    total
+}
