@@ -11,11 +11,11 @@ use pintle_metrics::Exposition;
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
-use crate::webhook::{MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
+use crate::webhook::{MutatingAdmissionWebhook, ReviewEndpoint, ValidatingAdmissionWebhook};
 use crate::{
     AdmissionAttributes, AdmissionPlugin, AlwaysAdmit, AlwaysDeny, AlwaysPullImages, CertificateApproval,
     CertificateSigning, CertificateSubjectRestriction, DefaultIngressClass, DefaultStorageClass,
-    DefaultTolerationSeconds, DenyServiceExternalIPs, EventRateLimit, ExtendedResourceToleration,
+    DefaultTolerationSeconds, DenyServiceExternalIPs, EventRateLimit, ExtendedResourceToleration, ImagePolicyWebhook,
     LimitPodHardAntiAffinityTopology, LimitRanger, NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle,
     NodeDeclaredFeatureValidator, NodeRestriction, OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize,
     PodNodeSelector, PodResizeValidator, PodSecurity, PodTolerationRestriction, PodTopologyLabels, Priority,
@@ -60,13 +60,8 @@ const fn off(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -
 }
 
 /// Plugins of upstream that do not exist here yet: they can be disabled, but not enabled.
-const MISSING: [&str; 5] = [
-    "ClusterTrustBundleAttest",
-    "ImagePolicyWebhook",
-    "JobValidation",
-    "MutatingAdmissionPolicy",
-    "PodGroupWorkloadExists",
-];
+const MISSING: &[&str] =
+    &["ClusterTrustBundleAttest", "JobValidation", "MutatingAdmissionPolicy", "PodGroupWorkloadExists"];
 
 /// The plugins that can be configured, in the order in which they run.
 const PLUGINS: &[Registration] = &[
@@ -80,6 +75,7 @@ const PLUGINS: &[Registration] = &[
     on("NodeRestriction", |options| Ok(Arc::new(NodeRestriction::new(options.gates)))),
     on("TaintNodesByCondition", |_| Ok(Arc::new(TaintNodesByCondition))),
     off("AlwaysPullImages", |_| Ok(Arc::new(AlwaysPullImages))),
+    off("ImagePolicyWebhook", |options| Ok(Arc::new(ImagePolicyWebhook::from_text(options.text)?))),
     on("PodSecurity", |options| Ok(Arc::new(PodSecurity::from_text(options.text)?))),
     off("PodNodeSelector", |options| Ok(Arc::new(PodNodeSelector::from_text(options.text)))),
     on("Priority", |_| Ok(Arc::new(Priority::default()))),
@@ -238,6 +234,11 @@ impl PluginChain {
     /// The kubeconfigs that the configurations of plugins name, by the plugin.
     pub fn kubeconfigs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         self.0.iter().filter_map(|plugin| Some((plugin.name(), plugin.kubeconfig()?)))
+    }
+
+    /// The servers that plugins ask for reviews, by the plugin.
+    pub fn review_endpoints(&self) -> impl Iterator<Item = (&'static str, &ReviewEndpoint)> {
+        self.0.iter().filter_map(|plugin| Some((plugin.name(), plugin.review_endpoint()?)))
     }
 
     /// Writes the metrics of all plugins.

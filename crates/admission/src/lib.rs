@@ -16,6 +16,7 @@ mod deny_service_external_ips;
 mod derived;
 mod event_rate_limit;
 mod extended_resource_toleration;
+mod image_policy_webhook;
 mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
 pub mod matching;
@@ -57,6 +58,7 @@ pub use default_toleration_seconds::{DefaultTolerationSeconds, TolerationSeconds
 pub use deny_service_external_ips::DenyServiceExternalIPs;
 pub use event_rate_limit::EventRateLimit;
 pub use extended_resource_toleration::ExtendedResourceToleration;
+pub use image_policy_webhook::ImagePolicyWebhook;
 pub use limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology;
 pub use limit_ranger::LimitRanger;
 pub use namespace_lifecycle::NamespaceLifecycle;
@@ -91,7 +93,7 @@ use pintle_auth::{Authorizer, UserInfo};
 use pintle_metrics::Exposition;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Resource, StoredObject};
 use pintle_value::Value;
-use webhook::WebhookCaller;
+use webhook::{ReviewEndpoint, WebhookCaller};
 
 /// What a write does (`admission.Operation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,6 +273,11 @@ pub trait AdmissionPlugin: Send + Sync {
 
     /// The kubeconfig that the configuration of the plugin names, for the credentials of its calls.
     fn kubeconfig(&self) -> Option<&Path> {
+        None
+    }
+
+    /// The server that the plugin asks for reviews.
+    fn review_endpoint(&self) -> Option<&ReviewEndpoint> {
         None
     }
 

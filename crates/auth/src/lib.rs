@@ -14,6 +14,7 @@ mod certificate;
 mod chain;
 pub mod config_file;
 mod csv;
+mod expiring_cache;
 mod extra_key;
 mod forbidden;
 mod future;
@@ -50,6 +51,7 @@ pub use bootstrap_token::{BOOTSTRAP_TOKEN_NAMESPACE, BootstrapTokenAuthenticator
 pub use certificate::{ClientCertificateAuthenticator, VerifyCertificate};
 pub use chain::{AlwaysDeny, PrivilegedGroup, UnionAuthorizer};
 pub use csv::{CsvError, CsvPosition};
+pub use expiring_cache::ExpiringCache;
 pub use forbidden::{ForbiddenError, escape_markup};
 pub use future::AuthFuture;
 pub use impersonate::{Impersonation, ImpersonationError, ImpersonationMode, ImpersonationObserver, Impersonator};

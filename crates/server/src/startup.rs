@@ -166,7 +166,7 @@ impl ApiServer {
             recovery: config.recovery,
         }));
         start_memory_task(&cluster);
-        let webhooks = AdmissionWebhooks::load(&cluster, plugins.kubeconfigs()).map_err(|(name, error)| {
+        let webhooks = AdmissionWebhooks::load(&cluster, &plugins).map_err(|(name, error)| {
             ClusterError::Admission(ConfigurationError::UnreadablePlugin { name, error: error.to_string() })
         })?;
         *cluster.webhook_caller.write() = Arc::new(webhooks);

@@ -16,7 +16,7 @@ mod review;
 mod source;
 mod validating;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,6 +29,19 @@ pub use self::validating::ValidatingAdmissionWebhook;
 pub trait WebhookCaller: Send + Sync {
     /// Posts a review. Returns the body of a successful answer.
     fn call<'a>(&'a self, call: WebhookCall<'a>) -> BoxFuture<'a, Result<Bytes, WebhookCallError>>;
+
+    /// Posts a review, as JSON, to the server of a kubeconfig, and again after failures that may pass. Returns the body of
+    /// a successful answer, or why there is none. Only endpoints of plugins are known.
+    fn review<'a>(&'a self, endpoint: &'a ReviewEndpoint, review: Bytes) -> BoxFuture<'a, Result<Bytes, String>>;
+}
+
+/// A server that a plugin asks for reviews.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewEndpoint {
+    /// The kubeconfig with its address and the credentials for it.
+    pub kubeconfig: PathBuf,
+    /// The delay before the first retry.
+    pub first_delay: Duration,
 }
 
 /// A call of a webhook.
@@ -65,5 +78,9 @@ pub struct NoWebhooks;
 impl WebhookCaller for NoWebhooks {
     fn call<'a>(&'a self, _: WebhookCall<'a>) -> BoxFuture<'a, Result<Bytes, WebhookCallError>> {
         Box::pin(async { Err(WebhookCallError::NoClient("webhooks are not called".to_owned())) })
+    }
+
+    fn review<'a>(&'a self, _: &'a ReviewEndpoint, _: Bytes) -> BoxFuture<'a, Result<Bytes, String>> {
+        Box::pin(async { Err("webhooks are not called".to_owned()) })
     }
 }

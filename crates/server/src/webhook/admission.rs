@@ -4,19 +4,23 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Uri;
 use parking_lot::Mutex;
-use pintle_admission::webhook::{WebhookCall, WebhookCallError, WebhookCaller};
+use pintle_admission::PluginChain;
+use pintle_admission::webhook::{ReviewEndpoint, WebhookCall, WebhookCallError, WebhookCaller};
 use pintle_registry::{BoxFuture, WebhookClientConfig, WebhookTarget};
 
 use super::post::{Post, TimeoutSource, WebhookClient};
-use super::{KubeconfigClient, KubeconfigError, KubeconfigUsers};
+use super::{KubeconfigClient, KubeconfigError, KubeconfigUsers, ReviewClient};
 use crate::cluster::Cluster;
 
 /// Maximum size of an answer, in bytes. A patch may have the whole object, in base64.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
+/// The time limit of each request for a review (upstream: `defaultRequestTimeout`).
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of clients with credentials.
 const MAX_CLIENTS: usize = 200;
 
@@ -29,23 +33,27 @@ pub(crate) struct AdmissionWebhooks {
     /// The users of each kubeconfig.
     users: BTreeMap<PathBuf, KubeconfigUsers>,
     clients: Mutex<Clients>,
+    /// The clients of the servers that plugins ask for reviews.
+    reviewers: BTreeMap<PathBuf, ReviewClient>,
 }
 
 impl AdmissionWebhooks {
-    /// Reads the kubeconfigs of plugins.
+    /// Reads the kubeconfigs that plugins name.
     ///
     /// # Errors
     /// The name of the plugin whose kubeconfig cannot be used, and why.
-    pub(crate) fn load<'p>(
-        cluster: &Arc<Cluster>,
-        kubeconfigs: impl Iterator<Item = (&'static str, &'p Path)>,
-    ) -> Result<Self, (&'static str, KubeconfigError)> {
+    pub(crate) fn load(cluster: &Arc<Cluster>, plugins: &PluginChain) -> Result<Self, (&'static str, KubeconfigError)> {
         let load = |(plugin, path): (&'static str, &Path)| {
             let users = KubeconfigUsers::load(path).map_err(|error| (plugin, error))?;
             Ok((path.to_owned(), users))
         };
-        let users = kubeconfigs.map(load).collect::<Result<_, _>>()?;
-        Ok(Self { cluster: Arc::downgrade(cluster), users, clients: Mutex::default() })
+        let users = plugins.kubeconfigs().map(load).collect::<Result<_, _>>()?;
+        let load = |(plugin, endpoint): (&'static str, &ReviewEndpoint)| {
+            let client = ReviewClient::load(&endpoint.kubeconfig, REVIEW_TIMEOUT).map_err(|error| (plugin, error))?;
+            Ok((endpoint.kubeconfig.clone(), client.with_first_delay(endpoint.first_delay)))
+        };
+        let reviewers = plugins.review_endpoints().map(load).collect::<Result<_, _>>()?;
+        Ok(Self { cluster: Arc::downgrade(cluster), users, clients: Mutex::default(), reviewers })
     }
 
     fn client(&self, cluster: &Cluster, call: &WebhookCall<'_>) -> Result<WebhookClient, String> {
@@ -101,6 +109,15 @@ impl WebhookCaller for AdmissionWebhooks {
                 code: error.status.map(|status| status.as_u16()).filter(|code| *code >= 400),
             };
             post.send(call.review.clone()).await.map_err(failed)
+        })
+    }
+
+    fn review<'a>(&'a self, endpoint: &'a ReviewEndpoint, review: Bytes) -> BoxFuture<'a, Result<Bytes, String>> {
+        Box::pin(async move {
+            let cluster = self.cluster.upgrade().ok_or("the server has stopped")?;
+            let client = self.reviewers.get(&endpoint.kubeconfig).ok_or("the kubeconfig was not read")?;
+            let answer = client.post(&cluster, review, |body| Ok(Bytes::copy_from_slice(body)), &|_, _| {}).await;
+            answer.map_err(|error| error.message)
         })
     }
 }

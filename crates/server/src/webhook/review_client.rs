@@ -30,6 +30,7 @@ pub(crate) struct ReviewClient {
     client: KubeconfigClient,
     url: String,
     timeout: Duration,
+    first_delay: Duration,
 }
 
 /// Why a call failed.
@@ -85,7 +86,12 @@ impl ReviewClient {
     /// The file cannot be used.
     pub(crate) fn load(kubeconfig: &Path, timeout: Duration) -> Result<Self, KubeconfigError> {
         let client = KubeconfigClient::load(kubeconfig)?;
-        Ok(Self { url: clean_url(client.server(), timeout), client, timeout })
+        Ok(Self { url: clean_url(client.server(), timeout), client, timeout, first_delay: FIRST_DELAY })
+    }
+
+    /// The same client with another delay before the first retry.
+    pub(crate) fn with_first_delay(self, first_delay: Duration) -> Self {
+        Self { first_delay, ..self }
     }
 
     /// Posts a review until the webhook answers, or fails for good. Each attempt is reported with its result and its
@@ -100,7 +106,7 @@ impl ReviewClient {
         decode: impl Fn(&[u8]) -> Result<T, String>,
         report: &(dyn Fn(&'static str, Duration) + Sync),
     ) -> Result<T, CallError> {
-        let mut delay = FIRST_DELAY;
+        let mut delay = self.first_delay;
         let mut attempts = 1;
         loop {
             let mut attempt = Attempt { report, started: Instant::now(), result: "canceled" };

@@ -1,6 +1,7 @@
 //! What the built-in admission plugins make of pods and of what belongs to them, as a client sees it.
 
 mod default_plugins;
+mod image_policy;
 mod other_plugins;
 
 use pintle::Options;

@@ -12,7 +12,7 @@ use crate::{PODS, forbidden, pod, start_with};
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// Starts a cluster with a plugin and its configuration.
-async fn start_configured(name: &str, configuration: &str) -> Cluster {
+pub(crate) async fn start_configured(name: &str, configuration: &str) -> Cluster {
     let admission = AdmissionConfiguration {
         enabled: vec![name.to_owned()],
         plugins: BTreeMap::from([(name.to_owned(), configuration.as_bytes().to_vec())]),

@@ -1,6 +1,5 @@
 //! The webhook authorizer: asks another server with a `SubjectAccessReview` (upstream: `plugin/pkg/authorizer/webhook`).
 
-mod cache;
 mod review;
 
 use std::path::Path;
@@ -9,14 +8,17 @@ use std::time::{Duration, Instant};
 
 use pintle_auth::authorization_config::{AuthorizationWebhook, MatchConditions};
 use pintle_auth::review::ReviewVersion;
-use pintle_auth::{AuthFuture, Authorization, AuthorizationAttributes, Authorizer, Decision, RulesReview, UserInfo};
+use pintle_auth::{
+    AuthFuture, Authorization, AuthorizationAttributes, Authorizer, Decision, ExpiringCache, RulesReview, UserInfo,
+};
 use pintle_codec::json;
 use pintle_value::{FieldPath, Str, Value};
 
-use self::cache::ReviewCache;
 use crate::cluster::{Cluster, MatchOutcome};
 use crate::webhook::ReviewClient;
 
+/// Maximum number of cached answers.
+const MAX_CACHED_ANSWERS: usize = 8192;
 /// A request whose spec has this size in bytes or more is not cached, so that clients cannot fill the memory. Upstream
 /// counts only what comes before the selectors, which may be a hundred times as long.
 const MAX_CACHED_SPEC: usize = 10_000;
@@ -41,7 +43,7 @@ pub struct WebhookAuthorizer {
     unauthorized_ttl: u64,
     decision_on_error: Decision,
     conditions: MatchConditions,
-    cache: ReviewCache,
+    cache: ExpiringCache<review::ReviewStatus>,
 }
 
 impl WebhookAuthorizer {
@@ -76,7 +78,7 @@ impl WebhookAuthorizer {
             unauthorized_ttl: ttl(webhook.cache_unauthorized, webhook.unauthorized_ttl),
             decision_on_error,
             conditions,
-            cache: ReviewCache::default(),
+            cache: ExpiringCache::new(MAX_CACHED_ANSWERS),
         })
     }
 

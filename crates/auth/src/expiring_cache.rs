@@ -1,44 +1,49 @@
-//! The cache of a webhook's answers (upstream: `LRUExpireCache`).
+//! A cache of answers that expire, for webhooks that decide about requests (upstream: `LRUExpireCache`).
 
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-use super::review::ReviewStatus;
-
-/// Maximum number of answers.
-const MAX_ENTRIES: usize = 8192;
-
-/// The most recently used answers, by the text of the spec. Times are in milliseconds. The clock may be set back: then
+/// The most recently used answers, by the text of the question. Times are in milliseconds. The clock may be set back: then
 /// answers that seem to be of the future have expired.
-#[derive(Default)]
-pub(super) struct ReviewCache(Mutex<Entries>);
+#[derive(Debug)]
+pub struct ExpiringCache<T> {
+    entries: Mutex<Entries<T>>,
+    max_entries: usize,
+}
 
-#[derive(Default)]
-struct Entries {
-    entries: HashMap<Box<[u8]>, Entry>,
+#[derive(Debug)]
+struct Entries<T> {
+    entries: HashMap<Box<[u8]>, Entry<T>>,
     /// The number of uses so far.
     uses: u64,
 }
 
-struct Entry {
-    status: ReviewStatus,
+#[derive(Debug)]
+struct Entry<T> {
+    answer: T,
     inserted: u64,
     expires: u64,
     /// When it was used, in uses.
     used: u64,
 }
 
-impl Entry {
+impl<T> Entry<T> {
     fn is_valid(&self, now: u64) -> bool {
         (self.inserted..self.expires).contains(&now)
     }
 }
 
-impl ReviewCache {
-    /// The answer for a spec.
-    pub(super) fn get(&self, key: &[u8], now: u64) -> Option<ReviewStatus> {
-        let mut entries = self.0.lock();
+impl<T: Clone> ExpiringCache<T> {
+    /// An empty cache of at most this many answers.
+    #[must_use]
+    pub fn new(max_entries: usize) -> Self {
+        Self { entries: Mutex::new(Entries { entries: HashMap::new(), uses: 0 }), max_entries }
+    }
+
+    /// The answer to a question.
+    pub fn get(&self, key: &[u8], now: u64) -> Option<T> {
+        let mut entries = self.entries.lock();
         let Entries { entries, uses } = &mut *entries;
         let entry = entries.get_mut(key)?;
         if !entry.is_valid(now) {
@@ -47,32 +52,32 @@ impl ReviewCache {
         }
         *uses += 1;
         entry.used = *uses;
-        Some(entry.status.clone())
+        Some(entry.answer.clone())
     }
 
     /// Keeps an answer for a time.
-    pub(super) fn insert(&self, key: Vec<u8>, status: ReviewStatus, now: u64, ttl: u64) {
-        let mut entries = self.0.lock();
-        entries.make_room(now);
+    pub fn insert(&self, key: Vec<u8>, answer: T, now: u64, ttl: u64) {
+        let mut entries = self.entries.lock();
+        entries.make_room(self.max_entries, now);
         entries.uses += 1;
         let used = entries.uses;
-        entries.entries.insert(key.into(), Entry { status, inserted: now, expires: now.saturating_add(ttl), used });
+        entries.entries.insert(key.into(), Entry { answer, inserted: now, expires: now.saturating_add(ttl), used });
     }
 }
 
-impl Entries {
+impl<T> Entries<T> {
     /// Removes expired answers if there are too many, and then the eighth that was not used for the longest time, so
     /// that this is rare.
-    fn make_room(&mut self, now: u64) {
-        if self.entries.len() < MAX_ENTRIES {
+    fn make_room(&mut self, max_entries: usize, now: u64) {
+        if self.entries.len() < max_entries {
             return;
         }
         self.entries.retain(|_, entry| entry.is_valid(now));
-        if self.entries.len() < MAX_ENTRIES {
+        if self.entries.len() < max_entries {
             return;
         }
         let mut used: Vec<u64> = self.entries.values().map(|entry| entry.used).collect();
-        let (_, limit, _) = used.select_nth_unstable(MAX_ENTRIES / 8);
+        let (_, limit, _) = used.select_nth_unstable(max_entries / 8);
         let limit = *limit;
         self.entries.retain(|_, entry| entry.used >= limit);
     }
@@ -84,10 +89,11 @@ mod tests {
 
     #[test]
     fn answers_expire_and_the_least_recently_used_make_room() {
-        let cache = ReviewCache::default();
+        const MAX_ENTRIES: usize = 8192;
+        let cache = ExpiringCache::new(MAX_ENTRIES);
         let key = |i: usize| i.to_be_bytes().to_vec();
         let has = |i: usize, now: u64| cache.get(&key(i), now).is_some();
-        let insert = |i: usize, now: u64, ttl: u64| cache.insert(key(i), ReviewStatus::default(), now, ttl);
+        let insert = |i: usize, now: u64, ttl: u64| cache.insert(key(i), (), now, ttl);
         insert(0, 0, 10);
         assert!(has(0, 9) && !has(0, 10) && !has(0, 9));
         // The clock is set back.
@@ -99,6 +105,6 @@ mod tests {
         assert!(has(0, 20) && !has(1, 20) && !has(MAX_ENTRIES / 8, 20) && has(MAX_ENTRIES / 8 + 1, 20));
         assert!(has(MAX_ENTRIES, 20));
         (0..MAX_ENTRIES).for_each(|i| insert(i + 1, 35, 15));
-        assert!(cache.0.lock().entries.len() <= MAX_ENTRIES);
+        assert!(cache.entries.lock().entries.len() <= MAX_ENTRIES);
     }
 }
