@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use pintle_gates::Gates;
 use pintle_metrics::Exposition;
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
+use crate::metrics::{ChainMetrics, Phase};
 use crate::webhook::{MutatingAdmissionWebhook, ReviewEndpoint, ValidatingAdmissionWebhook};
 use crate::{
     AdmissionAttributes, AdmissionPlugin, AlwaysAdmit, AlwaysDeny, AlwaysPullImages, CertificateApproval,
@@ -170,7 +172,10 @@ pub enum ConfigurationError {
 
 /// Admission plugins in the order in which they run.
 #[derive(Clone, Default)]
-pub struct PluginChain(Vec<Arc<dyn AdmissionPlugin>>);
+pub struct PluginChain {
+    plugins: Vec<Arc<dyn AdmissionPlugin>>,
+    metrics: Arc<ChainMetrics>,
+}
 
 impl PluginChain {
     /// The chain of a configuration and feature gates. [`TerminatingDefinition`] is always part of it.
@@ -210,7 +215,7 @@ impl PluginChain {
             })?);
         }
         plugins.extend(configuration.additional.iter().cloned());
-        Ok(Self(plugins))
+        Ok(Self { metrics: Arc::new(ChainMetrics::new(plugins.len())), plugins })
     }
 
     /// The names of all plugins that can be enabled and disabled, sorted (upstream: `Plugins.Registered`).
@@ -228,22 +233,23 @@ impl PluginChain {
 
     /// The names of the plugins, in the order in which they run.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.0.iter().map(|plugin| plugin.name())
+        self.plugins.iter().map(|plugin| plugin.name())
     }
 
     /// The kubeconfigs that the configurations of plugins name, by the plugin.
     pub fn kubeconfigs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        self.0.iter().filter_map(|plugin| Some((plugin.name(), plugin.kubeconfig()?)))
+        self.plugins.iter().filter_map(|plugin| Some((plugin.name(), plugin.kubeconfig()?)))
     }
 
     /// The servers that plugins ask for reviews, by the plugin.
     pub fn review_endpoints(&self) -> impl Iterator<Item = (&'static str, &ReviewEndpoint)> {
-        self.0.iter().filter_map(|plugin| Some((plugin.name(), plugin.review_endpoint()?)))
+        self.plugins.iter().filter_map(|plugin| Some((plugin.name(), plugin.review_endpoint()?)))
     }
 
     /// Writes the metrics of all plugins.
     pub fn write_metrics(&self, out: &mut Exposition) {
-        self.0.iter().for_each(|plugin| plugin.write_metrics(out));
+        self.metrics.write(self.names(), out);
+        self.plugins.iter().for_each(|plugin| plugin.write_metrics(out));
     }
 
     /// Runs the mutating phase of all plugins.
@@ -251,6 +257,13 @@ impl PluginChain {
     /// # Errors
     /// The error of the first plugin that refuses the write.
     pub async fn mutate(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
+        let started = Instant::now();
+        let result = self.mutate_twice(attributes, object).await;
+        self.metrics.observe_step(Phase::Mutating, attributes.operation, result.is_err(), started.elapsed());
+        result
+    }
+
+    async fn mutate_twice(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
         self.mutate_once(attributes, object).await?;
         // What a webhook or a policy has changed, the plugins before it have not seen.
         if attributes.reinvocation.begin_second_run() {
@@ -260,8 +273,12 @@ impl PluginChain {
     }
 
     async fn mutate_once(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
-        for plugin in self.handlers(attributes) {
-            plugin.mutate(attributes, object).await?;
+        for (index, plugin) in self.handlers(attributes) {
+            let started = Instant::now();
+            let result = plugin.mutate(attributes, object).await;
+            let (operation, took) = (attributes.operation, started.elapsed());
+            self.metrics.observe_plugin(index, Phase::Mutating, operation, result.is_err(), took);
+            result?;
         }
         Ok(())
     }
@@ -271,15 +288,29 @@ impl PluginChain {
     /// # Errors
     /// The error of the first plugin that refuses the write.
     pub async fn validate(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
-        for plugin in self.handlers(attributes) {
-            plugin.validate(attributes, object).await?;
+        let started = Instant::now();
+        let result = self.validate_all(attributes, object).await;
+        self.metrics.observe_step(Phase::Validating, attributes.operation, result.is_err(), started.elapsed());
+        result
+    }
+
+    async fn validate_all(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
+        for (index, plugin) in self.handlers(attributes) {
+            let started = Instant::now();
+            let result = plugin.validate(attributes, object).await;
+            let (operation, took) = (attributes.operation, started.elapsed());
+            self.metrics.observe_plugin(index, Phase::Validating, operation, result.is_err(), took);
+            result?;
         }
         Ok(())
     }
 
-    /// The plugins that handle a write.
-    fn handlers(&self, attributes: &AdmissionAttributes<'_>) -> impl Iterator<Item = &Arc<dyn AdmissionPlugin>> {
-        self.0.iter().filter(move |plugin| plugin.handles(attributes))
+    /// The plugins that handle a write, with their positions.
+    fn handlers(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+    ) -> impl Iterator<Item = (usize, &Arc<dyn AdmissionPlugin>)> {
+        self.plugins.iter().enumerate().filter(move |(_, plugin)| plugin.handles(attributes))
     }
 }
 

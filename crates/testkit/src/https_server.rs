@@ -135,14 +135,39 @@ impl HttpsServer {
     where
         A: Future<Output = SentResponse> + Send,
     {
+        Self::start_with_validity(names, None, answer).await
+    }
+
+    /// Starts a server whose certificate has expired long ago.
+    pub async fn start_expired<A>(answer: impl Fn(ReceivedRequest) -> A + Send + Sync + 'static) -> Self
+    where
+        A: Future<Output = SentResponse> + Send,
+    {
+        Self::start_with_validity(&["127.0.0.1"], Some(2001), answer).await
+    }
+
+    /// Starts a server whose certificate is valid until the begin of a year, if one is given.
+    async fn start_with_validity<A>(
+        names: &[&str],
+        until: Option<i32>,
+        answer: impl Fn(ReceivedRequest) -> A + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Future<Output = SentResponse> + Send,
+    {
         let subject_names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        let certificate = rcgen::generate_simple_self_signed(subject_names).expect("a certificate");
-        let key = PrivateKeyDer::try_from(certificate.signing_key.serialize_der()).expect("a key");
+        let mut parameters = rcgen::CertificateParams::new(subject_names).expect("names");
+        if let Some(year) = until {
+            parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
+        }
+        let signing_key = rcgen::KeyPair::generate().expect("a key");
+        let certificate = parameters.self_signed(&signing_key).expect("a certificate");
+        let key = PrivateKeyDer::try_from(signing_key.serialize_der()).expect("a key");
         let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("supported TLS versions")
             .with_no_client_auth()
-            .with_single_cert(vec![certificate.cert.der().clone()], key)
+            .with_single_cert(vec![certificate.der().clone()], key)
             .expect("a certificate that matches its key");
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -162,7 +187,7 @@ impl HttpsServer {
             }
         });
         let name = (!names.contains(&"127.0.0.1")).then(|| names.first().map(|name| (*name).to_owned()));
-        Self { port, authority: certificate.cert.pem(), name: name.flatten(), connections }
+        Self { port, authority: certificate.pem(), name: name.flatten(), connections }
     }
 
     /// The URL of a path.

@@ -8,6 +8,9 @@ use pintle_value::Str;
 use super::call::WebhookError;
 use super::source::FailurePolicy;
 
+/// Durations of the evaluation of match conditions.
+const CONDITION_DURATIONS: Buckets = Buckets::seconds(&[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25]);
+
 const DURATIONS: Buckets = Buckets::seconds(&[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0]);
 
 /// Codes above are counted as this one.
@@ -53,6 +56,19 @@ impl From<&NameLabel> for NameLabel {
     }
 }
 
+/// The labels of match conditions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ConditionLabels {
+    name: Str,
+    operation: &'static str,
+}
+
+impl From<&ConditionLabels> for ConditionLabels {
+    fn from(labels: &ConditionLabels) -> Self {
+        labels.clone()
+    }
+}
+
 /// The metrics of one of the plugins.
 #[derive(Debug)]
 pub(super) struct WebhookMetrics {
@@ -63,13 +79,47 @@ pub(super) struct WebhookMetrics {
     durations: Family<CallLabels, Histogram>,
     rejections: Family<RejectionLabels, Counter>,
     failed_open: Family<NameLabel, Counter>,
+    /// The type of admission in the metrics of match conditions.
+    condition_step: &'static str,
+    condition_errors: Family<ConditionLabels, Counter>,
+    condition_exclusions: Family<ConditionLabels, Counter>,
+    condition_durations: Family<ConditionLabels, Histogram>,
 }
 
 impl WebhookMetrics {
-    pub(super) fn new(step: &'static str) -> Self {
-        let (requests, durations) = Default::default();
-        let (rejections, failed_open) = Default::default();
-        Self { step, requests, durations, rejections, failed_open }
+    pub(super) fn new(step: &'static str, condition_step: &'static str) -> Self {
+        Self {
+            step,
+            requests: Family::default(),
+            durations: Family::default(),
+            rejections: Family::default(),
+            failed_open: Family::default(),
+            condition_step,
+            condition_errors: Family::default(),
+            condition_exclusions: Family::default(),
+            condition_durations: Family::default(),
+        }
+    }
+
+    /// Counts conditions that failed.
+    pub(super) fn conditions_failed(&self, name: &Str, operation: &'static str, failures: usize) {
+        if failures > 0 {
+            let labels = ConditionLabels { name: name.clone(), operation };
+            let counter = self.condition_errors.get(&labels, Counter::default);
+            (0..failures).for_each(|_| counter.inc());
+        }
+    }
+
+    /// Counts a request that conditions exclude.
+    pub(super) fn excluded(&self, name: &Str, operation: &'static str) {
+        let labels = ConditionLabels { name: name.clone(), operation };
+        self.condition_exclusions.get(&labels, Counter::default).inc();
+    }
+
+    /// Records how long the evaluation of conditions took. As in upstream, only if they are not all true.
+    pub(super) fn conditions_evaluated(&self, name: &Str, operation: &'static str, took: Duration) {
+        let labels = ConditionLabels { name: name.clone(), operation };
+        self.condition_durations.get(&labels, || Histogram::new(CONDITION_DURATIONS)).observe(took);
     }
 
     /// Counts a call with its result.
@@ -105,6 +155,10 @@ impl WebhookMetrics {
         self.failed_open.get(&NameLabel(name.clone()), Counter::default).inc();
     }
 
+    fn condition_labels<'l>(&self, name: &'l str, operation: &'static str) -> [(&'static str, &'l str); 4] {
+        [("name", name), ("kind", "webhook"), ("type", self.condition_step), ("operation", operation)]
+    }
+
     pub(super) fn write(&self, out: &mut Exposition) {
         let step = ("type", self.step);
         let flag = |value: bool| ("rejected", if value { "true" } else { "false" });
@@ -135,6 +189,24 @@ impl WebhookMetrics {
                         HTTP status code. Codes above 600 are counted as 600.";
             let name = "apiserver_admission_webhook_rejection_count";
             out.family(name, Kind::Counter, Stability::Alpha, help).value(&labels, count.get() as f64);
+        }
+        for (ConditionLabels { name, operation }, count) in self.condition_errors.all() {
+            let help = "Errors of the evaluation of match conditions, by name, kind, type and operation.";
+            let family = "apiserver_admission_match_condition_evaluation_errors_total";
+            out.family(family, Kind::Counter, Stability::Alpha, help)
+                .value(&self.condition_labels(&name, operation), count.get() as f64);
+        }
+        for (ConditionLabels { name, operation }, count) in self.condition_exclusions.all() {
+            let help = "Requests that match conditions exclude, by name, kind, type and operation.";
+            let family = "apiserver_admission_match_condition_exclusions_total";
+            out.family(family, Kind::Counter, Stability::Alpha, help)
+                .value(&self.condition_labels(&name, operation), count.get() as f64);
+        }
+        for (ConditionLabels { name, operation }, durations) in self.condition_durations.all() {
+            let help = "Time of the evaluation of match conditions in seconds, by name, kind, type and operation.";
+            let family = "apiserver_admission_match_condition_evaluation_seconds";
+            out.family(family, Kind::Histogram, Stability::Alpha, help)
+                .histogram(&self.condition_labels(&name, operation), &durations);
         }
         for (NameLabel(name), count) in self.failed_open.all() {
             let help = "Failed calls of admission webhooks that did not fail the request, by name and type.";

@@ -4,11 +4,13 @@
 //!
 //! - `configuration`: the configuration of the plugins.
 //! - `source`: the webhooks of the stored configurations, compiled.
+//! - `conditions`: their match conditions.
 //! - `review`: what webhooks get and answer.
 //! - `call`: one call of a webhook, and how it fails.
 //! - `mutating`, `validating`: the plugins.
 
 mod call;
+mod conditions;
 mod configuration;
 mod metrics;
 mod mutating;

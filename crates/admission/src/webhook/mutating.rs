@@ -13,11 +13,12 @@ use pintle_value::print::quote;
 use pintle_value::{Value, object};
 
 use super::call::{self, WebhookError, is_expired, timeout_error};
-use super::configuration;
 use super::metrics::WebhookMetrics;
 use super::review::AdmissionResponse;
 use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
+use super::{conditions, configuration};
 use crate::chain::PluginError;
+use crate::expressions::RequestView;
 use crate::matching::{MatchedResource, is_exempt};
 use crate::objects::{self, VersionedObjects};
 use crate::{AdmissionAttributes, AdmissionPlugin};
@@ -46,7 +47,7 @@ impl MutatingAdmissionWebhook {
         Ok(Self {
             source: WebhookSource::new("mutatingwebhookconfigurations"),
             kubeconfig: configuration::kubeconfig(text).map_err(PluginError::Unreadable)?,
-            metrics: WebhookMetrics::new("admit"),
+            metrics: WebhookMetrics::new("admit", "admit"),
         })
     }
 
@@ -72,8 +73,16 @@ impl MutatingAdmissionWebhook {
         webhooks: &Webhooks,
         view: &mut ConvertedView,
     ) -> Result<(), ApiError> {
+        let request = RequestView::new(attributes);
         for (index, webhook) in webhooks.iter().enumerate() {
             let Some(matched) = webhook.matcher.find(attributes, view.object(object))? else { continue };
+            if !webhook.conditions.is_empty() {
+                view.enter(attributes, object, &matched).await?;
+                let objects = view.objects(attributes, object);
+                if !conditions::evaluate(webhook, attributes, &request, &objects, &self.metrics)? {
+                    continue;
+                }
+            }
             // A webhook that was not called in the first run is not called in the second.
             if !attributes.reinvocation.should_invoke(NAME, &webhook.uid) {
                 continue;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_admission_cel::MatchConditions;
 use pintle_auth::review::ReviewVersion;
 use pintle_registry::{ApiError, GroupResource, ObjectClient, StoredObjects, WebhookClientConfig};
 use pintle_value::{Str, Value};
@@ -51,6 +52,8 @@ pub(super) struct Webhook {
     pub(super) timeout: Duration,
     /// The version of reviews; `None` if it takes none that exists.
     pub(super) review_version: Option<ReviewVersion>,
+    /// Which requests it is for, beside its rules and selectors.
+    pub(super) conditions: MatchConditions,
     /// True if it is called again when others have changed the object.
     pub(super) is_reinvocable: bool,
 }
@@ -78,6 +81,10 @@ impl Webhook {
             },
             timeout: seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs),
             review_version: versions.into_iter().find_map(known),
+            conditions: match webhook.items_at(&["matchConditions"]) {
+                [] => MatchConditions::default(),
+                conditions => MatchConditions::of_webhook(conditions),
+            },
             is_reinvocable: webhook.str_at(&["reinvocationPolicy"]) == "IfNeeded",
         }
     }

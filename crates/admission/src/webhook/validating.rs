@@ -11,10 +11,11 @@ use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 
 use super::call::{self, WebhookError, is_expired, timeout_error};
-use super::configuration;
 use super::metrics::WebhookMetrics;
 use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
+use super::{conditions, configuration};
 use crate::chain::PluginError;
+use crate::expressions::RequestView;
 use crate::matching::{MatchedResource, is_exempt};
 use crate::objects::VersionedObjects;
 use crate::{AdmissionAttributes, AdmissionPlugin};
@@ -46,7 +47,7 @@ impl ValidatingAdmissionWebhook {
         Ok(Self {
             source: WebhookSource::new("validatingwebhookconfigurations"),
             kubeconfig: configuration::kubeconfig(text).map_err(PluginError::Unreadable)?,
-            metrics: WebhookMetrics::new("validating"),
+            metrics: WebhookMetrics::new("validating", "validate"),
         })
     }
 
@@ -58,7 +59,7 @@ impl ValidatingAdmissionWebhook {
         object: &Value,
         webhooks: &Webhooks,
     ) -> Result<(), ApiError> {
-        let invocations = invocations(attributes, object, webhooks).await?;
+        let invocations = self.invocations(attributes, object, webhooks).await?;
         if invocations.is_empty() {
             return Ok(());
         }
@@ -77,6 +78,37 @@ impl ValidatingAdmissionWebhook {
             }
         }
         first
+    }
+
+    /// The webhooks that match a write. The objects are converted once for each version.
+    async fn invocations<'i>(
+        &self,
+        attributes: &'i AdmissionAttributes<'_>,
+        object: &'i Value,
+        webhooks: &'i Webhooks,
+    ) -> Result<Vec<Invocation<'i>>, ApiError> {
+        let request = RequestView::new(attributes);
+        let mut versions: Vec<Arc<VersionedObjects<'i>>> = Vec::new();
+        let mut invocations = Vec::new();
+        for webhook in webhooks.iter() {
+            let Some(matched) = webhook.matcher.find(attributes, object)? else { continue };
+            let kind = matched.kind(attributes);
+            let objects = match versions.iter().find(|known| known.kind == kind) {
+                Some(known) => known.clone(),
+                None => {
+                    let converted = VersionedObjects::convert(attributes, object, kind).await;
+                    let converted = Arc::new(converted.map_err(|error| ApiError::Internal(error.to_string()))?);
+                    versions.push(converted.clone());
+                    converted
+                }
+            };
+            let has_conditions = !webhook.conditions.is_empty();
+            if has_conditions && !conditions::evaluate(webhook, attributes, &request, &objects, &self.metrics)? {
+                continue;
+            }
+            invocations.push(Invocation { webhook, matched, objects });
+        }
+        Ok(invocations)
     }
 
     async fn call(
@@ -106,29 +138,6 @@ impl ValidatingAdmissionWebhook {
             }
         }
     }
-}
-
-/// The webhooks that match a write. The objects are converted once for each version.
-async fn invocations<'i>(
-    attributes: &'i AdmissionAttributes<'_>,
-    object: &'i Value,
-    webhooks: &'i Webhooks,
-) -> Result<Vec<Invocation<'i>>, ApiError> {
-    let mut invocations: Vec<Invocation<'i>> = Vec::new();
-    for webhook in webhooks.iter() {
-        let Some(matched) = webhook.matcher.find(attributes, object)? else { continue };
-        let kind = matched.kind(attributes);
-        let known = invocations.iter().find(|known| known.objects.kind == kind);
-        let objects = match known {
-            Some(known) => known.objects.clone(),
-            None => {
-                let converted = VersionedObjects::convert(attributes, object, kind).await;
-                Arc::new(converted.map_err(|error| ApiError::Internal(error.to_string()))?)
-            }
-        };
-        invocations.push(Invocation { webhook, matched, objects });
-    }
-    Ok(invocations)
 }
 
 impl AdmissionPlugin for ValidatingAdmissionWebhook {

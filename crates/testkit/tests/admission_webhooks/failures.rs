@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_testkit::{Cluster, Options, advance_clock_until, manual_clock, run};
+use pintle_testkit::{Cluster, HttpsServer, Options, SentResponse, advance_clock_until, manual_clock, run};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -333,6 +333,31 @@ fn calls_are_counted() {
         ] {
             assert!(metrics.contains(&line), "{line} in {metrics}");
         }
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn an_expired_certificate_is_a_failure() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let server = HttpsServer::start_expired(|_| async { SentResponse::json(200, "{}") }).await;
+        let url = server.url("/review");
+        let webhook = json!({
+            "name": "w.example.com",
+            "clientConfig": {"url": url, "caBundle": server.ca_bundle()},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "rules": [rule(&["*"], &["configmaps"])],
+        });
+        configure(&cluster, VALIDATING, "w", &[webhook]).await;
+        let expect = format!(
+            "{CALL}failed to call webhook: Post \"{url}?timeout=10s\": tls: failed to verify certificate: x509: \
+             certificate has expired or is not yet valid"
+        );
+        let error = cluster.post(CONFIGMAPS, config_map("c")).await.expect(500).json();
+        let message = error["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with(&expect), "{message}");
         cluster.stop().await;
     });
 }

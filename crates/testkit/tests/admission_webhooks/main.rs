@@ -1,5 +1,7 @@
 //! Admission webhooks as a client and a webhook meet them. Which requests match is tested in `pintle-admission`.
 
+mod conditions;
+mod credentials;
 mod failures;
 mod mutations;
 mod reviews;

@@ -254,3 +254,95 @@ fn older_reviews_are_sent_to_webhooks_that_want_them() {
         cluster.stop().await;
     });
 }
+
+/// A definition with the versions v1 and v2, which differ in nothing.
+fn definition() -> Value {
+    let version = |name: &str, storage: bool| {
+        json!({
+            "name": name, "served": true, "storage": storage, "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                "spec": {"type": "object", "properties": {
+                    "size": {"type": "integer", "default": 1}, "color": {"type": "string"}}},
+                "status": {"type": "object"}}}}})
+    };
+    json!({"metadata": {"name": "things.example.com"}, "spec": {
+        "group": "example.com", "scope": "Namespaced",
+        "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+        "versions": [version("v1", true), version("v2", false)]}})
+}
+
+#[test]
+fn custom_resources_are_converted_pruned_and_defaulted() {
+    run(async {
+        let (cluster, mutating, validating) = start().await;
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let _ = cluster.post(definitions, definition().to_string()).await.expect(201);
+        let things = "/apis/example.com/v2/namespaces/default/things";
+        while cluster.get(things).await.status.as_u16() != 200 {
+            tokio::task::yield_now().await;
+        }
+        let rules = [json!({
+            "operations": ["*"], "apiGroups": ["example.com"], "apiVersions": ["v1"],
+            "resources": ["things", "things/status"]})];
+        configure(&cluster, MUTATING, "m", &[mutating.configured("m.example.com", &rules, &json!({}))]).await;
+        configure(&cluster, VALIDATING, "v", &[validating.configured("v.example.com", &rules, &json!({}))]).await;
+        mutating.set(Behavior::With(super::webhook::patch(&json!([
+            {"op": "add", "path": "/spec/color", "value": "red"},
+            {"op": "add", "path": "/spec/unknown", "value": "x"},
+            {"op": "remove", "path": "/spec/size"}]))));
+        let thing = json!({
+            "apiVersion": "example.com/v2", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"size": 5}});
+        let created = cluster.post(things, thing.to_string()).await.expect(201).json();
+        assert_eq!(created["apiVersion"], "example.com/v2");
+        assert_eq!(created["spec"], json!({"size": 1, "color": "red"}));
+        for webhook in [&mutating, &validating] {
+            let request = webhook.last().1["request"].clone();
+            assert_eq!((&request["kind"]["version"], &request["requestKind"]["version"]), (&json!("v1"), &json!("v2")));
+            assert_eq!(request["object"]["apiVersion"], "example.com/v1");
+        }
+        mutating.set(Behavior::Respond(allow));
+        let (status, change) = (format!("{things}/t/status"), r#"{"metadata": {"labels": {"a": "b"}}}"#);
+        let _ = cluster.patch(&status, "merge", change).await.expect(200);
+        let request = validating.last().1["request"].clone();
+        assert_eq!(
+            (&request["subResource"], &request["oldObject"]["apiVersion"]),
+            (&json!("status"), &json!("example.com/v1"))
+        );
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn actions_are_reviewed() {
+    run(async {
+        let (cluster, mutating, validating) = start().await;
+        let pods = "/api/v1/namespaces/default/pods";
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let _ = cluster.post(pods, pod.to_string()).await.expect(201);
+        let account = json!({"metadata": {"name": "a"}}).to_string();
+        let _ = cluster.post("/api/v1/namespaces/default/serviceaccounts", account).await.expect(201);
+        let rules = [rule(&["*"], &["pods/*", "serviceaccounts/token", "selfsubjectaccessreviews"])];
+        configure(&cluster, MUTATING, "m", &[mutating.configured("m.example.com", &rules, &json!({}))]).await;
+        configure(&cluster, VALIDATING, "v", &[validating.configured("v.example.com", &rules, &json!({}))]).await;
+        let check = |expect: &str, kind: &str| {
+            for webhook in [&mutating, &validating] {
+                let found = webhook.take();
+                assert_eq!(found.iter().map(describe).collect::<Vec<_>>(), [expect]);
+                assert_eq!(found[0]["kind"]["kind"], kind);
+            }
+        };
+        let token = json!({"spec": {"expirationSeconds": 3600}}).to_string();
+        let _ = cluster.post("/api/v1/namespaces/default/serviceaccounts/a/token", token).await.expect(201);
+        check("CREATE serviceaccounts/token a CreateOptions new=true old=false dry=false", "TokenRequest");
+        let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}).to_string();
+        let _ = cluster.post(&format!("{pods}/p/binding"), binding).await.expect(201);
+        check("CREATE pods/binding p CreateOptions new=true old=false dry=false", "Binding");
+        let review = json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}).to_string();
+        let _ = cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review).await.expect(201);
+        check(
+            "CREATE selfsubjectaccessreviews - CreateOptions new=true old=false dry=false",
+            "SelfSubjectAccessReview",
+        );
+        cluster.stop().await;
+    });
+}
