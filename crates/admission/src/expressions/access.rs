@@ -45,18 +45,18 @@ impl OwnedTarget {
 }
 
 /// Asks the authorizer of a request. Equal checks of a request are asked once.
-pub(crate) struct RequestAccess<'a> {
+pub(super) struct RequestAccess<'a> {
     attributes: &'a AdmissionAttributes<'a>,
     decided: Mutex<Vec<Decided>>,
 }
 
 impl<'a> RequestAccess<'a> {
-    pub(crate) fn new(attributes: &'a AdmissionAttributes<'a>) -> Self {
+    pub(super) fn new(attributes: &'a AdmissionAttributes<'a>) -> Self {
         Self { attributes, decided: Mutex::default() }
     }
 
     /// The resource of the request, for `authorizer.requestResource`.
-    pub(crate) fn target(&self) -> ResourceTarget {
+    pub(super) fn target(&self) -> ResourceTarget {
         let attributes = self.attributes;
         ResourceTarget {
             group: attributes.resource.group.to_string(),

@@ -1,11 +1,9 @@
 //! Admission policies: expressions in CEL that users store, with bindings that say where they apply (upstream:
 //! `admission/plugin/policy`).
 
-mod access;
 mod bindings;
 mod denial;
 mod params;
-mod request;
 mod source;
 mod validating;
 

@@ -3,13 +3,14 @@
 
 use std::time::Instant;
 
-use pintle_admission_cel::MatchOutcome;
+use pintle_admission_cel::{EvaluationInput, MatchOutcome};
 use pintle_registry::ApiError;
+use pintle_value::Value;
 
 use super::metrics::WebhookMetrics;
 use super::source::{FailurePolicy, Webhook};
 use crate::AdmissionAttributes;
-use crate::expressions::RequestView;
+use crate::expressions::ExpressionRequest;
 use crate::objects::VersionedObjects;
 
 /// Evaluates the match conditions of a webhook. False if the request is not for it.
@@ -19,12 +20,20 @@ use crate::objects::VersionedObjects;
 pub(super) fn evaluate(
     webhook: &Webhook,
     attributes: &AdmissionAttributes<'_>,
-    request: &RequestView<'_>,
+    request: &ExpressionRequest<'_>,
     objects: &VersionedObjects<'_>,
     metrics: &WebhookMetrics,
 ) -> Result<bool, ApiError> {
     let (started, operation) = (Instant::now(), attributes.operation.text());
-    let outcome = request.evaluate(&webhook.conditions, objects);
+    let described = request.at_kind(&objects.kind, webhook.conditions.used_values());
+    let outcome = webhook.conditions.evaluate(&EvaluationInput {
+        object: &objects.object,
+        old_object: &objects.old,
+        namespace: &Value::Null,
+        request: &described,
+        params: &Value::Null,
+        authorizer: Some(request.authorizer()),
+    });
     if let MatchOutcome::Failed { failures, .. } = outcome {
         metrics.conditions_failed(&webhook.name, operation, failures);
     }

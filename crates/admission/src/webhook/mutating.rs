@@ -18,7 +18,7 @@ use super::review::AdmissionResponse;
 use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
 use super::{conditions, configuration};
 use crate::chain::PluginError;
-use crate::expressions::RequestView;
+use crate::expressions::ExpressionRequest;
 use crate::matching::{MatchedResource, is_exempt};
 use crate::objects::{self, VersionedObjects};
 use crate::{AdmissionAttributes, AdmissionPlugin};
@@ -73,7 +73,7 @@ impl MutatingAdmissionWebhook {
         webhooks: &Webhooks,
         view: &mut ConvertedView,
     ) -> Result<(), ApiError> {
-        let request = RequestView::new(attributes);
+        let request = ExpressionRequest::new(attributes);
         for (index, webhook) in webhooks.iter().enumerate() {
             let Some(matched) = webhook.matcher.find(attributes, view.object(object))? else { continue };
             if !webhook.conditions.is_empty() {

@@ -15,7 +15,7 @@ use super::metrics::WebhookMetrics;
 use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
 use super::{conditions, configuration};
 use crate::chain::PluginError;
-use crate::expressions::RequestView;
+use crate::expressions::ExpressionRequest;
 use crate::matching::{MatchedResource, is_exempt};
 use crate::objects::VersionedObjects;
 use crate::{AdmissionAttributes, AdmissionPlugin};
@@ -87,7 +87,7 @@ impl ValidatingAdmissionWebhook {
         object: &'i Value,
         webhooks: &'i Webhooks,
     ) -> Result<Vec<Invocation<'i>>, ApiError> {
-        let request = RequestView::new(attributes);
+        let request = ExpressionRequest::new(attributes);
         let mut versions: Vec<Arc<VersionedObjects<'i>>> = Vec::new();
         let mut invocations = Vec::new();
         for webhook in webhooks.iter() {

@@ -1,6 +1,7 @@
 //! The writer of a request or of the server itself: the state that all writes of one request share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pintle_admission::matching::MatchingCache;
 use pintle_admission::webhook::WebhookCaller;
@@ -22,6 +23,9 @@ use crate::request::query::WriteOptions;
 use crate::request::recorder::Recorder;
 use crate::request::trace::Step;
 
+/// How long plugins may take, even if the request may take longer (upstream: `requestTimeoutUpperBound`).
+const MAX_WRITE_TIME: Duration = Duration::from_secs(34);
+
 /// The warning for a plugin that has broken managed fields.
 const INVALID_MANAGED_FIELDS: &str = ".metadata.managedFields was in an invalid state after admission; this could be \
      caused by an outdated mutating admission controller; please fix your requests";
@@ -40,6 +44,8 @@ pub(crate) struct Writer<'a> {
     /// Calls the webhooks of the plugins.
     pub(crate) webhooks: Arc<dyn WebhookCaller>,
     pub(crate) options: &'a (dyn RequestOptions + Send + Sync),
+    /// When plugins have to be done.
+    pub(super) deadline: Option<Instant>,
     /// The client's request; `None` for the server's own writes.
     pub(super) request: Option<&'a RequestContext>,
 }
@@ -60,6 +66,7 @@ impl<'a> Writer<'a> {
             plugins: request.cluster.admission(),
             webhooks: request.cluster.webhook_caller(),
             options,
+            deadline: Some(request.deadline.min(Instant::now() + MAX_WRITE_TIME)),
             request: Some(request),
         }
     }
@@ -134,7 +141,7 @@ impl<'a> Writer<'a> {
             user: self.user,
             options: self.options,
             dry_run: self.context.dry_run,
-            deadline: self.request.and_then(|request| request.deadline.instant()).map(Instant::into_std),
+            deadline: self.deadline.map(Instant::into_std),
             old,
             // The server's own user is privileged.
             authorizer: self.request.map_or(&AlwaysAllow, |request| &*request.access.authorizer),
@@ -201,6 +208,7 @@ impl InternalWriter {
             plugins: cluster.admission(),
             webhooks: cluster.webhook_caller(),
             options: &self.options,
+            deadline: None,
             request: None,
         }
     }

@@ -11,11 +11,11 @@ use super::annotations::AnnotationCollector;
 use super::metrics::PolicyMetrics;
 use super::policy::{FailedValidation, Policy, PolicyResult};
 use crate::AdmissionAttributes;
+use crate::expressions::ExpressionRequest;
 use crate::matching::MatchedResource;
 use crate::objects::VersionedObjects;
 use crate::policy::bindings::Binding;
 use crate::policy::denial;
-use crate::policy::request::PolicyRequest;
 use crate::policy::source::Hook;
 
 const FAILURE_ANNOTATION: &str = "validation.policy.admission.k8s.io/validation_failure";
@@ -25,14 +25,14 @@ pub(super) struct Dispatch<'a> {
     attributes: &'a AdmissionAttributes<'a>,
     object: &'a Value,
     metrics: &'a PolicyMetrics,
-    request: PolicyRequest<'a>,
+    request: ExpressionRequest<'a>,
     /// The message and the reason of the first denial.
     denial: Option<(String, Option<Str>)>,
 }
 
 impl<'a> Dispatch<'a> {
     pub(super) fn new(attributes: &'a AdmissionAttributes<'a>, object: &'a Value, metrics: &'a PolicyMetrics) -> Self {
-        Self { attributes, object, metrics, request: PolicyRequest::new(attributes), denial: None }
+        Self { attributes, object, metrics, request: ExpressionRequest::new(attributes), denial: None }
     }
 
     /// The error of the first denial, if there is one.

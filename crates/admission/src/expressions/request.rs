@@ -1,4 +1,4 @@
-//! What the expressions of all policies see of one request. Each part is made when the first policy needs it.
+//! What expressions see of one request. Each part is made when the first of them needs it.
 
 use std::sync::OnceLock;
 
@@ -28,7 +28,7 @@ const NAMESPACE_METADATA: [&str; 12] = [
 ];
 
 /// A request, as expressions see it.
-pub(super) struct PolicyRequest<'a> {
+pub(crate) struct ExpressionRequest<'a> {
     attributes: &'a AdmissionAttributes<'a>,
     access: RequestAccess<'a>,
     target: OnceLock<ResourceTarget>,
@@ -37,8 +37,8 @@ pub(super) struct PolicyRequest<'a> {
     namespace: OnceLock<Result<Value, ApiError>>,
 }
 
-impl<'a> PolicyRequest<'a> {
-    pub(super) fn new(attributes: &'a AdmissionAttributes<'a>) -> Self {
+impl<'a> ExpressionRequest<'a> {
+    pub(crate) fn new(attributes: &'a AdmissionAttributes<'a>) -> Self {
         Self {
             attributes,
             access: RequestAccess::new(attributes),
@@ -49,12 +49,12 @@ impl<'a> PolicyRequest<'a> {
     }
 
     /// `authorizer`.
-    pub(super) fn authorizer(&self) -> RequestAuthorizer<'_> {
+    pub(crate) fn authorizer(&self) -> RequestAuthorizer<'_> {
         RequestAuthorizer { checker: &self.access, target: self.target.get_or_init(|| self.access.target()) }
     }
 
     /// `request`, for a policy that matches the requested resource. Null if no expression uses it.
-    pub(super) fn requested(&self, used: UsedValues) -> &Value {
+    pub(crate) fn requested(&self, used: UsedValues) -> &Value {
         match used.request {
             true => {
                 self.requested.get_or_init(|| self.describe(&self.attributes.kind(), &self.attributes.resource.gvr()))
@@ -64,9 +64,18 @@ impl<'a> PolicyRequest<'a> {
     }
 
     /// `request`, for a policy that matches another resource or version.
-    pub(super) fn equivalent(&self, matched: &MatchedResource<'_>, used: UsedValues) -> Value {
+    pub(crate) fn equivalent(&self, matched: &MatchedResource<'_>, used: UsedValues) -> Value {
         match used.request {
             true => self.describe(&matched.kind(self.attributes), &matched.resource(self.attributes)),
+            false => Value::Null,
+        }
+    }
+
+    /// `request`, for match conditions of webhooks: as in upstream, `request.kind` is the kind that matched, and
+    /// `request.resource` the requested one.
+    pub(crate) fn at_kind(&self, kind: &GroupVersionKind, used: UsedValues) -> Value {
+        match used.request {
+            true => self.describe(kind, &self.attributes.resource.gvr()),
             false => Value::Null,
         }
     }
@@ -98,7 +107,7 @@ impl<'a> PolicyRequest<'a> {
     ///
     /// # Errors
     /// The namespace does not exist.
-    pub(super) fn namespace(&self, used: UsedValues) -> Result<&Value, ApiError> {
+    pub(crate) fn namespace(&self, used: UsedValues) -> Result<&Value, ApiError> {
         let attributes = self.attributes;
         if attributes.namespace.is_empty() || (attributes.resource.is_namespaces() && attributes.subresource.is_empty())
         {
