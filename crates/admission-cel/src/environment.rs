@@ -17,6 +17,11 @@ static BASE: LazyLock<Env> = LazyLock::new(Env::kubernetes);
 /// The environment without variables, with the functions for patches.
 static PATCHING: LazyLock<Env> = LazyLock::new(|| BASE.clone().library(&json_patch()));
 
+/// The environment without variables.
+pub(crate) fn untyped_environment() -> Env {
+    BASE.clone()
+}
+
 /// The environment of an expression.
 pub(crate) fn environment(types: AdmissionTypes, declarations: Declarations) -> Env {
     let composited = types.variables.is_some();

@@ -9,6 +9,7 @@ mod environment;
 mod evaluation;
 mod match_conditions;
 mod request;
+mod type_check;
 mod types;
 mod variables;
 
@@ -20,3 +21,4 @@ pub use evaluation::{
 };
 pub use match_conditions::{MATCH_CONDITIONS_BUDGET, MatchConditions, MatchOutcome};
 pub use request::{AdmissionRequest, GroupVersionName};
+pub use type_check::TypeChecker;

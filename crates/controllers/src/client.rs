@@ -96,10 +96,12 @@ pub trait ClusterClient: Send + Sync + 'static {
         compute: UpdateFn,
     ) -> BoxFuture<'static, Result<Value, ApiError>>;
 
-    /// Applies a configuration to an existing object as a field manager, which takes fields over from other managers.
+    /// Applies a configuration to an existing object, or to its subresource if that is not empty, as a field manager, which
+    /// takes fields over from other managers.
     fn apply(
         self: Arc<Self>,
         target: ObjectRef,
+        subresource: &'static str,
         field_manager: &'static str,
         configuration: Value,
     ) -> BoxFuture<'static, Result<(), ApiError>>;

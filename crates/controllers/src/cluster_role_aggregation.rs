@@ -119,7 +119,7 @@ async fn try_reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<Re
     let selected = selectors.iter().flat_map(|selector| select(&watch_cache, selector, name));
     if let Some(configuration) = aggregated_role(&role, &combined_rules(selected)) {
         let target = ObjectRef { resource: cluster_roles(), namespace: String::new(), name: name.to_owned() };
-        client.clone().apply(target, CLUSTER_ROLE_AGGREGATION, configuration).await?;
+        client.clone().apply(target, "", CLUSTER_ROLE_AGGREGATION, configuration).await?;
     }
     Ok(ReconcileResult::Done)
 }

@@ -145,7 +145,13 @@ impl ClusterClient for FakeCluster {
         Box::pin(async { Err(ApiError::MethodNotAllowed) })
     }
 
-    fn apply(self: Arc<Self>, _: ObjectRef, _: &'static str, _: Value) -> BoxFuture<'static, Result<(), ApiError>> {
+    fn apply(
+        self: Arc<Self>,
+        _: ObjectRef,
+        _: &'static str,
+        _: &'static str,
+        _: Value,
+    ) -> BoxFuture<'static, Result<(), ApiError>> {
         Box::pin(async { Err(ApiError::MethodNotAllowed) })
     }
 }

@@ -1,8 +1,8 @@
 //! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage
 //! collector, the controller of token secrets, the aggregation of cluster roles, the protection of storage objects in
-//! use, the status of resource quotas, the repair of the allocations of services, and the reconciler of the objects that
-//! every cluster and every namespace has. They read the watch caches and write as the server; they know neither HTTP nor
-//! the store. Those that kube-controller-manager has too stand by while one is active.
+//! use, the status of resource quotas, type checks of admission policies, the repair of the allocations of services, and the
+//! reconciler of the objects that every cluster and every namespace has. They read the watch caches and write as the server;
+//! they know neither HTTP nor the store. Those that kube-controller-manager has too stand by while one is active.
 
 mod allocation_repair;
 mod authentication_trust;
@@ -21,6 +21,7 @@ mod legacy_token_tracking;
 mod namespaces;
 mod object_reconciler;
 mod objects;
+mod policy_status;
 mod resource_quota;
 mod server_registration;
 mod storage_protection;
@@ -60,8 +61,8 @@ pub fn run_resource_quotas(client: &Arc<dyn ClusterClient>) -> impl Future<Outpu
 }
 
 /// Runs the namespace controller, the garbage collector, the controllers of token secrets, the aggregation of cluster
-/// roles and the protection of storage objects in use until the cluster is gone. Their names are those of
-/// kube-controller-manager's health checks.
+/// roles, the protection of storage objects in use and the type checks of admission policies until the cluster is gone.
+/// Their names are those of kube-controller-manager's health checks.
 pub fn run_controllers(
     client: &Arc<dyn ClusterClient>,
     token_secrets: TokenSecretContents,
@@ -80,7 +81,18 @@ pub fn run_controllers(
     let claims = protect(&storage_protection::CLAIMS);
     let volumes = protect(&storage_protection::VOLUMES);
     let classes = protect(&storage_protection::VOLUME_ATTRIBUTES_CLASSES);
+    let policies = supervise(client, policy_status::POLICY_STATUS_TASK, || false, policy_status::run);
     async move {
-        tokio::join!(namespaces, garbage_collector, tokens, token_cleaner, aggregation, claims, volumes, classes);
+        tokio::join!(
+            namespaces,
+            garbage_collector,
+            tokens,
+            token_cleaner,
+            aggregation,
+            claims,
+            volumes,
+            classes,
+            policies
+        );
     }
 }

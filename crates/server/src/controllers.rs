@@ -212,10 +212,11 @@ impl ClusterClient for Cluster {
     fn apply(
         self: Arc<Self>,
         target: ObjectRef,
+        subresource: &'static str,
         field_manager: &'static str,
         configuration: Value,
     ) -> BoxFuture<'static, Result<(), ApiError>> {
-        Box::pin(async move { InternalClient(self).apply(&target, field_manager, &configuration).await })
+        Box::pin(async move { InternalClient(self).apply(&target, subresource, field_manager, &configuration).await })
     }
 }
 

@@ -117,6 +117,12 @@ impl RequestMatcher {
         }
     }
 
+    /// True if a rule matches a request. Selectors may still exclude it.
+    #[must_use]
+    pub fn has_rule_for(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        self.find_by_rules(attributes).is_some()
+    }
+
     /// The resource at which a request matches, if it does. `object` is the new object, null for deletes.
     ///
     /// # Errors

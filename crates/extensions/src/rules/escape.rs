@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use pintle_cel::is_reserved;
 
 /// Returns the CEL name of a field, or `None` if it cannot be escaped.
-pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
+pub fn escape(name: &str) -> Option<Cow<'_, str>> {
     let first = name.bytes().next()?;
     let spelled = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'/');
     if first.is_ascii_digit() || !name.bytes().all(spelled) {

@@ -19,6 +19,7 @@ mod value_adapter;
 mod walker;
 
 pub(crate) use definitions::compile_nodes;
+pub use escape::escape as escape_field_name;
 pub(crate) use lazy_validator::LazyCelValidator;
 pub(crate) use validator::CelValidator;
 pub(crate) use walker::{CelResult, CostLimits, ValidationTarget};

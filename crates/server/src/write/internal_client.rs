@@ -46,15 +46,22 @@ impl InternalClient {
         .await
     }
 
-    /// Applies a configuration to an existing object, with force (server-side apply).
+    /// Applies a configuration to an existing object, or to its subresource if that is not empty, with force (server-side
+    /// apply).
     ///
     /// # Errors
     /// Returns an error if the object does not exist or the apply is rejected.
-    pub(crate) async fn apply(&self, target: &ObjectRef, manager: &str, configuration: &Value) -> Result<(), ApiError> {
+    pub(crate) async fn apply(
+        &self,
+        target: &ObjectRef,
+        subresource: &str,
+        manager: &str,
+        configuration: &Value,
+    ) -> Result<(), ApiError> {
         let hub = self.0.hub_of(&target.resource)?;
-        let managed_fields = ManagedFieldsUpdater::for_controller(&self.0, &hub, manager);
+        let managed_fields = ManagedFieldsUpdater::for_controller(&self.0, &hub, subresource, manager);
         let compute = |old: &Value| managed_fields.apply(old, configuration, true);
-        self.run_update(&hub, "", (&target.namespace, &target.name), compute).await.map(drop)
+        self.run_update(&hub, subresource, (&target.namespace, &target.name), compute).await.map(drop)
     }
 
     /// Deletes an object for a controller.

@@ -71,8 +71,13 @@ impl<'a> ManagedFieldsUpdater<'a> {
     }
 
     /// The updater for the apply of a controller of the server.
-    pub(crate) fn for_controller(cluster: &Cluster, resource: &'a Arc<Resource>, manager: &str) -> Self {
-        Self::new(cluster, ExpectedKind::of(resource), manager.to_owned(), "", Arc::default())
+    pub(crate) fn for_controller(
+        cluster: &Cluster,
+        resource: &'a Arc<Resource>,
+        subresource: &'a str,
+        manager: &str,
+    ) -> Self {
+        Self::new(cluster, ExpectedKind::of(resource), manager.to_owned(), subresource, Arc::default())
     }
 
     fn new(

@@ -3,6 +3,7 @@
 mod bindings;
 mod invalid_policies;
 mod params;
+mod type_checking;
 mod validations;
 
 use pintle_testkit::{AccessOptions, AuthorizationMode, Cluster, Options, Response};

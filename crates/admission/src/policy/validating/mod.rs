@@ -37,7 +37,10 @@ impl AdmissionPlugin for ValidatingAdmissionPolicy {
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        !is_exempt(attributes) && self.source.hooks(attributes).map_or(true, |hooks| !hooks.is_empty())
+        // A policy without a matcher is an error of every request, and so are policies that cannot be read.
+        let concerns = |policy: &Policy| policy.matcher.as_ref().is_none_or(|matcher| matcher.has_rule_for(attributes));
+        !is_exempt(attributes)
+            && self.source.hooks(attributes).map_or(true, |hooks| hooks.iter().any(|hook| concerns(&hook.policy)))
     }
 
     fn validate<'a>(

@@ -1,0 +1,104 @@
+//! Type checking of policies against the schemas of the kinds that they match, with warnings in their status.
+
+use pintle_testkit::{Cluster, run};
+use serde_json::{Value, json};
+
+use super::{POLICIES, constraints, policy};
+
+/// Creates a policy and waits until its expressions have been checked.
+async fn checked(cluster: &Cluster, spec: Value) -> Value {
+    let _ = cluster.post(POLICIES, policy("p", spec).to_string()).await.expect(201);
+    wait_for_generation(cluster, 1).await
+}
+
+async fn wait_for_generation(cluster: &Cluster, generation: i64) -> Value {
+    let mut watch = cluster.watch(&format!("{POLICIES}?watch=1&fieldSelector=metadata.name%3Dp")).await;
+    loop {
+        let event = watch.next().await.expect("an event");
+        if event["object"]["status"]["observedGeneration"] == json!(generation) {
+            return event["object"].clone();
+        }
+    }
+}
+
+fn warning(field: &str, kind: &str, text: &str) -> Value {
+    json!({"fieldRef": format!("spec.validations[0].{field}"), "warning": format!("{kind}: {text}\n")})
+}
+
+#[test]
+fn ill_typed_expressions_have_warnings() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let spec = json!({
+            "matchConstraints": constraints("apps", "v1", "deployments"),
+            "variables": [{"name": "labels", "expression": "object.metadata.labels"}],
+            "validations": [{
+                "expression": "object.replicas > 1",
+                "messageExpression": "'at most ' + object.spec.replicas",
+            }, {"expression": "object.metadata.namespace != 'x' && variables.labels.app == 'a' && \
+                object.spec.template.spec.containers.all(c, c.name.startsWith('a')) && object.metadata.creationTimestamp < timestamp('2030-01-01T00:00:00Z')"}],
+        });
+        let object = checked(&cluster, spec).await;
+        let undefined = "ERROR: <input>:1:7: undefined field 'replicas'\n | object.replicas > 1\n | ......^";
+        let mismatch = "ERROR: <input>:1:12: found no matching overload for '_+_' applied to '(string, int)'\n | 'at most ' + object.spec.replicas\n | ...........^";
+        let kind = "apps/v1, Kind=Deployment";
+        assert_eq!(
+            object["status"]["typeChecking"],
+            json!({"expressionWarnings": [
+                warning("expression", kind, undefined),
+                warning("messageExpression", kind, mismatch),
+            ]})
+        );
+        let owner = object["metadata"]["managedFields"].as_array().expect("managed fields").iter();
+        let owner = owner.filter(|entry| entry["subresource"] == "status").collect::<Vec<_>>();
+        assert_eq!(owner.len(), 1);
+        assert_eq!(
+            (&owner[0]["manager"], &owner[0]["operation"]),
+            (&json!("validatingadmissionpolicy-status"), &json!("Apply"))
+        );
+        // A change of the spec is checked again.
+        let patch = json!({"spec": {"validations": [{"expression": "object.spec.replicas > 1"}]}});
+        let _ = cluster.patch(&format!("{POLICIES}/p"), "merge", patch.to_string()).await.expect(200);
+        let object = wait_for_generation(&cluster, 2).await;
+        assert_eq!(object["status"], json!({"observedGeneration": 2}));
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn params_and_several_kinds_are_checked() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let rules = json!({"resourceRules": [{
+            "operations": ["*"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments", "replicasets", "*/scale"],
+        }]});
+        let spec = json!({
+            "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+            "matchConstraints": rules,
+            "validations": [{"expression": "params.nothing == 'x'"}],
+        });
+        let object = checked(&cluster, spec).await;
+        let text = "ERROR: <input>:1:7: undefined field 'nothing'\n | params.nothing == 'x'\n | ......^";
+        let warning = object["status"]["typeChecking"]["expressionWarnings"][0]["warning"].as_str().expect("a warning");
+        assert_eq!(warning, format!("apps/v1, Kind=Deployment: {text}\n\napps/v1, Kind=ReplicaSet: {text}\n"));
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn wildcards_and_unknown_kinds_are_not_checked() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let rules = json!({"resourceRules": [
+            {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["v1"], "resources": ["deployments"]},
+            {"operations": ["*"], "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["widgets"]},
+        ]});
+        let object = checked(
+            &cluster,
+            json!({"matchConstraints": rules, "validations": [{"expression": "object.nothing == 1"}]}),
+        )
+        .await;
+        assert_eq!(object["status"]["typeChecking"], json!({}));
+        cluster.stop().await;
+    });
+}
