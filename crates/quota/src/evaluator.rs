@@ -62,6 +62,12 @@ pub trait Evaluator: Send + Sync {
         None
     }
 
+    /// The fields that usage and scopes depend on, as paths (`spec.containers.resources`). If there are none, the whole object
+    /// matters.
+    fn fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The scopes that an object is in.
     fn scopes(&self, _object: &Value) -> ObjectScopes {
         ObjectScopes::default()

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use pintle_codec::json::Projection;
 use pintle_kinds::ResourceList;
 use pintle_value::Value;
 use pintle_value::quantity::Quantity;
 use pintle_value::time::Time;
 
-use crate::{QuotaContext, ResourceQuota, evaluator_of, resource_list};
+use crate::{Evaluator, QuotaContext, ResourceQuota, evaluator_of, resource_list};
 
 /// Parses JSON.
 pub(crate) fn json(text: &str) -> Value {
@@ -44,10 +45,20 @@ impl QuotaContext for Context {
     }
 }
 
+/// The fields of an object that matter.
+pub(crate) fn fields(evaluator: &dyn Evaluator, object: &str) -> Value {
+    let compact = pintle_codec::json::encode(&json(object));
+    let fields = Projection::of(evaluator.fields().iter().copied()).read(&compact);
+    fields.expect("an object")
+}
+
 /// Checks what an object uses; the resources are in any order.
 pub(crate) fn check_usage(group: &str, plural: &str, object: &str, expect: &str) {
-    let usage =
-        evaluator_of(group, plural).usage(&json(object), &Context(BTreeMap::from([("gpu", "example.com/gpu")])));
+    let (evaluator, context) = (evaluator_of(group, plural), Context(BTreeMap::from([("gpu", "example.com/gpu")])));
+    let (whole, fields) = (json(object), fields(&*evaluator, object));
+    let usage = evaluator.usage(&whole, &context);
+    assert_eq!(evaluator.usage(&fields, &context), usage, "{fields:?}");
+    assert_eq!(evaluator.scopes(&fields), evaluator.scopes(&whole), "{fields:?}");
     let mut expect: Vec<&str> = expect.split(',').collect();
     expect.sort_unstable_by_key(|entry| entry.split_once('='));
     assert_eq!(resource_list::print(&usage), expect.join(","), "{object}");

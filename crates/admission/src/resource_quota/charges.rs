@@ -1,12 +1,13 @@
 //! Charges writes to quotas, by updates of the quotas' status under a compare of their resourceVersion (upstream:
 //! `quotaEvaluator.checkQuotas`), and gives back what was charged for writes that failed.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
+use pintle_codec::json::Projection;
 use pintle_kinds::ResourceList;
 use pintle_quota::{Charge, LimitedResource, MeasuredWrite, QuotaRefusal, ResourceQuota, check_write, resource_list};
-use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, StoredObject};
 use pintle_value::{Str, Value};
 
 use crate::Reservation;
@@ -15,6 +16,10 @@ use crate::Reservation;
 const RETRIES: usize = 3;
 /// How often it is tried to give something back. If that fails, the next recalculation of the quota does.
 const RELEASE_ATTEMPTS: usize = 16;
+
+/// What a decision needs of a quota.
+static FIELDS: LazyLock<Projection> =
+    LazyLock::new(|| Projection::of(["metadata.name", "metadata.uid", "spec", "status"]));
 
 pub(super) fn quotas() -> GroupResource {
     GroupResource::new("", "resourcequotas")
@@ -48,26 +53,40 @@ struct QuotaCharge {
 
 /// The quotas of a namespace as they are stored, and as they are with the charges of a batch.
 pub(super) struct NamespaceQuotas {
-    objects: Vec<Value>,
+    stored: Vec<Box<dyn StoredObject>>,
     pub(super) quotas: Vec<ResourceQuota>,
 }
 
 impl NamespaceQuotas {
-    /// Reads the quotas of a namespace.
+    /// Decodes quotas.
     ///
     /// # Errors
-    /// They cannot be read; has upstream's message.
-    pub(super) fn read(client: &dyn ObjectClient, namespace: &str) -> Result<Self, ApiError> {
-        let failed = |error| ApiError::Unclassified(format!("error resolving quota: {error}"));
-        let objects = client.list(&quotas(), namespace).map_err(failed)?;
-        let quotas = objects.iter().map(ResourceQuota::of).collect();
-        Ok(Self { objects, quotas })
+    /// One of them cannot be read; has upstream's message.
+    pub(super) fn decode(stored: Vec<Box<dyn StoredObject>>) -> Result<Self, ApiError> {
+        let mut quotas = Vec::with_capacity(stored.len());
+        for quota in &stored {
+            quotas.push(ResourceQuota::of(&quota.decode_fields(&FIELDS).map_err(unresolved)?));
+        }
+        Ok(Self { stored, quotas })
     }
 
-    /// The quota at an index as it is with the charges.
-    fn charged_object(&self, index: usize) -> Value {
-        with_usage(self.objects[index].clone(), &self.quotas[index].used)
+    /// Charges the quota at an index in the store.
+    async fn store(&self, client: &dyn ObjectClient, index: usize) -> Result<(), ApiError> {
+        let quota = with_usage(self.stored[index].decode()?, &self.quotas[index].used);
+        client.update_status(&quotas(), quota).await.map(drop)
     }
+}
+
+/// Reads the quotas of a namespace, without decoding them.
+///
+/// # Errors
+/// They cannot be read; has upstream's message.
+pub(super) fn read_quotas(client: &dyn ObjectClient, namespace: &str) -> Result<Vec<Box<dyn StoredObject>>, ApiError> {
+    client.read_all(&quotas(), namespace).map(Iterator::collect).map_err(unresolved)
+}
+
+fn unresolved(error: ApiError) -> ApiError {
+    ApiError::Unclassified(format!("error resolving quota: {error}"))
 }
 
 fn with_usage(mut quota: Value, used: &ResourceList) -> Value {
@@ -132,7 +151,7 @@ async fn charge_undecided(
     decisions: &mut [Option<Decision>],
 ) -> Result<(), ApiError> {
     let Some(namespace) = writes.first().map(|write| &write.namespace) else { return Ok(()) };
-    let mut state = match NamespaceQuotas::read(client, namespace) {
+    let mut state = match read_quotas(client, namespace).and_then(NamespaceQuotas::decode) {
         Ok(state) => state,
         Err(error) => {
             decide_rest(decisions, &Err(QuotaError::Failed(error)));
@@ -158,8 +177,8 @@ async fn charge_undecided(
     }
     let mut failed = None;
     for (quota, charges) in charges.into_iter().enumerate().filter(|(_, charges)| !charges.is_empty()) {
-        match client.update_status(&quotas(), state.charged_object(quota)).await {
-            Ok(_) => {
+        match state.store(client, quota).await {
+            Ok(()) => {
                 let ResourceQuota { name, uid, .. } = &state.quotas[quota];
                 for (write, usage) in charges {
                     writes[write].charges.lock().push(QuotaCharge { name: name.clone(), uid: uid.clone(), usage });

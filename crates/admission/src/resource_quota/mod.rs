@@ -22,7 +22,7 @@ use pintle_value::Value;
 use pintle_value::time::Time;
 
 use self::batches::{Batches, TimedOut};
-use self::charges::{ChargedWrite, Decision, NamespaceQuotas, QuotaError, quotas};
+use self::charges::{ChargedWrite, Decision, NamespaceQuotas, QuotaError, read_quotas};
 use crate::chain::PluginError;
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
@@ -60,7 +60,8 @@ impl ResourceQuota {
     async fn check(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
         let (client, namespace) = (attributes.client, attributes.namespace);
         // Most namespaces have no quota.
-        if self.limited.is_empty() && client.read_all(&quotas(), namespace)?.next().is_none() {
+        let present = read_quotas(client, namespace)?;
+        if self.limited.is_empty() && present.is_empty() {
             return Ok(());
         }
         let evaluator = evaluator_of(&attributes.resource.group, &attributes.resource.plural);
@@ -76,7 +77,7 @@ impl ResourceQuota {
             QuotaError::Refused(QuotaRefusal::Unclassified(why)) => ApiError::Unclassified(why),
             QuotaError::Failed(error) => error,
         };
-        let present = NamespaceQuotas::read(client, namespace)?;
+        let present = NamespaceQuotas::decode(present)?;
         let charges = write.check(&present.quotas, &self.limited);
         let charges = charges.map_err(|refusal| refuse(QuotaError::Refused(refusal)))?;
         if charges.is_empty() || attributes.dry_run {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pintle_cache::{KeyRange, WatchCache};
+use pintle_codec::json::Projection;
 use pintle_kinds::ResourceList;
 use pintle_quota::{
     Evaluator, QuotaContext, ResourceQuota, counted_resources, evaluator_of, is_ignored, resource_list,
@@ -12,7 +13,7 @@ use pintle_registry::{ApiError, GroupResource, Scope, Verb};
 use pintle_value::Value;
 use pintle_value::time::Time;
 
-use crate::objects::{find, tree};
+use crate::objects::find;
 use crate::{ClusterClient, ObjectRef};
 
 /// After how many objects other tasks of the thread run.
@@ -96,12 +97,13 @@ async fn kind_usage(
         let number = resource_list::count(i64::try_from(number).unwrap_or(i64::MAX));
         return each.into_keys().map(|name| (name, number.clone())).collect();
     }
+    let fields = Projection::of(evaluator.fields().iter().copied());
     let mut total = ResourceList::new();
     for (index, object) in objects.enumerate() {
         if index % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
             tokio::task::yield_now().await;
         }
-        let Some(object) = tree(&object) else { continue };
+        let Some(object) = fields.read(&object.json) else { continue };
         // As upstream, an invalid selector ends the count.
         match evaluator.scopes(&object).match_all(&quota.requirements) {
             Ok(true) => resource_list::add(&mut total, &evaluator.usage(&object, context)),

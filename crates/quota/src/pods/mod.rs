@@ -37,6 +37,35 @@ const REQUIRED: [(&str, &str, &str); 6] = [
     ("requests.memory", "requests", "memory"),
 ];
 
+/// What the usage and the scopes of a pod depend on.
+const FIELDS: [&str; 25] = [
+    "metadata.deletionGracePeriodSeconds",
+    "metadata.deletionTimestamp",
+    "spec.activeDeadlineSeconds",
+    "spec.affinity.podAffinity",
+    "spec.affinity.podAntiAffinity",
+    "spec.containers.name",
+    "spec.containers.resources",
+    "spec.initContainers.name",
+    "spec.initContainers.resources",
+    "spec.initContainers.restartPolicy",
+    "spec.overhead",
+    "spec.priorityClassName",
+    "spec.resources",
+    "status.allocatedResources",
+    "status.conditions.reason",
+    "status.conditions.type",
+    "status.containerStatuses.allocatedResources",
+    "status.containerStatuses.name",
+    "status.containerStatuses.resources",
+    "status.initContainerStatuses.allocatedResources",
+    "status.initContainerStatuses.name",
+    "status.initContainerStatuses.resources",
+    "status.phase",
+    "status.qosClass",
+    "status.resources",
+];
+
 /// True if a limit is one on an extended resource: `requests.example.com/gpu`.
 pub(crate) fn is_limit_on_extended_resource(name: &str) -> bool {
     name.starts_with(REQUESTS_PREFIX) && (!is_native(name) || name.starts_with(REQUESTS_DEVICE_CLASS_PREFIX))
@@ -76,6 +105,10 @@ impl Evaluator for Pods {
             add(&mut usage, &compute_usage(&requests, &limits));
         }
         usage
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &FIELDS
     }
 
     fn scopes(&self, pod: &Value) -> ObjectScopes {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{check_counted, check_usage, json};
+use crate::testing::{check_counted, check_usage, fields, json};
 
 /// Checks what an active pod uses beside being a pod.
 fn check(pod: &str, expect: &[&str]) {
@@ -137,7 +137,9 @@ fn pods_that_have_ended_count_as_objects_only() {
 #[test]
 fn pods_have_scopes() {
     let check = |spec: &str, expect: &[&str]| {
-        let pod = json(&format!(r#"{{"spec":{{{spec}}}}}"#));
+        let text = format!(r#"{{"spec":{{{spec}}}}}"#);
+        let pod = json(&text);
+        assert_eq!(Pods.scopes(&fields(&Pods, &text)), Pods.scopes(&pod));
         let ObjectScopes { flags, names } = Pods.scopes(&pod);
         let mut found: Vec<String> =
             flags.into_iter().filter(|(_, flag)| *flag).map(|(scope, _)| scope.to_owned()).collect();
