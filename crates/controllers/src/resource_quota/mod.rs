@@ -260,6 +260,10 @@ async fn try_reconcile(client: &Arc<dyn ClusterClient>, namespace: &str, name: &
     client.clone().wait_for_reserved_writes().await;
     let quota = ResourceQuota::of(&object);
     let used = usage::count(client, namespace, &quota).await?;
+    // What was counted may have been charged after the quota was read, so even an equal number says nothing then.
+    if find(client, &target).is_none_or(|current| current.resource_version() != object.resource_version()) {
+        return Ok(false);
+    }
     if resource_list::equal(&quota.hard, &quota.spec_hard) && resource_list::equal(&quota.used, &used) {
         return Ok(true);
     }
