@@ -1,5 +1,5 @@
-//! A minimal conversion webhook in the benchmark's process. It only sets the `apiVersion` of the objects that it
-//! receives.
+//! Minimal webhooks in the benchmark's process: one that converts by setting the `apiVersion` of the objects that it
+//! receives, and one that admits everything.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,17 +22,26 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Result;
 
-/// A running conversion webhook.
+/// A running webhook.
 pub(crate) struct Webhook {
-    /// The `clientConfig` for a CustomResourceDefinition.
+    /// The `clientConfig` for a configuration.
     pub(crate) client_config: Value,
     converted: Arc<AtomicU64>,
     server_task: tokio::task::JoinHandle<()>,
 }
 
 impl Webhook {
-    /// Starts a webhook on a local port.
-    pub(crate) async fn start() -> Result<Self> {
+    /// Starts a conversion webhook on a local port.
+    pub(crate) async fn start_conversion() -> Result<Self> {
+        Self::start(convert).await
+    }
+
+    /// Starts an admission webhook on a local port, which changes nothing.
+    pub(crate) async fn start_admission() -> Result<Self> {
+        Self::start(admit).await
+    }
+
+    async fn start(respond: Respond) -> Result<Self> {
         let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der())?;
         let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -41,7 +50,7 @@ impl Webhook {
             .with_single_cert(vec![certified.cert.der().clone()], key)?;
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let socket = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let url = format!("https://{}/convert", socket.local_addr()?);
+        let url = format!("https://{}/review", socket.local_addr()?);
         let converted = Arc::new(AtomicU64::new(0));
         let counter = converted.clone();
         let server_task = tokio::spawn(async move {
@@ -50,7 +59,7 @@ impl Webhook {
                 tokio::spawn(async move {
                     let _ = stream.set_nodelay(true);
                     let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let service = service_fn(move |request| convert(request, counter.clone()));
+                    let service = service_fn(move |request| answer(request, respond, counter.clone()));
                     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
                 });
             }
@@ -71,24 +80,33 @@ impl Drop for Webhook {
     }
 }
 
-async fn convert(
+/// Makes the response to a request of a review. Counts converted objects.
+type Respond = fn(&mut Value, &AtomicU64) -> Value;
+
+async fn answer(
     request: Request<Incoming>,
+    respond: Respond,
     converted: Arc<AtomicU64>,
 ) -> std::result::Result<Response<Full<Bytes>>, Infallible> {
     let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let mut review: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let desired = review["request"]["desiredAPIVersion"].clone();
-    let mut objects = review["request"]["objects"].take();
+    let mut response = respond(&mut review["request"], &converted);
+    response["uid"] = review["request"]["uid"].take();
+    let answer = json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response});
+    let answer = Response::builder().header("Content-Type", "application/json").body(answer.to_string().into());
+    Ok(answer.unwrap_or_default())
+}
+
+fn convert(request: &mut Value, converted: &AtomicU64) -> Value {
+    let desired = request["desiredAPIVersion"].clone();
+    let mut objects = request["objects"].take();
     for object in objects.as_array_mut().into_iter().flatten() {
         object["apiVersion"] = desired.clone();
         converted.fetch_add(1, Ordering::Relaxed);
     }
-    let convert = json!({
-        "apiVersion": review["apiVersion"],
-        "kind": review["kind"],
-        "response": {
-            "uid": review["request"]["uid"], "result": { "status": "Success" }, "convertedObjects": objects,
-        },
-    });
-    Ok(Response::new(Full::new(convert.to_string().into())))
+    json!({"result": {"status": "Success"}, "convertedObjects": objects})
+}
+
+fn admit(_: &mut Value, _: &AtomicU64) -> Value {
+    json!({"allowed": true})
 }

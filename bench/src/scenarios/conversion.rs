@@ -105,7 +105,7 @@ async fn convert_by_webhook(
     connection: &mut Connection,
     path: &str,
 ) -> Result<()> {
-    let webhook = Webhook::start().await?;
+    let webhook = Webhook::start_conversion().await?;
     let (mut uncached, mut cached) = (ListTimings::default(), ListTimings::default());
     for round in 0..bench.plan.rounds.max(3) {
         // Changing the definition invalidates the cache of converted objects.
