@@ -1,6 +1,8 @@
 //! A cursor over well-formed, compact JSON, as objects are stored: it finds offsets and decodes nothing. On other input
 //! it stops early and never reads beyond the text.
 
+use super::word::{repeated, zero_bytes};
+
 /// A position in JSON text.
 #[derive(Clone, Debug)]
 pub struct JsonCursor<'a> {
@@ -106,16 +108,6 @@ fn find_end_or_escape(json: &[u8], from: usize) -> Option<usize> {
         offset += size_of::<u64>();
     }
     Some(offset + memchr::memchr2(b'"', b'\\', json.get(offset..)?)?)
-}
-
-/// A word of equal bytes.
-const fn repeated(byte: u8) -> u64 {
-    u64::from_le_bytes([byte; 8])
-}
-
-/// The highest bit of the lowest byte that is zero; bits above it mean nothing.
-const fn zero_bytes(word: u64) -> u64 {
-    word.wrapping_sub(repeated(0x01)) & !word & repeated(0x80)
 }
 
 #[cfg(test)]

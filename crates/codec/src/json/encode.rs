@@ -5,6 +5,7 @@ use pintle_value::Value;
 use pintle_value::print::json_float;
 
 use super::indent::indent;
+use super::word::{repeated, zero_bytes};
 
 /// Encodes a value as JSON with sorted keys.
 #[must_use]
@@ -100,6 +101,23 @@ const ESCAPES: [u8; 256] = {
     table
 };
 
+/// How many bytes at the start of a text, a multiple of eight, need no escape.
+fn skip_plain_words(text: &[u8]) -> usize {
+    let needs_escape = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        let controls = zero_bytes(word & repeated(0xe0));
+        // `"` and `&`, and `<` and `>`, differ in one bit each.
+        let quotes = zero_bytes((word | repeated(0x04)) ^ repeated(b'&'));
+        let angles = zero_bytes((word | repeated(0x02)) ^ repeated(b'>'));
+        let backslashes = zero_bytes(word ^ repeated(b'\\'));
+        // The first byte of U+2028 and U+2029.
+        let separators = zero_bytes(word ^ repeated(0xe2));
+        controls | quotes | angles | backslashes | separators != 0
+    };
+    let (words, _) = text.as_chunks();
+    8 * words.iter().position(needs_escape).unwrap_or(words.len())
+}
+
 /// Appends a string with its quotes, with Go's escapes, which include the characters that are special in HTML.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -107,7 +125,7 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 2);
     out.push(b'"');
     let mut done = 0;
-    let mut i = 0;
+    let mut i = skip_plain_words(bytes);
     while let Some(&byte) = bytes.get(i) {
         let escape = ESCAPES[usize::from(byte)];
         if escape == 0 {
@@ -139,4 +157,32 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(&bytes[done..]);
     out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_escaped_at_every_place_of_a_long_text() {
+        let written = |text: &str| {
+            let mut out = Vec::new();
+            write_string(text, &mut out);
+            String::from_utf8(out).expect("UTF-8")
+        };
+        for byte in 0..=0x7f_u8 {
+            let escaped = match ESCAPES[usize::from(byte)] {
+                0 => char::from(byte).to_string(),
+                b'u' => format!("\\u{byte:04x}"),
+                short => format!("\\{}", char::from(short)),
+            };
+            for at in 0..20 {
+                let [before, after] = [at, 19 - at].map(|length| "a".repeat(length));
+                let text = format!("{before}{}{after}", char::from(byte));
+                assert_eq!(written(&text), format!("\"{before}{escaped}{after}\""));
+            }
+        }
+        assert_eq!(written("aaaaaaaaaaa\u{2028}b"), "\"aaaaaaaaaaa\\u2028b\"");
+        assert_eq!(written("aaaaaaaa\u{2013}b"), "\"aaaaaaaa\u{2013}b\"");
+    }
 }

@@ -14,6 +14,7 @@ mod project;
 mod strict;
 mod syntax;
 mod tape;
+mod word;
 
 pub use cursor::JsonCursor;
 pub use decode::{DecodeError, DecodeOptions, Decoded, MAX_DEPTH, TypeMeta, decode, type_meta};
