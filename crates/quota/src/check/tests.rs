@@ -142,6 +142,29 @@ fn quotas_count_objects_in_all_of_their_scopes() {
 }
 
 #[test]
+fn claims_are_in_the_scopes_of_their_attributes_classes() {
+    let check = |operator: &str, values: &str, claim: &str, is_counted: bool| {
+        let selector = format!(
+            r#""scopeSelector":{{"matchExpressions":[{{"scopeName":"VolumeAttributesClass","operator":"{operator}","values":[{values}]}}]}}"#
+        );
+        let quotas = [quota("q", &selector, "persistentvolumeclaims=1", "persistentvolumeclaims=0")];
+        let expect: &[&str] = if is_counted { &["q: persistentvolumeclaims=1"] } else { &[] };
+        check_kind(("", "persistentvolumeclaims"), ("", claim), None, &quotas, Ok(expect));
+    };
+    let gold = r#"{"spec":{"volumeAttributesClassName":"gold"}}"#;
+    check("In", r#""gold""#, gold, true);
+    check("In", r#""silver""#, gold, false);
+    check("Exists", "", gold, true);
+    check("Exists", "", "{}", false);
+    check("DoesNotExist", "", "{}", true);
+    // While a claim changes its class, it has both.
+    let changing =
+        r#"{"spec":{"volumeAttributesClassName":"gold"},"status":{"currentVolumeAttributesClassName":"silver"}}"#;
+    check("In", r#""silver""#, changing, true);
+    check("NotIn", r#""silver""#, changing, true);
+}
+
+#[test]
 fn invalid_selectors_refuse_writes() {
     let value = "x".repeat(64);
     let selector = format!(

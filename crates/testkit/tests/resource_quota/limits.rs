@@ -121,6 +121,42 @@ fn services_and_claims_are_limited_by_their_type_and_class() {
 }
 
 #[test]
+fn resource_claims_are_limited_by_their_devices() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        let class = json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}});
+        create(&cluster, "/apis/resource.k8s.io/v1/deviceclasses", class).await;
+        let devices = "gpu.deviceclass.resource.k8s.io/devices";
+        create_quota(&cluster, "q", json!({"hard": {devices: "3", "requests.example.com/gpu": "4"}})).await;
+        let claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+        let claim = |name: &str, count: i64| {
+            let exactly = json!({"deviceClassName": "gpu", "count": count});
+            json!({"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}})
+        };
+        create(&cluster, claims, claim("a", 2)).await;
+        check_forbidden(
+            cluster.post(claims, claim("b", 2).to_string()).await,
+            "resourceclaims.resource.k8s.io \"b\"",
+            &format!("exceeded quota: q, requested: {devices}=2, used: {devices}=2, limited: {devices}=3"),
+        );
+        // Pods and claims share the extended resource of a class.
+        let gpus = |count: &str| json!({"requests": {"example.com/gpu": count}, "limits": {"example.com/gpu": count}});
+        create(&cluster, PODS, pod("a", gpus("1"))).await;
+        let used = json!({devices: "2", "requests.example.com/gpu": "3"});
+        assert_eq!(status(&cluster, "q").await["used"], used);
+        check_forbidden(
+            cluster.post(PODS, pod("b", gpus("2")).to_string()).await,
+            "pods \"b\"",
+            "exceeded quota: q, requested: requests.example.com/gpu=2, used: requests.example.com/gpu=3, limited: \
+             requests.example.com/gpu=4",
+        );
+        let _ = cluster.delete(&format!("{claims}/a")).await.expect(200);
+        wait_for_used(&cluster, "q", json!({devices: "0", "requests.example.com/gpu": "1"})).await;
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn resizes_of_pods_are_charged_for_what_they_add() {
     run(async {
         let cluster = Cluster::with_options(options()).await;
