@@ -207,7 +207,9 @@ pub(super) fn decode(
     is_mutating: bool,
     body: &[u8],
 ) -> Result<AdmissionResponse, ResponseError> {
-    let review = ADMISSION_REVIEW.decode(version, body).map_err(ResponseError::Undecodable)?;
+    let review = ADMISSION_REVIEW
+        .decode(version, body)
+        .map_err(|why| ResponseError::Undecodable(status_conversion(version, body).unwrap_or(why)))?;
     let invalid = |text: String| Err(ResponseError::Invalid(text));
     let Some(response) = review.get("response").filter(|response| !response.is_null()) else {
         return invalid("webhook response was absent".to_owned());
@@ -260,6 +262,14 @@ pub(super) fn decode(
     })
 }
 
+/// The message for an answer that is a `Status`. The decoder of admission reviews knows that kind, but cannot convert it.
+fn status_conversion(version: ReviewVersion, body: &[u8]) -> Option<String> {
+    let tree = json::decode(body, json::DecodeOptions::default()).ok()?.value;
+    let to = ADMISSION_REVIEW.api_version(version).rsplit('/').next()?;
+    let is_status = (tree.api_version(), tree.kind()) == ("v1", "Status");
+    is_status.then(|| format!("converting (v1.Status) to ({to}.AdmissionReview): unknown conversion"))
+}
+
 /// The error of a request that a webhook denies, and its code (upstream: `ToStatusErr`).
 pub(super) fn denial(webhook: &str, status: &Value) -> (ApiError, u16) {
     let mut status = if status.is_null() {
@@ -306,6 +316,12 @@ mod tests {
             v1beta1,
             &ok,
             Err("undecodable: converting (v1.AdmissionReview) to (v1beta1.AdmissionReview): unknown conversion"),
+        );
+        check(
+            true,
+            v1,
+            r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no"}"#,
+            Err("undecodable: converting (v1.Status) to (v1.AdmissionReview): unknown conversion"),
         );
         check(true, v1, &answer("null"), Err("webhook response was absent"));
         check(true, v1, &answer(r#"{"uid": "w"}"#), Err("expected response.uid=\"u\", got \"w\""));

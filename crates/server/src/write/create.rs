@@ -85,13 +85,15 @@ impl CreateOperation<'_> {
         writer.check_memory_for_create()?;
         let resource_version = object.resource_version().to_owned();
         let client = InternalClient(writer.cluster.clone());
+        // Mutating plugins run before a name is generated.
+        let given = (object.namespace().to_owned(), object.name().to_owned());
+        let given = (&*given.0, &*given.1);
         {
-            // Mutating plugins run before a name is generated.
-            let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
-            let target = ("", &*namespace, &*name);
+            let target = ("", given.0, given.1);
             let attributes = writer.attributes(AdmissionOperation::Create, resource, target, None, &client);
             writer.mutate(&attributes, &mut object).await?;
         }
+        metadata::ensure_namespace(&mut object, resource, given.0)?;
         metadata::dedup_owner_references(&mut object, writer.recorder, true);
         let hub = writer.cluster.hub(resource);
         let object = to_hub(resource, &hub, object);
@@ -101,21 +103,23 @@ impl CreateOperation<'_> {
         loop {
             attempts_left -= 1;
             if attempts_left == 0 {
-                return self.attempt(&hub, &client, object, &resource_version).await;
+                return self.attempt(&hub, &client, object, given, &resource_version).await;
             }
-            match self.attempt(&hub, &client, object.clone(), &resource_version).await {
+            match self.attempt(&hub, &client, object.clone(), given, &resource_version).await {
                 Err(ApiError::AlreadyExists { .. }) => {}
                 result => return result,
             }
         }
     }
 
-    /// Creates an object at the hub version, after mutating admission.
+    /// Creates an object at the hub version, after mutating admission. `given` are the namespace and the name that it had
+    /// before.
     async fn attempt(
         &self,
         hub: &Arc<Resource>,
         client: &InternalClient,
         mut object: Value,
+        given: (&str, &str),
         resource_version: &str,
     ) -> Result<Arc<Object>, ApiError> {
         let writer = &self.writer;
@@ -130,7 +134,7 @@ impl CreateOperation<'_> {
         let write = WriteOperation::Create(&mut object);
         let allocated = Allocated::begin(hub.strategy.allocation(), context, client, write).await?;
         let reservations = WriteReservations::new(writer.cluster);
-        let result = self.validate_and_store(hub, client, object, resource_version, &reservations).await;
+        let result = self.validate_and_store(hub, client, object, given, resource_version, &reservations).await;
         let is_stored = result.is_ok() && !context.dry_run;
         reservations.finish(client, is_stored).await;
         allocated.finish(client, is_stored).await;
@@ -142,14 +146,19 @@ impl CreateOperation<'_> {
         hub: &Arc<Resource>,
         client: &InternalClient,
         mut object: Value,
+        given: (&str, &str),
         resource_version: &str,
         reservations: &WriteReservations<'_>,
     ) -> Result<Arc<Object>, ApiError> {
         let Self { writer, resource } = self;
-        let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
+        // As in upstream, plugins know the write by the name that the client gave, and else by the generated one. A
+        // namespace with a generated name is in none.
+        let (namespace, given_name) = given;
+        let name = if given_name.is_empty() { object.name() } else { given_name }.to_owned();
         let attributes = AdmissionAttributes {
             reservations,
-            ..writer.attributes(AdmissionOperation::Create, resource, ("", &namespace, &name), None, client)
+            namespace: if resource.is_namespaces() { given_name } else { namespace },
+            ..writer.attributes(AdmissionOperation::Create, resource, ("", namespace, &name), None, client)
         };
         let rules = ApplicableRules { resource, hub, subresource: None, view: None };
         validate_and_admit(writer, &rules, &attributes, &mut object, None).await?;

@@ -167,15 +167,11 @@ pub(crate) fn validate_update(object: &Value, old: &Value, resource: &Resource, 
     errors
 }
 
-/// Turns validation errors into the error of the request.
+/// Turns validation errors of an object into the error of the request, which has the name of the object.
 ///
 /// # Errors
 /// Returns [`ApiError::Invalid`] if there are validation errors.
-pub(crate) fn check_errors(
-    resource: &Resource,
-    (name, object): (&str, &Value),
-    errors: Errors,
-) -> Result<(), ApiError> {
+pub(crate) fn check_errors(resource: &Resource, object: &Value, errors: Errors) -> Result<(), ApiError> {
     if errors.is_empty() {
         return Ok(());
     }
@@ -185,7 +181,7 @@ pub(crate) fn check_errors(
         _ => resource.group.clone(),
     };
     let kind = GroupVersionKind::new(group, resource.version.clone(), object.kind());
-    Err(ApiError::Invalid { kind, name: name.into(), errors })
+    Err(ApiError::Invalid { kind, name: object.name().into(), errors })
 }
 
 /// Checks that an object has a kind and apiVersion, which a patch can remove from a custom resource (upstream:

@@ -24,7 +24,7 @@ pub(crate) async fn run_review(
     review: Review,
     mut object: Value,
 ) -> Result<Value, ApiError> {
-    metadata::check_errors(resource, (object.name(), &object), validate(review, &object))?;
+    metadata::check_errors(resource, &object, validate(review, &object))?;
     match review {
         Review::SelfSubject => self_subject_review(request, &mut object),
         Review::Token => token_review(request, &mut object).await?,

@@ -276,16 +276,14 @@ impl<'a> GuaranteedUpdate<'a> {
             reservations: &reservations,
             ..writer.attributes(AdmissionOperation::Update, resource, target, Some(&live), &client)
         };
-        if self.view.is_none() {
-            metadata::preserve_system_fields(&mut object, &old);
-        }
+        // As in upstream, mutating plugins see what the client has sent.
         writer.mutate(&attributes, &mut object).await?;
         let mut old_validated = None;
         if let Some(view) = self.view {
             object = view.apply(old_view, &object)?;
-            metadata::preserve_system_fields(&mut object, &old);
             old_validated = Some(view.of_validated(old_view)?);
         }
+        metadata::preserve_system_fields(&mut object, &old);
         attributes.old = old_validated.as_ref().or(Some(&live));
         metadata::dedup_owner_references(&mut object, writer.recorder, true);
         let mut object = to_hub(resource, &hub, object);

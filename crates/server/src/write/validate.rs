@@ -42,7 +42,7 @@ pub(super) async fn validate_and_admit(
     if errors.is_empty() && rules.subresource.is_none() {
         errors = writer.check_params(hub, object, old).await;
     }
-    metadata::check_errors(rules.resource, (attributes.name, object), errors)?;
+    metadata::check_errors(rules.resource, object, errors)?;
     let warnings = match (rules.subresource, old) {
         (Some(rules), Some(old)) => rules.warnings(context, object, old),
         (_, old) => hub.strategy.warnings(context, object, old),

@@ -174,3 +174,51 @@ fn validating_webhooks_see_the_result_of_mutating_ones() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn a_webhook_cannot_move_an_object_and_its_name_in_reviews_is_the_given_one() {
+    run(async {
+        let (cluster, webhook) = start(Behavior::Respond(allow)).await;
+        let validating = Webhook::start(Behavior::Respond(allow)).await;
+        let rules = [rule(&["*"], &["configmaps"])];
+        configure(&cluster, VALIDATING, "v", &[validating.configured("v.example.com", &rules, &json!({}))]).await;
+        let replace =
+            |path: &str, value: &str| Behavior::With(patch(&json!([{"op": "add", "path": path, "value": value}])));
+        webhook.set(replace("/metadata/name", "other"));
+        let created = cluster.post(CONFIGMAPS, config_map("c")).await.expect(201).json();
+        assert_eq!(created["metadata"]["name"], "other");
+        let seen = validating.last().1["request"].clone();
+        assert_eq!((&seen["name"], &seen["object"]["metadata"]["name"]), (&json!("c"), &json!("other")));
+        let _ = cluster
+            .put(&format!("{CONFIGMAPS}/other"), config_map("other").replace("\"1\"", "\"2\""))
+            .await
+            .expect(200);
+        webhook.set(replace("/metadata/name", "third"));
+        let error = cluster.put(&format!("{CONFIGMAPS}/other"), config_map("other")).await.expect(422).json();
+        let message = error["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("ConfigMap \"third\" is invalid: metadata.name: Invalid value"), "{error}");
+        webhook.set(replace("/metadata/namespace", "kube-system"));
+        cluster.post(CONFIGMAPS, config_map("d")).await.expect_error(
+            400,
+            "BadRequest",
+            "the namespace of the provided object does not match the namespace sent on the request",
+        );
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_mutating_webhook_sees_an_update_as_the_client_has_sent_it() {
+    run(async {
+        let (cluster, webhook) = start(Behavior::Respond(allow)).await;
+        let path = format!("{CONFIGMAPS}/c");
+        let _ = cluster.post(CONFIGMAPS, config_map("c")).await.expect(201);
+        let _ = cluster.put(&path, config_map("c")).await.expect(200);
+        let request = webhook.last().1["request"].clone();
+        let (object, old) = (&request["object"]["metadata"], &request["oldObject"]["metadata"]);
+        for field in ["uid", "resourceVersion", "creationTimestamp"] {
+            assert_eq!((&object[field], old[field].is_string()), (&Value::Null, true), "{field} of {request}");
+        }
+        cluster.stop().await;
+    });
+}
