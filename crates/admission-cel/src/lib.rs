@@ -7,6 +7,7 @@
 mod compiler;
 mod environment;
 mod evaluation;
+mod json;
 mod match_conditions;
 mod request;
 mod type_check;
@@ -19,6 +20,7 @@ pub use compiler::{
 pub use evaluation::{
     EvaluationError, EvaluationInput, Expressions, OutOfBudget, POLICY_BUDGET, RequestAuthorizer, aggregate_errors,
 };
+pub use json::to_json;
 pub use match_conditions::{MATCH_CONDITIONS_BUDGET, MatchConditions, MatchOutcome};
 pub use request::{AdmissionRequest, GroupVersionName};
 pub use type_check::TypeChecker;

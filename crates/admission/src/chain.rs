@@ -18,11 +18,11 @@ use crate::{
     AdmissionAttributes, AdmissionPlugin, AlwaysAdmit, AlwaysDeny, AlwaysPullImages, CertificateApproval,
     CertificateSigning, CertificateSubjectRestriction, DefaultIngressClass, DefaultStorageClass,
     DefaultTolerationSeconds, DenyServiceExternalIPs, EventRateLimit, ExtendedResourceToleration, ImagePolicyWebhook,
-    LimitPodHardAntiAffinityTopology, LimitRanger, NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle,
-    NodeDeclaredFeatureValidator, NodeRestriction, OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize,
-    PodNodeSelector, PodResizeValidator, PodSecurity, PodTolerationRestriction, PodTopologyLabels, Priority,
-    ResourceQuota, RuntimeClass, ServiceAccount, StorageObjectInUseProtection, TaintNodesByCondition,
-    TerminatingDefinition, TolerationSeconds, ValidatingAdmissionPolicy,
+    LimitPodHardAntiAffinityTopology, LimitRanger, MutatingAdmissionPolicy, NamespaceAutoProvision, NamespaceExists,
+    NamespaceLifecycle, NodeDeclaredFeatureValidator, NodeRestriction, OwnerReferencesPermissionEnforcement,
+    PersistentVolumeClaimResize, PodNodeSelector, PodResizeValidator, PodSecurity, PodTolerationRestriction,
+    PodTopologyLabels, Priority, ResourceQuota, RuntimeClass, ServiceAccount, StorageObjectInUseProtection,
+    TaintNodesByCondition, TerminatingDefinition, TolerationSeconds, ValidatingAdmissionPolicy,
 };
 
 /// A plugin that can be enabled and disabled.
@@ -62,8 +62,7 @@ const fn off(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -
 }
 
 /// Plugins of upstream that do not exist here yet: they can be disabled, but not enabled.
-const MISSING: &[&str] =
-    &["ClusterTrustBundleAttest", "JobValidation", "MutatingAdmissionPolicy", "PodGroupWorkloadExists"];
+const MISSING: &[&str] = &["ClusterTrustBundleAttest", "JobValidation", "PodGroupWorkloadExists"];
 
 /// The plugins that can be configured, in the order in which they run.
 const PLUGINS: &[Registration] = &[
@@ -100,6 +99,7 @@ const PLUGINS: &[Registration] = &[
     on("PodTopologyLabels", |options| Ok(Arc::new(PodTopologyLabels::new(options.gates)))),
     on("NodeDeclaredFeatureValidator", |options| Ok(Arc::new(NodeDeclaredFeatureValidator::new(options.gates)))),
     on("PodResizeValidator", |_| Ok(Arc::new(PodResizeValidator))),
+    on("MutatingAdmissionPolicy", |_| Ok(Arc::new(MutatingAdmissionPolicy::default()))),
     on("MutatingAdmissionWebhook", |options| Ok(Arc::new(MutatingAdmissionWebhook::from_text(options.text)?))),
     on("ValidatingAdmissionPolicy", |_| Ok(Arc::new(ValidatingAdmissionPolicy::default()))),
     on("ValidatingAdmissionWebhook", |options| Ok(Arc::new(ValidatingAdmissionWebhook::from_text(options.text)?))),

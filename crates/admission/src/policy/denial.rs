@@ -43,3 +43,33 @@ pub(super) fn validating(
     };
     ApiError::Denied { message, status: Box::new(status) }
 }
+
+/// A denial by a mutating policy.
+#[derive(Debug)]
+pub(super) struct Denial {
+    pub(super) message: String,
+    /// The reason of the status; `Forbidden` by default.
+    pub(super) reason: Option<&'static str>,
+}
+
+/// The error of mutating policies: the message and the reason of the first denial, and all of them as causes. As upstream,
+/// the code does not follow the reason.
+pub(super) fn mutating(attributes: &AdmissionAttributes<'_>, object: &Value, denials: &[Denial]) -> ApiError {
+    let forbidden = attributes.forbidden(object, "admission request denied by policy");
+    let (ApiError::Forbidden { resource, name, .. }, Some(first)) = (&forbidden, denials.first()) else {
+        return forbidden;
+    };
+    let causes = denials.iter().map(|denial| object! {"message": denial.message.as_str()}).collect();
+    let mut details = object! {"name": name.clone(), "kind": resource.resource.clone(), "causes": Value::Array(causes)};
+    if !resource.group.is_empty() {
+        details.set("group", resource.group.clone());
+    }
+    let status = object! {
+        "status": "Failure",
+        "message": first.message.as_str(),
+        "reason": first.reason.unwrap_or("Forbidden"),
+        "details": details,
+        "code": 403,
+    };
+    ApiError::Denied { message: first.message.clone(), status: Box::new(status) }
+}

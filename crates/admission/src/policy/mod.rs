@@ -3,10 +3,13 @@
 
 mod bindings;
 mod denial;
+mod metrics;
+mod mutating;
 mod params;
 mod source;
 mod validating;
 
+pub use mutating::MutatingAdmissionPolicy;
 pub use validating::ValidatingAdmissionPolicy;
 
 /// The group of policies and bindings.

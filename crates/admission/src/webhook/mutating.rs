@@ -1,14 +1,13 @@
 //! The plugin `MutatingAdmissionWebhook` (upstream: `admission/plugin/webhook/mutating`): webhooks are called one after the
 //! other, and each may patch the object.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pintle_codec::json;
 use pintle_metrics::Exposition;
 use pintle_patch::JsonPatch;
-use pintle_registry::{ApiError, BoxFuture, GroupVersionKind};
+use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::print::quote;
 use pintle_value::{Value, object};
 
@@ -18,9 +17,9 @@ use super::review::AdmissionResponse;
 use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
 use super::{conditions, configuration};
 use crate::chain::PluginError;
+use crate::converted_view::ConvertedView;
 use crate::expressions::ExpressionRequest;
 use crate::matching::{MatchedResource, is_exempt};
-use crate::objects::{self, VersionedObjects};
 use crate::{AdmissionAttributes, AdmissionPlugin};
 
 const NAME: &str = "MutatingAdmissionWebhook";
@@ -95,86 +94,6 @@ impl MutatingAdmissionWebhook {
     }
 }
 
-/// The objects of a write at another version than that of the request, while webhooks see them so (upstream:
-/// `admission.ConvertVersionedAttributes`).
-#[derive(Default)]
-struct ConvertedView(Option<Converted>);
-
-struct Converted {
-    kind: GroupVersionKind,
-    object: Value,
-    old: Value,
-    /// True if the object has been changed since its conversion.
-    is_changed: bool,
-}
-
-impl ConvertedView {
-    /// The object at the version of the view. `object` is at that of the request.
-    fn object<'o>(&'o self, object: &'o Value) -> &'o Value {
-        self.0.as_ref().map_or(object, |converted| &converted.object)
-    }
-
-    /// The objects at the version of the view.
-    fn objects<'o>(&'o self, attributes: &'o AdmissionAttributes<'_>, object: &'o Value) -> VersionedObjects<'o> {
-        static NOTHING: Value = Value::Null;
-        match &self.0 {
-            Some(Converted { kind, object, old, .. }) => {
-                VersionedObjects { kind: kind.clone(), object: Cow::Borrowed(object), old: Cow::Borrowed(old) }
-            }
-            None => VersionedObjects {
-                kind: attributes.kind(),
-                object: Cow::Borrowed(object),
-                old: Cow::Borrowed(attributes.old.unwrap_or(&NOTHING)),
-            },
-        }
-    }
-
-    /// Replaces the object at the version of the view.
-    fn replace(&mut self, object: &mut Value, new: Value) {
-        match &mut self.0 {
-            Some(converted) => (converted.object, converted.is_changed) = (new, true),
-            None => *object = new,
-        }
-    }
-
-    /// Changes to the version at which a write matched.
-    async fn enter(
-        &mut self,
-        attributes: &AdmissionAttributes<'_>,
-        object: &mut Value,
-        matched: &MatchedResource<'_>,
-    ) -> Result<(), ApiError> {
-        if *matched == MatchedResource::Requested && self.0.is_none() {
-            return Ok(());
-        }
-        let kind = matched.kind(attributes);
-        if self.0.as_ref().is_some_and(|converted| converted.kind == kind) {
-            return Ok(());
-        }
-        self.leave(attributes, object).await?;
-        if *matched != MatchedResource::Requested {
-            let VersionedObjects { kind, object, old } =
-                VersionedObjects::convert(attributes, object, kind).await.map_err(internal)?;
-            let (object, old) = (object.into_owned(), old.into_owned());
-            self.0 = Some(Converted { kind, object, old, is_changed: false });
-        }
-        Ok(())
-    }
-
-    /// Returns to the version of the request.
-    async fn leave(&mut self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
-        if let Some(Converted { object: converted, is_changed: true, .. }) = self.0.take() {
-            let kind = objects::kind_of(object);
-            *object = objects::convert(attributes, Cow::Owned(converted), &kind).await.map_err(internal)?.into_owned();
-        }
-        Ok(())
-    }
-}
-
-fn internal(error: ApiError) -> ApiError {
-    ApiError::Internal(error.to_string())
-}
-
 /// The call of a webhook that matched.
 struct Call<'c> {
     plugin: &'c MutatingAdmissionWebhook,
@@ -242,10 +161,7 @@ impl Call<'_> {
         }
         let failed = |why: String| WebhookError::Failed(ApiError::Internal(why));
         let patched = patch.decoded.apply(current.clone()).map_err(|error| failed(error.message))?;
-        let kind = match &view.0 {
-            Some(converted) => converted.kind.clone(),
-            None => attributes.kind(),
-        };
+        let kind = view.kind(attributes);
         let new = attributes.objects.decode(attributes.resource, patched, &kind).map_err(failed)?;
         let changed = new != *current;
         self.annotate(PATCH, |configuration, name| {

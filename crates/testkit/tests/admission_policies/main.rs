@@ -1,7 +1,8 @@
-//! Validating admission policies as a client meets them.
+//! Validating and mutating admission policies as a client meets them.
 
 mod bindings;
 mod invalid_policies;
+mod mutations;
 mod params;
 mod type_checking;
 mod validations;

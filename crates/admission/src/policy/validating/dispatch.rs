@@ -8,7 +8,6 @@ use pintle_registry::ApiError;
 use pintle_value::{Str, Value, object, print};
 
 use super::annotations::AnnotationCollector;
-use super::metrics::PolicyMetrics;
 use super::policy::{FailedValidation, Policy, PolicyResult};
 use crate::AdmissionAttributes;
 use crate::expressions::ExpressionRequest;
@@ -16,6 +15,7 @@ use crate::matching::MatchedResource;
 use crate::objects::VersionedObjects;
 use crate::policy::bindings::Binding;
 use crate::policy::denial;
+use crate::policy::metrics::PolicyMetrics;
 use crate::policy::source::Hook;
 
 const FAILURE_ANNOTATION: &str = "validation.policy.admission.k8s.io/validation_failure";
@@ -177,7 +177,7 @@ impl<'a> Dispatch<'a> {
     }
 
     fn observe(&self, policy: &Policy, binding: &Binding, message: &str, action: &'static str, elapsed: Duration) {
-        self.metrics.observe((&policy.name, &binding.name), message, action, elapsed);
+        self.metrics.observe((&policy.name, &binding.name), message, Some(action), elapsed);
     }
 
     /// Denies the request for an error in the configuration of a policy or a binding, unless failures are ignored.

@@ -2,19 +2,32 @@
 
 mod annotations;
 mod dispatch;
-mod metrics;
 mod policy;
 
-use pintle_metrics::Exposition;
+use pintle_metrics::{Exposition, Stability};
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 
 use self::dispatch::Dispatch;
-use self::metrics::PolicyMetrics;
 use self::policy::Policy;
+use super::metrics::{MetricNames, PolicyMetrics};
 use super::source::PolicySource;
 use crate::matching::is_exempt;
 use crate::{AdmissionAttributes, AdmissionPlugin};
+
+static METRICS: MetricNames = MetricNames {
+    stability: Stability::Beta,
+    count: (
+        "apiserver_validating_admission_policy_check_total",
+        "Validation admission policy check total, labeled by policy and further identified by binding and enforcement \
+         action taken.",
+    ),
+    duration: (
+        "apiserver_validating_admission_policy_check_duration_seconds",
+        "Validation admission latency for individual validation expressions in seconds, labeled by policy and further \
+         including binding and enforcement action taken.",
+    ),
+};
 
 /// The admission plugin `ValidatingAdmissionPolicy`: refuses what a stored policy denies.
 #[derive(Debug)]
@@ -27,7 +40,7 @@ impl Default for ValidatingAdmissionPolicy {
     fn default() -> Self {
         let (policies, bindings) = ("validatingadmissionpolicies", "validatingadmissionpolicybindings");
         let source = PolicySource::new(policies, bindings, Policy::of, |policy| &policy.name);
-        Self { source, metrics: PolicyMetrics::default() }
+        Self { source, metrics: PolicyMetrics::new(&METRICS) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the plugin counts (upstream: `policy/validating/metrics`).
+//! What the plugins count (upstream: `policy/validating/metrics`, `policy/mutating/metrics`).
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ struct CheckLabels {
     policy: Str,
     binding: Str,
     error_type: &'static str,
-    action: &'static str,
+    /// `allow`, `deny`, `audit` or `warn`; of validating policies only.
+    action: Option<&'static str>,
 }
 
 impl From<&CheckLabels> for CheckLabels {
@@ -22,16 +23,27 @@ impl From<&CheckLabels> for CheckLabels {
     }
 }
 
-/// The metrics of the plugin.
-#[derive(Debug, Default)]
+/// The names and the help texts of the metrics of one type of policies.
+#[derive(Debug)]
+pub(super) struct MetricNames {
+    pub(super) stability: Stability,
+    pub(super) count: (&'static str, &'static str),
+    pub(super) duration: (&'static str, &'static str),
+}
+
+/// The metrics of a plugin.
+#[derive(Debug)]
 pub(super) struct PolicyMetrics {
+    names: &'static MetricNames,
     checks: Family<CheckLabels, Counter>,
     durations: Family<CheckLabels, Histogram>,
 }
 
 /// The type of an error, by its message (upstream: `ErrorType`).
 fn error_type(message: &str) -> &'static str {
-    if message.starts_with("compilation") {
+    if message.is_empty() {
+        "no_error"
+    } else if message.starts_with("compilation") {
         "compile_error"
     } else if message.starts_with("validation failed due to running out of cost budget") {
         "out_of_budget"
@@ -41,12 +53,16 @@ fn error_type(message: &str) -> &'static str {
 }
 
 impl PolicyMetrics {
-    /// Counts a failed validation and what was done: `allow`, `deny`, `audit` or `warn`.
+    pub(super) fn new(names: &'static MetricNames) -> Self {
+        Self { names, checks: Family::default(), durations: Family::default() }
+    }
+
+    /// Counts the evaluation of an expression, with the message of its error, which is empty without one.
     pub(super) fn observe(
         &self,
         (policy, binding): (&Str, &Str),
         message: &str,
-        action: &'static str,
+        action: Option<&'static str>,
         elapsed: Duration,
     ) {
         let labels =
@@ -56,34 +72,21 @@ impl PolicyMetrics {
     }
 
     pub(super) fn write(&self, out: &mut Exposition) {
-        for (labels, count) in self.checks.all() {
-            let help = "Validation admission policy check total, labeled by policy and further identified by binding and \
-                        enforcement action taken.";
-            out.family("apiserver_validating_admission_policy_check_total", Kind::Counter, Stability::Beta, help)
-                .value(&labels.pairs(), count.get() as f64);
+        let MetricNames { stability, count, duration } = self.names;
+        for (labels, checks) in self.checks.all() {
+            out.family(count.0, Kind::Counter, *stability, count.1).value(&labels.pairs(), checks.get() as f64);
         }
         for (labels, durations) in self.durations.all() {
-            let help = "Validation admission latency for individual validation expressions in seconds, labeled by policy \
-                        and further including binding and enforcement action taken.";
-            out.family(
-                "apiserver_validating_admission_policy_check_duration_seconds",
-                Kind::Histogram,
-                Stability::Beta,
-                help,
-            )
-            .histogram(&labels.pairs(), &durations);
+            out.family(duration.0, Kind::Histogram, *stability, duration.1).histogram(&labels.pairs(), &durations);
         }
     }
 }
 
 impl CheckLabels {
     /// The labels in the order of their names.
-    fn pairs(&self) -> [(&'static str, &str); 4] {
-        [
-            ("enforcement_action", self.action),
-            ("error_type", self.error_type),
-            ("policy", &self.policy),
-            ("policy_binding", &self.binding),
-        ]
+    fn pairs(&self) -> Vec<(&'static str, &str)> {
+        let action = self.action.map(|action| ("enforcement_action", action));
+        let others = [("error_type", self.error_type), ("policy", &*self.policy), ("policy_binding", &*self.binding)];
+        action.into_iter().chain(others).collect()
     }
 }

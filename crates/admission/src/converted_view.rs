@@ -1,0 +1,109 @@
+//! The object of a write while several webhooks or policies change it at another version than that of the request.
+
+use std::borrow::Cow;
+
+use pintle_registry::{ApiError, GroupVersionKind};
+use pintle_value::Value;
+
+use crate::AdmissionAttributes;
+use crate::matching::MatchedResource;
+use crate::objects::{self, VersionedObjects};
+
+/// The objects of a write at another version than that of the request, while webhooks or policies see them so (upstream:
+/// `admission.ConvertVersionedAttributes`).
+#[derive(Default)]
+pub(crate) struct ConvertedView(Option<Converted>);
+
+struct Converted {
+    kind: GroupVersionKind,
+    object: Value,
+    old: Value,
+    /// True if the object has been changed since its conversion.
+    is_changed: bool,
+}
+
+impl ConvertedView {
+    /// The object at the version of the view. `object` is at that of the request.
+    pub(crate) fn object<'o>(&'o self, object: &'o Value) -> &'o Value {
+        self.0.as_ref().map_or(object, |converted| &converted.object)
+    }
+
+    /// The old object at the version of the view; null for creates.
+    pub(crate) fn old<'o>(&'o self, attributes: &'o AdmissionAttributes<'_>) -> &'o Value {
+        let requested = attributes.old.unwrap_or(&Value::Null);
+        self.0.as_ref().map_or(requested, |converted| &converted.old)
+    }
+
+    /// The kind with the version of the view.
+    pub(crate) fn kind(&self, attributes: &AdmissionAttributes<'_>) -> GroupVersionKind {
+        self.0.as_ref().map_or_else(|| attributes.kind(), |converted| converted.kind.clone())
+    }
+
+    /// The objects at the version of the view.
+    pub(crate) fn objects<'o>(
+        &'o self,
+        attributes: &'o AdmissionAttributes<'_>,
+        object: &'o Value,
+    ) -> VersionedObjects<'o> {
+        static NOTHING: Value = Value::Null;
+        match &self.0 {
+            Some(Converted { kind, object, old, .. }) => {
+                VersionedObjects { kind: kind.clone(), object: Cow::Borrowed(object), old: Cow::Borrowed(old) }
+            }
+            None => VersionedObjects {
+                kind: attributes.kind(),
+                object: Cow::Borrowed(object),
+                old: Cow::Borrowed(attributes.old.unwrap_or(&NOTHING)),
+            },
+        }
+    }
+
+    /// Replaces the object at the version of the view.
+    pub(crate) fn replace(&mut self, object: &mut Value, new: Value) {
+        match &mut self.0 {
+            Some(converted) => (converted.object, converted.is_changed) = (new, true),
+            None => *object = new,
+        }
+    }
+
+    /// Changes to the version at which a write matched.
+    pub(crate) async fn enter(
+        &mut self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Value,
+        matched: &MatchedResource<'_>,
+    ) -> Result<(), ApiError> {
+        if *matched == MatchedResource::Requested && self.0.is_none() {
+            return Ok(());
+        }
+        let kind = matched.kind(attributes);
+        if self.0.as_ref().is_some_and(|converted| converted.kind == kind) {
+            return Ok(());
+        }
+        self.leave(attributes, object).await?;
+        if *matched != MatchedResource::Requested {
+            let VersionedObjects { kind, object, old } =
+                VersionedObjects::convert(attributes, object, kind).await.map_err(internal)?;
+            let (object, old) = (object.into_owned(), old.into_owned());
+            self.0 = Some(Converted { kind, object, old, is_changed: false });
+        }
+        Ok(())
+    }
+
+    /// Returns to the version of the request.
+    pub(crate) async fn leave(
+        &mut self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Value,
+    ) -> Result<(), ApiError> {
+        if let Some(Converted { object: converted, is_changed: true, .. }) = self.0.take() {
+            let kind = objects::kind_of(object);
+            *object = objects::convert(attributes, Cow::Owned(converted), &kind).await.map_err(internal)?.into_owned();
+        }
+        Ok(())
+    }
+}
+
+fn internal(error: ApiError) -> ApiError {
+    ApiError::Internal(error.to_string())
+}

@@ -1,0 +1,76 @@
+//! The plugin `MutatingAdmissionPolicy` (upstream: `admission/plugin/policy/mutating`).
+
+mod dispatch;
+mod patch;
+mod policy;
+
+use pintle_metrics::{Exposition, Stability};
+use pintle_registry::{ApiError, BoxFuture};
+use pintle_value::Value;
+
+use self::dispatch::Dispatch;
+use self::policy::Policy;
+use super::metrics::{MetricNames, PolicyMetrics};
+use super::source::PolicySource;
+use crate::matching::is_exempt;
+use crate::{AdmissionAttributes, AdmissionPlugin};
+
+const NAME: &str = "MutatingAdmissionPolicy";
+
+static METRICS: MetricNames = MetricNames {
+    stability: Stability::Alpha,
+    count: (
+        "apiserver_mutating_admission_policy_check_total",
+        "Mutation admission policy check total, labeled by policy and further identified by binding.",
+    ),
+    duration: (
+        "apiserver_mutating_admission_policy_check_duration_seconds",
+        "Mutation admission latency for individual mutation expressions in seconds, labeled by policy and binding.",
+    ),
+};
+
+/// The admission plugin `MutatingAdmissionPolicy`: changes objects as stored policies say.
+#[derive(Debug)]
+pub struct MutatingAdmissionPolicy {
+    source: PolicySource<Policy>,
+    metrics: PolicyMetrics,
+}
+
+impl Default for MutatingAdmissionPolicy {
+    fn default() -> Self {
+        let (policies, bindings) = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings");
+        let source = PolicySource::new(policies, bindings, Policy::of, |policy| &policy.name);
+        Self { source, metrics: PolicyMetrics::new(&METRICS) }
+    }
+}
+
+impl AdmissionPlugin for MutatingAdmissionPolicy {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        // A policy without a matcher is an error of every request, and so are policies that cannot be read.
+        let concerns = |policy: &Policy| policy.matcher.as_ref().is_none_or(|matcher| matcher.has_rule_for(attributes));
+        !is_exempt(attributes)
+            && self.source.hooks(attributes).map_or(true, |hooks| hooks.iter().any(|hook| concerns(&hook.policy)))
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            let hooks = self.source.hooks(attributes)?;
+            attributes.reinvocation.begin(NAME, object);
+            let result = Dispatch::new(attributes, &self.metrics).run(&hooks, object).await;
+            attributes.reinvocation.end(NAME, object);
+            result
+        })
+    }
+
+    fn write_metrics(&self, out: &mut Exposition) {
+        self.metrics.write(out);
+    }
+}

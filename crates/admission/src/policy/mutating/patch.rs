@@ -1,0 +1,81 @@
+//! Applies what the expressions of mutations make: configurations by a typed merge, and JSON patches (upstream:
+//! `policy/mutating/patch`).
+
+use pintle_apply::typed::{Duplicates, TypeRef};
+use pintle_patch::JsonPatch;
+use pintle_schema::{ListTopology, Schema, Type, TypeId};
+use pintle_value::Value;
+
+/// Merges a configuration into an object. Nothing is removed.
+///
+/// # Errors
+/// The configuration does not match the schema, or replaces something that can only be set as a whole.
+pub(super) fn apply_configuration(object: &Value, mut configuration: Value, schema: &Schema) -> Result<Value, String> {
+    let failed = |what: &str, why: &dyn std::fmt::Display| Err(format!("error applying patch: {what}: {why}"));
+    configuration.set("apiVersion", object.api_version());
+    configuration.set("kind", object.kind());
+    let ty = TypeRef::new(&schema.types, schema.root);
+    if let Err(error) = ty.validate(&configuration, Duplicates::Forbidden) {
+        return failed("failed to convert patch object to typed object", &error);
+    }
+    let mut atomics = Vec::new();
+    find_atomics(schema, schema.root, &configuration, "", &mut atomics);
+    if !atomics.is_empty() {
+        let why = format!("may not mutate atomic arrays, maps or structs: {}", atomics.join(", "));
+        return failed("invalid ApplyConfiguration", &why);
+    }
+    if let Err(error) = ty.validate(object, Duplicates::Allowed) {
+        return failed("failed to convert original object to typed object", &error);
+    }
+    match ty.merge(object, &configuration) {
+        Ok(merged) => Ok(merged.into_owned()),
+        Err(error) => failed("failed to merge patch", &error),
+    }
+}
+
+/// Collects the paths of what is set as a whole. As upstream, the values of maps are not looked into.
+fn find_atomics(schema: &Schema, ty: TypeId, value: &Value, path: &str, found: &mut Vec<String>) {
+    match (schema.types.get(ty), value) {
+        (Type::Struct(ty), Value::Object(fields)) => {
+            if ty.atomic {
+                found.push(path.to_owned());
+            }
+            for (name, value) in fields.iter() {
+                if let Some(field) = ty.field(name) {
+                    find_atomics(schema, field.ty, value, &format!("{path}.{name}"), found);
+                }
+            }
+        }
+        (Type::Map(ty), Value::Object(_)) if ty.atomic => found.push(path.to_owned()),
+        (Type::List(ty), Value::Array(items)) => {
+            if matches!(ty.topology, ListTopology::Atomic | ListTopology::Undeclared) {
+                found.push(path.to_owned());
+            }
+            for (i, item) in items.iter().enumerate() {
+                find_atomics(schema, ty.item, item, &format!("{path}[{i}]"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Applies a JSON patch. If one of its tests fails, the object stays as it is.
+///
+/// # Errors
+/// The patch does not fit the object.
+pub(super) fn apply_json_patch(object: &Value, mut operations: Value) -> Result<Value, String> {
+    for operation in operations.as_array_mut().into_iter().flatten() {
+        // Upstream writes both, even if they are empty, and leaves out an empty source.
+        operation.set_default("op", "");
+        operation.set_default("path", "");
+        if operation.str_at(&["from"]).is_empty() {
+            operation.remove("from");
+        }
+    }
+    let patch = JsonPatch::decode(&operations, false).map_err(|error| format!("JSON Patch: {error}"))?;
+    match patch.apply(object.clone()) {
+        Ok(patched) => Ok(patched),
+        Err(error) if error.message.ends_with("test failed") => Ok(object.clone()),
+        Err(error) => Err(format!("JSON Patch: {error}")),
+    }
+}

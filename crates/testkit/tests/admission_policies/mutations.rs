@@ -1,0 +1,189 @@
+//! Mutating policies: configurations that are merged, JSON patches, reinvocation and failures.
+
+use pintle_testkit::{Cluster, run};
+use serde_json::{Value, json};
+
+use super::{CONFIGMAPS, DEPLOYMENTS, GROUP, configmap, constraints, deployment};
+
+/// Rules for creates and updates of a resource.
+fn writes(group: &str, version: &str, resource: &str) -> Value {
+    let mut constraints = constraints(group, version, resource);
+    constraints["resourceRules"][0]["operations"] = json!(["CREATE", "UPDATE"]);
+    constraints
+}
+
+fn applies(expression: &str) -> Value {
+    json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}})
+}
+
+fn patches(expression: &str) -> Value {
+    json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
+}
+
+/// Creates a policy for config maps, changed by a merge of its spec, with a binding.
+async fn create(cluster: &Cluster, name: &str, spec: Value, binding: Value) {
+    let constraints = writes("", "v1", "configmaps");
+    let mut policy =
+        json!({"metadata": {"name": name}, "spec": {"reinvocationPolicy": "Never", "matchConstraints": constraints}});
+    for (key, value) in spec.as_object().expect("an object") {
+        policy["spec"][key] = value.clone();
+    }
+    let _ = cluster.post(&format!("{GROUP}/mutatingadmissionpolicies"), policy.to_string()).await.expect(201);
+    let mut bound = json!({"metadata": {"name": format!("{name}-binding")}, "spec": {"policyName": name}});
+    for (key, value) in binding.as_object().expect("an object") {
+        bound["spec"][key] = value.clone();
+    }
+    let _ = cluster.post(&format!("{GROUP}/mutatingadmissionpolicybindings"), bound.to_string()).await.expect(201);
+}
+
+async fn mutate(cluster: &Cluster, name: &str, mutations: Value) {
+    create(cluster, name, json!({"mutations": mutations}), json!({})).await;
+}
+
+#[test]
+fn configurations_are_merged_into_objects() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let sidecar = "Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{containers: [\
+            Object.spec.template.spec.containers{name: 'sidecar', image: 'proxy:' + string(object.spec.replicas)}]}}}}";
+        let labels = "Object{metadata: Object.metadata{labels: {'by': variables.user, 'app.kubernetes.io/x': 'y'}}}";
+        let spec = json!({
+            "matchConstraints": writes("apps", "v1", "deployments"),
+            "variables": [{"name": "user", "expression": "request.userInfo.username.replace(':', '-')"}],
+            "matchConditions": [{"name": "new", "expression": "!object.spec.template.spec.containers.exists(c, c.name == 'sidecar')"}],
+            "mutations": [applies(sidecar), applies(labels)],
+        });
+        create(&cluster, "p", spec, json!({})).await;
+        let dry_run = cluster.post(&format!("{DEPLOYMENTS}?dryRun=All"), deployment("d", 2)).await.expect(201).json();
+        assert_eq!(dry_run["spec"]["template"]["spec"]["containers"].as_array().map(Vec::len), Some(2));
+        let object = cluster.post(DEPLOYMENTS, deployment("d", 2)).await.expect(201).json();
+        let containers = &object["spec"]["template"]["spec"]["containers"];
+        assert_eq!(containers[0]["name"], "a");
+        assert_eq!((&containers[1]["name"], &containers[1]["image"]), (&json!("sidecar"), &json!("proxy:2")));
+        // Defaults follow.
+        assert_eq!(containers[1]["imagePullPolicy"], "IfNotPresent");
+        assert_eq!(object["metadata"]["labels"]["app"], "d");
+        assert_eq!(object["metadata"]["labels"]["app.kubernetes.io/x"], "y");
+        // Nobody owns what the policy adds.
+        let managed = object["metadata"]["managedFields"].to_string();
+        assert!(managed.contains("f:app\\\"") || managed.contains("f:app\""));
+        assert!(!managed.contains("sidecar") && !managed.contains("f:by"), "{managed}");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn json_patches_change_objects() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let patch = "[JSONPatch{op: 'test', path: '/data/kind', value: 'patched'}, \
+            JSONPatch{op: 'add', path: '/metadata/labels', value: {'a': 'b'}}, \
+            JSONPatch{op: 'add', path: '/metadata/labels/' + jsonpatch.escapeKey('example.com/n'), value: string(object.data.size())}, \
+            JSONPatch{op: 'copy', from: '/data/kind', path: '/data/copy'}, \
+            JSONPatch{op: 'remove', path: '/data/kind'}]";
+        mutate(&cluster, "p", json!([patches(patch)])).await;
+        let object = cluster.post(CONFIGMAPS, configmap("c", json!({"kind": "patched"}))).await.expect(201).json();
+        assert_eq!(object["metadata"]["labels"], json!({"a": "b", "example.com/n": "1"}));
+        assert_eq!(object["data"], json!({"copy": "patched"}));
+        // Nothing is changed if a test fails.
+        let object = cluster.post(CONFIGMAPS, configmap("d", json!({"kind": "other"}))).await.expect(201).json();
+        assert_eq!((&object["metadata"]["labels"], &object["data"]), (&Value::Null, &json!({"kind": "other"})));
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn params_are_used_by_mutations() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let params = configmap("labels", json!({"team": "red"}));
+        let _ = cluster.post(CONFIGMAPS, params).await.expect(201);
+        let spec = json!({
+            "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+            "matchConstraints": writes("", "v1", "secrets"),
+            "mutations": [applies("Object{metadata: Object.metadata{labels: {'team': string(params.data.team)}}}")],
+        });
+        let reference = json!({"name": "labels", "parameterNotFoundAction": "Deny"});
+        create(&cluster, "p", spec, json!({"paramRef": reference})).await;
+        let secret = json!({"metadata": {"name": "s"}}).to_string();
+        let object = cluster.post("/api/v1/namespaces/default/secrets", secret).await.expect(201).json();
+        assert_eq!(object["metadata"]["labels"], json!({"team": "red"}));
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn failures_deny_as_upstream_does() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let conditions = |kind: &str| json!([{"name": "kind", "expression": format!("object.data.kind == '{kind}'")}]);
+        let atomic = "Object{metadata: Object.metadata{finalizers: ['a/b']}, immutable: dyn('x')}";
+        for (kind, mutation) in [
+            ("error", applies("Object{metadata: Object.metadata{labels: {'a': string(object.data.missing)}}}")),
+            ("schema", applies(atomic)),
+            ("patch", patches("[JSONPatch{op: 'remove', path: '/data/missing'}]")),
+        ] {
+            create(&cluster, kind, json!({"matchConditions": conditions(kind), "mutations": [mutation]}), json!({}))
+                .await;
+        }
+        let expression = "Object{metadata: Object.metadata{labels: {'a': string(object.data.missing)}}}";
+        for (kind, why) in [
+            ("error", format!("expression '{expression}' resulted in error: no such key: missing")),
+            (
+                "schema",
+                "error applying patch: failed to convert patch object to typed object: .immutable: expected boolean, got &{x}"
+                    .to_owned(),
+            ),
+            ("patch", "JSON Patch: error in remove for path: '/data/missing': Unable to remove nonexistent key: missing: missing value".to_owned()),
+        ] {
+            let message = format!("policy '{kind}' with binding '{kind}-binding' denied request: {why}");
+            let status = cluster.post(CONFIGMAPS, configmap("c", json!({"kind": kind}))).await.expect(403).json();
+            let details = json!({"name": "c", "kind": "configmaps", "causes": [{"message": message}]});
+            assert_eq!(
+                (&status["reason"], &status["message"], &status["details"]),
+                (&json!("Invalid"), &json!(message), &details)
+            );
+        }
+        let spec = json!({
+            "failurePolicy": "Ignore", "matchConditions": conditions("ignored"),
+            "mutations": [applies(expression)],
+        });
+        create(&cluster, "ignored", spec, json!({})).await;
+        let _ = cluster.post(CONFIGMAPS, configmap("c", json!({"kind": "ignored"}))).await.expect(201);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn atomic_lists_cannot_be_merged() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let expression = "Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{containers: [\
+            Object.spec.template.spec.containers{name: 'a', args: ['x']}]}}}}";
+        let spec = json!({"matchConstraints": writes("apps", "v1", "deployments"), "mutations": [applies(expression)]});
+        create(&cluster, "p", spec, json!({})).await;
+        let status = cluster.post(DEPLOYMENTS, deployment("d", 1)).await.expect(403).json();
+        assert_eq!(
+            status["message"],
+            "policy 'p' with binding 'p-binding' denied request: error applying patch: invalid ApplyConfiguration: may not \
+             mutate atomic arrays, maps or structs: .spec.template.spec.containers[0].args"
+        );
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn policies_see_later_changes_if_they_can_be_reinvoked() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let counts = "Object{metadata: Object.metadata{annotations: {'NAME': string(object.data.size())}}}";
+        let once = json!({"mutations": [applies(&counts.replace("NAME", "once"))]});
+        let again = json!({"reinvocationPolicy": "IfNeeded", "mutations": [applies(&counts.replace("NAME", "again"))]});
+        create(&cluster, "a-once", once, json!({})).await;
+        create(&cluster, "b-again", again, json!({})).await;
+        mutate(&cluster, "c-adds", json!([patches("[JSONPatch{op: 'add', path: '/data/added', value: 'x'}]")])).await;
+        let object = cluster.post(CONFIGMAPS, configmap("c", json!({"a": "b"}))).await.expect(201).json();
+        assert_eq!(object["metadata"]["annotations"], json!({"once": "1", "again": "2"}));
+        cluster.stop().await;
+    });
+}
