@@ -11,6 +11,7 @@ mod json;
 mod match_conditions;
 mod request;
 mod type_check;
+mod type_names;
 mod types;
 mod variables;
 

@@ -33,6 +33,12 @@ impl CheckedExpr {
         self.type_of(&self.expr)
     }
 
+    /// The root of the tree, with resolved names and expanded macros.
+    #[must_use]
+    pub fn expr(&self) -> &Expr {
+        &self.expr
+    }
+
     /// True if the expression mentions an identifier, for example `oldSelf` in a transition rule. Iteration variables
     /// count too.
     #[must_use]

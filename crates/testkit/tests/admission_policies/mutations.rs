@@ -122,6 +122,7 @@ fn failures_deny_as_upstream_does() {
             ("error", applies("Object{metadata: Object.metadata{labels: {'a': string(object.data.missing)}}}")),
             ("schema", applies(atomic)),
             ("patch", patches("[JSONPatch{op: 'remove', path: '/data/missing'}]")),
+            ("names", applies("Object{metadata: Object.spec{labels: {'a': 'b'}}}")),
         ] {
             create(&cluster, kind, json!({"matchConditions": conditions(kind), "mutations": [mutation]}), json!({}))
                 .await;
@@ -135,6 +136,12 @@ fn failures_deny_as_upstream_does() {
                     .to_owned(),
             ),
             ("patch", "JSON Patch: error in remove for path: '/data/missing': Unable to remove nonexistent key: missing: missing value".to_owned()),
+            (
+                "names",
+                "type mismatch: unexpected type name \"Object.spec\", expected \"Object.metadata\", which matches field name \
+                 path from root Object type"
+                    .to_owned(),
+            ),
         ] {
             let message = format!("policy '{kind}' with binding '{kind}-binding' denied request: {why}");
             let status = cluster.post(CONFIGMAPS, configmap("c", json!({"kind": kind}))).await.expect(403).json();

@@ -101,12 +101,17 @@ impl Policy {
         let evaluated = expressions.evaluate(input, POLICY_BUDGET, |_, result| {
             made = match result {
                 Ok(value) => to_json(value),
+                // Upstream does not evaluate it, so that its error has no prefix.
                 Err(EvaluationError::Compilation(error)) => Err(error.to_string()),
-                Err(error) => Err(error.to_string()),
+                Err(error @ EvaluationError::Evaluation { .. }) => Err(error.to_string()),
             };
         });
         evaluated.map_err(|error| error.to_string())?;
-        Ok((*kind, made?))
+        let made = made?;
+        match expressions.type_mismatch() {
+            Some(why) => Err(why.to_owned()),
+            None => Ok((*kind, made)),
+        }
     }
 }
 
