@@ -95,7 +95,11 @@ impl Scenario {
             Value::Null => self.target.as_ref().or(self.old.as_ref()).unwrap_or(object),
             object => object,
         };
-        let client = Client { stored: self.stored.clone(), created: self.created.clone() };
+        let client = Client {
+            change: CHANGES.fetch_add(1 << 20, Ordering::Relaxed),
+            stored: self.stored.clone(),
+            created: self.created.clone(),
+        };
         let recorder = Recorder;
         let attributes = AdmissionAttributes {
             operation: self.operation,
@@ -168,8 +172,13 @@ impl AdmissionRecorder for Recorder {
     fn annotate(&self, _: &str, _: String) {}
 }
 
+/// Numbers the clients, so that each has other objects than all before it.
+static CHANGES: AtomicU64 = AtomicU64::new(1);
+
 /// The stored objects. Of a group and resource they are told apart by their kind.
 struct Client {
+    /// The revision of the last change before the plugin runs.
+    change: u64,
     stored: Vec<Value>,
     created: Arc<Mutex<Vec<Value>>>,
 }
@@ -199,8 +208,7 @@ impl ObjectClient for Client {
 
     /// The objects of every scenario are other ones.
     fn last_change(&self, _: &GroupResource) -> Result<u64, ApiError> {
-        static CHANGES: AtomicU64 = AtomicU64::new(1);
-        Ok(CHANGES.fetch_add(1, Ordering::Relaxed))
+        Ok(self.change + self.created.lock().len() as u64)
     }
 
     fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {

@@ -16,6 +16,8 @@ mod metrics;
 mod mutating;
 mod review;
 mod source;
+#[cfg(test)]
+mod tests;
 mod validating;
 
 use std::path::{Path, PathBuf};

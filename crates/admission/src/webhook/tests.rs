@@ -1,0 +1,60 @@
+//! Webhooks that do not match cost next to nothing.
+
+use std::task::{Context, Waker};
+
+use allocation_counter::measure;
+use pintle_value::Value;
+
+use super::{MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
+use crate::AdmissionPlugin;
+use crate::testing::{Scenario, json};
+
+/// Configurations of both kinds, whose webhooks are for other resources than config maps.
+fn configurations(count: usize) -> Vec<Value> {
+    let configuration = |kind: &str, i: usize| {
+        json(&format!(
+            r#"{{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "{kind}", "metadata": {{"name": "c{i}"}},
+                 "webhooks": [{{
+                     "name": "w{i}.example.com", "clientConfig": {{"url": "https://127.0.0.1:1/"}},
+                     "admissionReviewVersions": ["v1"], "sideEffects": "None", "matchPolicy": "Exact",
+                     "namespaceSelector": {{"matchLabels": {{"a": "b"}}}},
+                     "objectSelector": {{"matchLabels": {{"a": "b"}}}},
+                     "rules": [{{"operations": ["*"], "apiGroups": ["", "apps"], "apiVersions": ["*"],
+                                 "resources": ["pods", "deployments/*"]}}]}}]}}"#
+        ))
+    };
+    let kinds = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+    kinds.iter().flat_map(|kind| (0..count).map(|i| configuration(kind, i))).collect()
+}
+
+/// The allocations of a plugin for a write that no webhook matches, after the configurations are compiled.
+fn allocations(plugin: &dyn AdmissionPlugin, count: usize) -> u64 {
+    let scenario = Scenario { stored: configurations(count), ..Scenario::create("", "configmaps") };
+    let mut config_map = json(r#"{"metadata": {"name": "c", "namespace": "default"}, "data": {"a": "1"}}"#);
+    let given = config_map.clone();
+    scenario.inspect(&given, |attributes| {
+        let mut run = || {
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(plugin.mutate(attributes, &mut config_map).as_mut().poll(&mut context).is_ready());
+            assert!(plugin.validate(attributes, &config_map).as_mut().poll(&mut context).is_ready());
+        };
+        // The first time compiles the configurations.
+        run();
+        measure(run).count_total
+    })
+}
+
+#[test]
+fn webhooks_that_do_not_match_allocate_nothing() {
+    let plugins: [fn() -> Box<dyn AdmissionPlugin>; 2] = [
+        || Box::new(MutatingAdmissionWebhook::from_text(None).expect("a plugin")),
+        || Box::new(ValidatingAdmissionWebhook::from_text(None).expect("a plugin")),
+    ];
+    for plugin in plugins {
+        let (one, hundred) = (plugin(), plugin());
+        let (one, hundred) = (allocations(&*one, 1), allocations(&*hundred, 100));
+        assert_eq!(one, hundred);
+        // The futures of both phases and of the dispatch.
+        assert!(one <= 4, "{one} allocations");
+    }
+}
