@@ -342,10 +342,10 @@ mod tests {
     fn overlapping_lists_and_unknown_plugins_are_errors() {
         check(&["Nope"], &[], Err("enable-admission-plugins plugin \"Nope\" is unknown"));
         check(&[], &["Nope"], Err("disable-admission-plugins plugin \"Nope\" is unknown"));
-        let missing = "enable-admission-plugins plugin \"ImagePolicyWebhook\" is not supported yet";
-        check(&["ImagePolicyWebhook"], &[], Err(missing));
+        let missing = "enable-admission-plugins plugin \"ClusterTrustBundleAttest\" is not supported yet";
+        check(&["ClusterTrustBundleAttest"], &[], Err(missing));
         let all: Vec<_> = std::iter::once("TerminatingDefinition").chain(PluginChain::enabled_by_default()).collect();
-        check(&[], &["ImagePolicyWebhook"], Ok(&all));
+        check(&[], &["ClusterTrustBundleAttest"], Ok(&all));
         check(
             &["NamespaceLifecycle"],
             &["NamespaceLifecycle"],
