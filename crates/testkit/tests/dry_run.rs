@@ -68,6 +68,12 @@ fn every_verb_and_subresource_supports_dry_run() {
     const APPLY: &str = "application/apply-patch+yaml";
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
+        // A resize has to fit the node.
+        let node = json!({
+            "metadata": {"name": "n", "labels": {"kubernetes.io/os": "linux"}},
+            "status": {"allocatable": {"cpu": "4", "memory": "4Gi"}},
+        });
+        let _ = cluster.post("/api/v1/nodes", node.to_string()).await.expect(201);
         let status = json!({"status": {"phase": "Running"}});
         let debug = json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "i"}]}});
         let resources = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}});
