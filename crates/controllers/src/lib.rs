@@ -60,9 +60,14 @@ pub fn run_resource_quotas(client: &Arc<dyn ClusterClient>) -> impl Future<Outpu
     supervise(client, resource_quota::RESOURCE_QUOTA, || false, resource_quota::run)
 }
 
+/// Runs the controller that type checks validating admission policies until the cluster is gone.
+pub fn run_policy_type_checks(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
+    supervise(client, policy_status::POLICY_STATUS_TASK, || false, policy_status::run)
+}
+
 /// Runs the namespace controller, the garbage collector, the controllers of token secrets, the aggregation of cluster
-/// roles, the protection of storage objects in use and the type checks of admission policies until the cluster is gone.
-/// Their names are those of kube-controller-manager's health checks.
+/// roles and the protection of storage objects in use until the cluster is gone. Their names are those of
+/// kube-controller-manager's health checks.
 pub fn run_controllers(
     client: &Arc<dyn ClusterClient>,
     token_secrets: TokenSecretContents,
@@ -81,18 +86,7 @@ pub fn run_controllers(
     let claims = protect(&storage_protection::CLAIMS);
     let volumes = protect(&storage_protection::VOLUMES);
     let classes = protect(&storage_protection::VOLUME_ATTRIBUTES_CLASSES);
-    let policies = supervise(client, policy_status::POLICY_STATUS_TASK, || false, policy_status::run);
     async move {
-        tokio::join!(
-            namespaces,
-            garbage_collector,
-            tokens,
-            token_cleaner,
-            aggregation,
-            claims,
-            volumes,
-            classes,
-            policies
-        );
+        tokio::join!(namespaces, garbage_collector, tokens, token_cleaner, aggregation, claims, volumes, classes);
     }
 }

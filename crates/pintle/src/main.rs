@@ -396,6 +396,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
         controllers: serve.controllers == Controllers::Auto,
         every_namespace_objects: true,
         resource_quotas: true,
+        policy_type_checks: true,
         event_ttl: serve.event_ttl,
         ..Options::default()
     })

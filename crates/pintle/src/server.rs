@@ -123,6 +123,9 @@ pub struct Options {
     /// Whether the server counts what is used of resource quotas, as a controller manager does. Needs
     /// [`Options::controllers`]. Without that, new quotas limit nothing, as in envtest.
     pub resource_quotas: bool,
+    /// Whether the server type checks validating admission policies and writes the warnings into their status, as a
+    /// controller manager does. Needs [`Options::controllers`].
+    pub policy_type_checks: bool,
     /// How long events are kept after their last write, in whole seconds; zero keeps them forever.
     pub event_ttl: Duration,
     /// The clock of everything that the API shows.
@@ -164,6 +167,7 @@ impl Default for Options {
             controllers: true,
             every_namespace_objects: false,
             resource_quotas: false,
+            policy_type_checks: false,
             event_ttl: DEFAULT_EVENT_TTL,
             clock: Arc::new(SystemClock),
             store: None,
@@ -338,6 +342,7 @@ impl Server {
                 root_ca: certificates.authority.certificate.clone(),
                 every_namespace_objects: options.controllers && options.every_namespace_objects,
                 resource_quotas: options.controllers && options.resource_quotas,
+                policy_type_checks: options.controllers && options.policy_type_checks,
                 authentication_trust: trust,
                 port: address.port(),
                 endpoint: (options.register && options.reconcile_endpoints)

@@ -11,7 +11,7 @@ use pintle_controllers::{
     ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, ObjectReconciler, ObjectRef,
     SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, TokenSecretContents, UpdateFn, WorkQueues,
     authentication_config_map, every_namespace_objects, legacy_token_tracking, run_allocation_repair, run_controllers,
-    run_resource_quotas,
+    run_policy_type_checks, run_resource_quotas,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -37,6 +37,8 @@ pub struct ControllerOptions {
     pub every_namespace_objects: bool,
     /// True to count what is used of resource quotas, also only while no controller manager is active.
     pub resource_quotas: bool,
+    /// Whether validating admission policies are type checked.
+    pub policy_type_checks: bool,
     /// What aggregated servers have to know about authentication; `None` if the server does not publish it.
     pub authentication_trust: Option<AuthenticationTrust>,
     /// The target port of the service `kubernetes`.
@@ -100,6 +102,9 @@ impl RunningControllers {
         }
         if controller_options.resource_quotas {
             cluster.spawn_until_shutdown(run_resource_quotas(&client));
+        }
+        if controller_options.policy_type_checks {
+            cluster.spawn_until_shutdown(run_policy_type_checks(&client));
         }
         cluster.spawn_until_shutdown(run_allocation_repair(&client));
         let reconciler = reconciler.run(&client, self.stopping.subscribe());

@@ -17,6 +17,7 @@ pub fn bootstrapped() -> Options {
         register: true,
         every_namespace_objects: true,
         resource_quotas: true,
+        policy_type_checks: true,
         advertise_address: Some(ADVERTISE_ADDRESS),
         access: AccessOptions {
             authorization_modes: vec![AuthorizationMode::Node, AuthorizationMode::Rbac],

@@ -50,6 +50,7 @@ const CHECKS: &[(&str, bool)] = &[
     ("persistentvolume-protection-controller", false),
     ("volumeattributesclass-protection-controller", false),
     ("resourcequota-controller", false),
+    ("validatingadmissionpolicy-status-controller", false),
     ("watch-terminator", false),
     ("certificates", false),
     ("listener", false),
@@ -59,8 +60,13 @@ const CHECKS: &[(&str, bool)] = &[
 #[test]
 fn health_checks_have_the_names_and_the_order_of_upstream() {
     run(async {
-        let options =
-            Options { register: true, rbac_bootstrap: Some(true), resource_quotas: true, ..Options::default() };
+        let options = Options {
+            register: true,
+            rbac_bootstrap: Some(true),
+            resource_quotas: true,
+            policy_type_checks: true,
+            ..Options::default()
+        };
         let cluster = Cluster::with_options(options).await;
         let text = async |path: &str| cluster.get(path).await.expect(200).text();
         let mut paths: Vec<String> = Vec::new();

@@ -1,9 +1,13 @@
 //! Type checking of policies against the schemas of the kinds that they match, with warnings in their status.
 
-use pintle_testkit::{Cluster, run};
+use pintle_testkit::{Cluster, Options, run};
 use serde_json::{Value, json};
 
 use super::{POLICIES, constraints, policy};
+
+async fn start() -> Cluster {
+    Cluster::with_options(Options { policy_type_checks: true, ..Options::default() }).await
+}
 
 /// Creates a policy and waits until its expressions have been checked.
 async fn checked(cluster: &Cluster, spec: Value) -> Value {
@@ -28,7 +32,7 @@ fn warning(field: &str, kind: &str, text: &str) -> Value {
 #[test]
 fn ill_typed_expressions_have_warnings() {
     run(async {
-        let cluster = Cluster::start().await;
+        let cluster = start().await;
         let spec = json!({
             "matchConstraints": constraints("apps", "v1", "deployments"),
             "variables": [{"name": "labels", "expression": "object.metadata.labels"}],
@@ -68,7 +72,7 @@ fn ill_typed_expressions_have_warnings() {
 #[test]
 fn params_and_several_kinds_are_checked() {
     run(async {
-        let cluster = Cluster::start().await;
+        let cluster = start().await;
         let rules = json!({"resourceRules": [{
             "operations": ["*"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments", "replicasets", "*/scale"],
         }]});
@@ -88,7 +92,7 @@ fn params_and_several_kinds_are_checked() {
 #[test]
 fn wildcards_and_unknown_kinds_are_not_checked() {
     run(async {
-        let cluster = Cluster::start().await;
+        let cluster = start().await;
         let rules = json!({"resourceRules": [
             {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["v1"], "resources": ["deployments"]},
             {"operations": ["*"], "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["widgets"]},
