@@ -1,6 +1,6 @@
 // Drives a cluster through controller-runtime like an operator, and prints OK or the error. The first argument is the
 // kubeconfig of an administrator; the operator itself has a service account with only the roles that it needs. It
-// reconciles a Deployment for each Site, and an external resource that a finalizer protects.
+// reconciles a Deployment for each Site, and an external resource that a finalizer protects. At last it serves webhooks.
 package main
 
 import (

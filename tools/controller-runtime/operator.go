@@ -17,7 +17,10 @@ import (
 // finalizer is on every site with an external resource.
 const finalizer = "example.com/outside"
 
-var siteKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Site"}
+var (
+	siteKind      = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Site"}
+	sitesResource = schema.GroupResource{Group: "example.com", Resource: "sites"}
+)
 
 // newSite returns a site with only its kind, namespace and name.
 func newSite(name string) *unstructured.Unstructured {

@@ -35,6 +35,7 @@ var steps = []step{
 	{"orphaning deletion", orphanOwned},
 	{"a finalizer delays the deletion", waitForFinalizer},
 	{"deletecollection of many sites", deleteAll},
+	{"webhooks for sites and deployments", checkWebhooks},
 }
 
 // createAndWait creates a site and waits until the operator has reconciled it.
