@@ -106,7 +106,10 @@ impl JsonPatch {
         let depth = document.depth(&mut 0);
         let mut state = PatchState { document, depth, copied: 0, steps: 0, max_steps };
         for operation in &self.operations {
-            state.apply(operation).map_err(not_applicable)?;
+            match operation.op.as_deref() {
+                Some("test") => state.test(operation)?,
+                _ => state.apply(operation).map_err(not_applicable)?,
+            }
         }
         Ok((state.document.into_value(), state.steps))
     }
@@ -200,7 +203,6 @@ impl PatchState {
             Some("replace") => self.replace(operation),
             Some("move") => self.move_value(operation),
             Some("copy") => self.copy(operation),
-            Some("test") => self.test(operation),
             other => Err(format!("Unexpected kind: {}", other.unwrap_or("unknown"))),
         }
     }
@@ -397,23 +399,29 @@ impl PatchState {
         .map_err(|cause| format!("error while adding value during copy: {cause}"))
     }
 
-    fn test(&mut self, operation: &Operation) -> Result<(), String> {
-        let path = operation
-            .path
-            .as_deref()
-            .ok_or("test operation failed to decode path: operation missing path field: missing value")?;
+    fn test(&mut self, operation: &Operation) -> Result<(), PatchError> {
+        let path = operation.path.as_deref().ok_or_else(|| {
+            let why = "test operation failed to decode path: operation missing path field: missing value";
+            not_applicable(why.to_owned())
+        })?;
         let expected = operation.value.as_ref().unwrap_or(&Value::Null);
         let is_equal = if path.is_empty() {
             self.document.equals(expected)
         } else {
             let Some((container, key)) = find_container(&mut self.document, path) else {
-                return Err(format!("test operation does not apply: is missing path: {path}: missing value"));
+                let why = format!("test operation does not apply: is missing path: {path}: missing value");
+                return Err(not_applicable(why));
             };
             let found =
-                get_value(container, &key).map_err(|cause| format!("error in test for path: '{path}': {cause}"))?;
-            found.map_or(expected.is_null(), |found| found.equals(expected))
+                get_value(container, &key).map_err(|cause| format!("error in test for path: '{path}': {cause}"));
+            found.map_err(not_applicable)?.map_or(expected.is_null(), |found| found.equals(expected))
         };
-        if is_equal { Ok(()) } else { Err(format!("testing value {path} failed: test failed")) }
+        match is_equal {
+            true => Ok(()),
+            false => {
+                Err(PatchError::new(PatchErrorKind::TestFailed, format!("testing value {path} failed: test failed")))
+            }
+        }
     }
 }
 

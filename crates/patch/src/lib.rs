@@ -28,6 +28,8 @@ pub enum PatchErrorKind {
     /// The patch does not fit the object: 422 `Invalid`. Upstream does not send the message, but "the server rejected
     /// our request due to an error in our request".
     NotApplicable,
+    /// A `test` operation found another value: 422 `Invalid`, like [`NotApplicable`](Self::NotApplicable).
+    TestFailed,
     /// A plain Go error upstream: 500 without a reason, with the message.
     Plain,
 }

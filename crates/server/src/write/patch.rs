@@ -166,7 +166,7 @@ fn patch_error(error: PatchError) -> ApiError {
     match kind {
         PatchErrorKind::Malformed => ApiError::BadRequest(message),
         PatchErrorKind::TooLarge => ApiError::TooLarge(format!("Request entity too large: {message}")),
-        PatchErrorKind::NotApplicable => ApiError::Unprocessable(message),
+        PatchErrorKind::NotApplicable | PatchErrorKind::TestFailed => ApiError::Unprocessable(message),
         PatchErrorKind::Plain => ApiError::Unclassified(message),
     }
 }
