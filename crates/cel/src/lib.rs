@@ -36,6 +36,7 @@ mod cost;
 mod cost_estimator;
 mod env;
 mod error;
+mod escape;
 mod eval;
 mod format_string;
 mod function;
@@ -51,6 +52,7 @@ pub use check::CheckedExpr;
 pub use cost::{AstNode, CallEstimate, CostEstimate, EstimatedCall, SizeEstimate, SizeEstimator, UnknownSizes};
 pub use env::{Env, Library, TypeProvider};
 pub use error::{EvalError, EvalErrorKind};
+pub use escape::escape_field_name;
 pub use eval::Budget;
 pub use function::{Function, FunctionEstimator, FunctionOp, FunctionTracker, Overload, RegexFunctionOp};
 pub use library::{

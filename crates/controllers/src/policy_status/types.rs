@@ -1,8 +1,7 @@
 //! The schemas of kinds as types of CEL (upstream: `SchemaDeclType` of `apiserver/pkg/cel/common`, for the published
 //! schemas).
 
-use pintle_cel::{Type as CelType, TypeProvider, is_reserved};
-use pintle_extensions::escape_field_name;
+use pintle_cel::{Type as CelType, TypeProvider, escape_field_name, is_reserved};
 use pintle_schema::{Field, Scalar, Schema, Struct, Type, TypeId};
 
 /// The types of some kinds. The name of a type is the name of its kind's type and the path to it.

@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pintle_cel::{SizeEstimate, SizeEstimator, Type, TypeProvider, is_reserved};
+use pintle_cel::{SizeEstimate, SizeEstimator, Type, TypeProvider, escape_field_name, is_reserved};
 use pintle_kinds::SchemaStep;
 use pintle_value::{Str, Value};
 
-use super::escape::escape;
 use crate::schema::{Additional, SchemaNode, Type as SchemaType};
 
 /// The maximum size of a request in bytes. It limits the number of elements of lists without `maxItems`.
@@ -102,7 +101,7 @@ impl DeclType {
             if counts && node.required().any(|required| required == name) {
                 min_size += name.len() as u64 + declared.min_size + 4;
             }
-            if let Some(name) = escape(name) {
+            if let Some(name) = escape_field_name(name) {
                 fields.insert(Str::from(&*name), declared);
             }
         };
@@ -125,7 +124,7 @@ impl DeclType {
     /// Returns the type one step further, or `None` if CEL cannot access it from here.
     pub(crate) fn step(&self, step: SchemaStep<'_>) -> Option<&Arc<Self>> {
         match (step, &self.kind) {
-            (SchemaStep::Property(name), DeclKind::Object(fields)) => fields.get(&*escape(name)?),
+            (SchemaStep::Property(name), DeclKind::Object(fields)) => fields.get(&*escape_field_name(name)?),
             (SchemaStep::Items, DeclKind::List(inner)) | (SchemaStep::Values, DeclKind::Map(inner)) => Some(inner),
             _ => None,
         }
@@ -133,7 +132,7 @@ impl DeclType {
 
     /// True if a CEL expression can name the field.
     pub(super) fn can_name(field: &str) -> bool {
-        escape(field).is_some()
+        escape_field_name(field).is_some()
     }
 
     /// The maximum number of values of this type in one request.

@@ -10,7 +10,6 @@ mod compile;
 mod correlation;
 mod decl_type;
 mod definitions;
-mod escape;
 mod lazy_validator;
 mod message;
 mod string_values;
@@ -19,7 +18,6 @@ mod value_adapter;
 mod walker;
 
 pub(crate) use definitions::compile_nodes;
-pub use escape::escape as escape_field_name;
 pub(crate) use lazy_validator::LazyCelValidator;
 pub(crate) use validator::CelValidator;
 pub(crate) use walker::{CelResult, CostLimits, ValidationTarget};

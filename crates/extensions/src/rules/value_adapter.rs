@@ -4,13 +4,12 @@
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
-use pintle_cel::{EvalError, List, ListTopology, Map, TypeAdapter, Untyped, Value};
+use pintle_cel::{EvalError, List, ListTopology, Map, TypeAdapter, Untyped, Value, escape_field_name};
 use pintle_kinds::SchemaStep;
 use pintle_value::print::go_type;
 use pintle_value::{Object, Str, Value as Json};
 
 use super::decl_type::{declares_all_meta_fields, is_meta_field};
-use super::escape::escape;
 use super::string_values::{self, StringKind};
 use crate::schema::{Additional, ListType, SchemaNode, Type};
 
@@ -140,7 +139,7 @@ impl ValueAdapter {
             return self.by_key(name).map(|adapter| (name, adapter));
         }
         let AdapterKind::Object(fields) = &self.kind else { return None };
-        let found = fields.iter().find(|(key, _)| escape(key).is_some_and(|escaped| escaped == name));
+        let found = fields.iter().find(|(key, _)| escape_field_name(key).is_some_and(|escaped| escaped == name));
         found.map(|(key, adapter)| (key.as_str(), &**adapter))
     }
 }
@@ -168,7 +167,7 @@ fn list_kind(node: SchemaNode<'_>) -> ListKind {
         Some(ListType::Set) => ListKind::Set,
         // Upstream looks up keys by their escaped names, and so never finds keys that need escaping.
         Some(ListType::Map) => {
-            let plain = |key: &&str| escape(key).is_none_or(|escaped| escaped == **key);
+            let plain = |key: &&str| escape_field_name(key).is_none_or(|escaped| escaped == **key);
             ListKind::Map(node.map_keys().filter(plain).map(Str::from).collect())
         }
     }
@@ -249,7 +248,7 @@ impl TypeAdapter for ValueAdapter {
 
     fn field_name<'k>(&self, key: &'k str) -> Option<Cow<'k, str>> {
         match &self.kind {
-            AdapterKind::Object(_) => self.by_key(key).map(|_| escape(key).unwrap_or(Cow::Borrowed(key))),
+            AdapterKind::Object(_) => self.by_key(key).map(|_| escape_field_name(key).unwrap_or(Cow::Borrowed(key))),
             AdapterKind::Map(_) => Some(Cow::Borrowed(key)),
             _ => None,
         }

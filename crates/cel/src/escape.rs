@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use pintle_cel::is_reserved;
+use crate::syntax::is_reserved;
 
 /// Returns the CEL name of a field, or `None` if it cannot be escaped.
-pub fn escape(name: &str) -> Option<Cow<'_, str>> {
+#[must_use]
+pub fn escape_field_name(name: &str) -> Option<Cow<'_, str>> {
     let first = name.bytes().next()?;
     let spelled = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'/');
     if first.is_ascii_digit() || !name.bytes().all(spelled) {
@@ -43,7 +44,7 @@ mod tests {
             ("ä", None),
             ("$ref", None),
         ] {
-            assert_eq!(escape(name).as_deref(), expect, "{name}");
+            assert_eq!(escape_field_name(name).as_deref(), expect, "{name}");
         }
     }
 }
