@@ -78,11 +78,18 @@ fn kinds(registry: &Registry, spec: &Value) -> BTreeSet<GroupVersionKind> {
         for group in &groups {
             for version in &versions {
                 for resource in &resources {
-                    let Some(found) = registry.resource(group, version, resource) else { continue };
-                    kinds.insert(Resource::gvk(found));
-                    count += 1;
-                    if count == MAX_KINDS {
-                        return kinds;
+                    // As in upstream, the empty group stands for all groups.
+                    let is_named = |found: &&Arc<Resource>| {
+                        (group.is_empty() || found.group == **group)
+                            && found.version == **version
+                            && found.plural == **resource
+                    };
+                    for found in registry.resources().filter(is_named) {
+                        kinds.insert(Resource::gvk(found));
+                        count += 1;
+                        if count == MAX_KINDS {
+                            return kinds;
+                        }
                     }
                 }
             }
