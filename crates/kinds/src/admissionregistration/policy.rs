@@ -63,8 +63,10 @@ static STATUS: StatusStrategy = StatusStrategy {
         let types = status.child("typeChecking");
         let list = types.child("expressionWarnings");
         for (i, warning) in object.items_at(&["status", "typeChecking", "expressionWarnings"]).iter().enumerate() {
-            for field in ["warning", "fieldRef"] {
-                if warning.str_at(&[field]).trim().is_empty() {
+            for (field, text) in
+                [("warning", warning.str_at(&["warning"])), ("fieldRef", warning.str_at(&["fieldRef"]).trim())]
+            {
+                if text.is_empty() {
                     errors.required(&list.index(i).child(field), "");
                 }
             }
