@@ -1,5 +1,6 @@
 //! Compiles expressions, with upstream's result types and errors (upstream: `plugin/cel/compile.go`, `composition.go`).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pintle_cel::{CheckedExpr, Program, Type};
@@ -8,7 +9,7 @@ use pintle_value::Str;
 use crate::environment::environment;
 use crate::type_names;
 use crate::types::{AdmissionTypes, JSON_PATCH, OBJECT, result_type_name, variable_type};
-use crate::variables::CompiledVariable;
+use crate::variables::{CompiledVariable, CompiledVariables};
 
 /// Which optional variables an expression can use (upstream: `OptionalVariableDeclarations`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,8 +135,8 @@ impl UsedValues {
 #[derive(Clone, Debug, Default)]
 pub struct ExpressionCompiler {
     /// The types of the variables, if there can be any.
-    variable_types: Option<Vec<(Str, Type)>>,
-    variables: Vec<CompiledVariable>,
+    variable_types: Option<Arc<HashMap<Str, Type>>>,
+    variables: Arc<CompiledVariables>,
 }
 
 impl ExpressionCompiler {
@@ -148,7 +149,7 @@ impl ExpressionCompiler {
     /// A compiler for a policy with variables (upstream: `CompositedCompiler`).
     #[must_use]
     pub fn with_variables() -> Self {
-        Self { variable_types: Some(Vec::new()), ..Self::default() }
+        Self { variable_types: Some(Arc::default()), ..Self::default() }
     }
 
     /// Compiles an expression.
@@ -165,16 +166,16 @@ impl ExpressionCompiler {
     pub fn add_variable(&mut self, name: &str, text: &str, declarations: Declarations) -> Result<(), CompilationError> {
         let (compiled, ty) = self.compile_typed(text, ExpressionKind::Variable, declarations);
         let error = compiled.program.as_ref().err().cloned();
-        self.variable_types.get_or_insert_default().push((name.into(), ty.as_ref().map_or(Type::Dyn, variable_type)));
-        self.variables.retain(|variable| variable.name != name);
+        let types = Arc::make_mut(self.variable_types.get_or_insert_default());
+        types.insert(name.into(), ty.as_ref().map_or(Type::Dyn, variable_type));
         let CompiledExpression { program, used, .. } = compiled;
-        self.variables.push(CompiledVariable { name: name.into(), program, used });
+        Arc::make_mut(&mut self.variables).add(CompiledVariable { name: name.into(), program, used });
         error.map_or(Ok(()), Err)
     }
 
     /// The variables that were added.
-    pub(crate) fn variables(&self) -> Arc<[CompiledVariable]> {
-        self.variables.clone().into()
+    pub(crate) fn variables(&self) -> Arc<CompiledVariables> {
+        self.variables.clone()
     }
 
     fn compile_typed(

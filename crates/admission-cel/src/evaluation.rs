@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use pintle_cel::{AccessChecker, AuthorizationValue, Budget, EvalError, Map, ResourceTarget, Value, untyped};
 use pintle_value::Value as Json;
 
 use crate::compiler::{CompilationError, CompiledExpression, ExpressionCompiler, UsedValues};
 use crate::environment::SLOTS;
-use crate::variables::{CompiledVariable, Variables};
+use crate::variables::{CompiledVariables, Variables};
 
 /// The cost budget of the expressions of one kind of a policy for one binding and parameter object (upstream:
 /// `RuntimeCELCostBudget`).
@@ -29,6 +30,8 @@ pub struct EvaluationInput<'a> {
     pub params: &'a Json,
     /// Decides the checks of `authorizer`; without it, expressions that use it fail.
     pub authorizer: Option<RequestAuthorizer<'a>>,
+    /// When the request has to be answered. An evaluation that takes longer is interrupted.
+    pub deadline: Option<Instant>,
 }
 
 /// The authorizer of a request, and the resource that the request is for.
@@ -65,7 +68,7 @@ pub struct OutOfBudget;
 #[derive(Clone, Debug, Default)]
 pub struct Expressions {
     expressions: Vec<Option<CompiledExpression>>,
-    variables: Arc<[CompiledVariable]>,
+    variables: Arc<CompiledVariables>,
 }
 
 impl Expressions {
@@ -118,7 +121,8 @@ impl Expressions {
         if self.is_empty() {
             return Ok(remaining);
         }
-        let variables = Variables::new(&self.variables);
+        let is_late = || input.deadline.is_some_and(|deadline| deadline <= Instant::now());
+        let variables = Variables::new(&self.variables, &is_late);
         let bindings = bindings(input, &variables);
         variables.bind(&bindings);
         for (i, expression) in self.expressions.iter().enumerate() {
@@ -130,7 +134,9 @@ impl Expressions {
                     continue;
                 }
             };
-            let evaluation = program.evaluate(&bindings, Budget::limit(Budget::PER_CALL));
+            variables.allow(remaining);
+            let evaluation =
+                program.evaluate(&bindings, Budget { interrupt: Some(&is_late), ..Budget::limit(Budget::PER_CALL) });
             remaining = charge(remaining, variables.take_cost())?;
             remaining = charge(remaining, evaluation.cost)?;
             match &evaluation.result {

@@ -1,6 +1,7 @@
 //! Checks expressions against the types of the objects that a policy is for. What it finds are warnings, since the types
 //! may change (upstream: `policy/validating/typechecking.go`).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pintle_cel::{AuthorizationValue, Type, TypeProvider};
@@ -14,7 +15,7 @@ pub struct TypeChecker {
     types: Arc<dyn TypeProvider>,
     object: Type,
     params: Option<Type>,
-    variables: Vec<(Str, Type)>,
+    variables: Arc<HashMap<Str, Type>>,
 }
 
 /// The types of admission, and those of the objects.
@@ -37,13 +38,13 @@ impl TypeChecker {
     /// Checks with these types of `object` and `oldObject`, and of `params` if the policy has some.
     #[must_use]
     pub fn new(types: Arc<dyn TypeProvider>, object: Type, params: Option<Type>) -> Self {
-        Self { types, object, params, variables: Vec::new() }
+        Self { types, object, params, variables: Arc::default() }
     }
 
     /// Adds a variable. One that is ill-typed is dynamic.
     pub fn add_variable(&mut self, name: &str, expression: &str) {
         let ty = self.environment().check(expression).map_or(Type::Dyn, |checked| variable_type(checked.output_type()));
-        self.variables.push((name.into(), ty));
+        Arc::make_mut(&mut self.variables).insert(name.into(), ty);
     }
 
     /// Checks an expression. Returns what is wrong, in cel-go's format.

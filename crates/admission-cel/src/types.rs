@@ -1,6 +1,9 @@
 //! The types that expressions of admission know (upstream: `BuildRequestType` and `BuildNamespaceType` of
 //! `plugin/cel/compile.go`, `pkg/cel/mutation`).
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use pintle_cel::{Type, TypeProvider};
 use pintle_value::Str;
 
@@ -27,7 +30,7 @@ const NAMESPACE_CONDITION: &str = "kubernetes.NamespaceCondition";
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AdmissionTypes {
     /// The variables of the policy, if it can have any.
-    pub(crate) variables: Option<Vec<(Str, Type)>>,
+    pub(crate) variables: Option<Arc<HashMap<Str, Type>>>,
     /// True if expressions can create patches.
     pub(crate) patches: bool,
 }
@@ -45,10 +48,7 @@ impl TypeProvider for AdmissionTypes {
     fn field(&self, type_name: &str, field: &str) -> Option<Type> {
         let strings = || Type::list(Type::String);
         Some(match (type_name, field) {
-            (VARIABLES, name) => {
-                let (_, ty) = self.variables.as_ref()?.iter().rev().find(|(variable, _)| variable == name)?;
-                ty.clone()
-            }
+            (VARIABLES, name) => self.variables.as_ref()?.get(name)?.clone(),
             (REQUEST, "kind" | "requestKind") => Type::object(KIND),
             (REQUEST, "resource" | "requestResource") => Type::object(RESOURCE),
             (REQUEST, "userInfo") => Type::object(USER),

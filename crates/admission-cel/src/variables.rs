@@ -1,8 +1,9 @@
 //! The variables of a policy: each is evaluated when an expression uses it first, and its value is kept for the other
 //! expressions of the same evaluation (upstream: `compositionContext`, `apiserver/pkg/cel/lazy`).
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pintle_cel::{Budget, EvalError, EvalResult, LazyMap, Program, Value};
@@ -10,12 +11,43 @@ use pintle_value::Str;
 
 use crate::compiler::{CompilationError, UsedValues};
 
+/// How many variables can be evaluated for each other. Each level takes a part of the thread's stack.
+const MAX_DEPTH: usize = 100;
+
 /// A variable that has been compiled, or could not be.
 #[derive(Clone, Debug)]
 pub(crate) struct CompiledVariable {
     pub(crate) name: Str,
     pub(crate) program: Result<Arc<Program>, CompilationError>,
     pub(crate) used: UsedValues,
+}
+
+/// The variables of a policy, with different names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CompiledVariables {
+    all: Vec<CompiledVariable>,
+    by_name: HashMap<Str, usize>,
+}
+
+impl CompiledVariables {
+    /// Adds a variable. It replaces one with the same name.
+    pub(crate) fn add(&mut self, variable: CompiledVariable) {
+        match self.by_name.get(&variable.name) {
+            Some(at) => self.all[*at] = variable,
+            None => {
+                self.by_name.insert(variable.name.clone(), self.all.len());
+                self.all.push(variable);
+            }
+        }
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, CompiledVariable> {
+        self.all.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
 }
 
 /// The value of a variable, once it has been evaluated.
@@ -27,23 +59,42 @@ struct VariableSlot<'a> {
 
 /// The variables of one evaluation.
 pub(crate) struct Variables<'a> {
-    compiled: &'a [CompiledVariable],
+    compiled: &'a CompiledVariables,
     /// The values that the expressions are evaluated with, these variables among them.
     bindings: OnceLock<&'a [Value<'a>]>,
     slots: Vec<VariableSlot<'a>>,
+    /// True if the time of the request is over.
+    is_late: &'a (dyn Fn() -> bool + Sync),
     cost: AtomicU64,
+    /// The cost that the variables may have until it is taken.
+    limit: AtomicU64,
+    /// How many variables are being evaluated, each for the one before.
+    depth: AtomicUsize,
 }
 
 impl<'a> Variables<'a> {
-    pub(crate) fn new(compiled: &'a [CompiledVariable]) -> Self {
+    pub(crate) fn new(compiled: &'a CompiledVariables, is_late: &'a (dyn Fn() -> bool + Sync)) -> Self {
         let slots = compiled.iter().map(|_| VariableSlot::default()).collect();
-        Self { compiled, bindings: OnceLock::new(), slots, cost: AtomicU64::new(0) }
+        Self {
+            compiled,
+            bindings: OnceLock::new(),
+            slots,
+            is_late,
+            cost: AtomicU64::new(0),
+            limit: AtomicU64::new(0),
+            depth: AtomicUsize::new(0),
+        }
     }
 
     /// Sets the values that the variables are evaluated with.
     pub(crate) fn bind(&self, bindings: &'a [Value<'a>]) {
         // Bound once, after the values have been collected.
         let _ = self.bindings.set(bindings);
+    }
+
+    /// Sets what is left of the budget. Once the variables have cost more, no further ones are evaluated.
+    pub(crate) fn allow(&self, remaining: i64) {
+        self.limit.store(u64::try_from(remaining).unwrap_or(0), Ordering::Relaxed);
     }
 
     /// The cost of the variables that were evaluated since this was asked last.
@@ -58,7 +109,17 @@ impl<'a> Variables<'a> {
             .as_ref()
             .map_err(|error| EvalError::new(format!("composited variable {name:?} fails to compile: {error}")))?;
         let bindings = self.bindings.get().copied().unwrap_or_default();
-        let evaluation = program.evaluate(bindings, Budget::limit(Budget::PER_CALL));
+        let fails = |why: &str| EvalError::new(format!("composited variable {name:?} fails to evaluate: {why}"));
+        if self.cost.load(Ordering::Relaxed) > self.limit.load(Ordering::Relaxed) {
+            return Err(fails("the cost budget is exceeded"));
+        }
+        if self.depth.fetch_add(1, Ordering::Relaxed) >= MAX_DEPTH {
+            self.depth.fetch_sub(1, Ordering::Relaxed);
+            return Err(fails("variables use each other too deeply"));
+        }
+        let budget = Budget { interrupt: Some(&self.is_late), ..Budget::limit(Budget::PER_CALL) };
+        let evaluation = program.evaluate(bindings, budget);
+        self.depth.fetch_sub(1, Ordering::Relaxed);
         self.cost.fetch_add(evaluation.cost, Ordering::Relaxed);
         evaluation
             .result
@@ -74,8 +135,8 @@ impl fmt::Debug for Variables<'_> {
 
 impl LazyMap for Variables<'_> {
     fn field(&self, name: &str) -> Option<EvalResult<Value<'_>>> {
-        let at = self.compiled.iter().position(|variable| variable.name == name)?;
-        let (variable, slot) = (&self.compiled[at], &self.slots[at]);
+        let at = *self.compiled.by_name.get(name)?;
+        let (variable, slot) = (self.compiled.all.get(at)?, self.slots.get(at)?);
         if let Some(value) = slot.value.get() {
             return Some(value.clone());
         }

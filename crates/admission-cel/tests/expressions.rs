@@ -78,6 +78,7 @@ fn evaluate_all(
         request: &request,
         params: &params,
         authorizer: Some(RequestAuthorizer { checker: &Getter, target: &target }),
+        deadline: None,
     };
     let mut results = Vec::new();
     let left = expressions.evaluate(&input, budget, |_, result| {
@@ -224,6 +225,7 @@ fn match_conditions_decide_whether_a_request_matches() {
             request: &request,
             params: &Json::Null,
             authorizer: Some(RequestAuthorizer { checker: &Getter, target: &target }),
+            deadline: None,
         };
         assert_eq!(conditions.evaluate(&input), expected, "{list:?}");
     };

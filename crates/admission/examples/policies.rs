@@ -71,6 +71,10 @@ impl ObjectClient for Client {
         None
     }
 
+    fn serves(&self, _: &str, _: &str) -> bool {
+        true
+    }
+
     fn create<'a>(&'a self, _: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async { Ok(object) })
     }

@@ -22,6 +22,29 @@ struct Converted {
     is_changed: bool,
 }
 
+/// Why a view cannot change its version.
+#[derive(Debug)]
+pub(crate) enum ConversionError {
+    /// The objects of the write cannot be converted to the version that matched.
+    ToMatched(ApiError),
+    /// The changed object cannot be converted back.
+    ToRequested(ApiError),
+}
+
+/// Webhooks do not tell the two apart.
+impl From<ConversionError> for ApiError {
+    fn from(error: ConversionError) -> Self {
+        match error {
+            ConversionError::ToMatched(error) | ConversionError::ToRequested(error) => internal(&error),
+        }
+    }
+}
+
+/// The error of a request whose object cannot be converted.
+pub(crate) fn internal(error: &ApiError) -> ApiError {
+    ApiError::Internal(error.to_string())
+}
+
 impl ConvertedView {
     /// The object at the version of the view. `object` is at that of the request.
     pub(crate) fn object<'o>(&'o self, object: &'o Value) -> &'o Value {
@@ -72,7 +95,7 @@ impl ConvertedView {
         attributes: &AdmissionAttributes<'_>,
         object: &mut Value,
         matched: &MatchedResource<'_>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), ConversionError> {
         if *matched == MatchedResource::Requested && self.0.is_none() {
             return Ok(());
         }
@@ -80,10 +103,10 @@ impl ConvertedView {
         if self.0.as_ref().is_some_and(|converted| converted.kind == kind) {
             return Ok(());
         }
-        self.leave(attributes, object).await?;
+        self.leave(attributes, object).await.map_err(ConversionError::ToRequested)?;
         if *matched != MatchedResource::Requested {
             let VersionedObjects { kind, object, old } =
-                VersionedObjects::convert(attributes, object, kind).await.map_err(internal)?;
+                VersionedObjects::convert(attributes, object, kind).await.map_err(ConversionError::ToMatched)?;
             let (object, old) = (object.into_owned(), old.into_owned());
             self.0 = Some(Converted { kind, object, old, is_changed: false });
         }
@@ -98,12 +121,8 @@ impl ConvertedView {
     ) -> Result<(), ApiError> {
         if let Some(Converted { object: converted, is_changed: true, .. }) = self.0.take() {
             let kind = objects::kind_of(object);
-            *object = objects::convert(attributes, Cow::Owned(converted), &kind).await.map_err(internal)?.into_owned();
+            *object = objects::convert(attributes, Cow::Owned(converted), &kind).await?.into_owned();
         }
         Ok(())
     }
-}
-
-fn internal(error: ApiError) -> ApiError {
-    ApiError::Internal(error.to_string())
 }

@@ -212,6 +212,20 @@ impl AdmissionAttributes<'_> {
         self.is_create_or_update() && self.is_object_of(group, plural)
     }
 
+    /// Fails if the time of the request is over.
+    ///
+    /// # Errors
+    /// The error of a request that takes too long.
+    pub fn check_deadline(&self) -> Result<(), ApiError> {
+        match self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            true => {
+                let message = "request did not complete within requested timeout".to_owned();
+                Err(ApiError::Timeout { message, retry_after: 0 })
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Reads the namespace of the write.
     ///
     /// # Errors

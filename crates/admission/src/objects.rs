@@ -23,10 +23,27 @@ pub trait ObjectInterfaces: Send + Sync {
     ///
     /// # Errors
     /// Returns upstream's message if the tree does not match the kind.
-    fn decode(&self, resource: &Arc<Resource>, tree: Value, kind: &GroupVersionKind) -> Result<Value, String>;
+    fn decode(
+        &self,
+        resource: &Arc<Resource>,
+        tree: Value,
+        kind: &GroupVersionKind,
+        decoding: Decoding,
+    ) -> Result<Value, String>;
 
     /// Appends the JSON of an object, with the members in the order of the kind's fields.
     fn encode(&self, resource: &Arc<Resource>, object: &Value, kind: &GroupVersionKind, out: &mut Vec<u8>);
+}
+
+/// How the object that a plugin has made is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decoding {
+    /// From JSON. Unknown fields are dropped.
+    Lenient,
+    /// From JSON. Unknown fields of built-in kinds are an error.
+    Strict,
+    /// From an unstructured object (upstream: `runtime.DefaultUnstructuredConverter`). Unknown fields are dropped.
+    Unstructured,
 }
 
 /// Knows no kinds: objects are what they are. For tests of plugins that do not ask.
@@ -43,7 +60,7 @@ impl ObjectInterfaces for NoObjects {
         Box::pin(async { Ok(object) })
     }
 
-    fn decode(&self, _: &Arc<Resource>, tree: Value, _: &GroupVersionKind) -> Result<Value, String> {
+    fn decode(&self, _: &Arc<Resource>, tree: Value, _: &GroupVersionKind, _: Decoding) -> Result<Value, String> {
         Ok(tree)
     }
 

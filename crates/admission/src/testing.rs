@@ -219,6 +219,10 @@ impl ObjectClient for Client {
         RESOURCES.iter().find(|resource| resource.gvk() == *kind).cloned()
     }
 
+    fn serves(&self, group: &str, version: &str) -> bool {
+        RESOURCES.iter().any(|resource| resource.group == group && resource.version == version)
+    }
+
     fn equivalent_resources(&self, resource: &Resource, subresource: &str) -> Vec<EquivalentResource> {
         Registry::new(RESOURCES.clone()).equivalent_resources(resource, subresource)
     }

@@ -506,6 +506,9 @@ pub trait ObjectClient: Send + Sync {
     /// The resource that is served for a kind at a version, if there is one.
     fn resource_of_kind(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>>;
 
+    /// True if this group and version is served.
+    fn serves(&self, group: &str, version: &str) -> bool;
+
     /// The other resources that serve the same objects ([`Registry::equivalent_resources`](crate::Registry)).
     fn equivalent_resources(&self, _resource: &Resource, _subresource: &str) -> Vec<EquivalentResource> {
         Vec::new()

@@ -1,5 +1,6 @@
 //! What expressions see of one request. Each part is made when the first of them needs it.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use pintle_admission_cel::{AdmissionRequest, GroupVersionName, RequestAuthorizer, UsedValues};
@@ -53,21 +54,32 @@ impl<'a> ExpressionRequest<'a> {
         RequestAuthorizer { checker: &self.access, target: self.target.get_or_init(|| self.access.target()) }
     }
 
-    /// `request`, for a policy that matches the requested resource. Null if no expression uses it.
-    pub(crate) fn requested(&self, used: UsedValues) -> &Value {
+    /// `request`, for the validations and mutations of a policy: `request.kind` and `request.resource` are those that
+    /// matched. Null if no expression uses it.
+    pub(crate) fn matched(&self, matched: &MatchedResource<'_>, used: UsedValues) -> Cow<'_, Value> {
+        match (matched, used.request) {
+            (MatchedResource::Equivalent(_), true) => {
+                Cow::Owned(self.describe(&matched.kind(self.attributes), &matched.resource(self.attributes)))
+            }
+            _ => Cow::Borrowed(self.requested(used)),
+        }
+    }
+
+    /// `request`, for the match conditions of a policy, which see it as those of webhooks do ([`at_kind`](Self::at_kind)).
+    pub(crate) fn for_conditions(&self, matched: &MatchedResource<'_>, used: UsedValues) -> Cow<'_, Value> {
+        match (matched, used.request) {
+            (MatchedResource::Equivalent(_), true) => Cow::Owned(self.at_kind(&matched.kind(self.attributes), used)),
+            _ => Cow::Borrowed(self.requested(used)),
+        }
+    }
+
+    /// `request`, matched as it is. Null if no expression uses it.
+    fn requested(&self, used: UsedValues) -> &Value {
         match used.request {
             true => {
                 self.requested.get_or_init(|| self.describe(&self.attributes.kind(), &self.attributes.resource.gvr()))
             }
             false => &Value::Null,
-        }
-    }
-
-    /// `request`, for a policy that matches another resource or version.
-    pub(crate) fn equivalent(&self, matched: &MatchedResource<'_>, used: UsedValues) -> Value {
-        match used.request {
-            true => self.describe(&matched.kind(self.attributes), &matched.resource(self.attributes)),
-            false => Value::Null,
         }
     }
 
@@ -109,8 +121,8 @@ impl<'a> ExpressionRequest<'a> {
     /// The namespace does not exist.
     pub(crate) fn namespace(&self, used: UsedValues) -> Result<&Value, ApiError> {
         let attributes = self.attributes;
-        if attributes.namespace.is_empty() || (attributes.resource.is_namespaces() && attributes.subresource.is_empty())
-        {
+        // The subresources of namespaces have the kind of namespaces.
+        if attributes.namespace.is_empty() || attributes.kind() == GroupVersionKind::new("", "v1", "Namespace") {
             return Ok(&Value::Null);
         }
         if !used.namespace {

@@ -15,7 +15,7 @@ use self::cache::RequestLabels;
 use self::rules::{ResourceNames, ResourceRule};
 use crate::AdmissionAttributes;
 
-/// The kinds of `admissionregistration.k8s.io` that no webhook and no policy sees, so that a broken one can be repaired.
+/// The kinds of `admissionregistration.k8s.io` that no webhook sees, so that a broken one can be repaired.
 const EXEMPT_KINDS: [&str; 6] = [
     "ValidatingWebhookConfiguration",
     "MutatingWebhookConfiguration",
@@ -25,7 +25,7 @@ const EXEMPT_KINDS: [&str; 6] = [
     "MutatingAdmissionPolicyBinding",
 ];
 
-/// True if the request is for a configuration of admission, which webhooks and policies do not see (upstream:
+/// True if the request is for a configuration of admission, which webhooks do not see (upstream:
 /// `IsExemptAdmissionConfigurationResource`).
 #[must_use]
 pub fn is_exempt(attributes: &AdmissionAttributes<'_>) -> bool {

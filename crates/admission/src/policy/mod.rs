@@ -2,6 +2,7 @@
 //! `admission/plugin/policy`).
 
 mod bindings;
+mod definition;
 mod denial;
 mod metrics;
 mod mutating;

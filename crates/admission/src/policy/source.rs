@@ -10,6 +10,7 @@ use pintle_value::{Str, Value};
 
 use super::GROUP;
 use super::bindings::{Binding, PolicyBindings};
+use super::definition::{StoredPolicy, is_excluded};
 use crate::AdmissionAttributes;
 
 /// A policy that has bindings.
@@ -37,20 +38,22 @@ struct Snapshot<P> {
 pub(super) struct PolicySource<P> {
     policies: GroupResource,
     bindings: GroupResource,
-    read: fn(&Value) -> P,
-    name: fn(&P) -> &Str,
     snapshot: RwLock<Option<Snapshot<P>>>,
 }
 
-impl<P> PolicySource<P> {
-    pub(super) fn new(policies: &str, bindings: &str, read: fn(&Value) -> P, name: fn(&P) -> &Str) -> Self {
+impl<P: StoredPolicy> PolicySource<P> {
+    pub(super) fn new(policies: &str, bindings: &str) -> Self {
         Self {
             policies: GroupResource::new(GROUP, policies),
             bindings: GroupResource::new(GROUP, bindings),
-            read,
-            name,
             snapshot: RwLock::new(None),
         }
+    }
+
+    /// True if a policy may be for a request, or if the policies cannot be read, which is an error of every request.
+    pub(super) fn concerns(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        let concerns = |hook: &Hook<P>| hook.policy.definition().concerns(attributes);
+        !is_excluded(attributes) && self.hooks(attributes).map_or(true, |hooks| hooks.iter().any(concerns))
     }
 
     /// The present policies that have bindings, in the order of their names.
@@ -75,7 +78,7 @@ impl<P> PolicySource<P> {
             return Ok(snapshot.hooks.clone());
         }
         let (policies, by_revision) =
-            read(client.read_all(&self.policies, "")?, known.map(|known| &known.policies), self.read)?;
+            read(client.read_all(&self.policies, "")?, known.map(|known| &known.policies), P::of)?;
         let (bindings, bindings_by_revision) =
             read(client.read_all(&self.bindings, "")?, known.map(|known| &known.bindings), Binding::of)?;
         let mut by_policy: HashMap<Str, PolicyBindings> = HashMap::new();
@@ -83,7 +86,7 @@ impl<P> PolicySource<P> {
             by_policy.entry(binding.policy.clone()).or_default().push(binding);
         }
         let hooks = policies.into_iter().filter_map(|policy| {
-            let bindings = by_policy.remove((self.name)(&policy))?;
+            let bindings = by_policy.remove(&policy.definition().name)?;
             Some(Hook { policy, bindings })
         });
         let hooks = Arc::new(hooks.collect::<Vec<_>>());

@@ -41,16 +41,6 @@ impl WebhookError {
     }
 }
 
-/// The error of a request whose time is over.
-pub(super) fn timeout_error() -> ApiError {
-    ApiError::Timeout { message: "request did not complete within requested timeout".to_owned(), retry_after: 0 }
-}
-
-/// True if the time of a request is over.
-pub(super) fn is_expired(attributes: &AdmissionAttributes<'_>) -> bool {
-    attributes.deadline.is_some_and(|deadline| deadline <= Instant::now())
-}
-
 /// Calls a webhook and records the warnings and the audit annotations of its answer. An answer that denies the request is
 /// an error.
 pub(super) async fn call(

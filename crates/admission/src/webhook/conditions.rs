@@ -33,6 +33,7 @@ pub(super) fn evaluate(
         request: &described,
         params: &Value::Null,
         authorizer: Some(request.authorizer()),
+        deadline: attributes.deadline,
     });
     if let MatchOutcome::Failed { failures, .. } = outcome {
         metrics.conditions_failed(&webhook.name, operation, failures);

@@ -11,15 +11,16 @@ use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::print::quote;
 use pintle_value::{Value, object};
 
-use super::call::{self, WebhookError, is_expired, timeout_error};
+use super::call::{self, WebhookError};
 use super::metrics::WebhookMetrics;
 use super::review::AdmissionResponse;
 use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
 use super::{conditions, configuration};
 use crate::chain::PluginError;
-use crate::converted_view::ConvertedView;
+use crate::converted_view::{ConvertedView, internal};
 use crate::expressions::ExpressionRequest;
 use crate::matching::{MatchedResource, is_exempt};
+use crate::objects::Decoding;
 use crate::{AdmissionAttributes, AdmissionPlugin};
 
 const NAME: &str = "MutatingAdmissionWebhook";
@@ -60,7 +61,7 @@ impl MutatingAdmissionWebhook {
         attributes.reinvocation.begin(NAME, object);
         let mut view = ConvertedView::default();
         let result = self.call_all(attributes, object, webhooks, &mut view).await;
-        view.leave(attributes, object).await?;
+        view.leave(attributes, object).await.map_err(|error| internal(&error))?;
         attributes.reinvocation.end(NAME, object);
         result
     }
@@ -134,7 +135,7 @@ impl Call<'_> {
                 tracing::warn!(webhook = %webhook.name, error = message, "Failed calling webhook, failing open");
                 plugin.metrics.failed_open(&webhook.name);
                 attributes.recorder.annotate(&self.annotation_key(FAILED_OPEN), webhook.name.to_string());
-                if is_expired(attributes) { Err(timeout_error()) } else { Ok(()) }
+                attributes.check_deadline()
             }
         }
     }
@@ -162,7 +163,7 @@ impl Call<'_> {
         let failed = |why: String| WebhookError::Failed(ApiError::Internal(why));
         let patched = patch.decoded.apply(current.clone()).map_err(|error| failed(error.message))?;
         let kind = view.kind(attributes);
-        let new = attributes.objects.decode(attributes.resource, patched, &kind).map_err(failed)?;
+        let new = attributes.objects.decode(attributes.resource, patched, &kind, Decoding::Lenient).map_err(failed)?;
         let changed = new != *current;
         self.annotate(PATCH, |configuration, name| {
             object! {

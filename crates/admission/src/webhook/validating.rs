@@ -10,7 +10,7 @@ use pintle_metrics::Exposition;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 
-use super::call::{self, WebhookError, is_expired, timeout_error};
+use super::call::{self, WebhookError};
 use super::metrics::WebhookMetrics;
 use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
 use super::{conditions, configuration};
@@ -63,9 +63,7 @@ impl ValidatingAdmissionWebhook {
         if invocations.is_empty() {
             return Ok(());
         }
-        if is_expired(attributes) {
-            return Err(timeout_error());
-        }
+        attributes.check_deadline()?;
         let calls = invocations.iter().enumerate();
         let mut calls: FuturesUnordered<_> =
             calls.map(|(index, invocation)| self.call(attributes, invocation, index)).collect();

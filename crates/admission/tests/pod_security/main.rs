@@ -72,6 +72,10 @@ impl ObjectClient for Client {
         None
     }
 
+    fn serves(&self, _: &str, _: &str) -> bool {
+        true
+    }
+
     fn create<'a>(&'a self, _: &'a GroupResource, _: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
         panic!("the plugin creates nothing");
     }

@@ -128,6 +128,10 @@ impl ObjectClient for InternalClient {
         self.0.registry().kind(kind).cloned()
     }
 
+    fn serves(&self, group: &str, version: &str) -> bool {
+        self.0.registry().serves(group, version)
+    }
+
     fn equivalent_resources(&self, resource: &Resource, subresource: &str) -> Vec<EquivalentResource> {
         self.0.registry().equivalent_resources(resource, subresource)
     }

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use pintle_admission::objects::ObjectInterfaces;
+use pintle_admission::objects::{Decoding, ObjectInterfaces};
 use pintle_catalog::Catalog;
 use pintle_registry::{ApiError, BoxFuture, GroupVersion, GroupVersionKind, MultiVersion, Resource};
 use pintle_value::Value;
 
 use super::internal_client::InternalClient;
 use crate::conversion;
-use crate::objects::decode::{ExpectedKind, decode_patched};
+use crate::objects::decode::{ExpectedKind, convert_strategic_patch, decode_patched};
 use crate::objects::encode::{Shape, write_json};
 use crate::objects::model;
 use crate::represent::{from_hub, to_hub};
@@ -20,9 +20,22 @@ fn versions_of<'r>(resource: &'r Resource, kind: &GroupVersionKind) -> Option<&'
     resource.versions.as_deref().filter(|_| kind.kind == resource.kind && kind.group == resource.group)
 }
 
-/// Decodes a tree. As in upstream, one of a built-in kind may have lost its type, and unknown fields are dropped.
-fn decode(catalog: &Catalog, mut tree: Value, expected: &ExpectedKind<'_>) -> Result<Value, String> {
-    if !expected.model.requires_type() {
+/// Decodes a tree. As in upstream, one of a built-in kind may have lost its type.
+fn decode(
+    catalog: &Catalog,
+    mut tree: Value,
+    expected: &ExpectedKind<'_>,
+    decoding: Decoding,
+) -> Result<Value, String> {
+    let is_typed = !expected.model.requires_type();
+    if is_typed && decoding == Decoding::Unstructured {
+        let converted = convert_strategic_patch(tree, expected);
+        return converted.map(|(object, _)| object).map_err(|why| {
+            let ExpectedKind { group_version: GroupVersion { group, version }, kind, .. } = expected;
+            format!("unable to convert unstructured object to {group}/{version}, Kind={kind}: {why}")
+        });
+    }
+    if is_typed {
         if tree.kind().is_empty() {
             tree.set("kind", expected.kind);
         }
@@ -32,7 +45,11 @@ fn decode(catalog: &Catalog, mut tree: Value, expected: &ExpectedKind<'_>) -> Re
     }
     let text = tree.clone();
     let decoded = decode_patched(catalog, tree, expected);
-    decoded.map(|(object, _)| object).map_err(|error| error.message(|| pintle_value::print::json(&text)))
+    let (object, unknown) = decoded.map_err(|error| error.message(|| pintle_value::print::json(&text)))?;
+    match is_typed && decoding == Decoding::Strict && !unknown.is_empty() {
+        true => Err(format!("strict decoding error: {}", unknown.join(", "))),
+        false => Ok(object),
+    }
 }
 
 impl ObjectInterfaces for InternalClient {
@@ -66,11 +83,17 @@ impl ObjectInterfaces for InternalClient {
         })
     }
 
-    fn decode(&self, resource: &Arc<Resource>, mut tree: Value, kind: &GroupVersionKind) -> Result<Value, String> {
+    fn decode(
+        &self,
+        resource: &Arc<Resource>,
+        mut tree: Value,
+        kind: &GroupVersionKind,
+        decoding: Decoding,
+    ) -> Result<Value, String> {
         let registry = self.0.registry();
         if let Some(resource) = registry.kind(kind) {
             let expected = ExpectedKind::of(resource);
-            let mut object = decode(&self.0.catalog, tree, &expected)?;
+            let mut object = decode(&self.0.catalog, tree, &expected, decoding)?;
             expected.set_defaults(&mut object);
             return Ok(object);
         }
@@ -82,7 +105,7 @@ impl ObjectInterfaces for InternalClient {
         let schema = self.0.catalog.kind_schema(&kind.group, &kind.version, &kind.kind);
         let schema = schema.ok_or_else(|| format!("no kind \"{}\" is registered", kind.kind))?;
         let expected = ExpectedKind::of_type(kind.group_version(), &kind.kind, &schema);
-        decode(&self.0.catalog, tree, &expected)
+        decode(&self.0.catalog, tree, &expected, decoding)
     }
 
     fn encode(&self, resource: &Arc<Resource>, object: &Value, kind: &GroupVersionKind, out: &mut Vec<u8>) {

@@ -194,3 +194,179 @@ fn policies_see_later_changes_if_they_can_be_reinvoked() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn a_policy_sees_its_own_changes_if_it_can_be_reinvoked() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let counts = |name: &str| {
+            applies(&format!(
+                "Object{{metadata: Object.metadata{{annotations: {{'{name}': has(object.metadata.annotations) && '{name}' in \
+                 object.metadata.annotations ? object.metadata.annotations.{name} + 'x' : 'x'}}}}}}"
+            ))
+        };
+        create(&cluster, "once", json!({"mutations": [counts("once")]}), json!({})).await;
+        let object = cluster.post(CONFIGMAPS, configmap("a", json!({}))).await.expect(201).json();
+        assert_eq!(object["metadata"]["annotations"], json!({"once": "x"}));
+        let again = json!({"reinvocationPolicy": "IfNeeded", "mutations": [counts("again")]});
+        create(&cluster, "policy-again", again, json!({})).await;
+        let object = cluster.post(CONFIGMAPS, configmap("b", json!({}))).await.expect(201).json();
+        assert_eq!(object["metadata"]["annotations"], json!({"once": "x", "again": "xx"}));
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn match_conditions_see_the_request_for_an_equivalent_resource() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let spec = json!({
+            "matchConstraints": writes("autoscaling", "v1", "horizontalpodautoscalers"),
+            "matchConditions": [{
+                "name": "a",
+                "expression": "request.operation == 'CREATE' && request.kind.version == 'v1' && request.resource.version == 'v2'",
+            }],
+            "mutations": [applies("Object{metadata: Object.metadata{labels: {'v': request.resource.version}}}")],
+        });
+        create(&cluster, "p", spec, json!({})).await;
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
+        let body = json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 3, "scaleTargetRef": target}}).to_string();
+        let path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+        let object = cluster.post(path, body).await.expect(201).json();
+        assert_eq!(object["metadata"]["labels"], json!({"v": "v1"}));
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn deletes_are_not_mutated() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let spec = json!({
+            "matchConstraints": constraints("", "v1", "configmaps"),
+            "matchConditions": [{"name": "a", "expression": "object.metadata.name != ''"}],
+            "mutations": [applies("Object{metadata: Object.metadata{labels: {'a': 'b'}}}")],
+        });
+        create(&cluster, "p", spec, json!({})).await;
+        let object = cluster.post(CONFIGMAPS, configmap("c", json!({}))).await.expect(201).json();
+        assert_eq!(object["metadata"]["labels"], json!({"a": "b"}));
+        let _ = cluster.delete(&format!("{CONFIGMAPS}/c")).await.expect(200);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn kinds_of_subresources_can_be_patched_but_not_merged() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let _ = cluster.post(DEPLOYMENTS, deployment("d", 1)).await.expect(201);
+        let scale = |name: &str, expression: Value, failure_policy: &str| {
+            let condition = json!([{"name": "a", "expression": format!("object.spec.replicas == {name}")}]);
+            json!({
+                "matchConstraints": writes("apps", "v1", "deployments/scale"), "failurePolicy": failure_policy,
+                "matchConditions": condition, "mutations": [expression],
+            })
+        };
+        let merged = || applies("Object{spec: Object.spec{replicas: 9}}");
+        create(&cluster, "fails", scale("2", merged(), "Fail"), json!({})).await;
+        create(&cluster, "ignored", scale("3", merged(), "Ignore"), json!({})).await;
+        let patched = patches("[JSONPatch{op: 'replace', path: '/spec/replicas', value: 9}]");
+        create(&cluster, "patched", scale("4", patched, "Fail"), json!({})).await;
+        let set = async |replicas: u32| {
+            let patch = json!({"spec": {"replicas": replicas}}).to_string();
+            cluster.patch(&format!("{DEPLOYMENTS}/d/scale"), "merge", &patch).await
+        };
+        let status = set(2).await.expect(403).json();
+        assert_eq!(
+            status["message"],
+            "policy 'fails' with binding 'fails-binding' denied request: error applying patch: failed to convert patch object \
+             to typed object: no corresponding type for autoscaling/v1, Kind=Scale"
+        );
+        assert_eq!(set(3).await.expect(200).json()["spec"]["replicas"], 3);
+        assert_eq!(set(4).await.expect(200).json()["spec"]["replicas"], 9);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn patched_objects_are_decoded_strictly() {
+    run(async {
+        let cluster = Cluster::start().await;
+        mutate(&cluster, "p", json!([patches("[JSONPatch{op: 'add', path: '/unknown', value: 'x'}]")])).await;
+        let message = "Internal error occurred: strict decoding error: unknown field \"unknown\"";
+        cluster.post(CONFIGMAPS, configmap("c", json!({}))).await.expect_error(500, "InternalError", message);
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        let series = "apiserver_mutating_admission_policy_check_total{error_type=\"invalid_error\",policy=\"p\",\
+            policy_binding=\"p-binding\"} 1";
+        assert!(metrics.contains(series), "{series}");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn merged_objects_that_cannot_be_decoded_are_failures_of_the_policy() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let limits = "Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{containers: [\
+            Object.spec.template.spec.containers{name: 'a', resources: \
+            Object.spec.template.spec.containers.resources{limits: {'cpu': 'many'}}}]}}}}";
+        let policy = |failure_policy: &str| {
+            let rules = writes("apps", "v1", "deployments");
+            json!({"matchConstraints": rules, "failurePolicy": failure_policy, "mutations": [applies(limits)]})
+        };
+        create(&cluster, "ignored", policy("Ignore"), json!({})).await;
+        let _ = cluster.post(DEPLOYMENTS, deployment("d", 1)).await.expect(201);
+        create(&cluster, "fails", policy("Fail"), json!({})).await;
+        let status = cluster.post(DEPLOYMENTS, deployment("e", 1)).await.expect(403).json();
+        let message = "policy 'fails' with binding 'fails-binding' denied request: unable to convert unstructured object to \
+            apps/v1, Kind=Deployment: quantities must match the regular expression \
+            '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+        assert_eq!((&status["reason"], &status["message"]), (&json!("Invalid"), &json!(message)));
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn failed_conversions_are_failures_of_the_policy() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        let version =
+            |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage, "schema": schema});
+        // Nothing listens there.
+        let webhook = json!({"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/"}});
+        let definition = json!({
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Cluster", "conversion": {"strategy": "Webhook", "webhook": webhook},
+                "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+                "versions": [version("v1", true), version("v2", false)],
+            },
+        });
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let _ = cluster.post(definitions, definition.to_string()).await.expect(201);
+        let path = "/apis/example.com/v1/widgets";
+        let widget = |name: &str| {
+            json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}}).to_string()
+        };
+        loop {
+            match cluster.post(path, widget("first")).await {
+                response if response.status == 404 => tokio::task::yield_now().await,
+                response => break drop(response.expect(201)),
+            }
+        }
+        let policy = |failure_policy: &str| {
+            let label = applies("Object{metadata: Object.metadata{labels: {'a': 'b'}}}");
+            let rules = writes("example.com", "v2", "widgets");
+            json!({"matchConstraints": rules, "failurePolicy": failure_policy, "mutations": [label]})
+        };
+        create(&cluster, "ignored", policy("Ignore"), json!({})).await;
+        let _ = cluster.post(path, widget("second")).await.expect(201);
+        create(&cluster, "fails", policy("Fail"), json!({})).await;
+        let status = cluster.post(path, widget("third")).await.expect(403).json();
+        let message = status["message"].as_str().expect("a message");
+        let prefix = "policy \"fails\" denied request: failed to configure policy: conversion webhook for";
+        assert!(message.starts_with(prefix), "{message}");
+        cluster.stop().await;
+    });
+}

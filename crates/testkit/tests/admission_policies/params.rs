@@ -17,12 +17,10 @@ fn sized(kind: Value) -> Value {
         "paramKind": kind,
         "matchConstraints": constraints("", "v1", "secrets"),
         "validations": [{
-            "expression": "params == null || base64.decode(object.data.text).size() <= int(params.data.max)",
+            "expression": "params == null || object.data.text.size() <= int(params.data.max)",
             "messageExpression": "params.metadata.name + ' allows ' + params.data.max + ' in ' + params.kind",
         }],
     });
-    let mut spec = spec;
-    spec["validations"][0]["expression"] = json!("params == null || object.data.text.size() <= int(params.data.max)");
     policy("p", spec)
 }
 

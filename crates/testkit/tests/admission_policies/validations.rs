@@ -4,8 +4,8 @@ use pintle_testkit::{Cluster, run};
 use serde_json::json;
 
 use super::{
-    BINDINGS, CONFIGMAPS, DEPLOYMENTS, POLICIES, allow, binding, configmap, constraints, create, denied, deployment,
-    enforce, policy, send_as, start_with_users, warnings,
+    BINDINGS, CONFIGMAPS, DEPLOYMENTS, GROUP, POLICIES, allow, binding, configmap, constraints, create, denied,
+    deployment, enforce, policy, send_as, start_with_users, warnings,
 };
 
 #[test]
@@ -320,6 +320,99 @@ fn policies_do_not_apply_to_admission_configuration() {
         let _ = cluster.delete(&format!("{BINDINGS}/p-binding")).await.expect(200);
         let _ = cluster.delete(&format!("{POLICIES}/p")).await.expect(200);
         let _ = cluster.post(CONFIGMAPS, configmap("c", json!({}))).await.expect(201);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn policies_apply_to_webhook_configurations() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let spec = json!({
+            "matchConstraints": constraints("admissionregistration.k8s.io", "*", "*"),
+            "validations": [{"expression": "false", "message": "never"}],
+        });
+        enforce(&cluster, "p", spec).await;
+        for (resource, kind) in [
+            ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
+            ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
+        ] {
+            let body =
+                json!({"kind": kind, "apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "w"}});
+            let message = format!(
+                "{resource}.admissionregistration.k8s.io \"w\" is forbidden: ValidatingAdmissionPolicy 'p' with binding \
+                 'p-binding' denied request: never"
+            );
+            let response = cluster.post(&format!("{GROUP}/{resource}"), body.to_string()).await;
+            response.expect_error(422, "Invalid", &message);
+        }
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn policies_do_not_apply_to_reviews() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let spec = json!({
+            "matchConstraints": constraints("*", "*", "*"),
+            "validations": [{"expression": "false", "message": "never"}],
+        });
+        enforce(&cluster, "p", spec).await;
+        let attributes = json!({"verb": "get", "resource": "pods", "namespace": "default"});
+        for (path, spec) in [
+            ("authentication.k8s.io/v1/selfsubjectreviews", json!({})),
+            ("authentication.k8s.io/v1/tokenreviews", json!({"token": "x"})),
+            ("authorization.k8s.io/v1/selfsubjectaccessreviews", json!({"resourceAttributes": attributes})),
+            ("authorization.k8s.io/v1/subjectaccessreviews", json!({"user": "u", "resourceAttributes": attributes})),
+            (
+                "authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews",
+                json!({"user": "u", "resourceAttributes": attributes}),
+            ),
+            ("authorization.k8s.io/v1/selfsubjectrulesreviews", json!({"namespace": "default"})),
+        ] {
+            let response = cluster.post(&format!("/apis/{path}"), json!({"spec": spec}).to_string()).await;
+            assert_eq!(response.status, 201, "{path}: {}", response.text());
+        }
+        denied(cluster.post(CONFIGMAPS, configmap("c", json!({}))).await, "c", "p", "never");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn match_conditions_see_the_requested_resource_with_the_matched_kind() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let spec = json!({
+            "matchConstraints": constraints("autoscaling", "v1", "horizontalpodautoscalers"),
+            "matchConditions": [{"name": "a", "expression": "request.kind.version == 'v1' && request.resource.version == 'v2'"}],
+            "validations": [{
+                "expression": "request.kind.version != 'v1' || request.resource.version != 'v1'", "message": "matched",
+            }],
+        });
+        enforce(&cluster, "p", spec).await;
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
+        let body = json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 3, "scaleTargetRef": target}}).to_string();
+        let message = "horizontalpodautoscalers.autoscaling \"h\" is forbidden: ValidatingAdmissionPolicy 'p' with binding \
+            'p-binding' denied request: matched";
+        let path = |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
+        cluster.post(&path("v2"), body.as_str()).await.expect_error(422, "Invalid", message);
+        let _ = cluster.post(&path("v1"), body.as_str()).await.expect(201);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn namespaces_and_their_subresources_have_no_namespace_object() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let mut rules = constraints("", "v1", "namespaces");
+        rules["resourceRules"][0]["resources"] = json!(["namespaces", "namespaces/status"]);
+        let spec = json!({"matchConstraints": rules, "validations": [{"expression": "namespaceObject == null"}]});
+        enforce(&cluster, "p", spec).await;
+        let patch = r#"{"metadata":{"labels":{"a":"b"}}}"#;
+        let _ = cluster.patch("/api/v1/namespaces/default", "merge", patch).await.expect(200);
+        let _ = cluster.patch("/api/v1/namespaces/default/status", "merge", patch).await.expect(200);
         cluster.stop().await;
     });
 }

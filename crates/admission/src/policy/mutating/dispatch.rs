@@ -4,17 +4,19 @@
 use std::time::{Duration, Instant};
 
 use pintle_admission_cel::EvaluationInput;
-use pintle_registry::{ApiError, GroupVersionKind};
+use pintle_registry::ApiError;
 use pintle_value::{Str, Value};
 
 use super::NAME;
 use super::patch::{apply_configuration, apply_json_patch};
 use super::policy::{MutationKind, Policy};
 use crate::AdmissionAttributes;
-use crate::converted_view::ConvertedView;
+use crate::converted_view::{ConversionError, ConvertedView};
 use crate::expressions::ExpressionRequest;
 use crate::matching::MatchedResource;
+use crate::objects::Decoding;
 use crate::policy::bindings::Binding;
+use crate::policy::definition::Matches;
 use crate::policy::denial::{self, Denial};
 use crate::policy::metrics::PolicyMetrics;
 use crate::policy::source::Hook;
@@ -25,6 +27,8 @@ pub(super) struct Dispatch<'a> {
     metrics: &'a PolicyMetrics,
     request: ExpressionRequest<'a>,
     denials: Vec<Denial>,
+    /// True if a mutation was applied.
+    is_mutated: bool,
 }
 
 /// A policy with a binding and one of its parameter objects.
@@ -37,12 +41,26 @@ struct Invocation<'h, 'a> {
     uid: Str,
 }
 
+/// Why a mutation cannot be applied.
+enum Failure {
+    /// The failure policy decides.
+    Denied(String),
+    /// The request fails in any case.
+    Request(ApiError),
+}
+
 impl<'a> Dispatch<'a> {
     pub(super) fn new(attributes: &'a AdmissionAttributes<'a>, metrics: &'a PolicyMetrics) -> Self {
-        Self { attributes, metrics, request: ExpressionRequest::new(attributes), denials: Vec::new() }
+        Self {
+            attributes,
+            metrics,
+            request: ExpressionRequest::new(attributes),
+            denials: Vec::new(),
+            is_mutated: false,
+        }
     }
 
-    /// Runs the policies on an object, which is null for deletes.
+    /// Runs the policies on an object, which may be null for connects.
     ///
     /// # Errors
     /// A policy fails.
@@ -51,13 +69,24 @@ impl<'a> Dispatch<'a> {
             hooks.iter().flat_map(|hook| self.invocations(hook, object)).collect();
         let mut view = ConvertedView::default();
         let mut result = Ok(());
-        for invocation in &invocations {
-            if let Err(error) = self.invoke(invocation, object, &mut view).await {
-                result = Err(error);
+        for (index, invocation) in invocations.iter().enumerate() {
+            if index > 0 {
+                // An evaluation can take long. Other requests run between two of them.
+                tokio::task::yield_now().await;
+            }
+            result = self.invoke(invocation, object, &mut view).await;
+            result = result.and_then(|()| self.attributes.check_deadline());
+            if result.is_err() {
                 break;
             }
         }
-        view.leave(self.attributes, object).await?;
+        if self.is_mutated {
+            // Upstream does not ask whether the mutations have changed anything. Those that can run again see even their
+            // own changes.
+            self.attributes.reinvocation.changed(NAME);
+        }
+        let left = view.leave(self.attributes, object).await;
+        left.map_err(|error| ApiError::Internal(format!("failed to convert object: {error}")))?;
         result?;
         match self.denials.is_empty() {
             true => Ok(()),
@@ -67,17 +96,8 @@ impl<'a> Dispatch<'a> {
 
     /// The invocations of a policy that matches the object as it is before all mutations.
     fn invocations<'h>(&mut self, hook: &'h Hook<Policy>, object: &Value) -> Vec<Invocation<'h, 'a>> {
-        let (policy, attributes) = (&*hook.policy, self.attributes);
-        let matched = match &policy.matcher {
-            Some(matcher) => matcher.find(attributes, object).map_err(|error| error.to_string()),
-            None => Err("policy contained no match constraints, a required field".to_owned()),
-        };
-        let resource = |matched: Option<MatchedResource<'a>>| {
-            let Some(matched) = matched else { return Ok(None) };
-            let resource = policy.param_kind.as_ref().map(|kind| kind.resource(attributes)).transpose()?;
-            Ok(Some((matched, resource)))
-        };
-        let (matched, param_resource) = match matched.and_then(resource) {
+        let policy = &*hook.policy;
+        let Matches { matched, bindings } = match hook.find(self.attributes, object) {
             Ok(Some(found)) => found,
             Ok(None) => return Vec::new(),
             Err(why) => {
@@ -86,19 +106,11 @@ impl<'a> Dispatch<'a> {
             }
         };
         let mut invocations = Vec::new();
-        for binding in hook.bindings.candidates(attributes, object) {
-            let found = match binding.matcher.as_ref().map(|matcher| matcher.find(attributes, object)).transpose() {
-                Ok(Some(None)) => continue,
-                Ok(None | Some(Some(_))) => match (&param_resource, &binding.params) {
-                    (Some(resource), Some(reference)) => reference.read(attributes, resource),
-                    // Without a reference, a policy is evaluated without parameters.
-                    _ => Ok(vec![Value::Null]),
-                },
-                Err(error) => Err(error.to_string()),
-            };
-            match found {
+        for (binding, params) in bindings {
+            match params {
                 Ok(params) => invocations.extend(params.into_iter().map(|params| {
-                    let uid = format!("{}/{}/{}/{}", policy.name, binding.name, params.namespace(), params.name());
+                    let name = &policy.definition.name;
+                    let uid = format!("{name}/{}/{}/{}", binding.name, params.namespace(), params.name());
                     Invocation { policy, binding, matched, params, uid: uid.into() }
                 })),
                 Err(why) => self.deny(policy, Some(binding), format!("failed to configure binding: {why}"), None),
@@ -118,15 +130,27 @@ impl<'a> Dispatch<'a> {
         let attributes = self.attributes;
         // Upstream looks the namespace up for every policy that matches.
         self.request.namespace(policy.used_values())?;
-        view.enter(attributes, object, matched).await?;
-        match policy.matches(&self.input(invocation, view, object, &Value::Null)?) {
+        match view.enter(attributes, object, matched).await {
+            Ok(()) => {}
+            Err(ConversionError::ToMatched(why)) => {
+                self.deny(policy, None, format!("failed to configure policy: {why}"), None);
+                return Ok(());
+            }
+            Err(ConversionError::ToRequested(why)) => {
+                return Err(ApiError::Internal(format!("failed to convert object: {why}")));
+            }
+        }
+        let request = self.request.for_conditions(matched, policy.used_values());
+        match policy.matches(&self.input(invocation, view, object, &request)?) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(why) => {
+                drop(request);
                 self.deny(policy, Some(binding), why, Some("Invalid"));
                 return Ok(());
             }
         }
+        drop(request);
         if !attributes.reinvocation.should_invoke(NAME, uid) {
             return Ok(());
         }
@@ -136,17 +160,22 @@ impl<'a> Dispatch<'a> {
                 continue;
             }
             let started = Instant::now();
-            match self.mutate(invocation, index, view, object)? {
+            let mutated = self.mutate(invocation, index, view, object);
+            let message = match &mutated {
+                Ok(_) => String::new(),
+                Err(Failure::Denied(why)) => why.clone(),
+                Err(Failure::Request(error)) => error.to_string(),
+            };
+            self.observe(policy, binding, &message, started.elapsed());
+            match mutated {
                 Ok(new) => {
-                    self.observe(policy, binding, "", started.elapsed());
+                    self.is_mutated = true;
                     is_changed |= new != *view.object(object);
                     attributes.reinvocation.will_replace(object);
                     view.replace(object, new);
                 }
-                Err(why) => {
-                    self.observe(policy, binding, &why, started.elapsed());
-                    self.deny(policy, Some(binding), why, Some("Invalid"));
-                }
+                Err(Failure::Denied(why)) => self.deny(policy, Some(binding), why, Some("Invalid")),
+                Err(Failure::Request(error)) => return Err(error),
             }
         }
         if is_changed {
@@ -159,23 +188,18 @@ impl<'a> Dispatch<'a> {
     }
 
     fn observe(&self, policy: &Policy, binding: &Binding, message: &str, elapsed: Duration) {
-        self.metrics.observe((&policy.name, &binding.name), message, None, elapsed);
+        self.metrics.observe((&policy.definition.name, &binding.name), message, None, elapsed);
     }
 
-    /// What the expressions of an invocation are evaluated with. `request` is that of an equivalent resource, if one is
-    /// matched.
+    /// What the expressions of an invocation are evaluated with.
     fn input<'i>(
         &'i self,
         invocation: &'i Invocation<'_, 'a>,
         view: &'i ConvertedView,
         object: &'i Value,
-        equivalent: &'i Value,
+        request: &'i Value,
     ) -> Result<EvaluationInput<'i>, ApiError> {
         let used = invocation.policy.used_values();
-        let request = match invocation.matched {
-            MatchedResource::Requested => self.request.requested(used),
-            MatchedResource::Equivalent(_) => equivalent,
-        };
         Ok(EvaluationInput {
             object: view.object(object),
             old_object: view.old(self.attributes),
@@ -183,56 +207,54 @@ impl<'a> Dispatch<'a> {
             request,
             params: &invocation.params,
             authorizer: used.authorizer.then(|| self.request.authorizer()),
+            deadline: self.attributes.deadline,
         })
     }
 
-    /// The object after a mutation, or why it fails.
+    /// The object after a mutation.
     fn mutate(
         &self,
         invocation: &Invocation<'_, 'a>,
         index: usize,
         view: &ConvertedView,
         object: &Value,
-    ) -> Result<Result<Value, String>, ApiError> {
+    ) -> Result<Value, Failure> {
         let attributes = self.attributes;
         let kind = invocation.matched.kind(attributes);
-        // Upstream has no types of subresources.
-        let Some(resource) = attributes.client.resource_of_kind(&kind) else {
-            let GroupVersionKind { group, version, kind } = &kind;
-            return Err(ApiError::Unavailable(format!(
-                "Resource kind {group}/{version}, Kind={kind} not found. There can be a delay between when \
-                 CustomResourceDefinitions are created and when they are available."
-            )));
-        };
-        let equivalent = match invocation.matched {
-            MatchedResource::Requested => Value::Null,
-            MatchedResource::Equivalent(_) => {
-                self.request.equivalent(&invocation.matched, invocation.policy.used_values())
-            }
-        };
+        if !attributes.client.serves(&kind.group, &kind.version) {
+            return Err(Failure::Request(ApiError::Unavailable(format!(
+                "Resource kind {kind} not found. There can be a delay between when CustomResourceDefinitions are created \
+                 and when they are available."
+            ))));
+        }
+        let request = self.request.matched(&invocation.matched, invocation.policy.used_values());
         let current = view.object(object);
-        let input = self.input(invocation, view, object, &equivalent)?;
-        let patched = match invocation.policy.evaluate(index, &input) {
-            Ok((MutationKind::ApplyConfiguration, made)) => apply_configuration(current, made, &resource.schema),
-            Ok((MutationKind::JsonPatch, made)) => apply_json_patch(current, made),
-            Err(why) => Err(why),
-        };
-        match patched {
-            Ok(patched) => {
-                attributes.objects.decode(attributes.resource, patched, &kind).map(Ok).map_err(ApiError::Internal)
+        let input = self.input(invocation, view, object, &request).map_err(Failure::Request)?;
+        let decode = |patched, decoding| attributes.objects.decode(attributes.resource, patched, &kind, decoding);
+        match invocation.policy.evaluate(index, &input).map_err(Failure::Denied)? {
+            (MutationKind::ApplyConfiguration, made) => {
+                let resource = attributes.client.resource_of_kind(&kind);
+                let schema = resource.as_ref().map(|resource| &*resource.schema);
+                let patched = apply_configuration(current, made, &kind, schema).map_err(Failure::Denied)?;
+                decode(patched, Decoding::Unstructured).map_err(Failure::Denied)
             }
-            Err(why) => Ok(Err(why)),
+            (MutationKind::JsonPatch, made) => {
+                let patched = apply_json_patch(current, made).map_err(Failure::Denied)?;
+                decode(patched, Decoding::Strict).map_err(|why| Failure::Request(ApiError::Internal(why)))
+            }
         }
     }
 
     /// Denies the request, unless the policy ignores failures.
     fn deny(&mut self, policy: &Policy, binding: Option<&Binding>, why: String, reason: Option<&'static str>) {
-        if policy.ignores_failures {
+        if policy.definition.ignores_failures {
             return;
         }
         let message = match binding {
-            Some(binding) => format!("policy '{}' with binding '{}' denied request: {why}", policy.name, binding.name),
-            None => format!("policy \"{}\" denied request: {why}", policy.name),
+            Some(binding) => {
+                format!("policy '{}' with binding '{}' denied request: {why}", policy.definition.name, binding.name)
+            }
+            None => format!("policy \"{}\" denied request: {why}", policy.definition.name),
         };
         self.denials.push(Denial { message, reason });
     }

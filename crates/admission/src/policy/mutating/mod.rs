@@ -12,8 +12,7 @@ use self::dispatch::Dispatch;
 use self::policy::Policy;
 use super::metrics::{MetricNames, PolicyMetrics};
 use super::source::PolicySource;
-use crate::matching::is_exempt;
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
 const NAME: &str = "MutatingAdmissionPolicy";
 
@@ -39,7 +38,7 @@ pub struct MutatingAdmissionPolicy {
 impl Default for MutatingAdmissionPolicy {
     fn default() -> Self {
         let (policies, bindings) = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings");
-        let source = PolicySource::new(policies, bindings, Policy::of, |policy| &policy.name);
+        let source = PolicySource::new(policies, bindings);
         Self { source, metrics: PolicyMetrics::new(&METRICS) }
     }
 }
@@ -50,10 +49,8 @@ impl AdmissionPlugin for MutatingAdmissionPolicy {
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        // A policy without a matcher is an error of every request, and so are policies that cannot be read.
-        let concerns = |policy: &Policy| policy.matcher.as_ref().is_none_or(|matcher| matcher.has_rule_for(attributes));
-        !is_exempt(attributes)
-            && self.source.hooks(attributes).map_or(true, |hooks| hooks.iter().any(|hook| concerns(&hook.policy)))
+        // As in upstream, deletes are not handled, whatever the rules of a policy say.
+        attributes.operation != AdmissionOperation::Delete && self.source.concerns(attributes)
     }
 
     fn mutate<'a>(

@@ -2,18 +2,29 @@
 //! `policy/mutating/patch`).
 
 use pintle_apply::typed::{Duplicates, TypeRef};
-use pintle_patch::JsonPatch;
+use pintle_patch::{JsonPatch, PatchErrorKind};
+use pintle_registry::GroupVersionKind;
 use pintle_schema::{ListTopology, Schema, Type, TypeId};
 use pintle_value::Value;
 
-/// Merges a configuration into an object. Nothing is removed.
+/// Merges a configuration into an object. Nothing is removed. Kinds that only subresources have, such as `Scale`, have no
+/// schema for it.
 ///
 /// # Errors
-/// The configuration does not match the schema, or replaces something that can only be set as a whole.
-pub(super) fn apply_configuration(object: &Value, mut configuration: Value, schema: &Schema) -> Result<Value, String> {
+/// There is no schema, the configuration does not match it, or replaces something that can only be set as a whole.
+pub(super) fn apply_configuration(
+    object: &Value,
+    mut configuration: Value,
+    kind: &GroupVersionKind,
+    schema: Option<&Schema>,
+) -> Result<Value, String> {
     let failed = |what: &str, why: &dyn std::fmt::Display| Err(format!("error applying patch: {what}: {why}"));
     configuration.set("apiVersion", object.api_version());
     configuration.set("kind", object.kind());
+    let Some(schema) = schema else {
+        let why = format!("no corresponding type for {kind}");
+        return failed("failed to convert patch object to typed object", &why);
+    };
     let ty = TypeRef::new(&schema.types, schema.root);
     if let Err(error) = ty.validate(&configuration, Duplicates::Forbidden) {
         return failed("failed to convert patch object to typed object", &error);
@@ -75,7 +86,7 @@ pub(super) fn apply_json_patch(object: &Value, mut operations: Value) -> Result<
     let patch = JsonPatch::decode(&operations, false).map_err(|error| format!("JSON Patch: {error}"))?;
     match patch.apply(object.clone()) {
         Ok(patched) => Ok(patched),
-        Err(error) if error.message.ends_with("test failed") => Ok(object.clone()),
+        Err(error) if error.kind == PatchErrorKind::TestFailed => Ok(object.clone()),
         Err(error) => Err(format!("JSON Patch: {error}")),
     }
 }

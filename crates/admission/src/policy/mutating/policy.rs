@@ -6,22 +6,16 @@ use pintle_admission_cel::{
     Declarations, EvaluationError, EvaluationInput, ExpressionCompiler, ExpressionKind, Expressions, MatchConditions,
     MatchOutcome, POLICY_BUDGET, UsedValues, to_json,
 };
-use pintle_value::{Str, Value};
+use pintle_value::Value;
 
-use crate::matching::RequestMatcher;
-use crate::policy::params::ParamKind;
+use crate::policy::definition::{Definition, StoredPolicy};
 
 /// A stored MutatingAdmissionPolicy.
 #[derive(Debug)]
 pub(super) struct Policy {
-    pub(super) name: Str,
-    /// True if errors are ignored (`failurePolicy: Ignore`).
-    pub(super) ignores_failures: bool,
+    pub(super) definition: Definition,
     /// True if it runs again when the object has changed after it.
     pub(super) is_reinvocable: bool,
-    /// Which requests it is for; `None` if the policy does not say.
-    pub(super) matcher: Option<RequestMatcher>,
-    pub(super) param_kind: Option<ParamKind>,
     spec: Value,
     /// Compiled for the first request that matches.
     programs: OnceLock<Programs>,
@@ -44,21 +38,23 @@ pub(super) enum MutationKind {
     JsonPatch,
 }
 
-impl Policy {
-    /// Reads a stored policy.
-    pub(super) fn of(object: &Value) -> Self {
+impl StoredPolicy for Policy {
+    fn of(object: &Value) -> Self {
         let spec = object["spec"].clone();
         Self {
-            name: object.name().into(),
-            ignores_failures: spec.str_at(&["failurePolicy"]) == "Ignore",
+            definition: Definition::of(object),
             is_reinvocable: spec.str_at(&["reinvocationPolicy"]) == "IfNeeded",
-            matcher: spec.get("matchConstraints").map(RequestMatcher::of_match_resources),
-            param_kind: spec.get("paramKind").and_then(ParamKind::of),
             spec,
             programs: OnceLock::new(),
         }
     }
 
+    fn definition(&self) -> &Definition {
+        &self.definition
+    }
+}
+
+impl Policy {
     fn programs(&self) -> &Programs {
         self.programs.get_or_init(|| Programs::compile(&self.spec))
     }
@@ -84,7 +80,7 @@ impl Policy {
         }
         match conditions.evaluate(&EvaluationInput { namespace: &Value::Null, ..*input }) {
             MatchOutcome::Matches => Ok(true),
-            MatchOutcome::Failed { error, .. } if !self.ignores_failures => Err(error),
+            MatchOutcome::Failed { error, .. } if !self.definition.ignores_failures => Err(error),
             MatchOutcome::Excluded(_) | MatchOutcome::Failed { .. } => Ok(false),
         }
     }
@@ -103,7 +99,7 @@ impl Policy {
                 Ok(value) => to_json(value),
                 // Upstream does not evaluate it, so that its error has no prefix.
                 Err(EvaluationError::Compilation(error)) => Err(error.to_string()),
-                Err(error @ EvaluationError::Evaluation { .. }) => Err(error.to_string()),
+                Err(error) => Err(error.to_string()),
             };
         });
         evaluated.map_err(|error| error.to_string())?;

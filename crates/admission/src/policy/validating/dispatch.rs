@@ -14,6 +14,7 @@ use crate::expressions::ExpressionRequest;
 use crate::matching::MatchedResource;
 use crate::objects::VersionedObjects;
 use crate::policy::bindings::Binding;
+use crate::policy::definition::Matches;
 use crate::policy::denial;
 use crate::policy::metrics::PolicyMetrics;
 use crate::policy::source::Hook;
@@ -46,23 +47,12 @@ impl<'a> Dispatch<'a> {
     /// Evaluates one policy with its bindings.
     ///
     /// # Errors
-    /// The namespace of the request does not exist.
+    /// The namespace of the request does not exist, or the time of the request is over.
     pub(super) async fn run(&mut self, hook: &Hook<Policy>) -> Result<(), ApiError> {
-        let policy = &*hook.policy;
-        let matched = match &policy.matcher {
-            Some(matcher) => matcher.find(self.attributes, self.object).map_err(|error| error.to_string()),
-            None => Err("policy contained no match constraints, a required field".to_owned()),
-        };
-        let matched = match matched {
-            Ok(Some(matched)) => matched,
+        let (policy, attributes) = (&*hook.policy, self.attributes);
+        let Matches { matched, bindings } = match hook.find(attributes, self.object) {
+            Ok(Some(found)) => found,
             Ok(None) => return Ok(()),
-            Err(why) => {
-                self.misconfigured(policy, None, &why);
-                return Ok(());
-            }
-        };
-        let param_resource = match policy.param_kind.as_ref().map(|kind| kind.resource(self.attributes)).transpose() {
-            Ok(resource) => resource,
             Err(why) => {
                 self.misconfigured(policy, None, &why);
                 return Ok(());
@@ -70,20 +60,7 @@ impl<'a> Dispatch<'a> {
         };
         let mut versioned = None;
         let mut annotations = AnnotationCollector::default();
-        for binding in hook.bindings.candidates(self.attributes, self.object) {
-            match binding.matcher.as_ref().map(|matcher| matcher.find(self.attributes, self.object)).transpose() {
-                Ok(None | Some(Some(_))) => {}
-                Ok(Some(None)) => continue,
-                Err(error) => {
-                    self.misconfigured(policy, Some(binding), &error.to_string());
-                    continue;
-                }
-            }
-            let params = match (&param_resource, &binding.params) {
-                (Some(resource), Some(reference)) => reference.read(self.attributes, resource),
-                // Without a reference, a policy is evaluated without parameters.
-                _ => Ok(vec![Value::Null]),
-            };
+        for (binding, params) in bindings {
             let params = match params {
                 Ok(params) => params,
                 Err(why) => {
@@ -92,7 +69,7 @@ impl<'a> Dispatch<'a> {
                 }
             };
             if versioned.is_none() && !params.is_empty() {
-                match VersionedObjects::convert(self.attributes, self.object, matched.kind(self.attributes)).await {
+                match VersionedObjects::convert(attributes, self.object, matched.kind(attributes)).await {
                     Ok(request) => versioned = Some(request),
                     Err(error) => {
                         let why = format!("failed to convert object version: {error}");
@@ -101,33 +78,42 @@ impl<'a> Dispatch<'a> {
                     }
                 }
             }
-            let used = policy.used_values();
-            let namespace = self.request.namespace(used)?;
+            self.request.namespace(policy.used_values())?;
             let Some(versioned) = &versioned else { continue };
-            let equivalent;
-            let request = match matched {
-                MatchedResource::Requested => self.request.requested(used),
-                MatchedResource::Equivalent(_) => {
-                    equivalent = self.request.equivalent(&matched, used);
-                    &equivalent
+            for (index, params) in params.iter().enumerate() {
+                if index > 0 {
+                    // An evaluation can take long. Other requests run between two of them.
+                    tokio::task::yield_now().await;
                 }
-            };
-            let authorizer = used.authorizer.then(|| self.request.authorizer());
-            let input = |params| EvaluationInput {
-                object: &versioned.object,
-                old_object: &versioned.old,
-                namespace,
-                request,
-                params,
-                authorizer,
-            };
-            let results: Vec<PolicyResult> = params.iter().map(|params| policy.evaluate(&input(params))).collect();
-            for result in results {
+                let result = self.evaluate(policy, matched, versioned, params)?;
+                attributes.check_deadline()?;
                 self.enforce(policy, binding, result, &mut annotations);
             }
         }
-        annotations.publish(&policy.name, self.attributes);
+        annotations.publish(&policy.definition.name, attributes);
         Ok(())
+    }
+
+    /// Evaluates a policy with a parameter object.
+    fn evaluate(
+        &self,
+        policy: &Policy,
+        matched: MatchedResource<'_>,
+        versioned: &VersionedObjects<'_>,
+        params: &Value,
+    ) -> Result<PolicyResult, ApiError> {
+        let used = policy.used_values();
+        let request = self.request.matched(&matched, used);
+        let input = EvaluationInput {
+            object: &versioned.object,
+            old_object: &versioned.old,
+            namespace: self.request.namespace(used)?,
+            request: &request,
+            params,
+            authorizer: used.authorizer.then(|| self.request.authorizer()),
+            deadline: self.attributes.deadline,
+        };
+        Ok(policy.evaluate(&input, &self.request.for_conditions(&matched, used)))
     }
 
     /// Does what a binding says about the result of its policy.
@@ -156,7 +142,7 @@ impl<'a> Dispatch<'a> {
                     "Warn" => {
                         self.attributes.recorder.warn(format!(
                             "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
-                            policy.name, binding.name, failed.message
+                            policy.definition.name, binding.name, failed.message
                         ));
                         self.observe(policy, binding, &failed.message, "warn", failed.elapsed);
                     }
@@ -177,12 +163,12 @@ impl<'a> Dispatch<'a> {
     }
 
     fn observe(&self, policy: &Policy, binding: &Binding, message: &str, action: &'static str, elapsed: Duration) {
-        self.metrics.observe((&policy.name, &binding.name), message, Some(action), elapsed);
+        self.metrics.observe((&policy.definition.name, &binding.name), message, Some(action), elapsed);
     }
 
     /// Denies the request for an error in the configuration of a policy or a binding, unless failures are ignored.
     fn misconfigured(&mut self, policy: &Policy, binding: Option<&Binding>, why: &str) {
-        if policy.ignores_failures {
+        if policy.definition.ignores_failures {
             return;
         }
         let what = if binding.is_some() { "binding" } else { "policy" };
@@ -195,7 +181,8 @@ impl<'a> Dispatch<'a> {
             return;
         }
         let binding = binding.map_or_else(String::new, |binding| format!(" with binding '{}'", binding.name));
-        let message = format!("ValidatingAdmissionPolicy '{}'{binding} denied request: {message}", policy.name);
+        let message =
+            format!("ValidatingAdmissionPolicy '{}'{binding} denied request: {message}", policy.definition.name);
         self.denial = Some((message, reason));
     }
 }
@@ -204,7 +191,7 @@ impl<'a> Dispatch<'a> {
 fn failure_value(policy: &Policy, binding: &Binding, failed: &FailedValidation) -> String {
     let value = object! {
         "message": failed.message.as_str(),
-        "policy": policy.name.as_str(),
+        "policy": policy.definition.name.as_str(),
         "binding": binding.name.as_str(),
         "expressionIndex": failed.index as i64,
         "validationActions": Value::Array(binding.actions.iter().map(|action| Value::String(action.clone())).collect()),

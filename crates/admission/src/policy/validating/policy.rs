@@ -10,8 +10,7 @@ use pintle_admission_cel::{
 use pintle_cel::Value as CelValue;
 use pintle_value::{Str, Value};
 
-use crate::matching::RequestMatcher;
-use crate::policy::params::ParamKind;
+use crate::policy::definition::{Definition, StoredPolicy};
 
 /// The maximum length of the result of a message expression (upstream: `MaxEvaluatedMessageExpressionSizeBytes`).
 const MAX_MESSAGE: usize = 5 * 1024;
@@ -19,12 +18,7 @@ const MAX_MESSAGE: usize = 5 * 1024;
 /// A stored ValidatingAdmissionPolicy.
 #[derive(Debug)]
 pub(super) struct Policy {
-    pub(super) name: Str,
-    /// True if errors admit a request (`failurePolicy: Ignore`).
-    pub(super) ignores_failures: bool,
-    /// Which requests it is for; `None` if the policy does not say.
-    pub(super) matcher: Option<RequestMatcher>,
-    pub(super) param_kind: Option<ParamKind>,
+    pub(super) definition: Definition,
     spec: Value,
     /// Compiled for the first request that matches.
     programs: OnceLock<Programs>,
@@ -76,20 +70,18 @@ enum Outcome {
     Error(String),
 }
 
-impl Policy {
-    /// Reads a stored policy.
-    pub(super) fn of(object: &Value) -> Self {
+impl StoredPolicy for Policy {
+    fn of(object: &Value) -> Self {
         let spec = object["spec"].clone();
-        Self {
-            name: object.name().into(),
-            ignores_failures: spec.str_at(&["failurePolicy"]) == "Ignore",
-            matcher: spec.get("matchConstraints").map(RequestMatcher::of_match_resources),
-            param_kind: spec.get("paramKind").and_then(ParamKind::of),
-            spec,
-            programs: OnceLock::new(),
-        }
+        Self { definition: Definition::of(object), spec, programs: OnceLock::new() }
     }
 
+    fn definition(&self) -> &Definition {
+        &self.definition
+    }
+}
+
+impl Policy {
     fn programs(&self) -> &Programs {
         self.programs.get_or_init(|| Programs::compile(&self.spec))
     }
@@ -104,15 +96,15 @@ impl Policy {
         self.spec.items_at(&["validations"]).get(index).unwrap_or(&Value::Null)
     }
 
-    /// Evaluates the policy for a request.
-    pub(super) fn evaluate(&self, input: &EvaluationInput<'_>) -> PolicyResult {
+    /// Evaluates the policy for a request, which match conditions see as `condition_request`.
+    pub(super) fn evaluate(&self, input: &EvaluationInput<'_>, condition_request: &Value) -> PolicyResult {
         let programs = self.programs();
         if !programs.conditions.is_empty() {
-            let without_namespace = EvaluationInput { namespace: &Value::Null, ..*input };
-            match programs.conditions.evaluate(&without_namespace) {
+            let input = EvaluationInput { namespace: &Value::Null, request: condition_request, ..*input };
+            match programs.conditions.evaluate(&input) {
                 MatchOutcome::Matches => {}
                 // A policy that ignores failures is not evaluated after one.
-                MatchOutcome::Failed { error, .. } if !self.ignores_failures => return self.failed(error),
+                MatchOutcome::Failed { error, .. } if !self.definition.ignores_failures => return self.failed(error),
                 MatchOutcome::Excluded(_) | MatchOutcome::Failed { .. } => return PolicyResult::default(),
             }
         }
@@ -141,9 +133,13 @@ impl Policy {
                 (_, None) => None,
             };
             failed.push(match (error, outcome) {
-                (Some(message), _) => {
-                    FailedValidation { index, message, reason: None, is_ignored: self.ignores_failures, elapsed }
-                }
+                (Some(message), _) => FailedValidation {
+                    index,
+                    message,
+                    reason: None,
+                    is_ignored: self.definition.ignores_failures,
+                    elapsed,
+                },
                 (None, Outcome::Denied) => {
                     let message = message.unwrap_or_else(|| self.default_message(index));
                     let reason = self.validation(index).get("reason").and_then(Value::as_str);
@@ -161,7 +157,7 @@ impl Policy {
 
     /// The result of an error that is not one of a single validation.
     fn failed(&self, message: String) -> PolicyResult {
-        let is_ignored = self.ignores_failures;
+        let is_ignored = self.definition.ignores_failures;
         let failed = FailedValidation { index: 0, message, reason: None, is_ignored, elapsed: Duration::ZERO };
         PolicyResult { failed: vec![failed], annotations: Vec::new() }
     }
@@ -220,7 +216,7 @@ impl Policy {
                     spec.str_at(&["valueExpression"]),
                     other.type_name()
                 )),
-                Err(_) if self.ignores_failures => return,
+                Err(_) if self.definition.ignores_failures => return,
                 Err(error) => Err(error.to_string()),
             };
             annotations.push(AuditAnnotation { key: spec.str_at(&["key"]).into(), value, elapsed });

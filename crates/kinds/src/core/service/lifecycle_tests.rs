@@ -84,6 +84,10 @@ impl ObjectClient for Store {
         None
     }
 
+    fn serves(&self, _: &str, _: &str) -> bool {
+        true
+    }
+
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
             let mut objects = self.objects.lock().unwrap();

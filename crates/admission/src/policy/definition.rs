@@ -1,0 +1,115 @@
+//! What policies of both types have in common, and which requests they are for (upstream: `PolicyAccessor` and the policy
+//! matcher of `policy/generic`).
+
+use pintle_value::{Str, Value};
+
+use super::GROUP;
+use super::bindings::Binding;
+use super::params::ParamKind;
+use super::source::Hook;
+use crate::AdmissionAttributes;
+use crate::matching::{MatchedResource, RequestMatcher};
+
+/// Resources that no policy sees, by group. Those of policies could not be repaired otherwise, and reviews of
+/// authentication and authorization are needed to answer any request (upstream: `admissionResources` of
+/// `policy/generic/plugin.go`, `kubeapiserver/admission/exclusion`).
+const EXCLUDED: [(&str, &[&str]); 3] = [
+    (
+        GROUP,
+        &[
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicybindings",
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicybindings",
+        ],
+    ),
+    ("authentication.k8s.io", &["selfsubjectreviews", "tokenreviews"]),
+    (
+        "authorization.k8s.io",
+        &["localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"],
+    ),
+];
+
+/// True if the request is for a resource that no policy sees.
+pub(super) fn is_excluded(attributes: &AdmissionAttributes<'_>) -> bool {
+    let resource = attributes.resource;
+    EXCLUDED.iter().any(|(group, plurals)| resource.group == *group && plurals.contains(&&*resource.plural))
+}
+
+/// A policy that is read from a stored object.
+pub(super) trait StoredPolicy {
+    /// Reads a stored policy.
+    fn of(object: &Value) -> Self;
+
+    /// What the policy is for.
+    fn definition(&self) -> &Definition;
+}
+
+/// What a policy is for.
+#[derive(Debug)]
+pub(super) struct Definition {
+    pub(super) name: Str,
+    /// True if errors are ignored (`failurePolicy: Ignore`).
+    pub(super) ignores_failures: bool,
+    /// Which requests it is for; `None` if the policy does not say.
+    matcher: Option<RequestMatcher>,
+    param_kind: Option<ParamKind>,
+}
+
+impl Definition {
+    pub(super) fn of(object: &Value) -> Self {
+        let spec = &object["spec"];
+        Self {
+            name: object.name().into(),
+            ignores_failures: spec.str_at(&["failurePolicy"]) == "Ignore",
+            matcher: spec.get("matchConstraints").map(RequestMatcher::of_match_resources),
+            param_kind: spec.get("paramKind").and_then(ParamKind::of),
+        }
+    }
+
+    /// True if the policy may be for a request. One without a matcher is an error of every request.
+    pub(super) fn concerns(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        self.matcher.as_ref().is_none_or(|matcher| matcher.has_rule_for(attributes))
+    }
+}
+
+/// What matches a request of a policy and its bindings.
+pub(super) struct Matches<'h, 'a> {
+    /// The resource at which the policy matches.
+    pub(super) matched: MatchedResource<'a>,
+    /// The bindings that match, with their parameter objects, or why these cannot be determined.
+    pub(super) bindings: Vec<(&'h Binding, Result<Vec<Value>, String>)>,
+}
+
+impl<P: StoredPolicy> Hook<P> {
+    /// What matches a request. `None` if the policy does not.
+    ///
+    /// # Errors
+    /// The policy cannot be applied to any request that it matches.
+    pub(super) fn find<'h, 'a>(
+        &'h self,
+        attributes: &'a AdmissionAttributes<'_>,
+        object: &Value,
+    ) -> Result<Option<Matches<'h, 'a>>, String> {
+        let Definition { matcher, param_kind, .. } = self.policy.definition();
+        let matcher = matcher.as_ref().ok_or("policy contained no match constraints, a required field")?;
+        let Some(matched) = matcher.find(attributes, object).map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
+        let param_resource = param_kind.as_ref().map(|kind| kind.resource(attributes)).transpose()?;
+        let candidates = self.bindings.candidates(attributes, object);
+        let bindings = candidates.filter_map(|binding| {
+            let params = match binding.matcher.as_ref().map(|matcher| matcher.find(attributes, object)).transpose() {
+                Ok(Some(None)) => return None,
+                Ok(None | Some(Some(_))) => match (&param_resource, &binding.params) {
+                    (Some(resource), Some(reference)) => reference.read(attributes, resource),
+                    // Without a reference, a policy is evaluated without parameters.
+                    _ => Ok(vec![Value::Null]),
+                },
+                Err(error) => Err(error.to_string()),
+            };
+            Some((binding, params))
+        });
+        Ok(Some(Matches { matched, bindings: bindings.collect() }))
+    }
+}
