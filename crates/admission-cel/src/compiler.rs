@@ -7,7 +7,6 @@ use pintle_cel::{CheckedExpr, Program, Type};
 use pintle_value::Str;
 
 use crate::environment::environment;
-use crate::type_names;
 use crate::types::{AdmissionTypes, JSON_PATCH, OBJECT, result_type_name, variable_type};
 use crate::variables::{CompiledVariable, CompiledVariables};
 
@@ -95,8 +94,6 @@ pub struct CompiledExpression {
     pub program: Result<Arc<Program>, CompilationError>,
     /// What it is evaluated with.
     pub(crate) used: UsedValues,
-    /// Why its result cannot be used, although it can be evaluated: the names of types do not fit.
-    pub(crate) mismatch: Option<String>,
 }
 
 /// Which of the values that are costly to prepare expressions use.
@@ -188,17 +185,16 @@ impl ExpressionCompiler {
         let env = environment(types, declarations);
         let checked =
             env.check(text).map_err(|issues| CompilationError::Invalid(format!("compilation failed: {issues}")));
-        let (mut ty, mut used, mut mismatch) = (None, UsedValues::default(), None);
+        let (mut ty, mut used) = (None, UsedValues::default());
         let program = checked.and_then(|checked| {
             kind.check(&checked)?;
             used = UsedValues::of(&checked);
-            mismatch = declarations.patches.then(|| type_names::mismatch(&checked)).flatten();
             ty = Some(checked.output_type().clone());
             let program = env.program(&checked);
             program
                 .map(Arc::new)
                 .map_err(|error| CompilationError::Internal(format!("program instantiation failed: {error}")))
         });
-        (CompiledExpression { text: text.into(), program, used, mismatch }, ty)
+        (CompiledExpression { text: text.into(), program, used }, ty)
     }
 }

@@ -84,12 +84,6 @@ impl Expressions {
         self.expressions.iter().all(Option::is_none)
     }
 
-    /// Why the result of an expression that makes objects cannot be used.
-    #[must_use]
-    pub fn type_mismatch(&self) -> Option<&str> {
-        self.expressions.iter().flatten().find_map(|expression| expression.mismatch.as_deref())
-    }
-
     /// The values that these expressions and their variables use. Others need not be prepared for their evaluation.
     #[must_use]
     pub fn used_values(&self) -> UsedValues {

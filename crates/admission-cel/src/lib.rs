@@ -21,7 +21,7 @@ pub use compiler::{
 pub use evaluation::{
     EvaluationError, EvaluationInput, Expressions, OutOfBudget, POLICY_BUDGET, RequestAuthorizer, aggregate_errors,
 };
-pub use json::to_json;
+pub use json::{apply_configuration, json_patch};
 pub use match_conditions::{MATCH_CONDITIONS_BUDGET, MatchConditions, MatchOutcome};
 pub use request::{AdmissionRequest, GroupVersionName};
 pub use type_check::TypeChecker;

@@ -1,52 +1,44 @@
 //! The types of nested objects of a mutation must be named by the fields that they are in: `Object.spec` in the field
-//! `spec`. Fields are dynamic, so that the type checker does not see it (upstream: `CheckTypeNamesMatchFieldPathNames`, which
-//! looks at the result of an expression).
+//! `spec`. Fields are dynamic, so that the type checker does not see it (upstream: `CheckTypeNamesMatchFieldPathNames`).
 
-use pintle_cel::{CheckedExpr, Expr, ExprKind};
+use pintle_cel::{Map, Value};
 use pintle_value::print::quote;
 
-use crate::types::OBJECT;
-
-/// What is wrong with the names of types in an expression that makes objects.
-pub(crate) fn mismatch(checked: &CheckedExpr) -> Option<String> {
+/// Checks the names of the types in an object that an expression has made.
+///
+/// # Errors
+/// Some do not fit.
+pub(crate) fn check(value: &Value<'_>) -> Result<(), String> {
+    let Value::Map(Map::Struct { name, .. }) = value else { return Ok(()) };
     let mut found = Vec::new();
-    walk(checked.expr(), None, &mut found);
-    (!found.is_empty()).then(|| format!("type mismatch: {}", found.join("\n")))
+    walk(value, name, &mut found);
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(format!("type mismatch: {}", found.join("\n"))),
+    }
 }
 
-fn is_object(name: &str) -> bool {
-    name.strip_prefix(OBJECT).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
-/// Walks what an expression can evaluate to. Lists and maps have the name of the field that they are in.
-fn walk(expr: &Expr, expected: Option<&str>, found: &mut Vec<String>) {
-    match &expr.kind {
-        ExprKind::Struct { name, fields } => {
-            let path = expected.unwrap_or(name);
-            if name != path && is_object(name) {
+/// Walks a value. Lists and maps have the path of the field that they are in.
+fn walk(value: &Value<'_>, path: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Map(map @ Map::Struct { name, .. }) => {
+            if *name != path {
                 found.push(format!(
                     "unexpected type name {}, expected {}, which matches field name path from root Object type",
                     quote(name),
                     quote(path)
                 ));
             }
-            for field in fields {
-                let below = is_object(name).then(|| format!("{path}.{}", field.key));
-                walk(&field.value, below.as_deref(), found);
+            for (field, value) in map.iter() {
+                if let Value::String(field) = &field {
+                    walk(&value, &format!("{path}.{}", &**field), found);
+                }
             }
         }
-        ExprKind::List { elements, .. } => elements.iter().for_each(|element| walk(element, expected, found)),
-        ExprKind::Map(entries) => entries.iter().for_each(|entry| walk(&entry.value, expected, found)),
-        ExprKind::Call { target: None, function, args } => match (function.as_str(), &args[..]) {
-            ("_?_:_", [_, first, second]) | ("_+_", [first, second]) => {
-                walk(first, expected, found);
-                walk(second, expected, found);
-            }
-            _ => {}
-        },
-        ExprKind::Comprehension(fold) => {
-            [&fold.accu_init, &fold.loop_step, &fold.result].into_iter().for_each(|part| walk(part, expected, found));
+        Value::Map(map @ (Map::Owned(_) | Map::Borrowed(_))) => {
+            map.iter().for_each(|(_, value)| walk(&value, path, found))
         }
+        Value::List(list) => list.iter().for_each(|item| walk(&item, path, found)),
         _ => {}
     }
 }

@@ -92,10 +92,19 @@ impl AdmissionTypes {
     }
 }
 
+/// How deep the type of a variable nests; deeper ones are dynamic. Variables of variables would nest without end.
+const MAX_NESTING: usize = 32;
+
 /// The type that a variable has for the expressions after it: those without a name of their own, and lists and maps of
 /// them. Others are dynamic (upstream: `convertCelTypeToDeclType`).
 pub(crate) fn variable_type(ty: &Type) -> Type {
+    limited_type(ty, MAX_NESTING)
+}
+
+fn limited_type(ty: &Type, nesting: usize) -> Type {
+    let below = |ty: &Type| limited_type(ty, nesting.saturating_sub(1));
     match ty {
+        Type::List(_) | Type::Map(_) if nesting == 0 => Type::Dyn,
         Type::Any
         | Type::Bool
         | Type::Bytes
@@ -106,8 +115,8 @@ pub(crate) fn variable_type(ty: &Type) -> Type {
         | Type::String
         | Type::Timestamp
         | Type::Uint => ty.clone(),
-        Type::List(element) => Type::list(variable_type(element)),
-        Type::Map(entry) => Type::map(variable_type(&entry.0), variable_type(&entry.1)),
+        Type::List(element) => Type::list(below(element)),
+        Type::Map(entry) => Type::map(below(&entry.0), below(&entry.1)),
         _ => Type::Dyn,
     }
 }

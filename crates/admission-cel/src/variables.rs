@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pintle_cel::{Budget, EvalError, EvalResult, LazyMap, Program, Value};
@@ -11,8 +11,16 @@ use pintle_value::Str;
 
 use crate::compiler::{CompilationError, UsedValues};
 
-/// How many variables can be evaluated for each other. Each level takes a part of the thread's stack.
-const MAX_DEPTH: usize = 100;
+/// The size of the stack that variables can take that are evaluated for each other, in bytes. A thread of the server has a
+/// stack of 2 MiB.
+const MAX_STACK: usize = 384 * 1024;
+
+/// About where the stack ends now.
+#[inline(never)]
+fn stack_address() -> usize {
+    let here = 0_u8;
+    std::ptr::from_ref(&here).addr()
+}
 
 /// A variable that has been compiled, or could not be.
 #[derive(Clone, Debug)]
@@ -68,8 +76,8 @@ pub(crate) struct Variables<'a> {
     cost: AtomicU64,
     /// The cost that the variables may have until it is taken.
     limit: AtomicU64,
-    /// How many variables are being evaluated, each for the one before.
-    depth: AtomicUsize,
+    /// Where the stack ends when the evaluation begins.
+    stack_start: usize,
 }
 
 impl<'a> Variables<'a> {
@@ -82,7 +90,7 @@ impl<'a> Variables<'a> {
             is_late,
             cost: AtomicU64::new(0),
             limit: AtomicU64::new(0),
-            depth: AtomicUsize::new(0),
+            stack_start: stack_address(),
         }
     }
 
@@ -113,13 +121,11 @@ impl<'a> Variables<'a> {
         if self.cost.load(Ordering::Relaxed) > self.limit.load(Ordering::Relaxed) {
             return Err(fails("the cost budget is exceeded"));
         }
-        if self.depth.fetch_add(1, Ordering::Relaxed) >= MAX_DEPTH {
-            self.depth.fetch_sub(1, Ordering::Relaxed);
+        if stack_address().abs_diff(self.stack_start) > MAX_STACK {
             return Err(fails("variables use each other too deeply"));
         }
         let budget = Budget { interrupt: Some(&self.is_late), ..Budget::limit(Budget::PER_CALL) };
         let evaluation = program.evaluate(bindings, budget);
-        self.depth.fetch_sub(1, Ordering::Relaxed);
         self.cost.fetch_add(evaluation.cost, Ordering::Relaxed);
         evaluation
             .result

@@ -1,5 +1,7 @@
 //! Compilation and evaluation of the expressions of admission.
 
+use std::time::Instant;
+
 use pintle_admission_cel::{
     AdmissionRequest, Declarations, EvaluationInput, ExpressionCompiler, ExpressionKind, Expressions, GroupVersionName,
     MatchConditions, MatchOutcome, OutOfBudget, POLICY_BUDGET, RequestAuthorizer, UsedValues,
@@ -62,6 +64,16 @@ fn evaluate_all(
     expressions: &[&str],
     budget: i64,
 ) -> (Vec<String>, Result<i64, OutOfBudget>) {
+    evaluate_until(None, variables, expressions, budget)
+}
+
+/// The same until a time.
+fn evaluate_until(
+    deadline: Option<Instant>,
+    variables: &[(&str, &str)],
+    expressions: &[&str],
+    budget: i64,
+) -> (Vec<String>, Result<i64, OutOfBudget>) {
     let mut compiler = ExpressionCompiler::with_variables();
     for (name, text) in variables {
         let _ = compiler.add_variable(name, text, ALL);
@@ -78,7 +90,7 @@ fn evaluate_all(
         request: &request,
         params: &params,
         authorizer: Some(RequestAuthorizer { checker: &Getter, target: &target }),
-        deadline: None,
+        deadline,
     };
     let mut results = Vec::new();
     let left = expressions.evaluate(&input, budget, |_, result| {
@@ -270,4 +282,35 @@ fn expressions_tell_which_values_they_use() {
     assert_eq!(used(&[], "request.name == namespaceObject.metadata.name"), (true, true, false));
     assert_eq!(used(&[], "authorizer.requestResource.check('get').allowed()"), (false, false, true));
     assert_eq!(used(&["request.operation", "authorizer.path('/')"], "true"), (true, false, true));
+}
+
+/// Evaluates the last of some variables, each of which uses the one before it, deep in its own expression.
+fn evaluate_chain(length: usize, nesting: usize) -> String {
+    let nested = |number: usize| match number {
+        0 => "1".to_owned(),
+        _ => format!("{}variables.v{}{}", "(1 + ".repeat(nesting), number - 1, ")".repeat(nesting)),
+    };
+    let owned: Vec<(String, String)> = (0..length).map(|number| (format!("v{number}"), nested(number))).collect();
+    let variables: Vec<(&str, &str)> = owned.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let (results, left) =
+        evaluate_all(&variables, &[&format!("dyn(variables.v{}) != null", length - 1)], POLICY_BUDGET);
+    assert!(left.is_ok());
+    results.join(" ")
+}
+
+#[test]
+fn variables_use_each_other_up_to_a_depth() {
+    assert_eq!(evaluate_chain(30, 1), "Bool(true)");
+    let found = evaluate_chain(1_000, 20);
+    assert!(found.contains("variables use each other too deeply"), "{found}");
+}
+
+#[test]
+fn evaluations_end_with_the_time_of_the_request() {
+    let numbers: Vec<String> = (1..=200).map(|number| number.to_string()).collect();
+    let loops = &format!("[{}].all(x, x > 0)", numbers.join(", "));
+    assert_eq!(evaluate_all(&[], &[loops], POLICY_BUDGET).0, ["Bool(true)"]);
+    let (results, left) = evaluate_until(Some(Instant::now()), &[("v", loops)], &[loops, "variables.v"], POLICY_BUDGET);
+    assert!(left.is_ok());
+    assert!(results.iter().all(|result| result.ends_with("operation interrupted")), "{results:?}");
 }

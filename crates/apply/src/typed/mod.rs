@@ -2,6 +2,7 @@
 //! those of `pintle_schema`; without one, the type is deduced from the value.
 
 mod atom;
+mod atomics;
 mod compare;
 mod errors;
 mod extract;
@@ -36,6 +37,14 @@ impl<'t> TypeRef<'t> {
     /// Validates a value against the type.
     pub fn validate(self, value: &Value, duplicates: Duplicates) -> Result<(), ValidationErrors> {
         validate::validate(self, value, duplicates)
+    }
+
+    /// The paths of the atomic lists and maps of a valid value, which replace what they are merged into.
+    #[must_use]
+    pub fn atomics(self, value: &Value) -> Vec<String> {
+        let mut found = Vec::new();
+        atomics::collect(self, value, "", &mut found);
+        found
     }
 
     /// The set of every leaf field and item of a valid value (upstream: `ToFieldSet`).

@@ -56,12 +56,15 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             Interpretable::NotEqual(sides) => self.eval_equal(sides, false),
             Interpretable::Call(call) => self.eval_call(call),
             Interpretable::List(elements) => self.eval_list(elements),
-            Interpretable::Map(entries) => self.eval_map(entries, MAP_CREATE_BASE_COST),
-            Interpretable::Struct(unknown, entries) => {
-                let value = self.eval_map(entries, STRUCT_CREATE_BASE_COST)?;
-                match unknown {
-                    None => Ok(value),
-                    Some(name) => Err(EvalError::new(format!("unknown type '{name}'"))),
+            Interpretable::Map(entries) => {
+                let entries = self.eval_map(entries, MAP_CREATE_BASE_COST)?;
+                Ok(Value::Map(Map::Owned(entries)))
+            }
+            Interpretable::Struct { name, is_known, fields } => {
+                let fields = self.eval_map(fields, STRUCT_CREATE_BASE_COST)?;
+                match is_known {
+                    true => Ok(Value::Map(Map::Struct { name, fields })),
+                    false => Err(EvalError::new(format!("unknown type '{name}'"))),
                 }
             }
             Interpretable::Fold(fold) => self.eval_comprehension(fold),
@@ -260,11 +263,11 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         Ok(())
     }
 
-    fn eval_map(&mut self, entries: &'a [EntryNode], cost: u64) -> EvalResult<Value<'a>> {
+    fn eval_map(&mut self, entries: &'a [EntryNode], cost: u64) -> EvalResult<Arc<OwnedMap<'a>>> {
         let mut values = BTreeMap::new();
         let outcome = self.eval_entries(entries, &mut values);
         self.charge_aggregate(outcome, cost)?;
-        Ok(Value::Map(Map::Owned(Arc::new(values))))
+        Ok(Arc::new(values))
     }
 
     fn eval_entries(&mut self, entries: &'a [EntryNode], values: &mut OwnedMap<'a>) -> EvalResult<()> {

@@ -33,8 +33,12 @@ pub(crate) enum Interpretable {
     Call(Box<Call>),
     List(Box<[ElementNode]>),
     Map(Box<[EntryNode]>),
-    /// An object. Contains the name of the type if the type provider cannot create objects of it, which is an error.
-    Struct(Option<Str>, Box<[EntryNode]>),
+    /// An object of a type. It is an error if the type provider cannot create one.
+    Struct {
+        name: Str,
+        is_known: bool,
+        fields: Box<[EntryNode]>,
+    },
     Fold(Box<Fold>),
     /// A node within which a [`LazyBinding`] is visible. Contains the index of the binding and the result.
     LazyBinding(u32, Box<Interpretable>),

@@ -97,8 +97,8 @@ impl Planner<'_> {
                     Ok(EntryNode { key, value: self.plan(&field.value)?, optional: field.optional })
                 });
                 let fields = nodes.collect::<Result<_, String>>()?;
-                let unknown = (!self.env.provider().can_construct(name)).then(|| name.clone());
-                Ok(Interpretable::Struct(unknown, fields))
+                let is_known = self.env.provider().can_construct(name);
+                Ok(Interpretable::Struct { name: name.clone(), is_known, fields })
             }
             ExprKind::Comprehension(c) if c.is_bind() => self.plan_bind(c),
             ExprKind::Comprehension(c) => self.plan_comprehension(c),

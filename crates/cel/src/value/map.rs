@@ -30,6 +30,13 @@ pub enum Map<'a> {
     Owned(Arc<OwnedMap<'a>>),
     /// Borrowed from the program.
     Borrowed(&'a OwnedMap<'a>),
+    /// An object that the expression constructs by the name of its type.
+    Struct {
+        /// The name of the type.
+        name: &'a str,
+        /// The fields.
+        fields: Arc<OwnedMap<'a>>,
+    },
     /// Fields are evaluated on access.
     Lazy(&'a dyn LazyMap),
 }
@@ -47,7 +54,7 @@ impl<'a> Map<'a> {
     pub fn len(&self) -> usize {
         match self {
             Self::Json { object, .. } => object.len(),
-            Self::Owned(entries) => entries.len(),
+            Self::Owned(entries) | Self::Struct { fields: entries, .. } => entries.len(),
             Self::Borrowed(entries) => entries.len(),
             Self::Lazy(_) => 0,
         }
@@ -64,7 +71,9 @@ impl<'a> Map<'a> {
     pub fn field(&self, name: &str) -> EvalResult<Option<Value<'a>>> {
         Ok(match self {
             Self::Json { object, adapter } => adapter.field(object, name),
-            Self::Owned(entries) => entries.get(&MapKey::String(CelString::Borrowed(name))).cloned(),
+            Self::Owned(entries) | Self::Struct { fields: entries, .. } => {
+                entries.get(&MapKey::String(CelString::Borrowed(name))).cloned()
+            }
             Self::Borrowed(entries) => entries.get(&MapKey::String(CelString::Borrowed(name))).cloned(),
             Self::Lazy(fields) => fields.field(name).transpose()?,
         })
@@ -75,7 +84,9 @@ impl<'a> Map<'a> {
     pub fn has_field(&self, name: &str) -> bool {
         match self {
             Self::Json { object, adapter } => adapter.has_field(object, name),
-            Self::Owned(entries) => entries.contains_key(&MapKey::String(CelString::Borrowed(name))),
+            Self::Owned(entries) | Self::Struct { fields: entries, .. } => {
+                entries.contains_key(&MapKey::String(CelString::Borrowed(name)))
+            }
             Self::Borrowed(entries) => entries.contains_key(&MapKey::String(CelString::Borrowed(name))),
             Self::Lazy(fields) => fields.field(name).is_some(),
         }
@@ -88,7 +99,7 @@ impl<'a> Map<'a> {
         }
         let Some(key) = MapKey::borrowed_from(key) else { return Ok(None) };
         Ok(match self {
-            Self::Owned(entries) => entries.get(&key).cloned(),
+            Self::Owned(entries) | Self::Struct { fields: entries, .. } => entries.get(&key).cloned(),
             Self::Borrowed(entries) => entries.get(&key).cloned(),
             Self::Json { adapter, .. } if adapter.is_typed() => return Err(EvalError::no_overload()),
             _ => None,
@@ -101,7 +112,7 @@ impl<'a> Map<'a> {
             Self::Json { object, adapter } => {
                 Box::new(object.keys().filter_map(|key| adapter.field_name(key)).map(name_value))
             }
-            Self::Owned(entries) => Box::new(entries.keys().map(MapKey::value)),
+            Self::Owned(entries) | Self::Struct { fields: entries, .. } => Box::new(entries.keys().map(MapKey::value)),
             Self::Borrowed(entries) => Box::new(entries.keys().map(MapKey::value)),
             Self::Lazy(_) => Box::new(std::iter::empty()),
         }
@@ -115,7 +126,9 @@ impl<'a> Map<'a> {
                 let value = adapter.field(object, &name)?;
                 Some((name_value(name), value))
             })),
-            Self::Owned(entries) => Box::new(entries.iter().map(|(key, value)| (key.value(), value.clone()))),
+            Self::Owned(entries) | Self::Struct { fields: entries, .. } => {
+                Box::new(entries.iter().map(|(key, value)| (key.value(), value.clone())))
+            }
             Self::Borrowed(entries) => Box::new(entries.iter().map(|(key, value)| (key.value(), value.clone()))),
             Self::Lazy(_) => Box::new(std::iter::empty()),
         }

@@ -370,3 +370,84 @@ fn failed_conversions_are_failures_of_the_policy() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn names_of_types_are_checked_on_the_result() {
+    run(async {
+        let cluster = Cluster::start().await;
+        // Neither the branch that is not taken nor an object within a list of a patch is looked at.
+        let configuration = "object.metadata.name == 'wrong' ? Object{metadata: Object.spec{}} : \
+            Object{metadata: Object.metadata{labels: {'a': 'b'}}}";
+        let patch =
+            "[JSONPatch{op: 'add', path: '/metadata/finalizers', value: [Object.x{y: Object.z{}}].map(x, 'a/b')}]";
+        mutate(&cluster, "p", json!([applies(configuration), patches(patch)])).await;
+        let object = cluster.post(CONFIGMAPS, configmap("c", json!({}))).await.expect(201).json();
+        assert_eq!(object["metadata"]["labels"], json!({"a": "b"}));
+        assert_eq!(object["metadata"]["finalizers"], json!(["a/b"]));
+        let status = cluster.post(CONFIGMAPS, configmap("wrong", json!({}))).await.expect(403).json();
+        assert_eq!(
+            status["message"],
+            "policy 'p' with binding 'p-binding' denied request: type mismatch: unexpected type name \"Object.spec\", expected \
+             \"Object.metadata\", which matches field name path from root Object type"
+        );
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn values_of_patches_are_converted_like_protobuf() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let patch = "[JSONPatch{op: 'add', path: '/data', value: {'bytes': b'abc'}}, \
+            JSONPatch{op: 'add', path: '/metadata/annotations', value: {'d': duration('90s')}}]";
+        let spec = json!({"matchConstraints": writes("", "v1", "secrets"), "mutations": [patches(patch)]});
+        create(&cluster, "p", spec, json!({})).await;
+        let secret = json!({"metadata": {"name": "s"}}).to_string();
+        let object = cluster.post("/api/v1/namespaces/default/secrets", secret).await.expect(201).json();
+        assert_eq!(object["data"], json!({"bytes": "YWJj"}));
+        assert_eq!(object["metadata"]["annotations"], json!({"d": "90s"}));
+        mutate(&cluster, "nan", json!([patches("[JSONPatch{op: 'add', path: '/data', value: 0.0 / 0.0}]")])).await;
+        let status = cluster.post(CONFIGMAPS, configmap("c", json!({}))).await.expect(403).json();
+        assert_eq!(
+            status["message"],
+            "policy 'nan' with binding 'nan-binding' denied request: JSONPath valueExpression evaluated to a type that could \
+             not marshal to JSON: google.protobuf.Value.number_value: invalid NaN value"
+        );
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn configurations_keep_large_integers() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let expression = "Object{spec: Object.spec{activeDeadlineSeconds: 9007199254740993}}";
+        let spec = json!({"matchConstraints": writes("batch", "v1", "jobs"), "mutations": [applies(expression)]});
+        create(&cluster, "p", spec, json!({})).await;
+        let pod = json!({"restartPolicy": "Never", "containers": [{"name": "a", "image": "registry.example.com/a:1"}]});
+        let job = json!({"metadata": {"name": "j"}, "spec": {"template": {"spec": pod}}}).to_string();
+        let object = cluster.post("/apis/batch/v1/namespaces/default/jobs", job).await.expect(201).json();
+        assert_eq!(object["spec"]["activeDeadlineSeconds"], 9_007_199_254_740_993_i64);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn objects_without_a_schema_cannot_be_merged() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let expression = "Object{data: Object.data{list: ['x']}}";
+        let rules = writes("apps", "v1", "controllerrevisions");
+        let spec = json!({"matchConstraints": rules, "mutations": [applies(expression)]});
+        create(&cluster, "p", spec, json!({})).await;
+        let revision = json!({"metadata": {"name": "r"}, "revision": 1, "data": {"kept": "x"}}).to_string();
+        let path = "/apis/apps/v1/namespaces/default/controllerrevisions";
+        let status = cluster.post(path, revision).await.expect(403).json();
+        assert_eq!(
+            status["message"],
+            "policy 'p' with binding 'p-binding' denied request: error applying patch: invalid ApplyConfiguration: may not \
+             mutate atomic arrays, maps or structs: .data"
+        );
+        cluster.stop().await;
+    });
+}

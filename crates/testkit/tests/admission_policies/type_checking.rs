@@ -106,3 +106,34 @@ fn wildcards_and_unknown_kinds_are_not_checked() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn the_empty_group_stands_for_all_groups() {
+    run(async {
+        let cluster = start().await;
+        let spec = json!({
+            "matchConstraints": constraints("", "v1", "deployments"),
+            "validations": [{"expression": "object.nothing == 1"}],
+        });
+        let object = checked(&cluster, spec).await;
+        let text = "ERROR: <input>:1:7: undefined field 'nothing'\n | object.nothing == 1\n | ......^";
+        let warnings = json!([warning("expression", "apps/v1, Kind=Deployment", text)]);
+        assert_eq!(object["status"]["typeChecking"], json!({"expressionWarnings": warnings}));
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn warnings_are_required_but_may_be_blank() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let spec = json!({"validations": [{"expression": "true"}]});
+        let _ = cluster.post(POLICIES, policy("p", spec).to_string()).await.expect(201);
+        for (text, status) in [(" ", 200), ("", 422)] {
+            let warning = json!({"fieldRef": "spec.validations[0].expression", "warning": text});
+            let patch = json!({"status": {"typeChecking": {"expressionWarnings": [warning]}}}).to_string();
+            let _ = cluster.patch(&format!("{POLICIES}/p/status"), "merge", patch).await.expect(status);
+        }
+        cluster.stop().await;
+    });
+}

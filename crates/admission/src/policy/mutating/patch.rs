@@ -4,7 +4,7 @@
 use pintle_apply::typed::{Duplicates, TypeRef};
 use pintle_patch::{JsonPatch, PatchErrorKind};
 use pintle_registry::GroupVersionKind;
-use pintle_schema::{ListTopology, Schema, Type, TypeId};
+use pintle_schema::Schema;
 use pintle_value::Value;
 
 /// Merges a configuration into an object. Nothing is removed. Kinds that only subresources have, such as `Scale`, have no
@@ -29,8 +29,7 @@ pub(super) fn apply_configuration(
     if let Err(error) = ty.validate(&configuration, Duplicates::Forbidden) {
         return failed("failed to convert patch object to typed object", &error);
     }
-    let mut atomics = Vec::new();
-    find_atomics(schema, schema.root, &configuration, "", &mut atomics);
+    let atomics = ty.atomics(&configuration);
     if !atomics.is_empty() {
         let why = format!("may not mutate atomic arrays, maps or structs: {}", atomics.join(", "));
         return failed("invalid ApplyConfiguration", &why);
@@ -41,32 +40,6 @@ pub(super) fn apply_configuration(
     match ty.merge(object, &configuration) {
         Ok(merged) => Ok(merged.into_owned()),
         Err(error) => failed("failed to merge patch", &error),
-    }
-}
-
-/// Collects the paths of what is set as a whole. As upstream, the values of maps are not looked into.
-fn find_atomics(schema: &Schema, ty: TypeId, value: &Value, path: &str, found: &mut Vec<String>) {
-    match (schema.types.get(ty), value) {
-        (Type::Struct(ty), Value::Object(fields)) => {
-            if ty.atomic {
-                found.push(path.to_owned());
-            }
-            for (name, value) in fields.iter() {
-                if let Some(field) = ty.field(name) {
-                    find_atomics(schema, field.ty, value, &format!("{path}.{name}"), found);
-                }
-            }
-        }
-        (Type::Map(ty), Value::Object(_)) if ty.atomic => found.push(path.to_owned()),
-        (Type::List(ty), Value::Array(items)) => {
-            if matches!(ty.topology, ListTopology::Atomic | ListTopology::Undeclared) {
-                found.push(path.to_owned());
-            }
-            for (i, item) in items.iter().enumerate() {
-                find_atomics(schema, ty.item, item, &format!("{path}[{i}]"), found);
-            }
-        }
-        _ => {}
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use pintle_admission_cel::{
     Declarations, EvaluationError, EvaluationInput, ExpressionCompiler, ExpressionKind, Expressions, MatchConditions,
-    MatchOutcome, POLICY_BUDGET, UsedValues, to_json,
+    MatchOutcome, POLICY_BUDGET, UsedValues, apply_configuration, json_patch,
 };
 use pintle_value::Value;
 
@@ -96,18 +96,17 @@ impl Policy {
         let mut made = Ok(Value::Null);
         let evaluated = expressions.evaluate(input, POLICY_BUDGET, |_, result| {
             made = match result {
-                Ok(value) => to_json(value),
+                Ok(value) => match kind {
+                    MutationKind::ApplyConfiguration => apply_configuration(value),
+                    MutationKind::JsonPatch => json_patch(value),
+                },
                 // Upstream does not evaluate it, so that its error has no prefix.
                 Err(EvaluationError::Compilation(error)) => Err(error.to_string()),
                 Err(error) => Err(error.to_string()),
             };
         });
         evaluated.map_err(|error| error.to_string())?;
-        let made = made?;
-        match expressions.type_mismatch() {
-            Some(why) => Err(why.to_owned()),
-            None => Ok((*kind, made)),
-        }
+        made.map(|made| (*kind, made))
     }
 }
 
