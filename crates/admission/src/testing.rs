@@ -1,5 +1,6 @@
 //! Scenarios for the tests of plugins: a write, the stored objects, and what a plugin makes of it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -45,12 +46,14 @@ pub(crate) struct Scenario {
     pub(crate) stored: Vec<Value>,
     /// What plugins have created.
     pub(crate) created: Arc<Mutex<Vec<Value>>>,
+    /// The audit annotations that plugins have added. The first value of a key stays.
+    pub(crate) annotations: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl Scenario {
     fn of(operation: AdmissionOperation, group: &str, plural: &str) -> Self {
         let resource = RESOURCES.iter().find(|resource| resource.is(group, plural)).expect("a resource").clone();
-        let (user, stored, created) = Default::default();
+        let (user, stored, created, annotations) = Default::default();
         Self {
             operation,
             resource,
@@ -63,6 +66,7 @@ impl Scenario {
             authorizer: Arc::new(AlwaysAllow),
             stored,
             created,
+            annotations,
         }
     }
 
@@ -100,7 +104,7 @@ impl Scenario {
             stored: self.stored.clone(),
             created: self.created.clone(),
         };
-        let recorder = Recorder;
+        let recorder = Recorder(self.annotations.clone());
         let attributes = AdmissionAttributes {
             operation: self.operation,
             resource: &self.resource,
@@ -164,12 +168,15 @@ impl RequestOptions for NoOptions {
     }
 }
 
-struct Recorder;
+/// Keeps annotations.
+struct Recorder(Arc<Mutex<BTreeMap<String, String>>>);
 
 impl AdmissionRecorder for Recorder {
     fn warn(&self, _: String) {}
 
-    fn annotate(&self, _: &str, _: String) {}
+    fn annotate(&self, key: &str, value: String) {
+        self.0.lock().entry(key.to_owned()).or_insert(value);
+    }
 }
 
 /// Numbers the clients, so that each has other objects than all before it.

@@ -3,6 +3,8 @@
 mod annotations;
 mod dispatch;
 mod policy;
+#[cfg(test)]
+mod tests;
 
 use pintle_metrics::{Exposition, Stability};
 use pintle_registry::{ApiError, BoxFuture};
