@@ -42,7 +42,7 @@ pub use self::core::pod::resources::{
     ResourceList, aggregate_container_resources, aggregate_resources, is_extended, is_native, is_pod_level,
     max_resource_list, resource_list,
 };
-pub use self::core::pod::{bind, qos_class, validate_toleration_list};
+pub use self::core::pod::{bind, check_binding, qos_class, validate_toleration_list};
 pub use builtin::{resources, storage_version_hash};
 pub use certificates::{RequestedSubject, requested_subject};
 pub use scheduling::system_priority_classes;

@@ -9,7 +9,7 @@ use pintle_registry::{Action, ApiError, Resource};
 use pintle_value::{Value, object};
 
 use super::internal_client::InternalClient;
-use super::review::run_review;
+use super::review::{check_review, run_review};
 use super::subresource::respond_typed;
 use super::token_request;
 use super::update::{GuaranteedUpdate, ValidationRules};
@@ -33,44 +33,49 @@ pub(crate) async fn run_action(
 ) -> Result<Response, ApiError> {
     match action {
         Action::Bind => {
-            if !request.info.subresource.is_empty() {
-                check_binding_name(request, &mut object)?;
+            if object.name().is_empty() && !request.info.subresource.is_empty() {
+                object.set_at(&["metadata", "name"], &*request.info.name);
             }
-            admit(request, resource, &mut object, options).await?;
+            let check = |binding: &Value| {
+                check_binding_name(request, binding)?;
+                pintle_kinds::check_binding(binding)
+            };
+            admit(request, resource, &mut object, options, check).await?;
             bind(request, Writer::for_request(request, options, options.dry_run), object).await
         }
         Action::RequestToken => token_request::create(request, resource, object, options).await,
         Action::Review(review) => {
-            admit(request, resource, &mut object, options).await?;
-            let reviewed = run_review(request, resource, review, object).await?;
+            let check = |object: &Value| check_review(request, resource, review, object);
+            admit(request, resource, &mut object, options, check).await?;
+            let reviewed = run_review(request, review, object).await?;
             respond_typed(request, StatusCode::CREATED, &reviewed, &resource.schema)
         }
     }
 }
 
-/// Runs both phases of admission.
+/// Runs both phases of admission, and checks the object between them. So validating plugins do not see an invalid one, and
+/// what is checked is what the mutating ones have made.
 async fn admit(
     request: &RequestContext,
     resource: &Arc<Resource>,
     object: &mut Value,
     options: &WriteOptions,
+    check: impl Fn(&Value) -> Result<(), ApiError>,
 ) -> Result<(), ApiError> {
     let writer = Writer::for_request(request, options, options.dry_run);
     let client = InternalClient(request.cluster.clone());
-    let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
-    let target = (&*request.info.subresource, &*namespace, &*name);
+    let (namespace, given_name) = (object.namespace().to_owned(), object.name().to_owned());
+    let name = if request.info.subresource.is_empty() { &*given_name } else { &*request.info.name };
+    let target = (&*request.info.subresource, &*namespace, name);
     let attributes = writer.attributes(AdmissionOperation::Create, resource, target, None, &client);
     writer.mutate(&attributes, object).await?;
+    check(object)?;
     writer.plugins.validate(&attributes, object).await
 }
 
-/// Checks the name of a binding against that of the pod in the path, and sets it if it is missing.
-fn check_binding_name(request: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
-    let name = &*request.info.name;
-    if object.name().is_empty() {
-        object.set_at(&["metadata", "name"], name);
-    }
-    if object.name() == name {
+/// Checks the name of a binding against that of the pod in the path, if the path has one.
+fn check_binding_name(request: &RequestContext, binding: &Value) -> Result<(), ApiError> {
+    if request.info.subresource.is_empty() || binding.name() == request.info.name {
         return Ok(());
     }
     Err(ApiError::BadRequest("name in URL does not match name in Binding object".to_owned()))

@@ -14,23 +14,44 @@ use pintle_value::{Errors, FieldPath, Object, Str, Value, object};
 use super::metadata;
 use crate::context::RequestContext;
 
-/// Fills the status of a review.
+/// Checks a review before the validating phase of admission.
 ///
 /// # Errors
 /// Returns an error if the review is invalid.
-pub(crate) async fn run_review(
+pub(crate) fn check_review(
     request: &RequestContext,
     resource: &Resource,
     review: Review,
-    mut object: Value,
-) -> Result<Value, ApiError> {
-    metadata::check_errors(resource, &object, validate(review, &object))?;
+    object: &Value,
+) -> Result<(), ApiError> {
+    metadata::check_errors(resource, object, validate(review, object))?;
+    let bad_request = |why: String| Err(ApiError::BadRequest(why));
+    match review {
+        Review::Token if object.str_at(&["spec", "token"]).is_empty() => {
+            bad_request("token is required for TokenReview in authentication".to_owned())
+        }
+        Review::SelfRules if object.str_at(&["spec", "namespace"]).is_empty() => {
+            bad_request("no namespace on request".to_owned())
+        }
+        Review::LocalAccess if object.namespace() != request.info.namespace => {
+            let namespace = &request.info.namespace;
+            bad_request(format!("spec.resourceAttributes.namespace must match namespace: {namespace}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fills the status of a valid review.
+///
+/// # Errors
+/// Returns an error if the status cannot be determined.
+pub(crate) async fn run_review(request: &RequestContext, review: Review, mut object: Value) -> Result<Value, ApiError> {
     match review {
         Review::SelfSubject => self_subject_review(request, &mut object),
         Review::Token => token_review(request, &mut object).await?,
         Review::SelfAccess => self_subject_access_review(request, &mut object).await,
         Review::Access | Review::LocalAccess => subject_access_review(request, &mut object).await,
-        Review::SelfRules => self_subject_rules_review(request, &mut object).await?,
+        Review::SelfRules => self_subject_rules_review(request, &mut object).await,
     }
     Ok(object)
 }
@@ -114,9 +135,6 @@ fn self_subject_review(request: &RequestContext, object: &mut Value) {
 
 async fn token_review(request: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
     let token = object.str_at(&["spec", "token"]).to_owned();
-    if token.is_empty() {
-        return Err(ApiError::BadRequest("token is required for TokenReview in authentication".to_owned()));
-    }
     let audiences = texts(&object["spec"]["audiences"]);
     // An unknown token is a result of the review, not an error.
     let status = match authenticate(request, &token, &audiences).await {
@@ -221,11 +239,8 @@ async fn subject_access_review(request: &RequestContext, object: &mut Value) {
     object.set("status", status);
 }
 
-async fn self_subject_rules_review(request: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
+async fn self_subject_rules_review(request: &RequestContext, object: &mut Value) {
     let namespace = object.str_at(&["spec", "namespace"]).to_owned();
-    if namespace.is_empty() {
-        return Err(ApiError::BadRequest("no namespace on request".to_owned()));
-    }
     let rules = request.access.authorizer.rules(&request.user, &namespace).await;
     let resources: Vec<Value> = rules
         .resource_rules
@@ -248,5 +263,4 @@ async fn self_subject_rules_review(request: &RequestContext, object: &mut Value)
         status.set("evaluationError", error);
     }
     object.set("status", status);
-    Ok(())
 }

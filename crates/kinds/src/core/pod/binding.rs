@@ -6,17 +6,22 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::status::set_condition;
 
-/// Assigns a pod to the node that a `Binding` names, and copies the binding's annotations and labels to the pod.
+/// Checks a `Binding`.
 ///
 /// # Errors
-/// Returns an error if the binding is malformed, if the pod is terminating, already assigned or gated, or if the
-/// binding's uid or resourceVersion does not match.
-pub fn bind(pod: &mut Value, binding: &Value, now: Time) -> Result<(), ApiError> {
+/// Returns an error if it is malformed.
+pub fn check_binding(binding: &Value) -> Result<(), ApiError> {
     let errors = validate_binding(binding);
-    if !errors.is_empty() {
-        // Upstream returns the bare errors here. They become a 500 without a reason.
-        return Err(ApiError::Unclassified(errors.message()));
-    }
+    // Upstream returns the bare errors here. They become a 500 without a reason.
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::Unclassified(errors.message())) }
+}
+
+/// Assigns a pod to the node that a valid `Binding` names, and copies the binding's annotations and labels to the pod.
+///
+/// # Errors
+/// Returns an error if the pod is terminating, already assigned or gated, or if the binding's uid or resourceVersion does
+/// not match.
+pub fn bind(pod: &mut Value, binding: &Value, now: Time) -> Result<(), ApiError> {
     let name = pod.name().to_owned();
     let conflict = |resource: &str, why: String| ApiError::Conflict {
         resource: GroupResource::new("", resource),

@@ -42,7 +42,7 @@ use pintle_value::Value;
 
 use crate::generic::keep_old;
 
-pub use binding::bind;
+pub use binding::{bind, check_binding};
 pub(crate) use defaults::set_template_defaults;
 pub(crate) use disabled::drop_disabled_template_fields;
 pub(crate) use options::PodOptions;
