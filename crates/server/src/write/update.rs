@@ -283,6 +283,7 @@ impl<'a> GuaranteedUpdate<'a> {
             object = view.apply(old_view, &object)?;
             old_validated = Some(view.of_validated(old_view)?);
         }
+        metadata::ensure_namespace(&mut object, resource, &self.namespace)?;
         metadata::preserve_system_fields(&mut object, &old);
         attributes.old = old_validated.as_ref().or(Some(&live));
         metadata::dedup_owner_references(&mut object, writer.recorder, true);
