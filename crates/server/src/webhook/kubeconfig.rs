@@ -148,7 +148,8 @@ pub(crate) struct KubeconfigClient {
 
 /// The files of a client certificate and its key.
 struct CertificateFiles {
-    kubeconfig: PathBuf,
+    /// What the client is built from.
+    source: OwnedSelected,
     paths: [PathBuf; 2],
     /// What the files contain, and when they were read.
     current: Mutex<(FileContents, Instant)>,
@@ -221,6 +222,27 @@ pub(super) struct Selected<'a> {
     pub(super) folder: &'a Path,
 }
 
+/// An owned [`Selected`].
+struct OwnedSelected {
+    cluster: Value,
+    user: Value,
+    cluster_name: String,
+    user_name: String,
+    folder: PathBuf,
+}
+
+impl OwnedSelected {
+    fn as_selected(&self) -> Selected<'_> {
+        Selected {
+            cluster: &self.cluster,
+            user: &self.user,
+            cluster_name: &self.cluster_name,
+            user_name: &self.user_name,
+            folder: &self.folder,
+        }
+    }
+}
+
 impl KubeconfigClient {
     /// Reads a file.
     ///
@@ -230,12 +252,8 @@ impl KubeconfigClient {
         let text = fs::read(path)
             .map_err(|error| KubeconfigError(format!("stat {}: {}", path.display(), system_error(&error))))?;
         let folder = path.parent().unwrap_or(Path::new("/"));
-        let mut client = Self::from_text(&text, folder)
-            .map_err(|KubeconfigError(error)| KubeconfigError(error.replace("$FILE", &path.to_string_lossy())))?;
-        if let Some(files) = &mut client.certificate {
-            files.kubeconfig = path.to_owned();
-        }
-        Ok(client)
+        Self::from_text(&text, folder)
+            .map_err(|KubeconfigError(error)| KubeconfigError(error.replace("$FILE", &path.to_string_lossy())))
     }
 
     /// Reads the content of a file, whose relative paths start from a folder. Errors have `$FILE` for its path.
@@ -282,21 +300,25 @@ impl KubeconfigClient {
         if let Some((_, host)) = &self.address {
             request.headers_mut().insert(HOST, host.clone());
         }
-        self.rotate_certificate(CERTIFICATE_LIFETIME);
+        if let Err(error) = self.rotate_certificate(CERTIFICATE_LIFETIME) {
+            tracing::warn!(%error, "Unable to rotate client certificate");
+        }
         let client = self.client.read().clone();
         let address = address.or(self.address.as_ref().map(|(address, _)| address));
         client.send_to(address, request, limits).await
     }
 
-    /// Uses the client certificate anew if its files have changed. While they cannot be used, the certificate that was in
-    /// use stays.
-    fn rotate_certificate(&self, lifetime: Duration) {
-        let Some(files) = self.certificate.as_ref().filter(|files| files.have_changed(lifetime)) else { return };
-        match Self::load(&files.kubeconfig) {
-            Ok(new) if new.server == self.server => *self.client.write() = new.client.into_inner(),
-            Ok(_) => tracing::warn!("Unable to rotate client certificate: the kubeconfig names another server"),
-            Err(error) => tracing::warn!(%error, "Unable to rotate client certificate"),
-        }
+    /// Uses the client certificate anew if its files have changed since they were read, and that is longer ago than
+    /// `lifetime`. Returns whether it has changed. As upstream, the kubeconfig itself is not read again.
+    ///
+    /// # Errors
+    /// The files cannot be used. The certificate that was in use stays.
+    pub(super) fn rotate_certificate(&self, lifetime: Duration) -> Result<bool, KubeconfigError> {
+        let Some(files) = self.certificate.as_ref().filter(|files| files.have_changed(lifetime)) else {
+            return Ok(false);
+        };
+        *self.client.write() = files.source.as_selected().client()?.client.into_inner();
+        Ok(true)
     }
 
     /// The `Authorization` header of a request, unless the client has one.
@@ -358,6 +380,16 @@ fn select<'a>(config: &'a Value, folder: &'a Path) -> Result<Selected<'a>, Kubec
 }
 
 impl Selected<'_> {
+    fn to_owned(&self) -> OwnedSelected {
+        OwnedSelected {
+            cluster: self.cluster.clone(),
+            user: self.user.clone(),
+            cluster_name: self.cluster_name.to_owned(),
+            user_name: self.user_name.to_owned(),
+            folder: self.folder.to_owned(),
+        }
+    }
+
     pub(super) fn client(&self) -> Result<KubeconfigClient, KubeconfigError> {
         for (value, fields) in
             [(self.cluster, &UNSUPPORTED_CLUSTER_FIELDS[..]), (self.user, &UNSUPPORTED_USER_FIELDS[..])]
@@ -437,7 +469,7 @@ impl Selected<'_> {
         let certificate = paths.iter().all(|path| !path.is_empty()).then(|| {
             let paths = paths.map(|path| self.folder.join(path));
             let current = Mutex::new((CertificateFiles::read(&paths), Instant::now()));
-            CertificateFiles { kubeconfig: PathBuf::new(), paths, current }
+            CertificateFiles { source: self.to_owned(), paths, current }
         });
         Ok(KubeconfigClient {
             client: RwLock::new(client),
@@ -689,7 +721,9 @@ mod tests {
         assert!(!files.have_changed(Duration::ZERO));
         // A broken file leaves the client as it is.
         fs::write(folder.join("key"), "").expect("a file");
-        client.rotate_certificate(Duration::ZERO);
+        assert!(client.rotate_certificate(Duration::ZERO).is_err());
+        write_certificate();
+        assert!(client.rotate_certificate(Duration::ZERO).expect("a certificate"));
         fs::remove_dir_all(&folder).expect("a folder");
     }
 

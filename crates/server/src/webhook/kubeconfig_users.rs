@@ -27,7 +27,8 @@ impl KubeconfigUsers {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file cannot be read or decoded.
+    /// The file cannot be read or decoded, or one of the users cannot be used: calls as that user would fail, and a
+    /// webhook whose failures are ignored would then let everything through.
     pub(crate) fn load(path: &Path) -> Result<Self, KubeconfigError> {
         let text = fs::read(path).map_err(|error| {
             let why = pintle_auth::config_file::system_error(&error);
@@ -35,7 +36,17 @@ impl KubeconfigUsers {
         })?;
         let config = decode(&text)
             .map_err(|why| KubeconfigError::new(format!("error loading config file \"{}\": {why}", path.display())))?;
-        Ok(Self { config, folder: path.parent().unwrap_or(Path::new("/")).to_owned() })
+        let users = Self { config, folder: path.parent().unwrap_or(Path::new("/")).to_owned() };
+        let unusable = |name: &str, why: KubeconfigError| {
+            KubeconfigError::new(format!("error loading config file \"{}\": user \"{name}\": {why}", path.display()))
+        };
+        for entry in users.config.items_at(&["users"]) {
+            let name = entry.str_at(&["name"]);
+            if let Some(user) = users.user(name) {
+                user.client("https://localhost", &[]).map_err(|why| unusable(name, why))?;
+            }
+        }
+        Ok(users)
     }
 
     /// The user for a host with its port: named by both, by a wildcard for the first labels of the host, or without the
@@ -82,7 +93,56 @@ impl KubeconfigUser<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("pintle-kubeconfig-users-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        folder
+    }
+
+    #[test]
+    fn users_that_cannot_be_used_are_refused_when_the_file_is_read() {
+        let folder = folder("refused");
+        let path = folder.join("config");
+        for (user, why) in [
+            ("token: t", None),
+            ("exec: {command: x}", Some("exec is not supported")),
+            ("as: someone", Some("as is not supported")),
+            ("auth-provider: {name: x}", Some("auth-provider is not supported")),
+        ] {
+            fs::write(&path, format!("users: [{{name: a, user: {{token: t}}}}, {{name: u, user: {{{user}}}}}]\n"))
+                .expect("a file");
+            let error = KubeconfigUsers::load(&path).err().map(|error| error.to_string());
+            let expect = why.map(|why| {
+                format!("error loading config file \"{}\": user \"u\": invalid configuration: {why}", path.display())
+            });
+            assert_eq!(error, expect);
+        }
+        fs::remove_dir_all(&folder).expect("a folder");
+    }
+
+    #[test]
+    fn the_client_certificate_of_a_user_is_rotated() {
+        let folder = folder("rotation");
+        let write_certificate = || {
+            let certificate = rcgen::generate_simple_self_signed(["a".to_owned()]).expect("a certificate");
+            fs::write(folder.join("cert"), certificate.cert.pem()).expect("a file");
+            fs::write(folder.join("key"), certificate.signing_key.serialize_pem()).expect("a file");
+        };
+        write_certificate();
+        let path = folder.join("config");
+        let user = "users: [{name: '*', user: {client-certificate: cert, client-key: key}}]\n";
+        fs::write(&path, user).expect("a file");
+        let users = KubeconfigUsers::load(&path).expect("users");
+        let client = users.user_for("hook:443").expect("a user").client("https://hook", &[]).expect("a client");
+        assert!(!client.rotate_certificate(Duration::ZERO).expect("the same certificate"));
+        write_certificate();
+        assert!(client.rotate_certificate(Duration::ZERO).expect("a certificate"));
+        fs::remove_dir_all(&folder).expect("a folder");
+    }
 
     #[test]
     fn hosts_have_users() {
