@@ -149,7 +149,8 @@ impl ImagePolicyWebhook {
             None => {
                 let review = object! {"kind": KIND, "apiVersion": API_VERSION, "spec": spec};
                 let review = Bytes::from(json::encode(&review));
-                let answer = attributes.webhooks.review(&self.configuration.endpoint, review).await;
+                let answer =
+                    attributes.webhooks.review(&self.configuration.endpoint, review, attributes.deadline).await;
                 let status = match answer.and_then(|answer| REVIEW.decode(ReviewVersion::V1, &answer)) {
                     Ok(mut answer) => answer.remove_at(&["status"]).unwrap_or_default(),
                     Err(error) if self.configuration.default_allow => {

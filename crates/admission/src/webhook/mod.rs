@@ -21,7 +21,7 @@ mod tests;
 mod validating;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pintle_registry::{BoxFuture, WebhookClientConfig};
@@ -34,9 +34,14 @@ pub trait WebhookCaller: Send + Sync {
     /// Posts a review. Returns the body of a successful answer.
     fn call<'a>(&'a self, call: WebhookCall<'a>) -> BoxFuture<'a, Result<Bytes, WebhookCallError>>;
 
-    /// Posts a review, as JSON, to the server of a kubeconfig, and again after failures that may pass. Returns the body of
-    /// a successful answer, or why there is none. Only endpoints of plugins are known.
-    fn review<'a>(&'a self, endpoint: &'a ReviewEndpoint, review: Bytes) -> BoxFuture<'a, Result<Bytes, String>>;
+    /// Posts a review, as JSON, to the server of a kubeconfig, and until the deadline again after failures that may pass.
+    /// Returns the body of a successful answer, or why there is none. Only endpoints of plugins are known.
+    fn review<'a>(
+        &'a self,
+        endpoint: &'a ReviewEndpoint,
+        review: Bytes,
+        deadline: Option<Instant>,
+    ) -> BoxFuture<'a, Result<Bytes, String>>;
 }
 
 /// A server that a plugin asks for reviews.
@@ -84,7 +89,12 @@ impl WebhookCaller for NoWebhooks {
         Box::pin(async { Err(WebhookCallError::NoClient("webhooks are not called".to_owned())) })
     }
 
-    fn review<'a>(&'a self, _: &'a ReviewEndpoint, _: Bytes) -> BoxFuture<'a, Result<Bytes, String>> {
+    fn review<'a>(
+        &'a self,
+        _: &'a ReviewEndpoint,
+        _: Bytes,
+        _: Option<Instant>,
+    ) -> BoxFuture<'a, Result<Bytes, String>> {
         Box::pin(async { Err("webhooks are not called".to_owned()) })
     }
 }

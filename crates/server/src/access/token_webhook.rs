@@ -64,7 +64,7 @@ impl TokenWebhookAuthenticator {
         let requested = if requested.is_empty() { &self.audiences[..] } else { requested };
         let body = Bytes::from(encode(self.version, token, requested));
         let decode = |body: &[u8]| decode(self.version, body);
-        let reviewed = self.client.post(&self.cluster, body, decode, &|_, _| {}).await;
+        let reviewed = self.client.post(&self.cluster, body, None, decode, &|_, _| {}).await;
         let status = reviewed.map_err(|error| {
             tracing::error!(error = error.message, "Failed to make webhook authenticator request");
             AuthenticationError(error.message)

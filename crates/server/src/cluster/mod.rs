@@ -51,6 +51,7 @@ pub(crate) use self::metrics::{
 pub(crate) use self::objects::{check_key, object_key, tree};
 pub(crate) use self::reserved_writes::{ReservedWrite, ReservedWrites};
 pub use self::service_accounts::ServiceAccountConfig;
+pub(crate) use self::webhook_clients::RecentClients;
 use self::webhook_clients::WebhookClients;
 use crate::http::{CpuPermits, UnresponsiveWatches};
 use crate::request::body_budget::BodyBudget;

@@ -4,35 +4,31 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Uri;
-use parking_lot::Mutex;
 use pintle_admission::PluginChain;
 use pintle_admission::webhook::{ReviewEndpoint, WebhookCall, WebhookCallError, WebhookCaller};
 use pintle_registry::{BoxFuture, WebhookClientConfig, WebhookTarget};
 
 use super::post::{Post, TimeoutSource, WebhookClient};
 use super::{KubeconfigClient, KubeconfigError, KubeconfigUsers, ReviewClient};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, RecentClients};
 
 /// Maximum size of an answer, in bytes. A patch may have the whole object, in base64.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
 /// The time limit of each request for a review (upstream: `defaultRequestTimeout`).
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of clients with credentials.
-const MAX_CLIENTS: usize = 200;
-
-/// The clients with credentials, least recently used first.
-type Clients = Vec<(PathBuf, WebhookClientConfig, Arc<KubeconfigClient>)>;
+/// The clients with credentials, by their kubeconfigs and webhooks.
+type Clients = RecentClients<(PathBuf, WebhookClientConfig), Arc<KubeconfigClient>>;
 
 /// Calls the admission webhooks of a cluster.
 pub(crate) struct AdmissionWebhooks {
     cluster: Weak<Cluster>,
     /// The users of each kubeconfig.
     users: BTreeMap<PathBuf, KubeconfigUsers>,
-    clients: Mutex<Clients>,
+    clients: Clients,
     /// The clients of the servers that plugins ask for reviews.
     reviewers: BTreeMap<PathBuf, ReviewClient>,
 }
@@ -53,7 +49,7 @@ impl AdmissionWebhooks {
             Ok((endpoint.kubeconfig.clone(), client.with_first_delay(endpoint.first_delay)))
         };
         let reviewers = plugins.review_endpoints().map(load).collect::<Result<_, _>>()?;
-        Ok(Self { cluster: Arc::downgrade(cluster), users, clients: Mutex::default(), reviewers })
+        Ok(Self { cluster: Arc::downgrade(cluster), users, clients: Clients::default(), reviewers })
     }
 
     fn client(&self, cluster: &Cluster, call: &WebhookCall<'_>) -> Result<WebhookClient, String> {
@@ -63,16 +59,12 @@ impl AdmissionWebhooks {
         let Some((path, user)) = user else {
             return cluster.webhook_clients.get(config).map(WebhookClient::Anonymous);
         };
-        let mut clients = self.clients.lock();
-        let known = clients.iter().position(|(other_path, other, _)| other_path == path && other == config);
-        let client = match known {
-            Some(index) => clients.remove(index).2,
-            None => Arc::new(user.client(&config.url(), &config.authorities).map_err(|error| error.to_string())?),
-        };
-        if clients.len() == MAX_CLIENTS {
-            clients.remove(0);
+        if let Some(client) = self.clients.get(|(other_path, other)| other_path == path && other == config) {
+            return Ok(WebhookClient::User(client));
         }
-        clients.push((path.to_owned(), config.clone(), client.clone()));
+        let client = tokio::task::block_in_place(|| user.client(&config.url(), &config.authorities));
+        let client = Arc::new(client.map_err(|error| error.to_string())?);
+        self.clients.insert((path.to_owned(), config.clone()), client.clone());
         Ok(WebhookClient::User(client))
     }
 }
@@ -112,11 +104,17 @@ impl WebhookCaller for AdmissionWebhooks {
         })
     }
 
-    fn review<'a>(&'a self, endpoint: &'a ReviewEndpoint, review: Bytes) -> BoxFuture<'a, Result<Bytes, String>> {
+    fn review<'a>(
+        &'a self,
+        endpoint: &'a ReviewEndpoint,
+        review: Bytes,
+        deadline: Option<Instant>,
+    ) -> BoxFuture<'a, Result<Bytes, String>> {
         Box::pin(async move {
             let cluster = self.cluster.upgrade().ok_or("the server has stopped")?;
             let client = self.reviewers.get(&endpoint.kubeconfig).ok_or("the kubeconfig was not read")?;
-            let answer = client.post(&cluster, review, |body| Ok(Bytes::copy_from_slice(body)), &|_, _| {}).await;
+            let copy = |body: &[u8]| Ok(Bytes::copy_from_slice(body));
+            let answer = client.post(&cluster, review, deadline, copy, &|_, _| {}).await;
             answer.map_err(|error| error.message)
         })
     }

@@ -94,8 +94,8 @@ impl ReviewClient {
         Self { first_delay, ..self }
     }
 
-    /// Posts a review until the webhook answers, or fails for good. Each attempt is reported with its result and its
-    /// duration.
+    /// Posts a review until the webhook answers, or fails for good, or the deadline has passed. Each attempt is reported
+    /// with its result and its duration.
     ///
     /// # Errors
     /// The webhook cannot be reached, responds with an error, or its answer cannot be decoded.
@@ -103,20 +103,26 @@ impl ReviewClient {
         &self,
         cluster: &Cluster,
         review: Bytes,
+        deadline: Option<Instant>,
         decode: impl Fn(&[u8]) -> Result<T, String>,
         report: &(dyn Fn(&'static str, Duration) + Sync),
     ) -> Result<T, CallError> {
+        let left = || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
         let mut delay = self.first_delay;
         let mut attempts = 1;
         loop {
             let mut attempt = Attempt { report, started: Instant::now(), result: "canceled" };
-            let result = self.attempt(cluster, &review).await;
+            let result = self.attempt(cluster, &review, self.timeout.min(left())).await;
             let result = result.and_then(|body| decode(&body).map_err(CallError::permanent));
             attempt.result = result.as_ref().map_or_else(|error| error.result, |_| "success");
             drop(attempt);
             match result {
                 Err(error) if error.is_transient && attempts < MAX_ATTEMPTS => {
-                    cluster.sleep(delay.mul_f64(1.0 + JITTER * random_share())).await;
+                    let pause = delay.mul_f64(1.0 + JITTER * random_share());
+                    cluster.sleep(pause.min(left())).await;
+                    if left().is_zero() {
+                        return Err(error);
+                    }
                     delay = delay.mul_f64(DELAY_FACTOR);
                     attempts += 1;
                 }
@@ -127,9 +133,9 @@ impl ReviewClient {
 
     /// Posts a review, and again as long as the webhook asks for that. As in upstream, the time limit is that of all
     /// these requests and of the delays between them.
-    async fn attempt(&self, cluster: &Cluster, review: &Bytes) -> Result<Bytes, CallError> {
+    async fn attempt(&self, cluster: &Cluster, review: &Bytes, timeout: Duration) -> Result<Bytes, CallError> {
         let started = Instant::now();
-        let left = || self.timeout.saturating_sub(started.elapsed());
+        let left = || timeout.saturating_sub(started.elapsed());
         let mut retries_left = MAX_RETRIES_AFTER;
         loop {
             let request = Request::post(&self.url)

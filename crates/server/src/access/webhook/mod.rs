@@ -119,7 +119,7 @@ impl WebhookAuthorizer {
         let body = review::encode(self.version, &spec).into();
         let decode = |answer: &[u8]| review::decode(self.version, answer);
         let report = |result, took| metrics.record_call(&self.name, result, took);
-        match self.client.post(&self.cluster, body, decode, &report).await {
+        match self.client.post(&self.cluster, body, None, decode, &report).await {
             Ok(status) => {
                 let ttl = if status.allowed { self.authorized_ttl } else { self.unauthorized_ttl };
                 if ttl > 0 && key.len() < MAX_CACHED_SPEC {
