@@ -12,6 +12,10 @@ pub trait Reservation: Send + Sync {
 
 /// Keeps what plugins reserve for a write until it has ended.
 pub trait Reservations: Sync {
+    /// Whoever waits for the writes with reservations waits for this one from now on. A plugin begins before it reads what
+    /// its reservation depends on.
+    fn begin(&self);
+
     /// Adds a reservation. A plugin adds it before it reserves anything, so whoever waits for the writes with reservations
     /// waits for this one.
     fn add(&self, reservation: Arc<dyn Reservation>);
@@ -23,5 +27,7 @@ pub trait Reservations: Sync {
 pub struct NoReservations;
 
 impl Reservations for NoReservations {
+    fn begin(&self) {}
+
     fn add(&self, _: Arc<dyn Reservation>) {}
 }

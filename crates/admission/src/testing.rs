@@ -48,6 +48,8 @@ pub(crate) struct Scenario {
     pub(crate) created: Arc<Mutex<Vec<Value>>>,
     /// The audit annotations that plugins have added. The first value of a key stays.
     pub(crate) annotations: Arc<Mutex<BTreeMap<String, String>>>,
+    /// The resource whose objects cannot be read, or empty.
+    pub(crate) unreadable: &'static str,
 }
 
 impl Scenario {
@@ -67,6 +69,7 @@ impl Scenario {
             stored,
             created,
             annotations,
+            unreadable: "",
         }
     }
 
@@ -103,6 +106,7 @@ impl Scenario {
             change: CHANGES.fetch_add(1 << 20, Ordering::Relaxed),
             stored: self.stored.clone(),
             created: self.created.clone(),
+            unreadable: self.unreadable,
         };
         let recorder = Recorder(self.annotations.clone());
         let attributes = AdmissionAttributes {
@@ -188,6 +192,7 @@ struct Client {
     change: u64,
     stored: Vec<Value>,
     created: Arc<Mutex<Vec<Value>>>,
+    unreadable: &'static str,
 }
 
 fn is_of(resource: &GroupResource, object: &Value) -> bool {
@@ -201,6 +206,9 @@ impl ObjectClient for Client {
         namespace: &str,
         name: &str,
     ) -> Result<Option<Box<dyn StoredObject>>, ApiError> {
+        if resource.resource == self.unreadable {
+            return Err(ApiError::Internal("unreadable".to_owned()));
+        }
         let is_wanted =
             |object: &&Value| is_of(resource, object) && object.namespace() == namespace && object.name() == name;
         Ok(self.stored.iter().find(is_wanted).map(|object| Box::new(object.clone()) as _))

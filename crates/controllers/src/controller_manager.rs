@@ -13,8 +13,10 @@ use crate::objects::{tree, watch_cache_of};
 /// The leader election lease of kube-controller-manager.
 const LEASE: &str = "kube-system/kube-controller-manager";
 
-/// True while a controller manager renews its leader election lease.
-pub(crate) fn is_active(client: &Arc<dyn ClusterClient>) -> bool {
+/// True while a kube-controller-manager renews its leader election lease: then it does the work of the controllers that it
+/// has too.
+#[must_use]
+pub fn is_active(client: &Arc<dyn ClusterClient>) -> bool {
     let watch_cache = watch_cache_of(client, &GroupResource::new("coordination.k8s.io", "leases"));
     let lease =
         watch_cache.and_then(|watch_cache| watch_cache.get(LEASE, None).ok().flatten()).and_then(|lease| tree(&lease));

@@ -209,17 +209,22 @@ impl Reservation for ChargedWrite {
 
 /// Gives back what was charged to a quota, if the quota is still the same.
 async fn give_back(client: &dyn ObjectClient, namespace: &str, charge: &QuotaCharge) {
-    for _ in 0..RELEASE_ATTEMPTS {
-        let Ok(Some(object)) = client.get(&quotas(), namespace, &charge.name) else { return };
-        if object.uid() != charge.uid {
-            return;
-        }
+    let failed = |error: &ApiError| {
+        tracing::warn!(namespace, quota = %charge.name, %error, "Failed to give back the charge of a write");
+    };
+    for attempt in 1..=RELEASE_ATTEMPTS {
+        let object = match client.get(&quotas(), namespace, &charge.name) {
+            Ok(Some(object)) if object.uid() == charge.uid => object,
+            Ok(_) => return,
+            Err(error) => return failed(&error),
+        };
         let mut used = ResourceQuota::of(&object).used;
         let charged = resource_list::mask(&charge.usage, |name| used.contains_key(name));
         used = resource_list::subtract(&used, &charged);
         match client.update_status(&quotas(), with_usage(object, &used)).await {
-            Err(ApiError::Conflict { .. }) => {}
-            _ => return,
+            Err(ApiError::Conflict { .. }) if attempt < RELEASE_ATTEMPTS => {}
+            Err(ApiError::NotFound { .. }) | Ok(_) => return,
+            Err(error) => return failed(&error),
         }
     }
 }

@@ -11,7 +11,7 @@ mod configuration;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use pintle_quota::{
@@ -34,7 +34,11 @@ pub struct ResourceQuota {
 }
 
 /// The cluster as evaluators see it during admission.
-struct AdmissionContext<'a>(&'a dyn ObjectClient);
+struct AdmissionContext<'a> {
+    client: &'a dyn ObjectClient,
+    /// The first error. What was measured then is not complete.
+    failed: OnceLock<ApiError>,
+}
 
 impl QuotaContext for AdmissionContext<'_> {
     fn now(&self) -> Time {
@@ -43,7 +47,13 @@ impl QuotaContext for AdmissionContext<'_> {
 
     fn extended_resource_of(&self, device_class: &str) -> Option<String> {
         let classes = GroupResource::new("resource.k8s.io", "deviceclasses");
-        let class = self.0.get(&classes, "", device_class).ok().flatten()?;
+        let class = match self.client.get(&classes, "", device_class) {
+            Ok(class) => class?,
+            Err(error) => {
+                let _ = self.failed.set(error);
+                return None;
+            }
+        };
         class.at(&["spec", "extendedResourceName"]).and_then(Value::as_str).map(str::to_owned)
     }
 }
@@ -59,6 +69,10 @@ impl ResourceQuota {
 
     async fn check(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
         let (client, namespace) = (attributes.client, attributes.namespace);
+        if !attributes.dry_run {
+            // The controller waits for writes that have not seen a new quota, too.
+            attributes.reservations.begin();
+        }
         // Most namespaces have no quota.
         let present = read_quotas(client, namespace)?;
         if self.limited.is_empty() && present.is_empty() {
@@ -70,7 +84,11 @@ impl ResourceQuota {
         if !evaluator.handles(write) {
             return Ok(());
         }
-        let measured = MeasuredWrite::of(evaluator, write, &AdmissionContext(client));
+        let context = AdmissionContext { client, failed: OnceLock::new() };
+        let measured = MeasuredWrite::of(evaluator, write, &context);
+        if let Some(error) = context.failed.into_inner() {
+            return Err(error);
+        }
         let write = Arc::new(ChargedWrite::new(namespace, measured));
         let refuse = |error| match error {
             QuotaError::Refused(QuotaRefusal::Forbidden(why)) => attributes.forbidden(object, why),

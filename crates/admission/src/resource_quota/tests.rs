@@ -44,7 +44,7 @@ fn limited_resources_are_refused_without_a_quota() {
     let text = "apiVersion: apiserver.config.k8s.io/v1\nkind: ResourceQuotaConfiguration\nlimitedResources:\n- resource: \
                 configmaps\n  matchContains: [configmaps]\n- resource: pods\n  matchScopes:\n  - scopeName: PriorityClass\n    \
                 operator: In\n    values: [high]\n";
-    let plugin = ResourceQuota::from_text(Some(text.as_bytes())).unwrap_or_default();
+    let plugin = ResourceQuota::from_text(Some(text.as_bytes())).expect("a configuration");
     let why = "configmaps \"c\" is forbidden: insufficient quota to consume: configmaps,count/configmaps";
     Scenario::create("", "configmaps").check_validate(&plugin, &config_map("n"), Err(why));
     let pod = |class: &str| {
@@ -62,9 +62,26 @@ fn limited_resources_are_refused_without_a_quota() {
 fn kinds_that_quotas_ignore_are_not_read_for() {
     let text = "apiVersion: apiserver.config.k8s.io/v1\nkind: ResourceQuotaConfiguration\nlimitedResources:\n- resource: \
                 events\n  matchContains: [events]\n- resource: namespaces\n  matchContains: [namespaces]\n";
-    let plugin = ResourceQuota::from_text(Some(text.as_bytes())).unwrap_or_default();
+    let plugin = ResourceQuota::from_text(Some(text.as_bytes())).expect("a configuration");
     for plural in ["events", "namespaces"] {
         let object = json(r#"{"metadata":{"name":"a","namespace":"a"}}"#);
-        Scenario::create("", plural).check_validate(&plugin, &object, Ok(()));
+        let create = Scenario::create("", plural);
+        assert!(!create.inspect(&object, |attributes| plugin.handles(attributes)), "{plural}");
+        create.check_validate(&plugin, &object, Ok(()));
     }
+}
+
+#[test]
+fn a_claim_is_refused_while_its_device_class_cannot_be_read() {
+    let free = quota("free", r#""hard":{"requests.example.com/gpu":"2"},"used":{"requests.example.com/gpu":"1"}"#);
+    let claim = json(
+        r#"{"kind":"ResourceClaim","metadata":{"name":"c","namespace":"n"},"spec":{"devices":{"requests":[
+            {"name":"r","exactly":{"deviceClassName":"gpu","allocationMode":"ExactCount","count":1}}]}}}"#,
+    );
+    let create = Scenario::create("resource.k8s.io", "resourceclaims");
+    let scenario = Scenario { stored: vec![free], unreadable: "deviceclasses", dry_run: true, ..create };
+    let why = "Internal error occurred: unreadable";
+    scenario.check_validate(&ResourceQuota::default(), &claim, Err(why));
+    let readable = Scenario { unreadable: "", ..scenario };
+    readable.check_validate(&ResourceQuota::default(), &claim, Ok(()));
 }

@@ -1,5 +1,5 @@
-//! The writes in progress for which admission plugins have reserved something (shares of quotas). Whoever counts what is
-//! stored waits for them, and then nothing is reserved that is neither stored nor given back.
+//! The writes in progress for which admission plugins reserve something (shares of quotas), or may do so. Whoever counts what
+//! is stored waits for them, and then nothing is reserved that is neither stored nor given back.
 
 use std::collections::BTreeSet;
 

@@ -4,36 +4,50 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use pintle_admission::{Reservation, Reservations};
+use pintle_controllers::{ClusterClient, is_controller_manager_active};
 use pintle_registry::ObjectClient;
 
 use crate::cluster::{Cluster, ReservedWrite};
 
 /// The reservations of a write. [`WriteReservations::finish`] has to be called when it has ended.
 pub(super) struct WriteReservations<'a> {
-    cluster: &'a Cluster,
+    cluster: &'a Arc<Cluster>,
     reservations: Mutex<Vec<Arc<dyn Reservation>>>,
-    /// The write as others wait for it, from the first reservation on.
+    /// The write as others wait for it.
     in_progress: OnceLock<ReservedWrite<'a>>,
 }
 
 impl<'a> WriteReservations<'a> {
-    pub(super) fn new(cluster: &'a Cluster) -> Self {
+    pub(super) fn new(cluster: &'a Arc<Cluster>) -> Self {
         Self { cluster, reservations: Mutex::default(), in_progress: OnceLock::new() }
     }
 
     /// Gives everything back unless the write was stored, and ends the write for those who wait for it.
+    ///
+    /// While a kube-controller-manager is active, nothing is given back, as in upstream. It counts what is stored without
+    /// waiting for this write, so it may have removed the reservation already, and another write would lose its own.
     pub(super) async fn finish(self, client: &dyn ObjectClient, is_stored: bool) {
-        if !is_stored {
-            for reservation in self.reservations.into_inner() {
-                reservation.release(client).await;
-            }
+        let reservations = self.reservations.into_inner();
+        if is_stored || reservations.is_empty() {
+            return;
+        }
+        let cluster: Arc<dyn ClusterClient> = self.cluster.clone();
+        if is_controller_manager_active(&cluster) {
+            return;
+        }
+        for reservation in reservations {
+            reservation.release(client).await;
         }
     }
 }
 
 impl Reservations for WriteReservations<'_> {
-    fn add(&self, reservation: Arc<dyn Reservation>) {
+    fn begin(&self) {
         self.in_progress.get_or_init(|| self.cluster.reserved_writes.begin());
+    }
+
+    fn add(&self, reservation: Arc<dyn Reservation>) {
+        self.begin();
         self.reservations.lock().push(reservation);
     }
 }

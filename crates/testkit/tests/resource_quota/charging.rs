@@ -143,6 +143,28 @@ fn creates_that_fail_give_their_share_back() {
     });
 }
 
+/// It may have counted without the write, and then another write would lose its charge.
+#[test]
+fn nothing_is_given_back_while_a_controller_manager_holds_its_lease() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        create_quota(&cluster, "q", json!({"hard": {"configmaps": "5"}})).await;
+        create(&cluster, CONFIG_MAPS, config_map("a")).await;
+        let lease = json!({
+            "metadata": {"name": "kube-controller-manager"},
+            "spec": {
+                "holderIdentity": "someone",
+                "leaseDurationSeconds": 3600,
+                "renewTime": "2200-01-01T00:00:00.000000Z",
+            },
+        });
+        create(&cluster, LEASES, lease).await;
+        let _ = cluster.post(CONFIG_MAPS, config_map("a").to_string()).await.expect(409);
+        assert_eq!(status(&cluster, "q").await["used"], json!({"configmaps": "2"}));
+        cluster.stop().await;
+    });
+}
+
 #[test]
 fn updates_that_fail_give_their_share_back() {
     run(async {

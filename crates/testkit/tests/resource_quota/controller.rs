@@ -7,8 +7,6 @@ use pintle_testkit::{manual_clock, run};
 
 use super::*;
 
-const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
-
 #[test]
 fn objects_that_exist_are_counted() {
     run(async {

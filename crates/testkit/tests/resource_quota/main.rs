@@ -12,6 +12,7 @@ const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
 /// The options of a cluster that counts quotas.
