@@ -7,7 +7,7 @@ use pintle_value::Value;
 
 use crate::AdmissionAttributes;
 use crate::matching::MatchedResource;
-use crate::objects::{self, VersionedObjects};
+use crate::objects::{self, NOTHING, VersionedObjects};
 
 /// The objects of a write at another version than that of the request, while webhooks or policies see them so (upstream:
 /// `admission.ConvertVersionedAttributes`).
@@ -53,7 +53,7 @@ impl ConvertedView {
 
     /// The old object at the version of the view; null for creates.
     pub(crate) fn old<'o>(&'o self, attributes: &'o AdmissionAttributes<'_>) -> &'o Value {
-        let requested = attributes.old.unwrap_or(&Value::Null);
+        let requested = attributes.old.unwrap_or(&NOTHING);
         self.0.as_ref().map_or(requested, |converted| &converted.old)
     }
 
@@ -68,7 +68,6 @@ impl ConvertedView {
         attributes: &'o AdmissionAttributes<'_>,
         object: &'o Value,
     ) -> VersionedObjects<'o> {
-        static NOTHING: Value = Value::Null;
         match &self.0 {
             Some(Converted { kind, object, old, .. }) => {
                 VersionedObjects { kind: kind.clone(), object: Cow::Borrowed(object), old: Cow::Borrowed(old) }
@@ -89,7 +88,7 @@ impl ConvertedView {
         }
     }
 
-    /// Changes to the version at which a write matched.
+    /// Changes to the version at which a write matched. A conversion that fails is an internal error.
     pub(crate) async fn enter(
         &mut self,
         attributes: &AdmissionAttributes<'_>,
@@ -113,7 +112,7 @@ impl ConvertedView {
         Ok(())
     }
 
-    /// Returns to the version of the request.
+    /// Returns to the version of the request. As upstream, the error of the conversion is not that of the server then.
     pub(crate) async fn leave(
         &mut self,
         attributes: &AdmissionAttributes<'_>,

@@ -19,7 +19,7 @@ pub trait ObjectInterfaces: Send + Sync {
         kind: &'a GroupVersionKind,
     ) -> BoxFuture<'a, Result<Value, ApiError>>;
 
-    /// Decodes a tree as an object of a kind, as a plugin has made it, and sets its defaults.
+    /// Decodes a tree as an object of a kind, as a plugin has made it.
     ///
     /// # Errors
     /// Returns upstream's message if the tree does not match the kind.
@@ -30,6 +30,9 @@ pub trait ObjectInterfaces: Send + Sync {
         kind: &GroupVersionKind,
         decoding: Decoding,
     ) -> Result<Value, String>;
+
+    /// Sets the defaults of a decoded object of a kind.
+    fn set_defaults(&self, object: &mut Value, kind: &GroupVersionKind);
 
     /// Appends the JSON of an object, with the members in the order of the kind's fields.
     fn encode(&self, resource: &Arc<Resource>, object: &Value, kind: &GroupVersionKind, out: &mut Vec<u8>);
@@ -63,6 +66,8 @@ impl ObjectInterfaces for NoObjects {
     fn decode(&self, _: &Arc<Resource>, tree: Value, _: &GroupVersionKind, _: Decoding) -> Result<Value, String> {
         Ok(tree)
     }
+
+    fn set_defaults(&self, _: &mut Value, _: &GroupVersionKind) {}
 
     fn encode(&self, _: &Arc<Resource>, object: &Value, _: &GroupVersionKind, out: &mut Vec<u8>) {
         pintle_codec::json::encode_into(object, out);
@@ -105,7 +110,8 @@ pub(crate) async fn convert<'a>(
     Ok(Cow::Owned(converted))
 }
 
-static NOTHING: Value = Value::Null;
+/// In place of an object that there is not.
+pub(crate) static NOTHING: Value = Value::Null;
 
 impl<'a> VersionedObjects<'a> {
     /// Converts the objects of a write, unless they are of the kind.

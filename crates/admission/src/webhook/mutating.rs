@@ -8,8 +8,8 @@ use pintle_codec::json;
 use pintle_metrics::Exposition;
 use pintle_patch::JsonPatch;
 use pintle_registry::{ApiError, BoxFuture};
+use pintle_value::Value;
 use pintle_value::print::quote;
-use pintle_value::{Value, object};
 
 use super::call::{self, WebhookError};
 use super::metrics::WebhookMetrics;
@@ -60,8 +60,11 @@ impl MutatingAdmissionWebhook {
     ) -> Result<(), ApiError> {
         attributes.reinvocation.begin(NAME, object);
         let mut view = ConvertedView::default();
-        let result = self.call_all(attributes, object, webhooks, &mut view).await;
-        view.leave(attributes, object).await.map_err(|error| internal(&error))?;
+        // A write that is refused is not converted back.
+        let result = match self.call_all(attributes, object, webhooks, &mut view).await {
+            Ok(()) => view.leave(attributes, object).await,
+            refused => refused,
+        };
         attributes.reinvocation.end(NAME, object);
         result
     }
@@ -77,7 +80,7 @@ impl MutatingAdmissionWebhook {
         for (index, webhook) in webhooks.iter().enumerate() {
             let Some(matched) = webhook.matcher.find(attributes, view.object(object))? else { continue };
             if !webhook.conditions.is_empty() {
-                view.enter(attributes, object, &matched).await?;
+                view.enter(attributes, object, &matched).await.map_err(|error| internal(&error.into()))?;
                 let objects = view.objects(attributes, object);
                 if !conditions::evaluate(webhook, attributes, &request, &objects, &self.metrics)? {
                     continue;
@@ -87,7 +90,8 @@ impl MutatingAdmissionWebhook {
             if !attributes.reinvocation.should_invoke(NAME, &webhook.uid) {
                 continue;
             }
-            view.enter(attributes, object, &matched).await?;
+            // As upstream, the error is wrapped twice.
+            view.enter(attributes, object, &matched).await.map_err(|error| internal(&error.into()))?;
             let call = Call { plugin: self, attributes, webhook, matched, index };
             call.run(object, view).await?;
         }
@@ -112,9 +116,7 @@ impl Call<'_> {
         let started = Instant::now();
         let result = self.call_and_patch(object, view).await;
         let changed = *result.as_ref().unwrap_or(&false);
-        self.annotate(MUTATION, |configuration, name| {
-            object! {"configuration": configuration, "webhook": name, "mutated": changed}
-        });
+        self.annotate(MUTATION, &[("mutated", changed.into())]);
         let operation = attributes.operation.text();
         plugin.metrics.observe(&webhook.name, operation, webhook.failure_policy, &result, started.elapsed());
         if changed {
@@ -163,16 +165,12 @@ impl Call<'_> {
         let failed = |why: String| WebhookError::Failed(ApiError::Internal(why));
         let patched = patch.decoded.apply(current.clone()).map_err(|error| failed(error.message))?;
         let kind = view.kind(attributes);
-        let new = attributes.objects.decode(attributes.resource, patched, &kind, Decoding::Lenient).map_err(failed)?;
+        let mut new =
+            attributes.objects.decode(attributes.resource, patched, &kind, Decoding::Lenient).map_err(failed)?;
         let changed = new != *current;
-        self.annotate(PATCH, |configuration, name| {
-            object! {
-                "configuration": configuration,
-                "webhook": name,
-                "patch": patch.text,
-                "patchType": "JSONPatch",
-            }
-        });
+        self.annotate(PATCH, &[("patch", patch.text), ("patchType", "JSONPatch".into())]);
+        // As upstream, defaults alone are no change.
+        attributes.objects.set_defaults(&mut new, &kind);
         attributes.reinvocation.will_replace(object);
         view.replace(object, new);
         Ok(changed)
@@ -199,16 +197,32 @@ impl Call<'_> {
         format!("{prefix}round_{round}_index_{}", self.index)
     }
 
-    /// Adds an audit annotation with a value that is made of the names of the configuration and the webhook.
-    fn annotate(&self, prefix: &str, value: impl FnOnce(&str, &str) -> Value) {
-        let value = json::encode(&value(&self.webhook.configuration, &self.webhook.name));
-        let value = String::from_utf8_lossy(&value).into_owned();
+    /// Adds an audit annotation, an object with the names of the configuration and the webhook and these members.
+    fn annotate(&self, prefix: &str, members: &[(&str, Value)]) {
+        let Webhook { configuration, name, .. } = self.webhook;
+        let value = annotation_value(configuration, name, members);
         let key = self.annotation_key(prefix);
         match prefix {
             PATCH => self.attributes.recorder.annotate_with_request(&key, value),
             _ => self.attributes.recorder.annotate(&key, value),
         }
     }
+}
+
+/// The value of an audit annotation. As upstream, its members are in this order.
+fn annotation_value(configuration: &str, webhook: &str, members: &[(&str, Value)]) -> String {
+    let mut text = b"{\"configuration\":".to_vec();
+    json::encode_into(&Value::from(configuration), &mut text);
+    text.extend_from_slice(b",\"webhook\":");
+    json::encode_into(&Value::from(webhook), &mut text);
+    for (name, value) in members {
+        text.push(b',');
+        json::encode_into(&Value::from(*name), &mut text);
+        text.push(b':');
+        json::encode_into(value, &mut text);
+    }
+    text.push(b'}');
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// A patch, and its text as a tree.
@@ -247,5 +261,22 @@ impl AdmissionPlugin for MutatingAdmissionWebhook {
 
     fn write_metrics(&self, out: &mut Exposition) {
         self.metrics.write(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::json;
+
+    #[test]
+    fn audit_annotations_have_their_members_in_upstreams_order() {
+        let patch = json(r#"[{"op": "remove", "path": "/a"}]"#);
+        assert_eq!(
+            annotation_value("c", "w", &[("patch", patch), ("patchType", "JSONPatch".into())]),
+            r#"{"configuration":"c","webhook":"w","patch":[{"op":"remove","path":"/a"}],"patchType":"JSONPatch"}"#
+        );
+        let mutated = annotation_value("c", "w", &[("mutated", true.into())]);
+        assert_eq!(mutated, r#"{"configuration":"c","webhook":"w","mutated":true}"#);
     }
 }

@@ -43,9 +43,10 @@ fn decode(
             tree.set("apiVersion", expected.group_version.to_string());
         }
     }
-    let text = tree.clone();
+    // The message shows the text of a tree without a kind only.
+    let text = if tree.kind().is_empty() { pintle_value::print::json(&tree) } else { String::new() };
     let decoded = decode_patched(catalog, tree, expected);
-    let (object, unknown) = decoded.map_err(|error| error.message(|| pintle_value::print::json(&text)))?;
+    let (object, unknown) = decoded.map_err(|error| error.message(|| text))?;
     match is_typed && decoding == Decoding::Strict && !unknown.is_empty() {
         true => Err(format!("strict decoding error: {}", unknown.join(", "))),
         false => Ok(object),
@@ -92,10 +93,7 @@ impl ObjectInterfaces for InternalClient {
     ) -> Result<Value, String> {
         let registry = self.0.registry();
         if let Some(resource) = registry.kind(kind) {
-            let expected = ExpectedKind::of(resource);
-            let mut object = decode(&self.0.catalog, tree, &expected, decoding)?;
-            expected.set_defaults(&mut object);
-            return Ok(object);
+            return decode(&self.0.catalog, tree, &ExpectedKind::of(resource), decoding);
         }
         if let Some(versions) = versions_of(resource, kind) {
             // A version that is not served.
@@ -106,6 +104,12 @@ impl ObjectInterfaces for InternalClient {
         let schema = schema.ok_or_else(|| format!("no kind \"{}\" is registered", kind.kind))?;
         let expected = ExpectedKind::of_type(kind.group_version(), &kind.kind, &schema);
         decode(&self.0.catalog, tree, &expected, decoding)
+    }
+
+    fn set_defaults(&self, object: &mut Value, kind: &GroupVersionKind) {
+        if let Some(resource) = self.0.registry().kind(kind) {
+            ExpectedKind::of(resource).set_defaults(object);
+        }
     }
 
     fn encode(&self, resource: &Arc<Resource>, object: &Value, kind: &GroupVersionKind, out: &mut Vec<u8>) {

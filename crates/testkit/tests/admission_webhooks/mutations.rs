@@ -198,11 +198,12 @@ fn a_webhook_cannot_move_an_object_and_its_name_in_reviews_is_the_given_one() {
         let message = error["message"].as_str().unwrap_or_default();
         assert!(message.starts_with("ConfigMap \"third\" is invalid: metadata.name: Invalid value"), "{error}");
         webhook.set(replace("/metadata/namespace", "kube-system"));
-        cluster.post(CONFIGMAPS, config_map("d")).await.expect_error(
-            400,
-            "BadRequest",
-            "the namespace of the provided object does not match the namespace sent on the request",
-        );
+        let create = cluster.post(CONFIGMAPS, config_map("d")).await;
+        let update = cluster.put(&format!("{CONFIGMAPS}/other"), config_map("other")).await;
+        for response in [create, update] {
+            let why = "the namespace of the provided object does not match the namespace sent on the request";
+            response.expect_error(400, "BadRequest", why);
+        }
         cluster.stop().await;
     });
 }
@@ -219,6 +220,69 @@ fn a_mutating_webhook_sees_an_update_as_the_client_has_sent_it() {
         for field in ["uid", "resourceVersion", "creationTimestamp"] {
             assert_eq!((&object[field], old[field].is_string()), (&Value::Null, true), "{field} of {request}");
         }
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn bindings_and_reviews_are_checked_between_the_phases() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let pods = "/api/v1/namespaces/default/pods";
+        for name in ["p", "q"] {
+            let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+            let _ = cluster.post(pods, pod.to_string()).await.expect(201);
+        }
+        let set =
+            |path: &str, value: Value| Behavior::With(patch(&json!([{"op": "add", "path": path, "value": value}])));
+        let mutating = Webhook::start(set("/metadata/name", json!("q"))).await;
+        let validating = Webhook::start(Behavior::Respond(allow)).await;
+        let rules = [rule(&["*"], &["pods/binding", "subjectaccessreviews", "tokenreviews"])];
+        configure(&cluster, MUTATING, "m", &[mutating.configured("m.example.com", &rules, &json!({}))]).await;
+        configure(&cluster, VALIDATING, "v", &[validating.configured("v.example.com", &rules, &json!({}))]).await;
+        let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}).to_string();
+        let bind = || cluster.post("/api/v1/namespaces/default/pods/p/binding", binding.clone());
+        let other_name = "name in URL does not match name in Binding object";
+        bind().await.expect_error(400, "BadRequest", other_name);
+        mutating.set(set("/target/name", json!("")));
+        let refused = bind().await.expect(500).json();
+        assert_eq!(refused["message"], "target.name: Required value");
+        let review = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        mutating.set(set("/spec/user", json!("")));
+        let spec = json!({"spec": {"user": "u", "nonResourceAttributes": {"path": "/", "verb": "get"}}}).to_string();
+        let _ = cluster.post(review, spec.clone()).await.expect(422);
+        mutating.set(set("/spec/token", json!("")));
+        let token = json!({"spec": {"token": "t"}}).to_string();
+        let _ = cluster.post("/apis/authentication.k8s.io/v1/tokenreviews", token).await.expect(400);
+        assert_eq!((mutating.take().len(), validating.take()), (4, Vec::new()));
+        for name in ["p", "q"] {
+            let pod = cluster.get(&format!("{pods}/{name}")).await.expect(200).json();
+            assert_eq!(pod["spec"]["nodeName"], Value::Null);
+        }
+        mutating.set(Behavior::Respond(allow));
+        let _ = bind().await.expect(201);
+        let _ = cluster.post(review, spec).await.expect(201);
+        assert_eq!(validating.take().len(), 2);
+        cluster.stop().await;
+    });
+}
+
+/// What counts as a change is what the patch has made, before defaults are set.
+#[test]
+fn a_patch_that_removes_a_default_is_a_change() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let first = Webhook::start(Behavior::Respond(allow)).await;
+        let path = "/spec/containers/0/terminationMessagePath";
+        let second = Webhook::start(Behavior::With(patch(&json!([{"op": "remove", "path": path}])))).await;
+        let rules = [rule(&["*"], &["pods"])];
+        let reinvoked = first.configured("a.example.com", &rules, &json!({"reinvocationPolicy": "IfNeeded"}));
+        let webhooks = [reinvoked, second.configured("b.example.com", &rules, &json!({}))];
+        configure(&cluster, MUTATING, "m", &webhooks).await;
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let created = cluster.post("/api/v1/namespaces/default/pods", pod.to_string()).await.expect(201).json();
+        assert_eq!(created["spec"]["containers"][0]["terminationMessagePath"], "/dev/termination-log");
+        assert_eq!((first.take().len(), second.take().len()), (2, 1));
         cluster.stop().await;
     });
 }

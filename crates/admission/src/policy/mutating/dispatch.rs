@@ -231,18 +231,20 @@ impl<'a> Dispatch<'a> {
         let current = view.object(object);
         let input = self.input(invocation, view, object, &request).map_err(Failure::Request)?;
         let decode = |patched, decoding| attributes.objects.decode(attributes.resource, patched, &kind, decoding);
-        match invocation.policy.evaluate(index, &input).map_err(Failure::Denied)? {
+        let mut new = match invocation.policy.evaluate(index, &input).map_err(Failure::Denied)? {
             (MutationKind::ApplyConfiguration, made) => {
                 let resource = attributes.client.resource_of_kind(&kind);
                 let schema = resource.as_ref().map(|resource| &*resource.schema);
                 let patched = apply_configuration(current, made, &kind, schema).map_err(Failure::Denied)?;
-                decode(patched, Decoding::Unstructured).map_err(Failure::Denied)
+                decode(patched, Decoding::Unstructured).map_err(Failure::Denied)?
             }
             (MutationKind::JsonPatch, made) => {
                 let patched = apply_json_patch(current, made).map_err(Failure::Denied)?;
-                decode(patched, Decoding::Strict).map_err(|why| Failure::Request(ApiError::Internal(why)))
+                decode(patched, Decoding::Strict).map_err(|why| Failure::Request(ApiError::Internal(why)))?
             }
-        }
+        };
+        attributes.objects.set_defaults(&mut new, &kind);
+        Ok(new)
     }
 
     /// Denies the request, unless the policy ignores failures.
