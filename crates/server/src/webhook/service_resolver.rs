@@ -8,6 +8,7 @@ use pintle_registry::GroupResource;
 use pintle_value::Value;
 
 use crate::cluster::{Cluster, tree};
+use crate::http::random_share;
 
 /// The label of an endpoint slice with the name of its service.
 const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
@@ -32,7 +33,7 @@ pub(super) fn resolve(cluster: &Arc<Cluster>, namespace: &str, name: &str, port:
     let Some(found) = ports.iter().find(|candidate| candidate.int_at(&["port"]) == Some(i64::from(port))) else {
         return Err(format!("no service port {port} found for service \"{name}\""));
     };
-    if let Some(route) = find_endpoint(cluster, namespace, name, found.str_at(&["name"])) {
+    if let Some(route) = find_endpoint(cluster, &service, found.str_at(&["name"])) {
         return Ok(route);
     }
     match service.str_at(&["spec", "clusterIP"]) {
@@ -41,20 +42,50 @@ pub(super) fn resolve(cluster: &Arc<Cluster>, namespace: &str, name: &str, port:
     }
 }
 
-/// Returns a ready endpoint of a service, with the port of this name.
-fn find_endpoint(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: &str) -> Option<DialAddress> {
+/// Returns a ready endpoint of a service, with the port of this name. It is any of them, and as upstream of the primary
+/// address family if there is one.
+fn find_endpoint(cluster: &Arc<Cluster>, service: &Value, port: &str) -> Option<DialAddress> {
+    let (namespace, name) = (service.namespace(), service.name());
     let slices = cluster.hub_of(&GroupResource::new("discovery.k8s.io", "endpointslices")).ok()?;
     let (watch_cache, range) = (cluster.watch_cache(&slices).ok()?, KeyRange::Namespace(namespace.into()));
     let of_service = watch_cache.objects(range).filter(|slice| slice.label(SERVICE_NAME_LABEL) == Some(name));
-    of_service.filter_map(|slice| tree(&slice).ok()).find_map(|slice| ready_endpoint(&slice, port))
+    let mut slices: Vec<Value> = of_service.filter_map(|slice| tree(&slice).ok()).collect();
+    let family = service.items_at(&["spec", "ipFamilies"]).first().and_then(Value::as_str).unwrap_or_default();
+    order_slices(&mut slices, family, random_index);
+    slices.iter().find_map(|slice| ready_endpoint(slice, port, random_index))
 }
 
-/// Returns a ready endpoint of a slice, with the port of this name.
-fn ready_endpoint(slice: &Value, port: &str) -> Option<DialAddress> {
+/// A random number below this one, which is not 0.
+fn random_index(count: usize) -> usize {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a small index"
+    )]
+    let index = (random_share() * count as f64) as usize;
+    index.min(count - 1)
+}
+
+/// Brings slices into a random order, with those of an address family first.
+fn order_slices(slices: &mut [Value], family: &str, random: impl Fn(usize) -> usize) {
+    for end in (2..=slices.len()).rev() {
+        slices.swap(end - 1, random(end));
+    }
+    slices.sort_by_key(|slice| slice.str_at(&["addressType"]) != family);
+}
+
+/// Returns the first ready endpoint of a slice from a random one on, with the port of this name.
+fn ready_endpoint(slice: &Value, port: &str, random: impl Fn(usize) -> usize) -> Option<DialAddress> {
     let port =
         slice.items_at(&["ports"]).iter().find(|candidate| candidate.str_at(&["name"]) == port)?.int_at(&["port"])?;
     let is_ready = |endpoint: &&Value| endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool) != Some(false);
-    let endpoint = slice.items_at(&["endpoints"]).iter().find(is_ready)?;
+    let endpoints = slice.items_at(&["endpoints"]);
+    if endpoints.is_empty() {
+        return None;
+    }
+    let (before, from) = endpoints.split_at(random(endpoints.len()));
+    let endpoint = from.iter().chain(before).find(is_ready)?;
     let host = endpoint.items_at(&["addresses"]).first()?.as_str()?.to_owned();
     Some(DialAddress { host, port: u16::try_from(port).ok()? })
 }
@@ -78,7 +109,7 @@ mod tests {
         let ports = vec![object! { "name": "http", "port": 80 }, object! { "name": "https", "port": 8443 }];
         let slice = object! { "ports": ports, "endpoints": endpoints };
         let expect = expect.map(|(host, port)| DialAddress { host: host.to_owned(), port });
-        assert_eq!(ready_endpoint(&slice, port), expect);
+        assert_eq!(ready_endpoint(&slice, port, |_| 0), expect);
     }
 
     #[test]
@@ -90,5 +121,19 @@ mod tests {
         check(vec![no], "https", None);
         check(vec![yes], "", None);
         check(Vec::new(), "https", None);
+    }
+
+    #[test]
+    fn endpoints_are_chosen_at_random() {
+        let endpoints = vec![endpoint("a", None), endpoint("b", Some(false)), endpoint("c", None)];
+        let slice = object! { "ports": vec![object! { "name": "", "port": 1 }], "endpoints": endpoints };
+        for (start, expect) in ["a", "c", "c"].into_iter().enumerate() {
+            assert_eq!(ready_endpoint(&slice, "", |_| start).map(|route| route.host).as_deref(), Some(expect));
+        }
+        let slice = |name: &str, family: &str| object! { "metadata": object! { "name": name }, "addressType": family };
+        let mut slices = [slice("a", "IPv6"), slice("b", "IPv4"), slice("c", "IPv4")];
+        order_slices(&mut slices, "IPv4", |_| 0);
+        assert_eq!(slices.each_ref().map(Value::name), ["b", "c", "a"]);
+        assert!((0..100).all(|_| random_index(3) < 3));
     }
 }
