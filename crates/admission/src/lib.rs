@@ -129,7 +129,8 @@ pub trait AdmissionRecorder: Sync {
     /// Adds a warning to the response.
     fn warn(&self, text: String);
 
-    /// Adds an annotation to the request's audit event. The first value of a key stays.
+    /// Adds an annotation to the request's audit event. The first value of a key stays. A key that is not a qualified name
+    /// with a prefix is left out.
     fn annotate(&self, key: &str, value: String);
 
     /// Adds an annotation that an audit event has only if it has the body of the request, because the annotation has parts

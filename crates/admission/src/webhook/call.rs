@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pintle_registry::ApiError;
-use pintle_value::names::label_key;
 use pintle_value::print::quote;
 
 use super::review::{self, AdmissionResponse, ResponseError};
@@ -85,7 +84,7 @@ pub(super) async fn call(
         ResponseError::Invalid(why) => WebhookError::calling(format!("received invalid webhook response: {why}"), 503),
     })?;
     for (key, value) in &response.annotations {
-        annotate(attributes, &webhook.name, key, value);
+        attributes.recorder.annotate(&format!("{}/{key}", webhook.name), value.to_string());
     }
     response.warnings.iter().for_each(|warning| attributes.recorder.warn(warning.clone()));
     if !response.allowed {
@@ -93,13 +92,4 @@ pub(super) async fn call(
         return Err(WebhookError::Denied(error, code));
     }
     Ok(response)
-}
-
-/// Adds an audit annotation of a webhook. As upstream, a key that is not a qualified name is left out.
-fn annotate(attributes: &AdmissionAttributes<'_>, webhook: &str, key: &str, value: &str) {
-    let key = format!("{webhook}/{key}");
-    match label_key(&key).as_slice() {
-        [] => attributes.recorder.annotate(&key, value.to_owned()),
-        _ => tracing::warn!(key, webhook, "Failed to set admission audit annotation"),
-    }
 }

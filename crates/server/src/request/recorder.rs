@@ -7,6 +7,7 @@ use std::collections::btree_map::Entry;
 use http::HeaderValue;
 use parking_lot::Mutex;
 use pintle_admission::AdmissionRecorder;
+use pintle_value::names::label_key;
 
 use super::trace::RequestTrace;
 
@@ -34,7 +35,12 @@ impl AdmissionRecorder for Recorder {
         }
     }
 
+    /// As upstream (`checkKeyFormat`), a key that is not a qualified name with a prefix is left out.
     fn annotate(&self, key: &str, value: String) {
+        if key.matches('/').count() != 1 || !label_key(key).is_empty() {
+            tracing::warn!(key, "Failed to set audit annotation: its key has an invalid format");
+            return;
+        }
         let mut annotations = self.annotations.lock();
         match annotations.entry(key.to_owned()) {
             Entry::Vacant(entry) => drop(entry.insert(value)),
