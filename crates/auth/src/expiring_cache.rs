@@ -58,7 +58,9 @@ impl<T: Clone> ExpiringCache<T> {
     /// Keeps an answer for a time.
     pub fn insert(&self, key: Vec<u8>, answer: T, now: u64, ttl: u64) {
         let mut entries = self.entries.lock();
-        entries.make_room(self.max_entries, now);
+        if !entries.entries.contains_key(&*key) {
+            entries.make_room(self.max_entries, now);
+        }
         entries.uses += 1;
         let used = entries.uses;
         entries.entries.insert(key.into(), Entry { answer, inserted: now, expires: now.saturating_add(ttl), used });
@@ -106,5 +108,9 @@ mod tests {
         assert!(has(MAX_ENTRIES, 20));
         (0..MAX_ENTRIES).for_each(|i| insert(i + 1, 35, 15));
         assert!(cache.entries.lock().entries.len() <= MAX_ENTRIES);
+        // An answer that replaces another needs no room.
+        let cache = ExpiringCache::new(2);
+        [b"a", b"b", b"a"].into_iter().for_each(|key| cache.insert(key.to_vec(), (), 0, 10));
+        assert!(cache.get(b"a", 0).is_some() && cache.get(b"b", 0).is_some());
     }
 }
