@@ -1,4 +1,4 @@
-//! Webhooks that do not match cost next to nothing.
+//! Webhooks that do not match cost next to nothing, and those with side effects do not see dry runs.
 
 use std::task::{Context, Waker};
 
@@ -56,5 +56,33 @@ fn webhooks_that_do_not_match_allocate_nothing() {
         assert_eq!(one, hundred);
         // The futures of both phases and of the dispatch.
         assert!(one <= 4, "{one} allocations");
+    }
+}
+
+/// Stored configurations of old versions of the API can have side effects, or not say whether they have.
+#[test]
+fn dry_runs_are_refused_if_a_webhook_has_side_effects() {
+    let config_map = json(r#"{"metadata": {"name": "c", "namespace": "default"}}"#);
+    for (side_effects, expect) in [
+        (r#","sideEffects":"Some""#, "admission webhook \"w.example.com\" does not support dry run"),
+        (r#","sideEffects":"Unknown""#, "admission webhook \"w.example.com\" does not support dry run"),
+        ("", "Internal error occurred: failed calling webhook \"w.example.com\": Webhook SideEffects is nil"),
+    ] {
+        let configuration = |kind: &str| {
+            json(&format!(
+                r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"{kind}","metadata":{{"name":"c"}},
+                     "webhooks":[{{"name":"w.example.com","clientConfig":{{"url":"https://127.0.0.1:1/"}},
+                     "admissionReviewVersions":["v1"],"rules":[{{"operations":["*"],"apiGroups":["*"],
+                     "apiVersions":["*"],"resources":["*"]}}],"failurePolicy":"Fail","matchPolicy":"Exact",
+                     "namespaceSelector":{{}},"objectSelector":{{}}{side_effects}}}]}}"#
+            ))
+        };
+        let stored =
+            vec![configuration("MutatingWebhookConfiguration"), configuration("ValidatingWebhookConfiguration")];
+        let scenario = Scenario { stored, dry_run: true, ..Scenario::create("", "configmaps") };
+        let mutating = MutatingAdmissionWebhook::from_text(None).expect("a plugin");
+        scenario.check_mutate(&mutating, config_map.clone(), Err(expect));
+        let validating = ValidatingAdmissionWebhook::from_text(None).expect("a plugin");
+        scenario.check_validate(&validating, &config_map, Err(expect));
     }
 }
