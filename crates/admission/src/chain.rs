@@ -273,7 +273,7 @@ impl PluginChain {
     }
 
     async fn mutate_once(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
-        for (index, plugin) in self.handlers(attributes) {
+        for (index, plugin) in self.handlers(Phase::Mutating, attributes) {
             let started = Instant::now();
             let result = plugin.mutate(attributes, object).await;
             let (operation, took) = (attributes.operation, started.elapsed());
@@ -295,7 +295,7 @@ impl PluginChain {
     }
 
     async fn validate_all(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
-        for (index, plugin) in self.handlers(attributes) {
+        for (index, plugin) in self.handlers(Phase::Validating, attributes) {
             let started = Instant::now();
             let result = plugin.validate(attributes, object).await;
             let (operation, took) = (attributes.operation, started.elapsed());
@@ -305,12 +305,16 @@ impl PluginChain {
         Ok(())
     }
 
-    /// The plugins that handle a write, with their positions.
+    /// The plugins that handle a write in a phase, with their positions.
     fn handlers(
         &self,
+        phase: Phase,
         attributes: &AdmissionAttributes<'_>,
     ) -> impl Iterator<Item = (usize, &Arc<dyn AdmissionPlugin>)> {
-        self.plugins.iter().enumerate().filter(move |(_, plugin)| plugin.handles(attributes))
+        self.plugins
+            .iter()
+            .enumerate()
+            .filter(move |(_, plugin)| plugin.phases().contains(&phase) && plugin.handles(attributes))
     }
 }
 

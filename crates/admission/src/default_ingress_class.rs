@@ -7,7 +7,7 @@ use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::Value;
 
 use crate::default_class::default_class;
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 const GROUP: &str = "networking.k8s.io";
 /// The annotation of an ingress that names its class, older than the field.
@@ -21,6 +21,10 @@ pub struct DefaultIngressClass;
 impl AdmissionPlugin for DefaultIngressClass {
     fn name(&self) -> &'static str {
         "DefaultIngressClass"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

@@ -7,7 +7,7 @@ use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::Value;
 
 use crate::default_class::default_class;
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 /// The annotation of a claim that names its class, older than the field.
 pub(crate) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
@@ -21,6 +21,10 @@ pub struct DefaultStorageClass;
 impl AdmissionPlugin for DefaultStorageClass {
     fn name(&self) -> &'static str {
         "DefaultStorageClass"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

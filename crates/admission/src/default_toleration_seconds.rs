@@ -6,7 +6,7 @@ use std::future::ready;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::{Value, object};
 
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 /// How long pods tolerate by default, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,10 @@ impl DefaultTolerationSeconds {
 impl AdmissionPlugin for DefaultTolerationSeconds {
     fn name(&self) -> &'static str {
         "DefaultTolerationSeconds"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

@@ -6,7 +6,7 @@ use std::future::ready;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 const ADDRESSES: [&str; 2] = ["spec", "externalIPs"];
 
@@ -27,6 +27,10 @@ impl DenyServiceExternalIPs {
 impl AdmissionPlugin for DenyServiceExternalIPs {
     fn name(&self) -> &'static str {
         "DenyServiceExternalIPs"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

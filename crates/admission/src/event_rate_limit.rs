@@ -12,7 +12,7 @@ use pintle_schema::Scalar;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
 use crate::chain::PluginError;
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 /// How many buckets a limit keeps if its configuration does not say.
 const DEFAULT_CACHE_SIZE: usize = 4096;
@@ -213,6 +213,10 @@ fn validate(configuration: &Value) -> Errors {
 impl AdmissionPlugin for EventRateLimit {
     fn name(&self) -> &'static str {
         "EventRateLimit"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

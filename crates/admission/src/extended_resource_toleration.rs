@@ -7,7 +7,7 @@ use std::future::ready;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::{Value, names, object};
 
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 /// The admission plugin `ExtendedResourceToleration`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +51,10 @@ impl ExtendedResourceToleration {
 impl AdmissionPlugin for ExtendedResourceToleration {
     fn name(&self) -> &'static str {
         "ExtendedResourceToleration"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

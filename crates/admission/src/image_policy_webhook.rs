@@ -15,7 +15,7 @@ use pintle_schema::Scalar;
 use pintle_value::{Value, object};
 
 use crate::webhook::ReviewEndpoint;
-use crate::{AdmissionAttributes, AdmissionPlugin, PluginError};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase, PluginError};
 
 const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
 const KIND: &str = "ImageReview";
@@ -209,6 +209,10 @@ fn spec_of(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Value {
 impl AdmissionPlugin for ImagePolicyWebhook {
     fn name(&self) -> &'static str {
         "ImagePolicyWebhook"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

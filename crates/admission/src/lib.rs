@@ -64,6 +64,7 @@ pub use extended_resource_toleration::ExtendedResourceToleration;
 pub use image_policy_webhook::ImagePolicyWebhook;
 pub use limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology;
 pub use limit_ranger::LimitRanger;
+pub use metrics::Phase;
 pub use namespace_lifecycle::NamespaceLifecycle;
 pub use namespace_presence::{NamespaceAutoProvision, NamespaceExists};
 pub use node_declared_feature_validator::NodeDeclaredFeatureValidator;
@@ -265,6 +266,11 @@ impl AdmissionAttributes<'_> {
 pub trait AdmissionPlugin: Send + Sync {
     /// The name, as in `--enable-admission-plugins`.
     fn name(&self) -> &'static str;
+
+    /// The phases that the plugin has a part in (upstream: `MutationInterface`, `ValidationInterface`).
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating, Phase::Validating]
+    }
 
     /// True if the plugin handles a write in one of its phases. It looks at the attributes only, not at the new object.
     fn handles(&self, _attributes: &AdmissionAttributes<'_>) -> bool {

@@ -6,7 +6,7 @@ use std::future::ready;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const REQUIRED: [&str; 4] = ["spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
@@ -29,6 +29,10 @@ impl LimitPodHardAntiAffinityTopology {
 impl AdmissionPlugin for LimitPodHardAntiAffinityTopology {
     fn name(&self) -> &'static str {
         "LimitPodHardAntiAffinityTopology"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

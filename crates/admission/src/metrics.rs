@@ -12,8 +12,10 @@ const DURATIONS: Buckets = Buckets::seconds(&[0.005, 0.025, 0.1, 0.5, 1.0, 2.5])
 
 /// A phase of admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub enum Phase {
+    /// Plugins may change the object.
     Mutating,
+    /// Plugins see the object that would be stored.
     Validating,
 }
 

@@ -7,7 +7,7 @@ use pintle_codec::json::Projection;
 use pintle_registry::{ApiError, BoxFuture, Cause, Scope};
 use pintle_value::{Str, Value};
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The namespaces that cannot be deleted (upstream: `immortalNamespaces`).
 const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -70,6 +70,10 @@ impl NamespaceLifecycle {
 impl AdmissionPlugin for NamespaceLifecycle {
     fn name(&self) -> &'static str {
         "NamespaceLifecycle"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

@@ -4,7 +4,7 @@
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Scope};
 use pintle_value::{Value, object};
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 fn namespaces() -> GroupResource {
     GroupResource::new("", "namespaces")
@@ -39,6 +39,10 @@ impl AdmissionPlugin for NamespaceAutoProvision {
         "NamespaceAutoProvision"
     }
 
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating]
+    }
+
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.operation == AdmissionOperation::Create && attributes.resource.scope == Scope::Namespaced
     }
@@ -64,6 +68,10 @@ pub struct NamespaceExists;
 impl AdmissionPlugin for NamespaceExists {
     fn name(&self) -> &'static str {
         "NamespaceExists"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

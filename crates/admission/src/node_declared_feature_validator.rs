@@ -10,7 +10,7 @@ use pintle_value::Value;
 use pintle_value::field::quote;
 
 use crate::bound_pod::{is_spec_update, node_of};
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// Whether an update from one spec of a pod to another needs a feature.
 type IsNeeded = fn(&Value, &Value) -> bool;
@@ -41,6 +41,10 @@ impl NodeDeclaredFeatureValidator {
 impl AdmissionPlugin for NodeDeclaredFeatureValidator {
     fn name(&self) -> &'static str {
         "NodeDeclaredFeatureValidator"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

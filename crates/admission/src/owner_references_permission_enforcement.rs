@@ -9,7 +9,7 @@ use pintle_registry::{ApiError, BoxFuture, GroupVersion, GroupVersionKind, Resou
 use pintle_value::print::quote;
 use pintle_value::{Value, same};
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The admission plugin `OwnerReferencesPermissionEnforcement`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -129,6 +129,10 @@ impl OwnerReferencesPermissionEnforcement {
 impl AdmissionPlugin for OwnerReferencesPermissionEnforcement {
     fn name(&self) -> &'static str {
         "OwnerReferencesPermissionEnforcement"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     /// Upstream ignores the status of pods, because old kubelets send broken owners in it, and its strategy keeps the

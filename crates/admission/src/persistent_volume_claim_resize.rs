@@ -9,7 +9,7 @@ use pintle_value::Value;
 use pintle_value::quantity::Quantity;
 
 use crate::default_storage_class::CLASS_ANNOTATION;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The admission plugin `PersistentVolumeClaimResize`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,6 +18,10 @@ pub struct PersistentVolumeClaimResize;
 impl AdmissionPlugin for PersistentVolumeClaimResize {
     fn name(&self) -> &'static str {
         "PersistentVolumeClaimResize"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

@@ -10,7 +10,7 @@ use pintle_value::field::quote;
 use pintle_value::quantity::Quantity;
 
 use crate::bound_pod::{is_spec_update, node_of};
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The label of a node's operating system.
 const OPERATING_SYSTEM: &str = "kubernetes.io/os";
@@ -22,6 +22,10 @@ pub struct PodResizeValidator;
 impl AdmissionPlugin for PodResizeValidator {
     fn name(&self) -> &'static str {
         "PodResizeValidator"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

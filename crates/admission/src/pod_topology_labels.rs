@@ -5,7 +5,7 @@ use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The labels that are copied.
 const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
@@ -50,6 +50,10 @@ impl PodTopologyLabels {
 impl AdmissionPlugin for PodTopologyLabels {
     fn name(&self) -> &'static str {
         "PodTopologyLabels"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

@@ -8,7 +8,7 @@ use pintle_registry::{ApiError, BoxFuture, Resource};
 use pintle_value::Value;
 use pintle_value::metadata::{ATTRIBUTES_CLASS_PROTECTION, CLAIM_PROTECTION, VOLUME_PROTECTION};
 
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 /// The protected resources and their finalizers.
 const FINALIZERS: [(&str, &str, &str); 3] = [
@@ -29,6 +29,10 @@ pub struct StorageObjectInUseProtection;
 impl AdmissionPlugin for StorageObjectInUseProtection {
     fn name(&self) -> &'static str {
         "StorageObjectInUseProtection"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

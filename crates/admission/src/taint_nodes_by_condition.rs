@@ -6,7 +6,7 @@ use std::future::ready;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::{Value, object};
 
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 const KEY: &str = "node.kubernetes.io/not-ready";
 const EFFECT: &str = "NoSchedule";
@@ -31,6 +31,10 @@ impl TaintNodesByCondition {
 impl AdmissionPlugin for TaintNodesByCondition {
     fn name(&self) -> &'static str {
         "TaintNodesByCondition"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

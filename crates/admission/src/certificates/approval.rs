@@ -5,7 +5,7 @@ use pintle_value::Value;
 use pintle_value::print::quote;
 
 use super::{is_signing_request, may};
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The admission plugin `CertificateApproval`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,6 +14,10 @@ pub struct CertificateApproval;
 impl AdmissionPlugin for CertificateApproval {
     fn name(&self) -> &'static str {
         "CertificateApproval"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

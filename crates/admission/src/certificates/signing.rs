@@ -6,7 +6,7 @@ use pintle_value::print::quote;
 use pintle_value::{Value, same};
 
 use super::{is_signing_request, may};
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The admission plugin `CertificateSigning`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +15,10 @@ pub struct CertificateSigning;
 impl AdmissionPlugin for CertificateSigning {
     fn name(&self) -> &'static str {
         "CertificateSigning"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

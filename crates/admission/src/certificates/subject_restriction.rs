@@ -6,7 +6,7 @@ use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 
 use super::{GROUP, PLURAL};
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 /// The signer of client certificates.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -18,6 +18,10 @@ pub struct CertificateSubjectRestriction;
 impl AdmissionPlugin for CertificateSubjectRestriction {
     fn name(&self) -> &'static str {
         "CertificateSubjectRestriction"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

@@ -19,7 +19,7 @@ use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::print::quote;
 use pintle_value::{Value, same};
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The namespace of the leases of nodes.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -83,6 +83,10 @@ impl NodeRestriction {
 impl AdmissionPlugin for NodeRestriction {
     fn name(&self) -> &'static str {
         "NodeRestriction"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

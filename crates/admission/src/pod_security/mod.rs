@@ -31,7 +31,7 @@ use self::policy::PolicyLabels;
 pub use self::policy::{Level, LevelVersion, Policy, Version};
 use self::target::Target;
 use crate::chain::PluginError;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 const ENFORCE_POLICY: &str = "pod-security.kubernetes.io/enforce-policy";
 const AUDIT_VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
@@ -293,6 +293,10 @@ fn is_significant_update(pod: &Value, old: &Value) -> bool {
 impl AdmissionPlugin for PodSecurity {
     fn name(&self) -> &'static str {
         "PodSecurity"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

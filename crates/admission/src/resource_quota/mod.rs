@@ -24,7 +24,7 @@ use pintle_value::time::Time;
 use self::batches::{Batches, TimedOut};
 use self::charges::{ChargedWrite, Decision, NamespaceQuotas, QuotaError, read_quotas};
 use crate::chain::PluginError;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The admission plugin `ResourceQuota`.
 #[derive(Default)]
@@ -113,6 +113,10 @@ impl ResourceQuota {
 impl AdmissionPlugin for ResourceQuota {
     fn name(&self) -> &'static str {
         "ResourceQuota"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

@@ -21,7 +21,7 @@ use crate::converted_view::{ConvertedView, internal};
 use crate::expressions::ExpressionRequest;
 use crate::matching::{MatchedResource, is_exempt};
 use crate::objects::Decoding;
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 const NAME: &str = "MutatingAdmissionWebhook";
 
@@ -234,6 +234,10 @@ struct Patch {
 impl AdmissionPlugin for MutatingAdmissionWebhook {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

@@ -18,7 +18,7 @@ use crate::chain::PluginError;
 use crate::expressions::ExpressionRequest;
 use crate::matching::{MatchedResource, is_exempt};
 use crate::objects::VersionedObjects;
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 /// The prefix of audit annotations.
 const FAILED_OPEN: &str = "failed-open.validating.webhook.admission.k8s.io/";
@@ -141,6 +141,10 @@ impl ValidatingAdmissionWebhook {
 impl AdmissionPlugin for ValidatingAdmissionWebhook {
     fn name(&self) -> &'static str {
         "ValidatingAdmissionWebhook"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

@@ -12,7 +12,7 @@ use self::dispatch::Dispatch;
 use self::policy::Policy;
 use super::metrics::{MetricNames, PolicyMetrics};
 use super::source::PolicySource;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 const NAME: &str = "MutatingAdmissionPolicy";
 
@@ -46,6 +46,10 @@ impl Default for MutatingAdmissionPolicy {
 impl AdmissionPlugin for MutatingAdmissionPolicy {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {

@@ -14,7 +14,7 @@ use self::dispatch::Dispatch;
 use self::policy::Policy;
 use super::metrics::{MetricNames, PolicyMetrics};
 use super::source::PolicySource;
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 static METRICS: MetricNames = MetricNames {
     stability: Stability::Beta,
@@ -48,6 +48,10 @@ impl Default for ValidatingAdmissionPolicy {
 impl AdmissionPlugin for ValidatingAdmissionPolicy {
     fn name(&self) -> &'static str {
         "ValidatingAdmissionPolicy"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
