@@ -122,8 +122,8 @@ impl<'a> Writer<'a> {
         Self { plugins: Arc::default(), ..self }
     }
 
-    /// The admission attributes of one write, without reservations. A namespace is an object of itself (upstream: `RequestInfo`, and
-    /// `namespaceGVR` in the handler of creates).
+    /// The admission attributes of one write, without reservations. A namespace is an object of itself (upstream:
+    /// `RequestInfo`, and `namespaceGVR` in the handler of creates).
     pub(super) fn attributes<'r>(
         &'r self,
         operation: AdmissionOperation,
