@@ -18,7 +18,7 @@ pub use contract::{
     Change, ChangeBatch, ChangeFeed, CommitResponse, Compare, Key, KeyInterval, Op, RangeResponse, Record, Revision,
     Store, StoreFuture, StoredChange,
 };
-pub use embedded::{EmbeddedOptions, EmbeddedStore, Vfs};
+pub use embedded::{Durability, EmbeddedOptions, EmbeddedStore, Vfs};
 pub use error::Error;
 pub use memory::MemoryStore;
 pub use metrics::StoreMetrics;

@@ -178,7 +178,7 @@ impl<'c> Committer<'c> {
     /// Copies the log that was found when the store was opened, unless that was done.
     fn copy_log(&mut self) -> Result<(), FileError> {
         if !self.is_log_copied {
-            file::rewrite_log(&self.shared.path, self.shared.vfs.as_ref())?;
+            file::rewrite_log(&self.shared.path, &self.shared.access)?;
             file::copy_log(self.connection)?;
             self.is_log_copied = true;
         }

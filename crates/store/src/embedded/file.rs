@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
-use super::Vfs;
+use super::{Durability, Vfs};
 use crate::Error;
 
 /// The name of the store file in the data directory.
@@ -127,6 +127,21 @@ impl FileError {
     }
 }
 
+/// How the files of a store are accessed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FileAccess {
+    pub(super) vfs: Option<Vfs>,
+    pub(super) durability: Durability,
+}
+
+/// SQLite's level of synchronization.
+fn synchronous(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Synced => "FULL",
+        Durability::Unsynced => "OFF",
+    }
+}
+
 /// The lock on the data directory, held until dropped.
 #[derive(Debug)]
 pub(super) struct DataDir {
@@ -176,7 +191,7 @@ impl DataDir {
     }
 
     /// Checks the existing store file, or creates an empty one.
-    pub(super) fn ensure_store_file(&self) -> Result<(), Error> {
+    pub(super) fn ensure_store_file(&self, durability: Durability) -> Result<(), Error> {
         let path = self.store_file();
         if path.try_exists().map_err(io(&path))? {
             return check_header(&path);
@@ -186,10 +201,10 @@ impl DataDir {
             let detail = format!("it is missing, but its write-ahead log {} exists", wal.display());
             return Err(Error::Corrupted { path, detail });
         }
-        self.create(&path)
+        self.create(&path, durability)
     }
 
-    fn create(&self, path: &Path) -> Result<(), Error> {
+    fn create(&self, path: &Path, durability: Durability) -> Result<(), Error> {
         let new = self.path.join(format!("{STORE_FILE}.new"));
         for leftover in [new.clone(), self.path.join(format!("{STORE_FILE}.new-journal"))] {
             match fs::remove_file(&leftover) {
@@ -199,15 +214,19 @@ impl DataDir {
         }
         // SQLite's other files inherit this file's mode, so that no other user can read the Secrets in them.
         let file = owner_only().write(true).create_new(true).open(&new).map_err(io(&new))?;
-        create_schema(&new).map_err(|error| error.into_error(&new))?;
+        create_schema(&new, durability).map_err(|error| error.into_error(&new))?;
+        if durability == Durability::Unsynced {
+            return fs::rename(&new, path).map_err(io(path));
+        }
         file.sync_all().map_err(io(&new))?;
         fs::rename(&new, path).map_err(io(path))?;
         sync_dir(&self.path)
     }
 }
 
-fn create_schema(path: &Path) -> Result<(), FileError> {
+fn create_schema(path: &Path, durability: Durability) -> Result<(), FileError> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.pragma_update(None, "synchronous", synchronous(durability))?;
     connection.pragma_update(None, "page_size", 4096)?;
     // Allows freeing pages in small steps. A full VACUUM would block writers.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -250,14 +269,13 @@ fn check_header(path: &Path) -> Result<(), Error> {
 /// The WAL may hold what an earlier process failed to sync: the file system shows it, but the disk may not have it. So
 /// the WAL is written again before SQLite reads it, and copied to the file as a whole. If the disk is too full for that,
 /// the second value is false: the store can be read, but nothing may be written before both are done.
-pub(super) fn open_writer(path: &Path, vfs: Option<&Vfs>) -> Result<(Connection, bool), FileError> {
-    let rewritten = rewrite_log(path, vfs);
-    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)?;
+pub(super) fn open_writer(path: &Path, access: &FileAccess) -> Result<(Connection, bool), FileError> {
+    let rewritten = rewrite_log(path, access);
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, access)?;
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     if mode != "wal" {
         return Err(FileError::Corrupted(format!("the journal mode is {mode} and cannot be changed")));
     }
-    connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     connection.pragma_update(None, "cache_size", -4096)?;
@@ -278,9 +296,12 @@ pub(super) fn log_path(path: &Path) -> PathBuf {
 
 /// Writes the write-ahead log again, in place, and syncs it. SQLite writes to the file what it reads in the log; if the
 /// disk did not have that, a power loss in the middle would leave a part of a transaction in the file.
-pub(super) fn rewrite_log(path: &Path, vfs: Option<&Vfs>) -> Result<(), FileError> {
+pub(super) fn rewrite_log(path: &Path, access: &FileAccess) -> Result<(), FileError> {
+    if access.durability == Durability::Unsynced {
+        return Ok(());
+    }
     let log = log_path(path);
-    let rewritten = match vfs {
+    let rewritten = match &access.vfs {
         Some(vfs) => (vfs.rewrite)(&vfs.name, &log),
         None => rewrite(&log),
     };
@@ -324,24 +345,26 @@ pub(super) fn checkpoint_on_close(connection: &Connection) {
 }
 
 /// Opens the store file for the reading thread.
-pub(super) fn open_reader(path: &Path, vfs: Option<&Vfs>) -> Result<Connection, FileError> {
-    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)?;
+pub(super) fn open_reader(path: &Path, access: &FileAccess) -> Result<Connection, FileError> {
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, access)?;
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "cache_size", -1024)?;
     Ok(connection)
 }
 
-fn open(path: &Path, access: OpenFlags, vfs: Option<&Vfs>) -> Result<Connection, FileError> {
+fn open(path: &Path, mode: OpenFlags, access: &FileAccess) -> Result<Connection, FileError> {
     // Each connection stays on one thread, so SQLite's own mutexes are not needed.
-    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
-    let connection = match vfs {
+    let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    let connection = match &access.vfs {
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.name.as_str())?,
         None => Connection::open_with_flags(path, flags)?,
     };
     // SQLite would do it whenever the last connection closes. After a failed sync, only the log has everything.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.busy_timeout(std::time::Duration::from_secs(10))?;
+    // Both connections sync: the one that reads copies the log to the file.
+    connection.pragma_update(None, "synchronous", synchronous(access.durability))?;
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use self::checkpoint::CheckpointGate;
 use self::commit_queue::{CommitQueue, CommitRequest, PreparedOp};
 use self::committer::{Committer, CommitterEnd};
-use self::file::{DataDir, FileError};
+use self::file::{DataDir, FileAccess, FileError};
 use self::health::{COMMITTER, EngineHealth, READER, ThreadEndGuard};
 use self::index::KeyIndex;
 use self::log::LogReader;
@@ -49,6 +49,19 @@ pub struct EmbeddedOptions {
     pub clock: Arc<dyn Clock>,
     /// The access to the files, instead of the operating system's. Tests simulate power loss with it.
     pub vfs: Option<Vfs>,
+    /// When a commit is acknowledged.
+    pub durability: Durability,
+}
+
+/// When a commit is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is synced to the disk.
+    #[default]
+    Synced,
+    /// When the operating system has it. A crash of the process loses nothing. A crash of the machine may lose everything,
+    /// also what is older (as etcd with `--unsafe-no-fsync`).
+    Unsynced,
 }
 
 /// An access to the files of a store.
@@ -68,6 +81,7 @@ impl Default for EmbeddedOptions {
             transformer: Arc::new(IdentityTransformer),
             clock: Arc::new(SystemClock),
             vfs: None,
+            durability: Durability::Synced,
         }
     }
 }
@@ -84,7 +98,7 @@ pub struct EmbeddedStore {
 #[derive(Debug)]
 struct EngineState {
     path: PathBuf,
-    vfs: Option<Vfs>,
+    access: FileAccess,
     clock: Arc<dyn Clock>,
     transformer: Arc<dyn ValueTransformer>,
     index: Mutex<KeyIndex>,
@@ -126,12 +140,13 @@ impl EmbeddedStore {
     /// that is done.
     pub fn open(data_dir: &Path, options: EmbeddedOptions) -> Result<EmbeddedStore, Error> {
         let data_dir = Arc::new(DataDir::lock(data_dir)?);
-        data_dir.ensure_store_file()?;
+        data_dir.ensure_store_file(options.durability)?;
         let path = data_dir.store_file();
-        let EmbeddedOptions { retention, transformer, clock, vfs } = options;
+        let EmbeddedOptions { retention, transformer, clock, vfs, durability } = options;
+        let access = FileAccess { vfs, durability };
         let to_error = |error: FileError| error.into_error(&path);
-        let (write_connection, is_log_copied) = file::open_writer(&path, vfs.as_ref()).map_err(to_error)?;
-        let read_connection = file::open_reader(&path, vfs.as_ref()).map_err(to_error)?;
+        let (write_connection, is_log_copied) = file::open_writer(&path, &access).map_err(to_error)?;
+        let read_connection = file::open_reader(&path, &access).map_err(to_error)?;
         let (compact_revision, purged_revision) = log::read_meta(&write_connection).map_err(to_error)?;
         let index = LogReader::new(&write_connection)
             .and_then(|mut log| KeyIndex::load(&mut log, retention, compact_revision, purged_revision));
@@ -140,7 +155,7 @@ impl EmbeddedStore {
         let (index, queue) = (Mutex::new(index), CommitQueue::default());
         let shared = Arc::new(EngineState {
             path,
-            vfs,
+            access,
             clock,
             transformer,
             index,

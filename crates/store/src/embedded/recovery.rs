@@ -71,15 +71,15 @@ impl Reopener<'_> {
     }
 
     fn open(&self) -> Result<(Writer, Connection), FileError> {
-        let (path, vfs) = (&self.shared.path, self.shared.vfs.as_ref());
-        let (connection, is_log_copied) = file::open_writer(path, vfs)?;
+        let (path, access) = (&self.shared.path, &self.shared.access);
+        let (connection, is_log_copied) = file::open_writer(path, access)?;
         let (compact_revision, purged_revision) = log::read_meta(&connection)?;
         let read = LogReader::new(&connection)
             .and_then(|mut log| KeyIndex::load(&mut log, self.retention, compact_revision, purged_revision))?;
         if let Some(difference) = lock(&self.shared.index).difference(&read) {
             return Err(FileError::Corrupted(difference));
         }
-        Ok((Writer { connection, is_log_copied, compact_revision }, file::open_reader(path, vfs)?))
+        Ok((Writer { connection, is_log_copied, compact_revision }, file::open_reader(path, access)?))
     }
 
     /// Rejects requests until then. Returns true if the store closes.
@@ -106,7 +106,7 @@ mod tests {
     use pintle_store_powerloss::{Disk, DiskFailure};
 
     use super::*;
-    use crate::{Change, EmbeddedOptions, EmbeddedStore, Store, Vfs};
+    use crate::{Change, Durability, EmbeddedOptions, EmbeddedStore, KeyInterval, Store, Vfs};
 
     /// A store with one change in its log.
     async fn open_store(folder: &tempfile::TempDir, vfs: Option<&str>) -> EmbeddedStore {
@@ -159,15 +159,35 @@ mod tests {
         assert_eq!(log_size(&store), None, "the log of a store that works is copied and deleted");
     }
 
+    #[tokio::test]
+    async fn an_unsynced_store_keeps_its_changes_on_a_disk_that_cannot_sync() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::register("unsynced").unwrap();
+        disk.fail(DiskFailure::Sync);
+        let vfs = Vfs { name: "unsynced".to_owned(), rewrite: Disk::rewrite };
+        let durability = Durability::Unsynced;
+        for revision in 1..=3 {
+            let options = EmbeddedOptions { vfs: Some(vfs.clone()), durability, ..EmbeddedOptions::default() };
+            let store = EmbeddedStore::open(folder.path(), options).unwrap();
+            let key = format!("/{revision}");
+            store.commit(Change::put(key.as_str(), "1")).await.unwrap();
+            store.reader.read(|reader| Ok(reader.checkpoint())).await.unwrap().unwrap();
+            store.health().unwrap();
+            assert_eq!(store.range(KeyInterval::all(), None, None).await.unwrap().records.len(), revision);
+            store.close().await.unwrap();
+        }
+        assert_eq!(disk.failed_syncs(), 0);
+    }
+
     #[test]
     fn no_connection_copies_the_log_because_it_is_the_last_one() {
         for reader_is_last in [true, false] {
             let folder = tempfile::tempdir().unwrap();
             let data_dir = file::DataDir::lock(folder.path()).unwrap();
-            data_dir.ensure_store_file().unwrap();
+            data_dir.ensure_store_file(Durability::Synced).unwrap();
             let path = data_dir.store_file();
-            let (writer, _) = file::open_writer(&path, None).unwrap();
-            let reader = file::open_reader(&path, None).unwrap();
+            let (writer, _) = file::open_writer(&path, &file::FileAccess::default()).unwrap();
+            let reader = file::open_reader(&path, &file::FileAccess::default()).unwrap();
             writer.execute("UPDATE meta SET compacted = 2", []).unwrap();
             log::read_meta(&reader).unwrap();
             if reader_is_last {
