@@ -12,17 +12,25 @@ use pintle_schema::Schema;
 use pintle_value::Str;
 use sha2::{Digest, Sha256};
 
-/// Returns the served resources in the order of discovery. Strategies may be stateful (allocators), so every cluster
-/// builds its own resources; types are shared.
+use crate::ServiceNetwork;
+
+/// Returns the served resources of a cluster with the default service network.
 #[must_use]
 pub fn resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
+    resources_in(catalog, &ServiceNetwork::default())
+}
+
+/// Returns the served resources in the order of discovery, of a cluster whose services have these addresses and ports.
+/// Strategies may be stateful (allocators), so every cluster builds its own resources; types are shared.
+#[must_use]
+pub fn resources_in(catalog: &Catalog, network: &ServiceNetwork) -> Vec<Arc<Resource>> {
     let mut resources = Vec::new();
     for group in catalog.groups() {
         for version in &group.versions {
             let of_version = |r: &&ResourceFacts| r.group == group.name && r.version == version.name && r.served;
             for facts in catalog.resources().iter().filter(of_version) {
                 let schema = catalog.kind_schema(facts.group, facts.version, facts.kind);
-                resources.extend(schema.and_then(|schema| build_resource(facts, schema)).map(Arc::new));
+                resources.extend(schema.and_then(|schema| build_resource(facts, schema, network)).map(Arc::new));
             }
         }
     }
@@ -31,7 +39,7 @@ pub fn resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
 
 /// Builds one resource. Returns `None` if its facts name an unknown computed resource or action, which a test rules
 /// out.
-fn build_resource(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
+fn build_resource(facts: &ResourceFacts, schema: Schema, network: &ServiceNetwork) -> Option<Resource> {
     let subresource = |s: &SubresourceFacts| Subresource {
         name: s.name.into(),
         kind: GroupVersionKind::new(s.group, s.version, s.kind),
@@ -39,7 +47,7 @@ fn build_resource(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
         role: role(s),
     };
     let subresources: Vec<Subresource> = facts.subresources.iter().filter(|s| s.served).map(subresource).collect();
-    let strategy = crate::strategy(facts.group, facts.version, facts.plural);
+    let strategy = crate::strategy_in(facts.group, facts.version, facts.plural, network);
     let hub_group = facts.storage().map_or(facts.group, |s| s.hub_group);
     Some(Resource {
         group: facts.group.into(),

@@ -43,7 +43,7 @@ pub use self::core::pod::resources::{
     max_resource_list, resource_list,
 };
 pub use self::core::pod::{bind, check_binding, qos_class, validate_toleration_list};
-pub use builtin::{resources, storage_version_hash};
+pub use builtin::{resources, resources_in, storage_version_hash};
 pub use certificates::{RequestedSubject, requested_subject};
 pub use scheduling::system_priority_classes;
 
@@ -51,13 +51,18 @@ pub use self::apiextensions::{
     ApiApproval, CLEANUP_FINALIZER, CompiledRule, PathSchema, ResolvedFieldPath, RuleCost, RuledNode, SchemaStep,
     SchemaValidator, api_approval, custom_resource_definition_strategy, has_unreadable_bundle, resolve_field_path,
 };
-pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, new_ip_address, service_strategy};
+pub use self::core::{NetworkError, ServiceNetwork, new_ip_address, service_strategy};
 
-/// Returns the strategy of a built-in resource at one version.
+/// Returns the strategy of a built-in resource at one version, in a cluster with the default service network.
 #[must_use]
 pub fn strategy(group: &str, version: &str, plural: &str) -> Arc<dyn Strategy> {
+    strategy_in(group, version, plural, &ServiceNetwork::default())
+}
+
+/// Returns the strategy of a built-in resource at one version, in a cluster whose services have these addresses and ports.
+pub(crate) fn strategy_in(group: &str, version: &str, plural: &str, network: &ServiceNetwork) -> Arc<dyn Strategy> {
     let found = match group {
-        "" => core::strategy(plural),
+        "" => core::strategy(plural, network),
         "admissionregistration.k8s.io" => admissionregistration::strategy(plural),
         "apiextensions.k8s.io" => apiextensions::strategy(plural),
         "apiregistration.k8s.io" => apiregistration::strategy(plural),

@@ -23,7 +23,7 @@ pub use authorization::{AuthorizationMode, AuthorizationOptions};
 pub use client_certificate::{CertificateUser, sign_client_certificate};
 pub use kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
 pub use pintle_auth::{RequestHeaderNames, TokenCacheTtl};
-pub use pintle_server::{Component, MemoryBudget, MemoryUsage, ResidentMemory};
+pub use pintle_server::{Component, MemoryBudget, MemoryUsage, NetworkError, ResidentMemory, ServiceNetwork};
 pub use pintle_store::{Clock, ManualClock, SystemClock, Timestamp};
 pub use server::{DEFAULT_ENCODING_CACHE_MIB, Engine, Options, Server, StartError};
 pub use service_accounts::{DEFAULT_SERVICE_ACCOUNT_ISSUER, ServiceAccountOptions};

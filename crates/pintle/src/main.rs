@@ -6,6 +6,7 @@ mod authorization_flags;
 mod credentials;
 mod logging;
 mod service_account_flags;
+mod service_flags;
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -32,6 +33,7 @@ use self::authorization_flags::AuthorizationFlags;
 use self::credentials::{KubeconfigCommand, TokenCommand};
 use self::logging::LoggingFormat;
 use self::service_account_flags::ServiceAccountFlags;
+use self::service_flags::ServiceFlags;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -99,6 +101,8 @@ struct Serve {
     authorization: AuthorizationFlags,
     #[command(flatten)]
     service_accounts: ServiceAccountFlags,
+    #[command(flatten)]
+    services: ServiceFlags,
     #[command(flatten)]
     admission: AdmissionFlags,
     /// The file with the certificate for HTTPS, followed by its chain, in PEM. Without it the server uses its own
@@ -360,6 +364,7 @@ async fn run(serve: Serve, max_connections: usize) -> Result<(), Box<dyn std::er
         rbac_bootstrap: None,
         access,
         service_accounts: serve.service_accounts.options(),
+        services: serve.services.network()?,
         history: HistoryLimits { bytes: serve.watch_window_mib << 20, ..HistoryLimits::default() },
         encoding_cache: serve.encoding_cache_mib << 20,
         memory: memory_limit.map(|limit| MemoryBudget { limit, usage: Arc::new(ResidentMemory) }),

@@ -14,7 +14,7 @@ use pintle_gates::Gates;
 use pintle_server::http::{Listener, ListenerOptions};
 use pintle_server::{
     ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, MemoryBudget, RecoveryTimes,
-    RequestLimits, service_address,
+    RequestLimits, ServiceNetwork,
 };
 use pintle_store::{Clock, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock, Vfs};
 use pintle_supervisor::BackgroundTask;
@@ -85,6 +85,8 @@ pub struct Options {
     pub rbac_bootstrap: Option<bool>,
     /// How tokens of service accounts are issued and validated.
     pub service_accounts: ServiceAccountOptions,
+    /// The addresses and node ports of services (`--service-cluster-ip-range`, `--service-node-port-range`).
+    pub services: ServiceNetwork,
     /// How much history watches and consistent lists can use.
     pub history: HistoryLimits,
     /// Maximum size of the cache of encodings other than JSON, in bytes.
@@ -151,6 +153,7 @@ impl Default for Options {
             access: AccessOptions::default(),
             rbac_bootstrap: Some(false),
             service_accounts: ServiceAccountOptions::default(),
+            services: ServiceNetwork::default(),
             history: HistoryLimits::default(),
             encoding_cache: DEFAULT_ENCODING_CACHE_MIB << 20,
             memory: None,
@@ -305,7 +308,8 @@ impl Server {
         let started = Instant::now();
         let hostname = gethostname::gethostname().to_string_lossy().into_owned();
         let advertised = advertise::advertised_address(options.advertise_address, options.bind_address);
-        let mut names = vec![hostname.to_lowercase(), service_address()];
+        let mut names = vec![hostname.to_lowercase()];
+        names.extend(options.services.kubernetes_address().map(|address| address.to_string()));
         names.extend(advertised.iter().map(ToString::to_string));
         let (certificates, account_key, store) = load_certificates_and_open_store(&options, &names)?;
         let tls = ServingTls::load(options.tls, certificates.clone())?;
@@ -332,6 +336,7 @@ impl Server {
             recovery: options.recovery,
             access,
             service_accounts: service_accounts.config,
+            services: options.services,
             admission: admission_configuration(options.admission, options.every_namespace_objects),
             components: options.components,
             gates: options.gates,

@@ -49,31 +49,25 @@ pub struct ControllerOptions {
     pub hostname: Option<String>,
 }
 
-/// The cluster IP of the service `kubernetes`, under which clients in the cluster reach the server.
-#[must_use]
-pub fn service_address() -> String {
-    let (_, service) = ServiceNetwork::default().kubernetes_service(0);
-    service.str_at(&["spec", "clusterIP"]).to_owned()
-}
-
 /// The controllers of a running server.
 pub(crate) struct RunningControllers {
     stopping: watch::Sender<bool>,
+    network: ServiceNetwork,
     server: ServerRegistration,
     /// Reconciles the server's own objects and its lease.
     server_task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl RunningControllers {
-    pub(crate) fn new(controller_options: &ControllerOptions, gates: &Gates) -> Self {
-        let (_, service) = ServiceNetwork::default().kubernetes_service(controller_options.port);
+    pub(crate) fn new(controller_options: &ControllerOptions, network: &ServiceNetwork, gates: &Gates) -> Self {
+        let (_, service) = network.kubernetes_service(controller_options.port);
         let peer =
             controller_options.endpoint.filter(|_| gates.is_enabled(Feature::UNKNOWN_VERSION_INTEROPERABILITY_PROXY));
         let run = uuid::Uuid::new_v4().to_string();
         let hostname = controller_options.hostname.as_ref().filter(|_| gates.is_enabled(Feature::API_SERVER_IDENTITY));
         let identity = hostname.map(|hostname| ServerIdentity::new(hostname, &run, peer));
         let server = ServerRegistration { service, endpoint: controller_options.endpoint, identity };
-        Self { stopping: watch::Sender::new(false), server, server_task: Mutex::default() }
+        Self { stopping: watch::Sender::new(false), network: network.clone(), server, server_task: Mutex::default() }
     }
 
     /// Creates the objects that have to exist when the server is ready, and starts the controllers. They end with the
@@ -81,7 +75,7 @@ impl RunningControllers {
     pub(crate) async fn start(&self, cluster: &Arc<Cluster>, controller_options: &ControllerOptions) {
         let client: Arc<dyn ClusterClient> = cluster.clone();
         let mut desired = self.server.objects();
-        let service_ranges = pintle_kinds::bootstrap_objects(cluster.now());
+        let service_ranges = self.network.bootstrap_objects(cluster.now());
         desired.extend(service_ranges.into_iter().map(|(kind, object)| DesiredObject::cluster_scoped(kind, object)));
         if controller_options.every_namespace_objects {
             desired.extend(every_namespace_objects(&controller_options.root_ca));

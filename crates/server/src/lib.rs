@@ -34,10 +34,11 @@ pub use access::{
     ReloadableJwtAuthenticators, TokenWebhookAuthenticator, WebhookAuthorizer, record_authorization_reload,
 };
 pub use cluster::{Cluster, Component, MemoryBudget, MemoryUsage, ResidentMemory, ServiceAccountConfig};
-pub use controllers::{ControllerOptions, service_address};
+pub use controllers::ControllerOptions;
 pub use handlers::version;
 pub use http::Cors;
 pub use pintle_controllers::server_name;
+pub use pintle_kinds::{NetworkError, ServiceNetwork};
 pub use pintle_supervisor::RecoveryTimes;
 pub use pipeline::RequestLimits;
 pub use service_accounts::{bootstrap_token_lookup, service_account_lookup, token_cache_observer};

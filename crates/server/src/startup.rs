@@ -14,6 +14,7 @@ use pintle_admission::{AdmissionConfiguration, ConfigurationError, PluginChain};
 use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits};
 use pintle_controllers::{DefinitionController, SYSTEM_NAMESPACES};
 use pintle_gates::Gates;
+use pintle_kinds::ServiceNetwork;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Registry};
 use pintle_store::{Clock, Store};
 use pintle_supervisor::{BackgroundTask, RecoveryTimes};
@@ -60,6 +61,8 @@ pub struct ClusterConfig {
     pub components: Vec<Component>,
     /// How tokens of service accounts are issued.
     pub service_accounts: ServiceAccountConfig,
+    /// The addresses and node ports of services.
+    pub services: ServiceNetwork,
     /// The feature gates.
     pub gates: Gates,
     /// The origins that CORS allows.
@@ -127,8 +130,8 @@ impl ApiServer {
     /// See [`ClusterError`].
     pub async fn start(config: ClusterConfig) -> Result<Arc<Self>, ClusterError> {
         let plugins = PluginChain::assemble(&config.admission, &config.gates).map_err(ClusterError::Admission)?;
-        let running = RunningControllers::new(&config.controllers, &config.gates);
-        let mut built_in = pintle_kinds::resources(pintle_catalog::shared());
+        let running = RunningControllers::new(&config.controllers, &config.services, &config.gates);
+        let mut built_in = pintle_kinds::resources_in(pintle_catalog::shared(), &config.services);
         pintle_extensions::install_definition_validation(&mut built_in);
         let registry = Arc::new(Registry::new(built_in.clone()));
         let prefixes: HashSet<Str> =
@@ -171,7 +174,7 @@ impl ApiServer {
         })?;
         *cluster.webhook_caller.write() = Arc::new(webhooks);
         *cluster.admission.write() = Arc::new(plugins);
-        create_bootstrap_objects(&cluster).await.map_err(ClusterError::Bootstrap)?;
+        create_bootstrap_objects(&cluster, &config.services).await.map_err(ClusterError::Bootstrap)?;
         if config.rbac_bootstrap {
             reconcile_bootstrap_policy(&cluster).await;
         }
@@ -242,12 +245,12 @@ impl Handler for ApiServer {
 }
 
 /// Creates the bootstrap objects that do not exist yet.
-async fn create_bootstrap_objects(cluster: &Arc<Cluster>) -> Result<(), ApiError> {
+async fn create_bootstrap_objects(cluster: &Arc<Cluster>, services: &ServiceNetwork) -> Result<(), ApiError> {
     let namespaces = GroupResource::new("", "namespaces");
     let object_named = |name: &str| pintle_value::object! { "metadata": pintle_value::object! { "name": name } };
     let mut objects: Vec<(GroupResource, Value)> =
         SYSTEM_NAMESPACES.iter().map(|name| (namespaces.clone(), object_named(name))).collect();
-    objects.extend(pintle_kinds::bootstrap_objects(cluster.now()));
+    objects.extend(services.bootstrap_objects(cluster.now()));
     objects.extend(pintle_kinds::system_priority_classes());
 
     // The creates run concurrently, so that they share a commit.

@@ -11,11 +11,11 @@ pub(crate) mod pod;
 /// `service_strategy` and `endpoints`.
 mod service;
 
-pub use service::{NetworkError, ServiceNetwork, bootstrap_objects, new_ip_address, service_strategy};
+pub use service::{NetworkError, ServiceNetwork, new_ip_address, service_strategy};
 
-pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
+pub(crate) fn strategy(plural: &str, network: &ServiceNetwork) -> Option<Arc<dyn Strategy>> {
     pod::strategy(plural)
-        .or_else(|| service::strategy(plural))
+        .or_else(|| service::strategy(plural, network))
         .or_else(|| cluster::strategy(plural))
         .or_else(|| crate::events::core_strategy(plural))
 }

@@ -1,6 +1,8 @@
 //! The initial objects for services: the ServiceCIDR and the service of the API server itself (upstream:
 //! `pkg/controlplane/controller/{defaultservicecidr,kubernetesservice}`).
 
+use std::net::IpAddr;
+
 use pintle_registry::GroupResource;
 use pintle_value::time::Time;
 use pintle_value::{Object, Value};
@@ -10,13 +12,6 @@ use super::addresses::service_cidrs;
 use super::network::ServiceNetwork;
 
 const NAME: &str = "kubernetes";
-
-/// Returns the initial objects of a cluster with kube-apiserver's default network. Each is to be created unless it
-/// exists.
-#[must_use]
-pub fn bootstrap_objects(now: Time) -> Vec<(GroupResource, Value)> {
-    ServiceNetwork::default().bootstrap_objects(now)
-}
 
 impl ServiceNetwork {
     /// Returns the objects that must exist before services can be created: the ServiceCIDR `kubernetes`. Each is to be
@@ -39,6 +34,12 @@ impl ServiceNetwork {
         ]);
         object.set_at(&["status", "conditions"], vec![Value::from(ready)]);
         object
+    }
+
+    /// Returns the cluster IP of the service `kubernetes`: the first address of the first range.
+    #[must_use]
+    pub fn kubernetes_address(&self) -> Option<IpAddr> {
+        self.ranges().first().map(first_address)
     }
 
     /// Returns the service `kubernetes`, through which clients in the cluster reach the API server. It is to be created
@@ -87,7 +88,7 @@ mod tests {
 
     #[test]
     fn bootstrap_objects_are_a_service_cidr_and_the_kubernetes_service() {
-        let mut objects = bootstrap_objects(Time { seconds: 1_700_000_000, nanos: 0 });
+        let mut objects = ServiceNetwork::default().bootstrap_objects(Time { seconds: 1_700_000_000, nanos: 0 });
         objects.push(ServiceNetwork::default().kubernetes_service(6443));
         assert_eq!(objects[0].0.to_string(), "servicecidrs.networking.k8s.io");
         assert_eq!(

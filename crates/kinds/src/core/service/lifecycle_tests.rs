@@ -248,13 +248,15 @@ fn an_address_is_allocated_only_once() {
 
 #[test]
 fn allocation_from_a_full_range_fails() {
-    let cluster = Cluster::new(&["10.0.0.0/30"]);
-    cluster.write("a", PLAIN);
+    let cluster = Cluster::new(&["10.0.0.0/29"]);
+    for name in ["a", "a2", "a3", "a4", "a5"] {
+        cluster.write(name, PLAIN);
+    }
     // A stale read does not cause an address to be allocated twice.
     cluster.store.blind.store(true, Ordering::Relaxed);
     cluster.write("b", PLAIN);
     cluster.store.blind.store(false, Ordering::Relaxed);
-    cluster.expect_allocated(&["10.0.0.1", "10.0.0.2"]);
+    cluster.expect_allocated(&["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"]);
     cluster.expect_error(
         "c",
         PLAIN,

@@ -22,7 +22,6 @@ use std::sync::Arc;
 use pintle_registry::Strategy;
 
 pub use addresses::new_ip_address;
-pub use bootstrap::bootstrap_objects;
 pub use network::{NetworkError, ServiceNetwork};
 
 /// Returns the strategy for services of a cluster with this network. It contains the allocator, so each cluster needs
@@ -32,9 +31,9 @@ pub fn service_strategy(network: ServiceNetwork) -> Arc<dyn Strategy> {
     Arc::new(strategy::ServiceStrategy::new(network))
 }
 
-pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
+pub(crate) fn strategy(plural: &str, network: &ServiceNetwork) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "services" => Some(service_strategy(ServiceNetwork::default())),
+        "services" => Some(service_strategy(network.clone())),
         "endpoints" => Some(Arc::new(endpoints::EndpointsStrategy)),
         _ => None,
     }

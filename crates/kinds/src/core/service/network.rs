@@ -5,6 +5,11 @@ use std::ops::RangeInclusive;
 
 use crate::networking::address::Network;
 
+/// kube-apiserver's default of `--service-cluster-ip-range`.
+const DEFAULT_RANGE: &str = "10.0.0.0/24";
+/// How many bits of an address the first range must leave free.
+const MIN_HOST_BITS: u32 = 3;
+
 /// The address ranges and the node port range for the services of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceNetwork {
@@ -12,21 +17,33 @@ pub struct ServiceNetwork {
     node_ports: RangeInclusive<u16>,
 }
 
-/// Why the ranges for services are invalid.
+/// Why the ranges for services are invalid, with upstream's texts where it has one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
-    /// A range is not a valid CIDR.
-    #[error("invalid CIDR value {0:?}")]
-    Malformed(String),
-    /// An IPv6 range is too large, or a range has no allocatable address.
+    /// The first range is not a valid CIDR.
+    #[error("service-cluster-ip-range[0] is not a valid cidr")]
+    MalformedFirst,
+    /// The second range is not a valid CIDR.
+    #[error("service-cluster-ip-range[1] is not an ip net")]
+    MalformedSecond,
+    /// The first range is too small.
+    #[error(
+        "error determining service IP ranges for primary service cidr: the service cluster IP range must be at least 8 \
+         IP addresses"
+    )]
+    TooSmall,
+    /// An IPv6 range is too large, or the second range has no address that can be allocated.
     #[error("range {0} has an unsuitable size: at most /64 for IPv6 and at least two free addresses")]
     Size(String),
-    /// There is no range, or there are more than two, or two of the same family.
-    #[error("one range, or two of different families, are needed")]
+    /// There are more than two ranges.
+    #[error("--service-cluster-ip-range must not contain more than two entries")]
     Count,
-    /// The node port range is not a range within 1-65535.
-    #[error("invalid range of node ports {0}-{1}")]
-    NodePortAllocator(u16, u16),
+    /// Both ranges are of the same family.
+    #[error("--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family")]
+    Family,
+    /// The node port range is malformed.
+    #[error("{0}")]
+    NodePorts(String),
 }
 
 impl ServiceNetwork {
@@ -36,22 +53,35 @@ impl ServiceNetwork {
     /// # Errors
     /// Returns an error if a range is malformed or unsuitable.
     pub fn new(ranges: &[&str], node_ports: RangeInclusive<u16>) -> Result<Self, NetworkError> {
-        let ranges: Vec<Network> = ranges
-            .iter()
-            .map(|range| Network::parse(range).ok_or_else(|| NetworkError::Malformed((*range).to_owned())))
-            .collect::<Result<_, _>>()?;
-        if let Some(odd) = ranges.iter().find(|range| range.host_bits() < 2 || range.host_bits() > 64) {
+        if ranges.len() > 2 {
+            return Err(NetworkError::Count);
+        }
+        let parsed: Vec<Network> = ranges.iter().map_while(|range| Network::parse(range)).collect();
+        match (ranges.len(), parsed.as_slice()) {
+            (_, []) => return Err(NetworkError::MalformedFirst),
+            (2, [_]) => return Err(NetworkError::MalformedSecond),
+            (_, [first, ..]) if first.host_bits() < MIN_HOST_BITS => return Err(NetworkError::TooSmall),
+            (_, [first, second]) if first.family() == second.family() => return Err(NetworkError::Family),
+            _ => {}
+        }
+        if let Some(odd) = parsed.iter().find(|range| range.host_bits() < 2 || range.host_bits() > 64) {
             return Err(NetworkError::Size(odd.to_string()));
         }
-        match ranges.as_slice() {
-            [_] => {}
-            [first, second] if first.family() != second.family() => {}
-            _ => return Err(NetworkError::Count),
-        }
         if node_ports.is_empty() || *node_ports.start() == 0 {
-            return Err(NetworkError::NodePortAllocator(*node_ports.start(), *node_ports.end()));
+            let (first, last) = (node_ports.start(), node_ports.end());
+            return Err(NetworkError::NodePorts(format!("invalid range of node ports {first}-{last}")));
         }
-        Ok(Self { ranges, node_ports })
+        Ok(Self { ranges: parsed, node_ports })
+    }
+
+    /// Creates a network from the values of `--service-cluster-ip-range`, which may be empty, and
+    /// `--service-node-port-range`.
+    ///
+    /// # Errors
+    /// Returns an error if a range is malformed or unsuitable.
+    pub fn from_flags(ranges: &str, node_ports: &str) -> Result<Self, NetworkError> {
+        let ranges: Vec<&str> = if ranges.is_empty() { vec![DEFAULT_RANGE] } else { ranges.split(',').collect() };
+        Self::new(&ranges, parse_port_range(node_ports).map_err(NetworkError::NodePorts)?)
     }
 
     /// Returns the IP families of services, the default one first.
@@ -78,6 +108,32 @@ impl Default for ServiceNetwork {
     }
 }
 
+/// Parses a port range: `30000-32767`, `30000+2767`, or one port (upstream: `PortRange.Set` of
+/// `k8s.io/apimachinery/pkg/util/net`).
+fn parse_port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let number = |text: &str| text.parse::<i64>().map_err(|_| format!("{text:?} is not a port"));
+    let text = text.trim();
+    let (first, last) = match (text.split_once('-'), text.split_once('+')) {
+        (Some((first, last)), None) => (number(first)?, number(last)?),
+        (None, Some((first, offset))) => {
+            let first = number(first)?;
+            (first, first.saturating_add(number(offset)?))
+        }
+        (None, None) => (number(text)?, number(text)?),
+        (Some(_), Some(_)) => return Err(format!("unable to parse port range: {text}")),
+    };
+    if first > 65535 || last > 65535 {
+        return Err(format!("the port range cannot be greater than 65535: {text}"));
+    }
+    if last < first {
+        return Err(format!("end port cannot be less than start port: {text}"));
+    }
+    match (u16::try_from(first), u16::try_from(last)) {
+        (Ok(first), Ok(last)) => Ok(first..=last),
+        _ => Err(format!("unable to parse port range: {text}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,11 +146,40 @@ mod tests {
         };
         check(&["10.0.0.0/24"], Ok(&["IPv4"]));
         check(&["fd00::/108", "10.0.0.0/16"], Ok(&["IPv6", "IPv4"]));
-        check(&[], Err(NetworkError::Count));
-        check(&["10.0.0.0/24", "10.0.1.0/24"], Err(NetworkError::Count));
-        check(&["10.0.0.0"], Err(NetworkError::Malformed("10.0.0.0".to_owned())));
+        check(&[], Err(NetworkError::MalformedFirst));
+        check(&["10.0.0.0/24", "10.0.1.0/24"], Err(NetworkError::Family));
+        check(&["10.0.0.0/24", "fd00::/108", "10.1.0.0/24"], Err(NetworkError::Count));
+        check(&["10.0.0.0"], Err(NetworkError::MalformedFirst));
+        check(&["10.0.0.0/24", "fd00::"], Err(NetworkError::MalformedSecond));
+        check(&["10.0.0.0/30"], Err(NetworkError::TooSmall));
         check(&["fd00::/48"], Err(NetworkError::Size("fd00::/48".to_owned())));
         assert_eq!(ServiceNetwork::new(&["10.0.0.0/24"], 30000..=32767), Ok(ServiceNetwork::default()));
-        assert_eq!(ServiceNetwork::new(&["10.0.0.0/24"], 0..=5), Err(NetworkError::NodePortAllocator(0, 5)));
+        let error = ServiceNetwork::new(&["10.0.0.0/24"], 0..=5).unwrap_err();
+        assert_eq!(error.to_string(), "invalid range of node ports 0-5");
+    }
+
+    #[test]
+    fn flags_without_values_are_the_defaults() {
+        assert_eq!(ServiceNetwork::from_flags("", "30000-32767"), Ok(ServiceNetwork::default()));
+        let network = ServiceNetwork::from_flags("10.32.0.0/16,fd00:1::/112", "20000+10").unwrap();
+        assert_eq!(network.families(), ["IPv4", "IPv6"]);
+        assert_eq!(network.kubernetes_address(), Some(std::net::IpAddr::from([10, 32, 0, 1])));
+        assert_eq!(network.node_ports(), 20000..=20010);
+    }
+
+    #[test]
+    fn port_ranges_have_three_forms() {
+        for (text, expect) in [
+            ("30000-32767", Ok(30000..=32767)),
+            (" 30000+767 ", Ok(30000..=30767)),
+            ("8080", Ok(8080..=8080)),
+            ("1-2+3", Err("unable to parse port range: 1-2+3")),
+            ("1-65536", Err("the port range cannot be greater than 65535: 1-65536")),
+            ("3-2", Err("end port cannot be less than start port: 3-2")),
+            ("x", Err("\"x\" is not a port")),
+            ("", Err("\"\" is not a port")),
+        ] {
+            assert_eq!(parse_port_range(text), expect.map_err(str::to_owned), "{text:?}");
+        }
     }
 }
