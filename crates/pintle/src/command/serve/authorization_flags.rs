@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pintle::{AuthorizationMode, AuthorizationOptions};
 
-use crate::parse_duration;
+use super::parse_duration;
 
 /// The modes that every installer of Kubernetes sets. kube-apiserver's own default allows everything.
 const DEFAULT_MODES: [AuthorizationMode; 2] = [AuthorizationMode::Node, AuthorizationMode::Rbac];

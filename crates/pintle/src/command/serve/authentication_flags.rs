@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ArgAction;
 use pintle::{AuthenticationOptions, OidcOptions, RequestHeaderNames, TokenWebhookOptions};
 
-use crate::parse_duration;
+use super::parse_duration;
 
 /// The flags of authentication.
 #[derive(clap::Args)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ArgAction;
 use pintle::{DEFAULT_SERVICE_ACCOUNT_ISSUER, ServiceAccountOptions, TokenCacheTtl};
 
-use crate::parse_duration;
+use super::parse_duration;
 
 #[derive(clap::Args)]
 pub(crate) struct ServiceAccountFlags {

@@ -14,7 +14,7 @@ use pintle_outbound::{CallLimits, Client, ClientCertificate, ClientConfig, Crede
 use pintle_value::{Value, object};
 use time::OffsetDateTime;
 
-use crate::parse_positive_duration;
+use super::serve::parse_positive_duration;
 
 /// The limits of the call that makes a token.
 const CALL_LIMITS: CallLimits = CallLimits { timeout: Duration::from_secs(30), max_body_bytes: 1 << 20 };

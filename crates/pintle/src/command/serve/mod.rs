@@ -1,0 +1,431 @@
+//! `pintle serve`: its flags, the server that they describe, and how it runs until a signal ends it.
+
+mod admission_flags;
+mod authentication_flags;
+mod authorization_flags;
+mod service_account_flags;
+mod service_flags;
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use pintle::{
+    AccessOptions, CertificateFiles, Engine, MemoryBudget, MemoryUsage, NamedCertificate, Options, ResidentMemory,
+    Server, TlsOptions, cgroup,
+};
+use pintle_cache::HistoryLimits;
+use pintle_gates::{FeatureGatesFlag, Gates};
+use pintle_server::RequestLimits;
+use pintle_server::http::{ListenerOptions, TlsProtocols};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{SignalKind, signal};
+
+use self::admission_flags::AdmissionFlags;
+use self::authentication_flags::AuthenticationFlags;
+use self::authorization_flags::AuthorizationFlags;
+use self::service_account_flags::ServiceAccountFlags;
+use self::service_flags::ServiceFlags;
+use super::fail;
+use super::logging::{self, LoggingFormat};
+
+/// The number of open files that are not for connections.
+const RESERVED_FILES: usize = 128;
+
+/// How long the server may take to stop, after the delay.
+const MAX_STOP_TIME: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, ValueEnum)]
+enum StorageBackend {
+    /// One durable file in the data directory.
+    Embedded,
+    /// Memory only; all objects are lost when the server stops.
+    Memory,
+}
+
+/// The flags of `pintle serve`.
+#[derive(clap::Args)]
+pub(crate) struct Serve {
+    /// The directory for the stored objects, the certificates and the kubeconfig.
+    #[arg(long, value_name = "DIR", default_value = "pintle-data")]
+    data_dir: PathBuf,
+    /// The storage backend for persistence.
+    #[arg(long, alias = "storage", value_enum, default_value = "embedded")]
+    storage_backend: StorageBackend,
+    /// The IP address on which to listen for the --secure-port port.
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    bind_address: IpAddr,
+    /// The port on which to serve HTTPS with authentication and authorization. 0 selects a free port.
+    #[arg(long, value_name = "PORT", default_value_t = 6443)]
+    secure_port: u16,
+    /// The IP address on which to advertise the apiserver to members of the cluster [default: --bind-address, or the
+    /// host's outbound address if that is a loopback or unspecified address].
+    #[arg(long, value_name = "IP")]
+    advertise_address: Option<IpAddr>,
+    /// How the endpoints of the service "kubernetes" are reconciled.
+    #[arg(long, value_enum, default_value = "lease")]
+    endpoint_reconciler_type: EndpointReconciler,
+    /// The file to which the administrator's kubeconfig is written [default: admin.kubeconfig in --data-dir].
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    authentication: AuthenticationFlags,
+    #[command(flatten)]
+    authorization: AuthorizationFlags,
+    #[command(flatten)]
+    service_accounts: ServiceAccountFlags,
+    #[command(flatten)]
+    services: ServiceFlags,
+    #[command(flatten)]
+    admission: AdmissionFlags,
+    /// The file with the certificate for HTTPS, followed by its chain, in PEM. Without it the server uses its own
+    /// certificate. It is read again when it changes, as are the files of the next three flags.
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// The file with the private key of --tls-cert-file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
+    /// A pair of certificate and key files, and optionally the domain patterns for which it is used, such as
+    /// "foo.crt,foo.key:*.foo.com,foo.com". An IP address stands for clients that connect to it and ask for no name.
+    /// Without patterns it is used for the names of the certificate. May be given more than once; the first that matches
+    /// counts, and patterns count before names of certificates.
+    #[arg(long, value_name = "CERT,KEY[:DOMAIN,...]", value_parser = NamedCertificate::parse)]
+    tls_sni_cert_key: Vec<NamedCertificate>,
+    /// The lowest TLS version: VersionTLS12 or VersionTLS13.
+    #[arg(long, value_name = "VERSION", default_value = "VersionTLS12")]
+    tls_min_version: String,
+    /// The cipher suites of TLS 1.2, comma separated, by Go's names. Without it, all that are supported.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    tls_cipher_suites: Vec<String>,
+    /// Maximum size of the watch history, in MiB, both in memory and in storage. Events older than five minutes are
+    /// dropped in any case.
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    watch_window_mib: usize,
+    /// Maximum size of the cache of encodings other than JSON, in MiB. 0 disables the cache.
+    #[arg(long, value_name = "MIB", default_value_t = pintle::DEFAULT_ENCODING_CACHE_MIB)]
+    encoding_cache_mib: usize,
+    /// How much memory the process may use, in MiB. When it comes close, the server caches no encodings, then shortens
+    /// the watch history, then refuses writes that add objects or make them larger. 0 for no limit [default: 90% of the
+    /// limit of the control group, if it has one].
+    #[arg(long, value_name = "MIB")]
+    memory_limit_mib: Option<u64>,
+    /// Minimum lifetime of a watch without timeoutSeconds, in seconds. The actual lifetime is chosen at random between
+    /// this and twice this, to spread out load.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
+    min_request_timeout: u32,
+    /// Time limit of requests that are not long-running, as a duration such as 1m0s. A request may ask for less with the
+    /// parameter "timeout".
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = parse_positive_duration)]
+    request_timeout: Duration,
+    /// Maximum number of requests in flight that only read, such as gets and lists; further ones are rejected. 0 for no
+    /// limit.
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    max_requests_inflight: usize,
+    /// Maximum number of requests in flight that write; further ones are rejected. 0 for no limit.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    max_mutating_requests_inflight: usize,
+    /// Maximum number of streams that a client may have on one HTTP/2 connection. 0 selects the default of 100.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    http2_max_streams_per_connection: u32,
+    /// The share of HTTP/2 requests, from 0 to 0.02, at which the client is told to open a new connection (GOAWAY), so
+    /// that clients spread over several servers.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_goaway_chance)]
+    goaway_chance: f64,
+    /// How long the server goes on serving after it was told to stop, as a duration such as 10s. Meanwhile /readyz
+    /// fails, so that load balancers notice.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
+    shutdown_delay_duration: Duration,
+    /// A set of NAME=true|false pairs, comma separated, that enable or disable features. May be given more than once.
+    #[arg(long, value_name = "[kube:]NAME=BOOL,...", long_help = feature_gates_help())]
+    feature_gates: Vec<String>,
+    /// List of allowed origins for CORS, comma separated, as regular expressions. Each must be anchored to the start of
+    /// the host with '^' or '//', and to its end with '$' or ':', such as '//example\.com(:|$)'. CORS is disabled if
+    /// the list is empty.
+    #[arg(long, value_name = "REGEX,...", value_delimiter = ',')]
+    cors_allowed_origins: Vec<String>,
+    /// Whether to run the controllers on which the API relies, such as the garbage collector.
+    #[arg(long, value_enum, default_value = "auto")]
+    controllers: Controllers,
+    /// Amount of time to retain events, as a duration such as 1h30m. 0 retains them until they are deleted.
+    #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = parse_event_ttl)]
+    event_ttl: Duration,
+    /// Number for the log level verbosity: 0 logs warnings, 2 also slow requests, 3 also every request, 9 everything.
+    /// The environment variable PINTLE_LOG overrides it with a filter such as info,pintle_store=debug.
+    #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0)]
+    verbosity: u8,
+    /// The log format.
+    #[arg(long, value_enum, default_value = "text")]
+    logging_format: LoggingFormat,
+}
+
+/// Parses a duration in Go's syntax.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let pintle_value::time::Duration(nanoseconds) =
+        pintle_value::time::Duration::parse(text).map_err(|error| error.to_string())?;
+    u64::try_from(nanoseconds).map(Duration::from_nanos).map_err(|_| "the duration is negative".to_owned())
+}
+
+/// Parses a duration that is not zero.
+pub(crate) fn parse_positive_duration(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err("the duration is zero".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// Parses a duration, and drops the fraction of a second.
+fn parse_event_ttl(text: &str) -> Result<Duration, String> {
+    Ok(Duration::from_secs(parse_duration(text)?.as_secs()))
+}
+
+/// Parses a share of requests, with upstream's maximum.
+fn parse_goaway_chance(text: &str) -> Result<f64, String> {
+    let chance: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
+    if (0.0..=0.02).contains(&chance) { Ok(chance) } else { Err("must be from 0 to 0.02".to_owned()) }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Controllers {
+    /// Run them while no kube-controller-manager holds the lease kube-system/kube-controller-manager.
+    Auto,
+    /// Do not run them.
+    Never,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EndpointReconciler {
+    /// Publish this server's address while it runs.
+    Lease,
+    /// Do not publish endpoints.
+    None,
+}
+
+fn feature_gates_help() -> String {
+    let about = "A set of NAME=true|false pairs, comma separated, that enable or disable features. May be given more \
+                 than once. A name may have the prefix 'kube:'. AllAlpha and AllBeta set all features of that stage \
+                 that are not set by name.\nOptions are:";
+    pintle_gates::help_lines().fold(about.to_owned(), |text, line| text + "\n" + &line)
+}
+
+/// Raises the soft limit of open files to the hard limit, because clients may open thousands of connections. Go's runtime
+/// does the same for kube-apiserver. Returns the limit.
+fn raise_open_file_limit() -> usize {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        let raised = Rlimit { current: limit.maximum, ..limit };
+        match setrlimit(Resource::Nofile, raised) {
+            Ok(()) => limit = raised,
+            Err(error) => tracing::warn!(%error, "Failed to raise the limit of open files"),
+        }
+    }
+    limit.current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}
+
+/// How many connections fit a limit of open files. The rest is for the store, for calls to webhooks and for reading
+/// configuration.
+fn max_connections(open_files: usize) -> usize {
+    open_files.saturating_sub(RESERVED_FILES).max(RESERVED_FILES)
+}
+
+/// An error that ends a command.
+pub(crate) type CommandError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A command line without subcommands.
+#[derive(Parser)]
+struct ServeOnly {
+    #[command(flatten)]
+    serve: Serve,
+}
+
+impl Serve {
+    /// The flags with their defaults.
+    pub(crate) fn parse_from_defaults() -> Self {
+        ServeOnly::parse_from(["pintle"]).serve
+    }
+
+    /// Starts to log as the flags say.
+    pub(crate) fn start_logging(&self) {
+        logging::init(self.verbosity, self.logging_format);
+    }
+
+    /// Runs the server until a signal ends it.
+    pub(crate) fn run(self) -> ExitCode {
+        self.start_logging();
+        let (engine, data_dir) = (self.engine(), self.data_dir.clone());
+        let announce = |server: &Server| print_banner(server, &engine, &data_dir);
+        match self.options().and_then(|options| run_until_signal(options, announce)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&*error),
+        }
+    }
+
+    fn engine(&self) -> Engine {
+        match self.storage_backend {
+            StorageBackend::Embedded => Engine::Embedded,
+            StorageBackend::Memory => Engine::Memory,
+        }
+    }
+
+    fn gates(&self) -> Result<Gates, CommandError> {
+        let mut flag = FeatureGatesFlag::default();
+        self.feature_gates.iter().for_each(|value| flag.add(value));
+        let (gates, warnings) = flag.gates()?;
+        for warning in warnings {
+            tracing::warn!(target: "pintle::start", feature_gate = warning.gate.name, value = warning.value, "{warning}");
+        }
+        for gate in gates.unsupported_overrides() {
+            tracing::warn!(target: "pintle::start", feature_gate = gate.name, "Feature gate has no effect in this server");
+        }
+        Ok(gates)
+    }
+
+    /// The server that the flags describe. Raises the limit of open files.
+    ///
+    /// # Errors
+    /// A flag contradicts another, or a file that it names cannot be read.
+    pub(crate) fn options(self) -> Result<Options, CommandError> {
+        let max_connections = max_connections(raise_open_file_limit());
+        let tokens = match &self.authentication.token_auth_file {
+            Some(path) => Some(std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?),
+            None => None,
+        };
+        let (engine, gates) = (self.engine(), self.gates()?);
+        let memory_limit = memory_limit(self.memory_limit_mib)?;
+        let (authorization_modes, authorization) = self.authorization.options()?;
+        let access = AccessOptions {
+            tokens,
+            bootstrap_tokens: self.authentication.enable_bootstrap_token_auth,
+            authentication: self.authentication.options(),
+            request_headers: self.authentication.request_headers(),
+            authorization_modes,
+            authorization,
+        };
+        Ok(Options {
+            data_dir: Some(self.data_dir.clone()),
+            engine,
+            bind_address: self.bind_address,
+            port: self.secure_port,
+            advertise_address: self.advertise_address,
+            register: true,
+            reconcile_endpoints: self.endpoint_reconciler_type == EndpointReconciler::Lease,
+            kubeconfig: self.kubeconfig,
+            rbac_bootstrap: None,
+            access,
+            service_accounts: self.service_accounts.options(),
+            services: self.services.network()?,
+            history: HistoryLimits { bytes: self.watch_window_mib << 20, ..HistoryLimits::default() },
+            encoding_cache: self.encoding_cache_mib << 20,
+            memory: memory_limit.map(|limit| MemoryBudget { limit, usage: Arc::new(ResidentMemory) }),
+            min_request_timeout: Duration::from_secs(self.min_request_timeout.into()),
+            limits: RequestLimits {
+                request_timeout: self.request_timeout,
+                max_requests_in_flight: self.max_requests_inflight,
+                max_mutating_requests_in_flight: self.max_mutating_requests_inflight,
+                max_body_bytes_in_flight: RequestLimits::body_bytes_in_flight(memory_limit),
+            },
+            listener: ListenerOptions {
+                max_streams: match self.http2_max_streams_per_connection {
+                    0 => ListenerOptions::default().max_streams,
+                    streams => streams,
+                },
+                goaway_chance: self.goaway_chance,
+                max_connections,
+                ..ListenerOptions::default()
+            },
+            shutdown_delay: self.shutdown_delay_duration,
+            admission: self.admission.configuration()?,
+            tls: TlsOptions {
+                certificate: self
+                    .tls_cert_file
+                    .zip(self.tls_private_key_file)
+                    .map(|(certificate, key)| CertificateFiles { certificate, key }),
+                named_certificates: self.tls_sni_cert_key,
+                client_ca: self.authentication.client_ca_file,
+                request_header_ca: self.authentication.requestheader_client_ca_file,
+                protocols: TlsProtocols::parse(&self.tls_min_version, &self.tls_cipher_suites)?,
+            },
+            gates,
+            cors_allowed_origins: self.cors_allowed_origins,
+            controllers: self.controllers == Controllers::Auto,
+            every_namespace_objects: true,
+            resource_quotas: true,
+            policy_type_checks: true,
+            event_ttl: self.event_ttl,
+            ..Options::default()
+        })
+    }
+}
+
+/// The memory limit in bytes, for a value of `--memory-limit-mib`. Of the limit of the control group a part is left for
+/// what is not measured, such as kernel memory, and for what is allocated between two measurements.
+///
+/// # Errors
+/// A limit is given, and memory cannot be measured.
+fn memory_limit(flag: Option<u64>) -> Result<Option<u64>, String> {
+    let limit = match flag {
+        Some(0) => None,
+        Some(mib) => Some(mib.saturating_mul(1 << 20)),
+        None => cgroup::memory_limit().map(|limit| limit / 10 * 9),
+    };
+    match (limit, ResidentMemory.used_bytes()) {
+        (Some(_), Err(error)) if flag.is_some() => Err(format!("--memory-limit-mib: {error}")),
+        (Some(_), Err(error)) => {
+            tracing::warn!(%error, "Memory cannot be measured, so the limit of the control group is not observed");
+            Ok(None)
+        }
+        (limit, _) => Ok(limit),
+    }
+}
+
+/// Runs a server until SIGTERM or SIGINT, and calls a function when it is ready.
+///
+/// # Errors
+/// The server cannot start, or its store cannot be closed cleanly.
+pub(crate) fn run_until_signal(
+    options: Options,
+    announce: impl FnOnce(&Server) -> std::io::Result<()>,
+) -> Result<(), CommandError> {
+    // The server has threads of its own; this one waits for signals.
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let max_stop_time = options.shutdown_delay + MAX_STOP_TIME;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let server = Server::start(options).await?;
+        announce(&server)?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        let why = tokio::select! {
+            stopped = server.stop() => return Ok(stopped?),
+            // As upstream's programs, this one ends at once at the second signal.
+            _ = terminate.recv() => "a second signal was received",
+            _ = interrupt.recv() => "a second signal was received",
+            () = tokio::time::sleep(max_stop_time) => "it took too long, check the disk",
+        };
+        tracing::error!("Ending without a clean stop: {why}");
+        // Nothing is dropped: that would wait for a commit that does not return. What was acknowledged is on the disk.
+        std::process::exit(1)
+    })
+}
+
+/// Prints where the server listens and how to connect to it.
+fn print_banner(server: &Server, engine: &Engine, data_dir: &Path) -> std::io::Result<()> {
+    let store = match engine {
+        Engine::Embedded => format!("embedded, in {}", data_dir.display()),
+        Engine::Memory => "memory (lost when the server stops)".to_owned(),
+    };
+    let path = server.kubeconfig_path.as_deref().unwrap_or(data_dir).display();
+    let mut out = std::io::stdout();
+    writeln!(out, "pintle {} (Kubernetes API v1.36)", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "store:      {store}")?;
+    writeln!(out, "url:        {}", server.url)?;
+    writeln!(out, "ready in:   {:.1} ms", server.start_time.as_secs_f64() * 1000.0)?;
+    writeln!(out, "kubeconfig: {path}")?;
+    writeln!(out, "try:        kubectl --kubeconfig {path} get namespaces")?;
+    out.flush()
+}
