@@ -1,4 +1,4 @@
-//! The `pintle` binary: see [`command`].
+//! The `pintle` binary. What it does depends on the name under which it is called: see [`command`].
 
 mod command;
 

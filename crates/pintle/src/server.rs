@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,9 @@ use pintle_server::{
     ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, MemoryBudget, RecoveryTimes,
     RequestLimits, ServiceNetwork,
 };
-use pintle_store::{Clock, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock, Vfs};
+use pintle_store::{
+    Clock, Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock, Vfs,
+};
 use pintle_supervisor::BackgroundTask;
 use pintle_value::threads::{TREE_STACK, thread_builder};
 use tokio::runtime::Handle;
@@ -48,19 +50,30 @@ const DEFAULT_MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
 pub const DEFAULT_ENCODING_CACHE_MIB: usize = 64;
 
 /// Where objects are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// In a file in the data directory.
     Embedded,
+    /// In a file in a directory of its own.
+    EmbeddedIn(StoreFolder),
     /// In memory only; lost when the server stops.
     Memory,
+}
+
+/// A directory with stored objects and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreFolder {
+    /// The directory. It is created if it does not exist.
+    pub path: PathBuf,
+    /// When a write is acknowledged.
+    pub durability: Durability,
 }
 
 /// The configuration of a [`Server`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The directory for certificates and objects. `None` writes nothing to disk, for tests, and needs
-    /// [`Engine::Memory`].
+    /// The directory for certificates and objects. `None` keeps certificates in memory, and needs another engine than
+    /// [`Engine::Embedded`].
     pub data_dir: Option<PathBuf>,
     /// Where objects are stored.
     pub engine: Engine,
@@ -487,26 +500,30 @@ fn load_certificates_and_open_store(
     // The watch caches restore their history from the store after a restart.
     let now = time_of(options.clock.now());
     let retention = HistoryRetention { duration: options.history.duration, bytes: options.history.bytes as u64 };
-    let Some(data_dir) = &options.data_dir else {
-        if options.engine == Engine::Embedded {
-            return Err(StartError::Options("the embedded store needs a data directory".to_owned()));
-        }
-        let in_memory = || Arc::new(MemoryStore::with(retention, options.clock.clone()));
-        let store = options.store.clone().unwrap_or_else(|| in_memory());
-        return Ok((Certificates::generate(names, now)?, service_account_key(None)?, store));
+    let data_dir = options.data_dir.as_deref();
+    if let Some(path) = data_dir {
+        std::fs::create_dir_all(path).map_err(|error| CertificateError::File { path: path.to_owned(), error })?;
+    }
+    let open = |path: &Path, durability| -> Result<Arc<dyn Store>, StartError> {
+        let (clock, vfs) = (options.clock.clone(), options.vfs.clone());
+        let embedded = EmbeddedOptions { retention, clock, vfs, durability, ..EmbeddedOptions::default() };
+        Ok(Arc::new(EmbeddedStore::open(path, embedded)?))
     };
-    std::fs::create_dir_all(data_dir).map_err(|error| CertificateError::File { path: data_dir.clone(), error })?;
     std::thread::scope(|scope| {
         let certificates = scope.spawn(|| -> Result<_, CertificateError> {
-            let certificates = Certificates::load_or_generate(data_dir, names, now)?;
-            Ok((certificates, service_account_key(Some(data_dir))?))
+            let certificates = match data_dir {
+                Some(path) => Certificates::load_or_generate(path, names, now)?,
+                None => Certificates::generate(names, now)?,
+            };
+            Ok((certificates, service_account_key(data_dir)?))
         });
-        let store: Arc<dyn Store> = match options.engine {
-            Engine::Memory => Arc::new(MemoryStore::with(retention, options.clock.clone())),
-            Engine::Embedded => {
-                let (clock, vfs) = (options.clock.clone(), options.vfs.clone());
-                let embedded = EmbeddedOptions { retention, clock, vfs, ..EmbeddedOptions::default() };
-                Arc::new(EmbeddedStore::open(data_dir, embedded)?)
+        let store = match (&options.engine, &options.store, data_dir) {
+            (_, Some(store), None) => store.clone(),
+            (Engine::Memory, ..) => Arc::new(MemoryStore::with(retention, options.clock.clone())),
+            (Engine::EmbeddedIn(folder), ..) => open(&folder.path, folder.durability)?,
+            (Engine::Embedded, _, Some(path)) => open(path, Durability::Synced)?,
+            (Engine::Embedded, _, None) => {
+                return Err(StartError::Options("the embedded store needs a data directory".to_owned()));
             }
         };
         let (certificates, account_key) = certificates

@@ -1,15 +1,19 @@
-//! The commands of the binary.
+//! The commands. The binary runs the command on its command line. Under the names `kube-apiserver` and `etcd` it behaves
+//! as these programs do, so that test environments which start them can use it unchanged.
 
 mod credentials;
+mod envtest;
 mod logging;
 mod serve;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use self::credentials::{KubeconfigCommand, TokenCommand};
+use self::envtest::EnvtestCommand;
 use self::serve::Serve;
 
 /// A Kubernetes API server in one binary.
@@ -29,14 +33,28 @@ enum Command {
     /// Manage tokens.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Print a folder with kube-apiserver, etcd and kubectl for the variable KUBEBUILDER_ASSETS of envtest.
+    Envtest(EnvtestCommand),
 }
 
-/// Runs the command on the command line.
+/// Runs the program under whose name the binary was called.
 pub(crate) fn run() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_default();
+    match Path::new(&program).file_name().and_then(|name| name.to_str()) {
+        Some(envtest::KUBE_APISERVER) => envtest::kube_apiserver(arguments),
+        Some(envtest::ETCD) => envtest::etcd(arguments),
+        Some(envtest::KUBECTL) => envtest::kubectl(),
+        _ => run_command(),
+    }
+}
+
+fn run_command() -> ExitCode {
     match CommandLine::parse().command {
         Some(Command::Serve(serve)) => serve.run(),
         Some(Command::Kubeconfig(command)) => print_result(command.run()),
         Some(Command::Token(command)) => print_result(command.run()),
+        Some(Command::Envtest(command)) => print_result(command.run()),
         None => Serve::parse_from_defaults().run(),
     }
 }

@@ -247,6 +247,22 @@ impl Serve {
         ServeOnly::parse_from(["pintle"]).serve
     }
 
+    /// Parses flags, without the name of the program before them.
+    ///
+    /// # Errors
+    /// A flag is unknown, or its value is invalid.
+    pub(crate) fn parse_flags(flags: impl IntoIterator<Item = String>) -> Result<Self, clap::Error> {
+        ServeOnly::try_parse_from(std::iter::once("pintle".to_owned()).chain(flags)).map(|only| only.serve)
+    }
+
+    /// The names of the flags.
+    #[cfg(test)]
+    pub(crate) fn flag_names() -> Vec<String> {
+        use clap::CommandFactory;
+        let command = ServeOnly::command();
+        command.get_arguments().filter_map(|flag| flag.get_long()).map(str::to_owned).collect()
+    }
+
     /// Starts to log as the flags say.
     pub(crate) fn start_logging(&self) {
         logging::init(self.verbosity, self.logging_format);
@@ -417,6 +433,7 @@ pub(crate) fn run_until_signal(
 fn print_banner(server: &Server, engine: &Engine, data_dir: &Path) -> std::io::Result<()> {
     let store = match engine {
         Engine::Embedded => format!("embedded, in {}", data_dir.display()),
+        Engine::EmbeddedIn(folder) => format!("embedded, in {}", folder.path.display()),
         Engine::Memory => "memory (lost when the server stops)".to_owned(),
     };
     let path = server.kubeconfig_path.as_deref().unwrap_or(data_dir).display();

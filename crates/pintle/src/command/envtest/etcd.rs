@@ -1,0 +1,189 @@
+//! The program `etcd` of a test environment. It stores nothing itself: it tells the API server in which directory the
+//! embedded store is, answers health checks, and lives as long as the etcd that it stands in for would.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use pintle_value::{Value, object};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::flags::{FlagTable, FlagValues};
+
+/// The path under which the API server finds the store.
+pub(super) const STORE_PATH: &str = "/pintle/store";
+/// The version of etcd whose answers these are.
+const VERSION: &str = "3.6.5";
+/// The directory of the store within the data directory, where etcd has its own.
+const MEMBER: &str = "member";
+
+/// Runs the program with the arguments after its name.
+pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let flags = match table().parse(super::ETCD, arguments) {
+        Ok(flags) => flags,
+        Err(error) => return fail(&error),
+    };
+    let printed = if flags.is_set("help") {
+        format!("Usage:\n\n  etcd [flags]\n    Run the stand-in for etcd of pintle envtest.\n{}", table().help())
+    } else if flags.is_set("version") {
+        format!("etcd Version: {VERSION}\nGit SHA: pintle-{}\n", env!("CARGO_PKG_VERSION"))
+    } else {
+        return match serve(&flags) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error),
+        };
+    };
+    match std::io::stdout().write_all(printed.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &dyn std::fmt::Display) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "etcd: {error}");
+    ExitCode::FAILURE
+}
+
+fn table() -> FlagTable {
+    FlagTable::from_tsv(include_str!("etcd-flags.tsv"))
+}
+
+/// Serves until SIGTERM or SIGINT.
+fn serve(flags: &FlagValues) -> Result<(), String> {
+    let answers = Answers::new(&store_dir(flags)?, flags.is_set("unsafe-no-fsync"));
+    let mut urls = flags.list("listen-client-urls");
+    if urls.is_empty() {
+        urls.push("http://localhost:2379");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| error.to_string())?.block_on(async {
+        let signals = signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
+        let (mut terminate, mut interrupt) = signals.map_err(|error| error.to_string())?;
+        for url in urls {
+            let listener = listen(url).await?;
+            tokio::spawn(accept(listener, answers.clone()));
+        }
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        Ok(())
+    })
+}
+
+/// Creates the directory of the store, and returns its absolute path.
+fn store_dir(flags: &FlagValues) -> Result<PathBuf, String> {
+    let data_dir = flags.value("data-dir").filter(|dir| !dir.is_empty()).unwrap_or("default.etcd");
+    let path = Path::new(data_dir).join(MEMBER);
+    let created = std::fs::create_dir_all(&path).and_then(|()| std::path::absolute(&path));
+    created.map_err(|error| format!("cannot create the data directory {}: {error}", path.display()))
+}
+
+async fn listen(url: &str) -> Result<TcpListener, String> {
+    let Some(address) = url.strip_prefix("http://") else {
+        return Err(format!("--listen-client-urls={url}: the stand-in for etcd serves HTTP only"));
+    };
+    let address = address.trim_end_matches('/');
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| format!("--listen-client-urls={url}: listen tcp {address}: {error}"))
+}
+
+async fn accept(listener: TcpListener, answers: Answers) {
+    loop {
+        // Errors are those of single connections, or a lack of descriptors, which passes.
+        match listener.accept().await {
+            Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, answers.clone()))),
+            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+        }
+    }
+}
+
+async fn serve_connection(stream: TcpStream, answers: Answers) {
+    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+        let response = answers.response(request.uri().path(), request.headers().get(CONTENT_TYPE));
+        async move { Ok::<_, Infallible>(response) }
+    });
+    // A client that breaks its connection is no concern of others.
+    let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// What is answered.
+#[derive(Clone)]
+struct Answers {
+    version: Bytes,
+    store: Bytes,
+}
+
+impl Answers {
+    fn new(dir: &Path, unsynced: bool) -> Self {
+        let version = object! { "etcdserver": VERSION, "etcdcluster": "3.6.0", "storage": "3.6.0" };
+        let store = object! { "directory": dir.display().to_string(), "unsynced": unsynced };
+        let json = |value: Value| Bytes::from(pintle_codec::json::encode(&value));
+        Self { version: json(version), store: json(store) }
+    }
+
+    fn response(&self, path: &str, content_type: Option<&HeaderValue>) -> Response<Full<Bytes>> {
+        let body = match path {
+            "/health" => Bytes::from_static(b"{\"health\":\"true\",\"reason\":\"\"}"),
+            "/livez" | "/readyz" => Bytes::from_static(b"ok\n"),
+            "/version" => self.version.clone(),
+            STORE_PATH => self.store.clone(),
+            _ => return unsupported(content_type),
+        };
+        Response::new(Full::new(body))
+    }
+}
+
+/// The answer to requests of etcd's own protocol.
+fn unsupported(content_type: Option<&HeaderValue>) -> Response<Full<Bytes>> {
+    const TEXT: &str = "this is pintle's stand-in for etcd, which serves pintle's kube-apiserver only";
+    let is_grpc = content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
+    let mut response = Response::new(Full::new(Bytes::from_static(if is_grpc { b"" } else { TEXT.as_bytes() })));
+    if is_grpc {
+        // Errors of gRPC have status 200. 12 is UNIMPLEMENTED.
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        headers.insert("grpc-status", HeaderValue::from_static("12"));
+        headers.insert("grpc-message", HeaderValue::from_static(TEXT));
+    } else {
+        *response.status_mut() = StatusCode::NOT_FOUND;
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_flags_is_read() {
+        let lines = include_str!("etcd-flags.tsv").lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(table().len(), lines);
+    }
+
+    #[test]
+    fn help_has_the_flag_that_envtest_looks_for() {
+        let is_flag = |line: &str| line.trim_start().starts_with("--unsafe-no-fsync ");
+        assert!(table().help().lines().any(is_flag));
+    }
+
+    #[test]
+    fn clients_of_etcd_are_told_what_this_is() {
+        let answers = Answers::new(Path::new("/data/member"), true);
+        let grpc = answers.response("/etcdserverpb.KV/Range", Some(&HeaderValue::from_static("application/grpc")));
+        assert_eq!((grpc.status(), &grpc.headers()["grpc-status"]), (StatusCode::OK, &HeaderValue::from_static("12")));
+        assert_eq!(answers.response("/v3/kv/range", None).status(), StatusCode::NOT_FOUND);
+        assert_eq!(answers.store, r#"{"directory":"/data/member","unsynced":true}"#);
+    }
+}

@@ -1,0 +1,310 @@
+//! The program `kube-apiserver` of a test environment: a server with kube-apiserver's flags and defaults. Its store is
+//! where the program `etcd` says. As with the original, no controllers of a controller manager run, unless the variable
+//! `PINTLE_CONTROLLERS` is `auto`.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::Request;
+use pintle::certificates::{Certificates, write_private};
+use pintle::{CertificateFiles, Durability, Engine, Options, StoreFolder};
+use pintle_admission::AdmissionConfiguration;
+use pintle_codec::json::DecodeOptions;
+use pintle_outbound::{CallLimits, Client, ClientConfig, ErrorCause, RequestError, ServerTrust};
+use pintle_value::Value;
+use time::OffsetDateTime;
+
+use super::etcd::STORE_PATH;
+use super::flags::{FlagTable, FlagValues};
+use crate::command::serve::{CommandError, Serve, run_until_signal};
+
+/// The variable that lets the controllers run on which the API relies.
+const CONTROLLERS_VARIABLE: &str = "PINTLE_CONTROLLERS";
+/// How long the server waits for an etcd that does not listen yet.
+const ETCD_WAIT: Duration = Duration::from_secs(3);
+/// How often it tries meanwhile.
+const ETCD_RETRY_INTERVAL: Duration = Duration::from_millis(10);
+const CALL_LIMITS: CallLimits = CallLimits { timeout: Duration::from_secs(5), max_body_bytes: 1 << 16 };
+
+const AUTHORIZATION_MODE: &str = "authorization-mode";
+
+/// Flags that are not handed on to `pintle serve`.
+const OWN_FLAGS: [&str; 4] = ["etcd-servers", "cert-dir", "help", "version"];
+
+/// Defaults of kube-apiserver that are not those of `pintle serve`.
+const DEFAULTS: [(&str, &str); 2] = [("bind-address", "0.0.0.0"), (AUTHORIZATION_MODE, "AlwaysAllow")];
+
+/// Plugins that kube-apiserver does not enable by default, but `pintle serve` does.
+const DISABLED_PLUGIN: &str = "NodeRestriction";
+/// The plugin that a server without controllers disables, unless it is named.
+const SERVICE_ACCOUNT_PLUGIN: &str = "ServiceAccount";
+
+/// Runs the program with the arguments after its name.
+pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let flags = match table().parse(super::KUBE_APISERVER, arguments) {
+        Ok(flags) => flags,
+        Err(error) => return fail(&error),
+    };
+    let printed = if flags.is_set("help") {
+        help()
+    } else if flags.is_set("version") {
+        format!("Kubernetes {}\n", pintle_server::version().str_at(&["gitVersion"]))
+    } else {
+        return match start(&flags) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error),
+        };
+    };
+    match std::io::stdout().write_all(printed.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &dyn std::fmt::Display) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "Error: {error}");
+    ExitCode::FAILURE
+}
+
+/// The flags of kube-apiserver 1.36.
+fn table() -> FlagTable {
+    FlagTable::from_tsv(include_str!("kube-apiserver-flags.tsv"))
+}
+
+fn help() -> String {
+    format!(
+        "The Kubernetes API server of Pintle, with the flags of kube-apiserver.\n\n\
+         Usage:\n  kube-apiserver [flags]\n{}",
+        table().help()
+    )
+}
+
+/// Starts the server that the flags describe, and runs it until a signal ends it.
+fn start(flags: &FlagValues) -> Result<(), CommandError> {
+    check_authorization(flags)?;
+    check_service_accounts(flags)?;
+    let mut arguments = flags.to_arguments(&OWN_FLAGS);
+    let missing = DEFAULTS.iter().filter(|(name, _)| !flags.is_given(name));
+    arguments.extend(
+        missing.filter(|(name, _)| is_default_wanted(flags, name)).map(|(name, value)| format!("--{name}={value}")),
+    );
+    let serve = Serve::parse_flags(arguments).map_err(|error| first_line(&error.to_string()))?;
+    serve.start_logging();
+    for (flag, why) in &flags.ignored {
+        tracing::warn!(target: "pintle::start", flag, why, "Flag has no effect in this server");
+    }
+    let mut options = serve.options()?;
+    let store = find_store(&flags.list("etcd-servers"))?;
+    if options.tls.certificate.is_none() {
+        options.tls.certificate =
+            Some(certificate_of(Path::new(flags.value("cert-dir").unwrap_or("/var/run/kubernetes")))?);
+    }
+    options.admission = with_upstream_defaults(options.admission);
+    run_until_signal(with_store(options, store), |_| Ok(()))
+}
+
+/// A configuration file of authorizers replaces the flag.
+fn is_default_wanted(flags: &FlagValues, name: &str) -> bool {
+    name != AUTHORIZATION_MODE || flags.value("authorization-config").is_none()
+}
+
+/// The first line of an error of the command line, without what explains how to use it.
+fn first_line(error: &str) -> String {
+    let line = error.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}
+
+/// Checks that a list of authorizers is not empty, so that an empty one does not allow everything.
+fn check_authorization(flags: &FlagValues) -> Result<(), String> {
+    if flags.is_given(AUTHORIZATION_MODE) && flags.value(AUTHORIZATION_MODE).is_none() {
+        return Err("at least one authorization-mode must be passed".to_owned());
+    }
+    Ok(())
+}
+
+/// Checks that tokens of service accounts can be issued (upstream: `validateTokenRequest`, and the authenticators'
+/// `Validate`).
+fn check_service_accounts(flags: &FlagValues) -> Result<(), String> {
+    let is_given = |name: &str| flags.value(name).is_some_and(|value| !value.is_empty());
+    let (issuer, key) = (is_given("service-account-issuer"), is_given("service-account-signing-key-file"));
+    let mut errors = Vec::new();
+    if !issuer {
+        errors.push("service-account-issuer is a required flag");
+    }
+    if !issuer && !key && !is_given("api-audiences") {
+        errors.push("--service-account-signing-key-file and --service-account-issuer are required flags");
+    } else if !(issuer && key) {
+        errors.push(
+            "--service-account-signing-key-file, --service-account-issuer, and --api-audiences should be specified together",
+        );
+    }
+    match errors.as_slice() {
+        [] => Ok(()),
+        [error] => Err((*error).to_owned()),
+        errors => Err(format!("[{}]", errors.join(", "))),
+    }
+}
+
+/// The serving certificate in a directory. It is created there if there is none (upstream:
+/// `MaybeDefaultWithSelfSignedCerts`).
+fn certificate_of(directory: &Path) -> Result<CertificateFiles, CommandError> {
+    let files = CertificateFiles { certificate: directory.join("apiserver.crt"), key: directory.join("apiserver.key") };
+    if files.certificate.exists() && files.key.exists() {
+        return Ok(files);
+    }
+    let hostname = gethostname::gethostname().to_string_lossy().to_lowercase();
+    let generated = Certificates::generate(&[hostname], OffsetDateTime::now_utc())?;
+    std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    write_private(&files.key, &generated.serving.key)?;
+    // The authority is at the end of the chain, so that clients can trust the file.
+    write_private(&files.certificate, &(generated.serving.certificate + &generated.authority.certificate))?;
+    Ok(files)
+}
+
+/// Enables and disables the plugins that kube-apiserver does by default.
+fn with_upstream_defaults(mut admission: AdmissionConfiguration) -> AdmissionConfiguration {
+    let is_named = |names: &[String], plugin: &str| names.iter().any(|name| name == plugin);
+    if !is_named(&admission.enabled, DISABLED_PLUGIN) && !is_named(&admission.disabled, DISABLED_PLUGIN) {
+        admission.disabled.push(DISABLED_PLUGIN.to_owned());
+    }
+    if !is_named(&admission.enabled, SERVICE_ACCOUNT_PLUGIN) && !is_named(&admission.disabled, SERVICE_ACCOUNT_PLUGIN) {
+        admission.enabled.push(SERVICE_ACCOUNT_PLUGIN.to_owned());
+    }
+    admission
+}
+
+/// Options of a server whose objects are in a folder. Nothing else is written.
+fn with_store(options: Options, store: StoreFolder) -> Options {
+    let controllers = std::env::var_os(CONTROLLERS_VARIABLE).is_some_and(|value| value == "auto");
+    Options { data_dir: None, engine: Engine::EmbeddedIn(store), controllers, ..options }
+}
+
+/// Asks the program `etcd` where the store is.
+fn find_store(servers: &[&str]) -> Result<StoreFolder, String> {
+    let [server] = servers else {
+        return Err(match servers {
+            [] => "--etcd-servers must be specified".to_owned(),
+            _ => "--etcd-servers: several servers of etcd are not supported yet".to_owned(),
+        });
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let answer = runtime.map_err(|error| error.to_string())?.block_on(ask(server));
+    let answer = answer.map_err(|error| format!("--etcd-servers={server}: {error}"))?;
+    let directory = answer.str_at(&["directory"]);
+    if directory.is_empty() {
+        return Err(format!(
+            "--etcd-servers={server}: etcd is not supported yet as the store of the API server; only the etcd in the folder \
+             of 'pintle envtest' is"
+        ));
+    }
+    let unsynced = answer.get("unsynced").and_then(Value::as_bool).unwrap_or(false);
+    let durability = if unsynced { Durability::Unsynced } else { Durability::Synced };
+    Ok(StoreFolder { path: directory.into(), durability })
+}
+
+/// The answer of a server of etcd. `Null` if it has none, as the real etcd.
+async fn ask(server: &str) -> Result<Value, String> {
+    let url = format!("{}{STORE_PATH}", server.trim_end_matches('/'));
+    let trust = ServerTrust::InsecureSkipVerify;
+    let client =
+        Client::new(&ClientConfig { server_trust: trust, credentials: None }).map_err(|error| error.to_string())?;
+    let give_up = Instant::now() + ETCD_WAIT;
+    loop {
+        let request = Request::get(&url).body(Bytes::new()).map_err(|error| error.to_string())?;
+        match client.send(request, CALL_LIMITS).await {
+            Ok(response) if response.status().is_success() => {
+                let decoded = pintle_codec::json::decode(&response.body().bytes, DecodeOptions::default());
+                return Ok(decoded.map_or(Value::Null, |decoded| decoded.value));
+            }
+            Ok(_) => return Ok(Value::Null),
+            Err(RequestError { cause: ErrorCause::Dial { .. }, .. }) if Instant::now() < give_up => {
+                tokio::time::sleep(ETCD_RETRY_INTERVAL).await;
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(command_line: &[&str]) -> FlagValues {
+        table().parse("kube-apiserver", command_line.iter().map(OsString::from)).expect("flags")
+    }
+
+    #[test]
+    fn every_line_of_the_flags_is_read() {
+        let lines = include_str!("kube-apiserver-flags.tsv").lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(table().len(), lines);
+    }
+
+    #[test]
+    fn the_document_lists_all_flags() {
+        let document = include_str!("../../../../../docs/flags.md");
+        let (_, tables) = document.split_once("\n## ").expect("a section");
+        assert_eq!(format!("\n## {tables}"), table().markdown());
+    }
+
+    #[test]
+    fn help_lists_flags_as_envtest_looks_for_them() {
+        let lists = |flag: &str| help().lines().any(|line| line.trim_start().starts_with(&format!("--{flag} ")));
+        assert!(lists("secure-port"));
+        assert!(!lists("insecure-port"));
+    }
+
+    #[test]
+    fn every_honoured_flag_is_one_of_serve() {
+        let serve: Vec<String> = Serve::flag_names();
+        let known = |name: &str| OWN_FLAGS.contains(&name) || serve.iter().any(|flag| flag == name);
+        let unknown: Vec<_> = table().honoured().filter(|name| !known(name)).map(str::to_owned).collect();
+        assert_eq!(unknown, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_list_of_authorizers_has_to_have_one() {
+        assert_eq!(check_authorization(&parse(&["--authorization-mode=RBAC", "--authorization-mode="])), Ok(()));
+        assert_eq!(check_authorization(&parse(&[])), Ok(()));
+        let error = check_authorization(&parse(&["--authorization-mode="])).unwrap_err();
+        assert_eq!(error, "at least one authorization-mode must be passed");
+    }
+
+    #[test]
+    fn tokens_need_an_issuer_and_a_key() {
+        let check = |command_line: &[&str]| check_service_accounts(&parse(command_line));
+        assert_eq!(check(&["--service-account-issuer=i", "--service-account-signing-key-file=k"]), Ok(()));
+        let required = "--service-account-signing-key-file and --service-account-issuer are required flags";
+        assert_eq!(check(&[]).unwrap_err(), format!("[service-account-issuer is a required flag, {required}]"));
+        let together = "--service-account-signing-key-file, --service-account-issuer, and --api-audiences should be specified together";
+        assert_eq!(check(&["--service-account-issuer=i"]).unwrap_err(), together);
+    }
+
+    #[test]
+    fn plugins_are_those_of_kube_apiserver() {
+        let changed = with_upstream_defaults(AdmissionConfiguration::default());
+        assert_eq!(
+            (changed.enabled, changed.disabled),
+            (vec!["ServiceAccount".to_owned()], vec!["NodeRestriction".to_owned()])
+        );
+        let named = AdmissionConfiguration {
+            enabled: vec!["NodeRestriction".to_owned()],
+            disabled: vec!["ServiceAccount".to_owned()],
+            ..AdmissionConfiguration::default()
+        };
+        let unchanged = with_upstream_defaults(named.clone());
+        assert_eq!((unchanged.enabled, unchanged.disabled), (named.enabled, named.disabled));
+    }
+
+    #[test]
+    fn a_missing_serving_certificate_is_created_and_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = certificate_of(&folder.path().join("a")).expect("a certificate");
+        let created = std::fs::read(&files.certificate).expect("the file");
+        assert_eq!(certificate_of(&folder.path().join("a")).expect("the certificate"), files);
+        assert_eq!(std::fs::read(&files.certificate).expect("the file"), created);
+    }
+}

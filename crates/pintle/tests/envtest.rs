@@ -1,0 +1,237 @@
+//! The folder of `pintle envtest`, whose programs are started as controller-runtime's envtest does it.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use pintle_testkit::{Client, HttpsServer, Protocol, RequestBuilder, SentResponse, run};
+use rcgen::{CertificateParams, KeyPair};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// How long a program may take to start or to stop.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const ADMIN: &str = "Bearer admin-token";
+
+/// The folder of programs, one for the etcd's data and one with the certificates of the API server.
+struct Environment {
+    assets: PathBuf,
+    folder: TempDir,
+    etcd_port: u16,
+    api_port: u16,
+    authority: String,
+}
+
+impl Environment {
+    fn new() -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let assets = folder.path().join("assets");
+        let made = Command::new(env!("CARGO_BIN_EXE_pintle")).args(["envtest", "--assets-dir"]).arg(&assets).output();
+        let made = made.expect("the program runs");
+        assert!(made.status.success(), "{made:?}");
+        assert_eq!(String::from_utf8_lossy(&made.stdout), format!("{}\n", assets.display()));
+        let certificates = folder.path().join("certificates");
+        fs::create_dir(&certificates).expect("a new folder");
+        fs::create_dir(folder.path().join("data")).expect("a new folder");
+        // envtest writes the certificate of the signing key where kube-apiserver expects a public key.
+        let authority = write_certificate(&certificates, "apiserver");
+        write_certificate(&certificates, "sa-signer");
+        fs::write(certificates.join("tokens"), "admin-token,admin,admin,system:masters\n").expect("a file");
+        Self { assets, folder, etcd_port: free_port(), api_port: free_port(), authority }
+    }
+
+    fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(self.assets.join(name));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    fn start_etcd(&self) -> Process {
+        let url = format!("http://127.0.0.1:{}", self.etcd_port);
+        let mut command = self.program("etcd");
+        command.arg(format!("--advertise-client-urls={url}")).arg(format!("--listen-client-urls={url}"));
+        command.arg("--listen-peer-urls=http://localhost:0").arg("--unsafe-no-fsync=true");
+        command.arg(format!("--data-dir={}", self.folder.path().join("data").display()));
+        let process = Process(command.spawn().expect("the program starts"));
+        wait_for_port(self.etcd_port);
+        process
+    }
+
+    fn api_server(&self) -> Command {
+        self.api_server_of(&format!("http://127.0.0.1:{}", self.etcd_port))
+    }
+
+    fn api_server_of(&self, etcd: &str) -> Command {
+        let certificates = self.folder.path().join("certificates");
+        let file = |name: &str| certificates.join(name).display().to_string();
+        let mut command = self.program("kube-apiserver");
+        command.args(["--allow-privileged=true", "--authorization-mode=RBAC", "--bind-address=127.0.0.1"]);
+        command.args(["--disable-admission-plugins=ServiceAccount", "--service-cluster-ip-range=10.0.0.0/24"]);
+        command.arg(format!("--cert-dir={}", certificates.display()));
+        command.arg(format!("--etcd-servers={etcd}"));
+        command.arg(format!("--secure-port={}", self.api_port));
+        command.arg(format!("--service-account-issuer=https://127.0.0.1:{}/", self.api_port));
+        command.arg(format!("--service-account-key-file={}", file("sa-signer.crt")));
+        command.arg(format!("--service-account-signing-key-file={}", file("sa-signer.key")));
+        command.arg(format!("--token-auth-file={}", file("tokens")));
+        command
+    }
+
+    async fn start_api_server(&self) -> (Process, Client) {
+        let process = Process(self.api_server().spawn().expect("the program starts"));
+        wait_for_port(self.api_port);
+        let url = format!("https://127.0.0.1:{}", self.api_port);
+        let client = Client::trusting(&url, self.authority.as_bytes(), Protocol::Http1);
+        // envtest asks without credentials.
+        let _ = client.request("GET", "/healthz").anonymous().send().await.expect(200);
+        (process, client)
+    }
+}
+
+/// A process that is killed when it is dropped.
+struct Process(Child);
+
+impl Process {
+    /// Sends SIGTERM and waits for the end.
+    fn stop(mut self) {
+        let id = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw).expect("a process ID");
+        kill_process(id, Signal::TERM).expect("the process runs");
+        let status = self.0.wait().expect("the process ends");
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Writes a self-signed certificate and its key. Returns the certificate.
+fn write_certificate(folder: &Path, name: &str) -> String {
+    let key = KeyPair::generate().expect("a key");
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let certificate = CertificateParams::new(names).and_then(|params| params.self_signed(&key)).expect("a certificate");
+    fs::write(folder.join(format!("{name}.crt")), certificate.pem()).expect("a file");
+    fs::write(folder.join(format!("{name}.key")), key.serialize_pem()).expect("a file");
+    certificate.pem()
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
+fn wait_for_port(port: u16) {
+    let started = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(started.elapsed() < TIMEOUT, "nothing listens on port {port}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A request of an administrator, whom a token identifies.
+fn admin<'c>(client: &'c Client, method: &str, path: &str) -> RequestBuilder<'c> {
+    client.request(method, path).anonymous().header("Authorization", ADMIN)
+}
+
+/// What a program that fails prints.
+fn failure(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn objects_survive_restarts_of_the_api_server_and_of_etcd() {
+    run(async {
+        let environment = Environment::new();
+        let etcd = environment.start_etcd();
+        let (server, client) = environment.start_api_server().await;
+        let create = admin(&client, "POST", "/api/v1/namespaces").json(r#"{"metadata":{"name":"a"}}"#);
+        let _ = create.send().await.expect(201);
+        server.stop();
+        let (server, client) = environment.start_api_server().await;
+        let found = admin(&client, "GET", "/api/v1/namespaces/a").send().await.expect(200).json();
+        assert_eq!(found["status"]["phase"], "Active");
+        server.stop();
+        etcd.stop();
+        let _etcd = environment.start_etcd();
+        let (_server, client) = environment.start_api_server().await;
+        let again = admin(&client, "GET", "/api/v1/namespaces/a").send().await.expect(200).json();
+        assert_eq!(again, found);
+    });
+}
+
+#[test]
+fn no_controllers_run_as_beside_the_original_programs() {
+    run(async {
+        let environment = Environment::new();
+        let _etcd = environment.start_etcd();
+        let (_server, client) = environment.start_api_server().await;
+        let request = |method: &str, path: &str| admin(&client, method, path);
+        let _ = request("POST", "/api/v1/namespaces").json(r#"{"metadata":{"name":"a"}}"#).send().await.expect(201);
+        // Pods need no service account, because envtest disables the plugin.
+        let pod = r#"{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
+        let _ = request("POST", "/api/v1/namespaces/a/pods").json(pod).send().await.expect(201);
+        let deleted = request("DELETE", "/api/v1/namespaces/a").send().await.expect(200).json();
+        assert_eq!(deleted["status"]["phase"], "Terminating");
+        // A controller would have deleted the pod before an object that is created later is there.
+        let _ = request("POST", "/api/v1/namespaces").json(r#"{"metadata":{"name":"b"}}"#).send().await.expect(201);
+        for (path, count) in
+            [("/api/v1/namespaces/a/pods", 1), ("/api/v1/serviceaccounts", 0), ("/api/v1/namespaces/b/configmaps", 0)]
+        {
+            let list = request("GET", path).send().await.expect(200).json();
+            assert_eq!(list["items"].as_array().map(Vec::len), Some(count), "{path}");
+        }
+        let namespace = request("GET", "/api/v1/namespaces/a").send().await.expect(200).json();
+        assert_eq!(namespace["spec"]["finalizers"], json!(["kubernetes"]));
+        let service = request("GET", "/api/v1/namespaces/default/services/kubernetes").send().await.expect(200).json();
+        assert_eq!(service["spec"]["clusterIP"], "10.0.0.1");
+    });
+}
+
+#[test]
+fn programs_print_help_and_version() {
+    let environment = Environment::new();
+    for (program, argument, expect) in [
+        ("kube-apiserver", "--help", "\n      --secure-port int "),
+        ("kube-apiserver", "--version", "Kubernetes v1.36."),
+        ("etcd", "--help", "\n      --unsafe-no-fsync "),
+        ("etcd", "--version", "etcd Version: 3."),
+    ] {
+        let output = environment.program(program).arg(argument).stdout(Stdio::piped()).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains(expect), "{program} {argument}: {text}");
+    }
+}
+
+#[test]
+fn errors_of_a_start_say_what_is_wrong_at_once() {
+    run(async {
+        let environment = Environment::new();
+        let start = |argument: &str| environment.api_server().arg(argument).output().expect("the program runs");
+        for (argument, expect) in [
+            ("--insecure-port=0", "Error: unknown flag: --insecure-port\n"),
+            ("--audit-log-path=/tmp/log", "Error: --audit-log-path is not supported: nothing is audited\n"),
+            (
+                "--secure-port=70000",
+                "Error: invalid value '70000' for '--secure-port <PORT>': 70000 is not in 0..=65535\n",
+            ),
+            ("--service-cluster-ip-range=x", "Error: service-cluster-ip-range[0] is not a valid cidr\n"),
+        ] {
+            assert!(failure(&start(argument)).ends_with(expect), "{argument}: {:?}", start(argument));
+        }
+        let other = HttpsServer::start(async |_| SentResponse::json(200, r#"{"etcdserver":"3.6.5"}"#)).await;
+        let error = tokio::task::spawn_blocking({
+            let mut command = environment.api_server_of(&other.url(""));
+            move || failure(&command.output().expect("the program runs"))
+        });
+        let error = error.await.expect("no panic");
+        assert!(error.contains("etcd is not supported yet as the store of the API server"), "{error}");
+        let data = environment.folder.path().join("data");
+        assert_eq!(fs::read_dir(data).expect("the folder").count(), 0);
+    });
+}
