@@ -4,6 +4,7 @@ mod bench;
 mod catalog;
 mod check;
 mod compare;
+mod envtest;
 mod fuzz;
 mod go_tools;
 mod soak;
@@ -53,6 +54,12 @@ const COMMANDS: &[Command] = &[
         "[--executions N] [--only TARGET,TARGET] [--seed N]",
         "run each fuzz target with a million inputs, or N; prints executions, times, panics and inputs above a second",
         fuzz::run,
+    ),
+    (
+        "envtest",
+        "[--all]",
+        "run the tests of controller-runtime with the programs of 'pintle envtest': the core packages, or all",
+        envtest::run,
     ),
     ("fetch-modules", "", "download the Go modules that the importer and the tests read", catalog::fetch_modules),
 ];

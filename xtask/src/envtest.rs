@@ -1,0 +1,112 @@
+//! `cargo xtask envtest`: runs the test suite of controller-runtime, as published, with the programs of `pintle envtest`
+//! instead of kube-apiserver and etcd.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::{print_status, root};
+
+/// The release for the served version of Kubernetes.
+const CONTROLLER_RUNTIME: &str = "sigs.k8s.io/controller-runtime@v0.24.1";
+
+/// The packages that CI tests: those that use the server most.
+const CORE: [&str; 6] = ["builder", "client", "controller", "envtest", "manager/internal/integration", "webhook"];
+
+/// A package that downloads an older kube-apiserver by itself.
+const NEEDS_DOWNLOADS: &str = "/pkg/client/apiutil";
+
+/// Runs the core packages, or all with `--all`.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let all = match arguments {
+        [] => false,
+        [argument] if argument == "--all" => true,
+        _ => return Err("usage: cargo xtask envtest [--all]".to_owned()),
+    };
+    let assets = assets()?;
+    let source = module(CONTROLLER_RUNTIME)?;
+    let packages: Vec<String> = if all {
+        let listed = output(Command::new("go").args(["list", "./pkg/..."]).current_dir(&source))?;
+        listed.lines().filter(|package| !package.ends_with(NEEDS_DOWNLOADS)).map(str::to_owned).collect()
+    } else {
+        CORE.map(|package| format!("./pkg/{package}")).to_vec()
+    };
+    // One at a time: the tests of several packages listen on the same ports.
+    let mut command = Command::new("go");
+    command.args(["test", "-count=1", "-p=1", "-timeout=10m"]).args(&packages);
+    command.current_dir(&source).env("KUBEBUILDER_ASSETS", &assets);
+    let started = Instant::now();
+    let status = command.status().map_err(|error| format!("cannot run go: {error}"))?;
+    let seconds = started.elapsed().as_secs();
+    let versions = format!("{CONTROLLER_RUNTIME}: {} packages, {seconds} s", packages.len());
+    if !status.success() {
+        return Err(format!("{versions}: {status}"));
+    }
+    print_status(&format!("{versions}: passed\n"));
+    Ok(())
+}
+
+/// Builds the server, and returns the folder of its programs.
+fn assets() -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo).args(["build", "--package", "pintle"]).current_dir(root()).status();
+    if !built.map_err(|error| format!("cannot run cargo: {error}"))?.success() {
+        return Err("the server cannot be built".to_owned());
+    }
+    let folder = root().join("target/envtest/assets");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let program = target.join("debug/pintle");
+    output(Command::new(&program).args(["envtest", "--assets-dir"]).arg(&folder))?;
+    Ok(folder)
+}
+
+/// Copies a Go module to a folder where it can be built and tested. Returns the folder.
+fn module(name: &str) -> Result<PathBuf, String> {
+    let (path, _) = name.split_once('@').unwrap_or((name, ""));
+    let copy = root().join("target/envtest").join(name);
+    if copy.join("go.mod").exists() {
+        return Ok(copy);
+    }
+    print_status(&format!("downloading {name}\n"));
+    let downloaded = output(Command::new("go").args(["mod", "download", "-json", name]).current_dir(root()))?;
+    let downloaded: serde_json::Value = serde_json::from_str(&downloaded).map_err(|error| error.to_string())?;
+    let folder = downloaded["Dir"].as_str().ok_or_else(|| format!("go has no folder of {path}"))?;
+    let partial = copy.with_extension("new");
+    let copied =
+        fs::remove_dir_all(&partial).or_else(ignore_missing).and_then(|()| copy_folder(Path::new(folder), &partial));
+    copied.and_then(|()| fs::rename(&partial, &copy)).map_err(|error| format!("{}: {error}", copy.display()))?;
+    Ok(copy)
+}
+
+fn ignore_missing(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+/// Copies a folder. Files can be written, and scripts run: a module has no permissions.
+fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy_folder(&source, &target)?;
+            continue;
+        }
+        fs::copy(&source, &target)?;
+        let is_script = target.extension().is_some_and(|extension| extension == "sh");
+        fs::set_permissions(&target, fs::Permissions::from_mode(if is_script { 0o755 } else { 0o644 }))?;
+    }
+    Ok(())
+}
+
+/// What a command prints.
+fn output(command: &mut Command) -> Result<String, String> {
+    let result = command.stderr(Stdio::inherit()).output();
+    let result = result.map_err(|error| format!("cannot run {}: {error}", command.get_program().display()))?;
+    if !result.status.success() {
+        return Err(format!("{}: {}", command.get_program().display(), result.status));
+    }
+    String::from_utf8(result.stdout).map_err(|error| error.to_string())
+}
