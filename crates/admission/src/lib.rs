@@ -5,6 +5,7 @@
 mod always;
 mod always_pull_images;
 mod bound_pod;
+mod cached_derivation;
 mod certificates;
 mod chain;
 mod configuration_file;
@@ -14,7 +15,6 @@ mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
 mod deny_service_external_ips;
-mod derived;
 mod event_rate_limit;
 mod expressions;
 mod extended_resource_toleration;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, StoredObjects};
 use pintle_value::{Str, Value};
 
-use crate::derived::Derived;
+use crate::cached_derivation::CachedDerivation;
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
 const GROUP: &str = "scheduling.k8s.io";
@@ -64,7 +64,7 @@ impl PriorityClasses {
 #[derive(Debug, Default)]
 pub struct Priority {
     /// Every pod asks for its class, so the classes are decoded only after a change.
-    classes: Derived<PriorityClasses>,
+    classes: CachedDerivation<PriorityClasses>,
 }
 
 impl Priority {

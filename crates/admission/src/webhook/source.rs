@@ -10,7 +10,7 @@ use pintle_auth::review::ReviewVersion;
 use pintle_registry::{ApiError, GroupResource, ObjectClient, StoredObjects, WebhookClientConfig};
 use pintle_value::{Str, Value};
 
-use crate::derived::Derived;
+use crate::cached_derivation::CachedDerivation;
 use crate::matching::RequestMatcher;
 
 /// The time limit of a webhook that has none.
@@ -144,13 +144,16 @@ fn compile_configuration(configuration: &Value) -> Arc<[Webhook]> {
 #[derive(Debug)]
 pub(super) struct WebhookSource {
     resource: GroupResource,
-    compiled: Derived<Webhooks>,
+    compiled: CachedDerivation<Webhooks>,
 }
 
 impl WebhookSource {
     /// The source for a resource of `admissionregistration.k8s.io`.
     pub(super) fn new(plural: &str) -> Self {
-        Self { resource: GroupResource::new("admissionregistration.k8s.io", plural), compiled: Derived::default() }
+        Self {
+            resource: GroupResource::new("admissionregistration.k8s.io", plural),
+            compiled: CachedDerivation::default(),
+        }
     }
 
     /// The webhooks as they are now.

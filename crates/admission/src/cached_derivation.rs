@@ -1,26 +1,26 @@
-//! What plugins derive from stored objects, and keep until the objects change.
+//! Values that plugins derive from stored objects, cached until the objects change.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use pintle_registry::{ApiError, GroupResource, ObjectClient, StoredObjects};
 
-/// What a plugin derives from all objects of a resource.
+/// A value that a plugin derives from all objects of a resource, with the revision of the objects.
 #[derive(Debug)]
-pub(crate) struct Derived<T>(RwLock<Option<(u64, Arc<T>)>>);
+pub(crate) struct CachedDerivation<T>(RwLock<Option<(u64, Arc<T>)>>);
 
-impl<T> Default for Derived<T> {
+impl<T> Default for CachedDerivation<T> {
     fn default() -> Self {
         Self(RwLock::new(None))
     }
 }
 
-impl<T> Derived<T> {
-    /// Returns what is derived from the present objects. `derive` is called only if they have changed since the last
-    /// call, with what was derived from them before.
+impl<T> CachedDerivation<T> {
+    /// Returns the value for the present objects. `derive` is called only if they have changed since the last call, with
+    /// the value for the objects before.
     ///
     /// # Errors
-    /// The objects cannot be read, or `derive` fails. Nothing is kept then.
+    /// The objects cannot be read, or `derive` fails. Nothing is cached then.
     pub(crate) fn get(
         &self,
         client: &dyn ObjectClient,
