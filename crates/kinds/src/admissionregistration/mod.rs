@@ -3,6 +3,7 @@
 mod expressions;
 mod match_rules;
 mod policy;
+mod reserved_names;
 mod webhook;
 
 use std::sync::Arc;

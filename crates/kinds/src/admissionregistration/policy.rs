@@ -10,6 +10,7 @@ use super::expressions::PolicyExpressions;
 use super::match_rules::{
     require_field_one_of, set_rule_defaults, validate_conditions, validate_field_one_of, validate_rule,
 };
+use super::reserved_names;
 use crate::generic::{
     SPEC_AND_METADATA_PATHS, StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation,
     reset_fields_with_metadata, same_at, set_first_generation,
@@ -77,6 +78,23 @@ static STATUS: StatusStrategy = StatusStrategy {
     },
 };
 
+/// The strategy for the status of a ValidatingAdmissionPolicy.
+struct PolicyStatusStrategy;
+
+impl SubresourceStrategy for PolicyStatusStrategy {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
+        STATUS.prepare_for_update(context, object, old);
+    }
+
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        STATUS.validate_update(context, object, old)
+    }
+
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: &Value) -> Vec<String> {
+        reserved_names::warnings(object)
+    }
+}
+
 impl Strategy for ValidatingAdmissionPolicyStrategy {
     fn defaults(&self, object: &mut Value) {
         set_policy_defaults(object);
@@ -100,6 +118,10 @@ impl Strategy for ValidatingAdmissionPolicyStrategy {
         validate_validating_policy(object, Some(old))
     }
 
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_names::warnings(object)
+    }
+
     fn allow_unconditional_update(&self) -> bool {
         false
     }
@@ -113,7 +135,7 @@ impl Strategy for ValidatingAdmissionPolicyStrategy {
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
+        (name == "status").then_some(&PolicyStatusStrategy as &dyn SubresourceStrategy)
     }
 }
 
@@ -143,6 +165,10 @@ impl Strategy for MutatingAdmissionPolicyStrategy {
 
     fn escalation_check(&self) -> Option<EscalationCheck> {
         Some(EscalationCheck::ParamKind)
+    }
+
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_names::warnings(object)
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -200,6 +226,10 @@ impl Strategy for PolicyBindingStrategy {
     fn escalation_check(&self) -> Option<EscalationCheck> {
         let policies = if self.validating { "validatingadmissionpolicies" } else { "mutatingadmissionpolicies" };
         Some(EscalationCheck::ParamRef { policies })
+    }
+
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_names::warnings(object)
     }
 
     fn allow_unconditional_update(&self) -> bool {

@@ -7,6 +7,7 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::match_rules::{set_rule_defaults, validate_conditions, validate_field_one_of, validate_rule};
+use super::reserved_names;
 use crate::generic::{increment_generation, same_at, set_first_generation};
 use crate::labels;
 use crate::validation::invalid_each;
@@ -65,6 +66,10 @@ impl Strategy for WebhookConfigurationStrategy {
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         self.validate_hooks(object, WebhookValidationOptions::of(object, old))
+    }
+
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_names::warnings(object)
     }
 
     fn allow_unconditional_update(&self) -> bool {
