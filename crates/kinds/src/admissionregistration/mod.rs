@@ -1,6 +1,7 @@
 //! Strategies of the group `admissionregistration.k8s.io`. CEL expressions are validated by compiling them.
 
 mod expressions;
+mod field_ref;
 mod match_rules;
 mod policy;
 mod reserved_names;

@@ -7,6 +7,7 @@ use pintle_registry::{EscalationCheck, ResetFields, Strategy, StrategyContext, S
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::expressions::PolicyExpressions;
+use super::field_ref;
 use super::match_rules::{
     require_field_one_of, set_rule_defaults, validate_conditions, validate_field_one_of, validate_rule,
 };
@@ -64,12 +65,15 @@ static STATUS: StatusStrategy = StatusStrategy {
         let types = status.child("typeChecking");
         let list = types.child("expressionWarnings");
         for (i, warning) in object.items_at(&["status", "typeChecking", "expressionWarnings"]).iter().enumerate() {
-            for (field, text) in
-                [("warning", warning.str_at(&["warning"])), ("fieldRef", warning.str_at(&["fieldRef"]).trim())]
-            {
-                if text.is_empty() {
-                    errors.required(&list.index(i).child(field), "");
-                }
+            let path = list.index(i);
+            if warning.str_at(&["warning"]).is_empty() {
+                errors.required(&path.child("warning"), "");
+            }
+            let reference = warning.str_at(&["fieldRef"]).trim();
+            if reference.is_empty() {
+                errors.required(&path.child("fieldRef"), "");
+            } else if let Err(why) = field_ref::check(reference) {
+                errors.invalid(&path.child("fieldRef"), reference, format!("invalid JSONPath: {why}"));
             }
         }
         let conditions = &object["status"]["conditions"];
@@ -536,6 +540,8 @@ fn validate_param_ref(errors: &mut Errors, reference: &Value, path: &FieldPath<'
 
 #[cfg(test)]
 mod tests {
+    use pintle_value::object;
+
     use super::*;
     use crate::testing::{context, messages, object};
 
@@ -617,6 +623,23 @@ mod tests {
                 "spec.validations[0].expression: Invalid value: \"variables.n == 1\": compilation failed: ERROR: <input>:1:13: found no matching overload for '_==_' applied to '(string, int)'\n | variables.n == 1\n | ............^",
             ],
         );
+    }
+
+    #[test]
+    fn references_of_type_checks_are_json_paths() {
+        let check = |reference: &str, expect: &[&str]| {
+            let warning = object! {"fieldRef": reference, "warning": "w"};
+            let types = object! {"expressionWarnings": vec![warning]};
+            let policy = object! {"metadata": object! {"name": "p"}, "status": object! {"typeChecking": types}};
+            let status = ValidatingAdmissionPolicyStrategy.subresource("status").expect("a status");
+            assert_eq!(messages(&status.validate_update(&context(), &policy, &policy)), expect, "{reference}");
+        };
+        check("spec.validations[0].expression", &[]);
+        check(" spec.validations[*].messageExpression ", &[]);
+        let field = "status.typeChecking.expressionWarnings[0].fieldRef";
+        check(" ", &[&format!("{field}: Required value")]);
+        let invalid = format!("{field}: Invalid value: \"spec[x]\": invalid JSONPath: invalid array index x");
+        check(" spec[x]", &[&invalid]);
     }
 
     #[test]
