@@ -43,15 +43,28 @@ pub(super) fn check(registry: &Registry, policy: &Value) -> Vec<Value> {
     warnings
 }
 
+/// The resources whose schemas decide about the warnings of a policy: those of the kinds that its rules name, and that of
+/// its parameters.
+pub(super) fn resources(registry: &Registry, policy: &Value) -> Vec<Arc<Resource>> {
+    let spec = &policy["spec"];
+    let named = kinds(registry, spec).into_iter();
+    named.chain(param_kind(spec)).filter_map(|kind| registry.kind(&kind).cloned()).collect()
+}
+
+/// The kind of the parameters.
+fn param_kind(spec: &Value) -> Option<GroupVersionKind> {
+    let kind = spec.get("paramKind")?;
+    let GroupVersion { group, version } = GroupVersion::parse(kind.str_at(&["apiVersion"]))?;
+    Some(GroupVersionKind::new(group, version, kind.str_at(&["kind"])))
+}
+
 /// The checker for one kind. `None` if its schema is not known.
 fn checker(registry: &Registry, spec: &Value, kind: &GroupVersionKind) -> Option<TypeChecker> {
     let mut types = SchemaTypes::default();
     let object = types.add(&kind.kind, &registry.kind(kind)?.schema);
-    let params = spec.get("paramKind").and_then(|kind| {
-        let GroupVersion { group, version } = GroupVersion::parse(kind.str_at(&["apiVersion"]))?;
-        let kind = GroupVersionKind::new(group, version, kind.str_at(&["kind"]));
+    let params = param_kind(spec).map(|kind| {
         let found = registry.kind(&kind);
-        Some(found.map_or(pintle_cel::Type::Dyn, |found| types.add(&kind.kind, &found.schema)))
+        found.map_or(pintle_cel::Type::Dyn, |found| types.add(&kind.kind, &found.schema))
     });
     let mut checker = TypeChecker::new(Arc::new(types), object, params);
     for variable in spec.items_at(&["variables"]) {

@@ -1,13 +1,16 @@
 //! Keeps the status of validating admission policies: the warnings of type checks (upstream:
-//! `pkg/controller/validatingadmissionpolicystatus`).
+//! `pkg/controller/validatingadmissionpolicystatus`). Upstream checks each generation of a policy once. Here it is checked
+//! again when a definition that it depends on changes, so its warnings are not those of a kind that was not served then.
 
 mod checker;
 mod types;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use pintle_cache::WatchScope;
-use pintle_registry::{ApiError, GroupResource};
+use pintle_registry::{ApiError, GroupResource, Resource};
 use pintle_value::{Str, Value, object};
 
 use crate::informer::{Informer, InformerEvent, InformerSource};
@@ -24,25 +27,46 @@ const MAX_CONCURRENT: usize = 5;
 
 const API_VERSION: &str = "admissionregistration.k8s.io/v1";
 
+/// What a policy was checked against.
+struct Check {
+    generation: i64,
+    /// The resources of the kinds that it names.
+    resources: Vec<Arc<Resource>>,
+}
+
+impl Check {
+    /// True if a check would have the same result.
+    fn is(&self, other: &Self) -> bool {
+        let is_same = |(one, other): (&Arc<Resource>, &Arc<Resource>)| Arc::ptr_eq(one, other);
+        self.generation == other.generation
+            && self.resources.len() == other.resources.len()
+            && self.resources.iter().zip(&other.resources).all(is_same)
+    }
+}
+
+/// The last check of each policy, by its name.
+type Checks = Arc<Mutex<BTreeMap<Str, Check>>>;
+
 fn policies() -> GroupResource {
     GroupResource::new("admissionregistration.k8s.io", "validatingadmissionpolicies")
 }
 
 /// Runs the controller until the cluster is gone.
 pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
-    let Some((mut informer, mut queue)) = client.upgrade().map(|client| {
+    let checks = Checks::default();
+    let Some((mut informer, mut registry_changes, mut queue)) = client.upgrade().map(|client| {
         let source = InformerSource::new((), policies(), WatchScope::All);
         let queue: WorkQueue<Str> = WorkQueue::new(MAX_CONCURRENT, client.work_queues().queue(POLICY_STATUS));
-        (Informer::new(&client, vec![source]), queue)
+        (Informer::new(&client, vec![source]), client.registry_changes(), queue)
     }) else {
         return;
     };
     loop {
         queue.start(|name| {
-            let (name, client) = (name.clone(), client.clone());
+            let (name, client, checks) = (name.clone(), client.clone(), checks.clone());
             Some(async move {
                 match client.upgrade() {
-                    Some(client) => reconcile(&client, &name).await,
+                    Some(client) => reconcile(&client, &checks, &name).await,
                     None => ReconcileResult::Done,
                 }
             })
@@ -54,30 +78,42 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
                 }
                 Some(InformerEvent::Changed(events)) => {
                     for ((), event) in events {
-                        if let Some(policy) = &event.object {
-                            queue.add(policy.name().into());
+                        match &event.object {
+                            Some(policy) => queue.add(policy.name().into()),
+                            None => drop(checks.lock().remove(&*event.key)),
                         }
                     }
                 }
                 Some(InformerEvent::Reset(())) => {}
                 None => return,
             },
+            changed = registry_changes.changed() => match changed {
+                // Those whose kinds have not changed are done without a check.
+                Ok(()) => checks.lock().keys().for_each(|name| queue.add(name.clone())),
+                Err(_) => return,
+            },
             _ = queue.wait() => {}
         }
     }
 }
 
-async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> ReconcileResult {
+async fn reconcile(client: &Arc<dyn ClusterClient>, checks: &Checks, name: &str) -> ReconcileResult {
     let target = ObjectRef { resource: policies(), namespace: String::new(), name: name.to_owned() };
     let Some(policy) = find(client, &target) else { return ReconcileResult::Done };
-    let generation = policy.generation();
-    if generation <= policy.int_at(&["status", "observedGeneration"]).unwrap_or_default() {
+    let (registry, generation) = (client.registry(), policy.generation());
+    let check = Check { generation, resources: checker::resources(&registry, &policy) };
+    let is_observed = generation <= policy.int_at(&["status", "observedGeneration"]).unwrap_or_default();
+    if is_observed && checks.lock().get(name).is_some_and(|last| last.is(&check)) {
         return ReconcileResult::Done;
     }
     if controller_manager::is_active(client) {
         return ReconcileResult::Retry;
     }
-    let warnings = checker::check(&client.registry(), &policy);
+    let warnings = checker::check(&registry, &policy);
+    if is_observed && warnings == policy.items_at(&["status", "typeChecking", "expressionWarnings"]) {
+        checks.lock().insert(name.into(), check);
+        return ReconcileResult::Done;
+    }
     let mut checking = Value::object();
     if !warnings.is_empty() {
         checking.set("expressionWarnings", Value::Array(warnings));
@@ -89,7 +125,11 @@ async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> ReconcileResu
         "status": object! {"observedGeneration": generation, "typeChecking": checking},
     };
     match client.clone().apply(target, "status", POLICY_STATUS, configuration).await {
-        Ok(()) | Err(ApiError::NotFound { .. }) => ReconcileResult::Done,
+        Ok(()) => {
+            checks.lock().insert(name.into(), check);
+            ReconcileResult::Done
+        }
+        Err(ApiError::NotFound { .. }) => ReconcileResult::Done,
         Err(error) => {
             tracing::warn!(%error, name, "Failed to update the status of a validating admission policy, will retry");
             ReconcileResult::Retry

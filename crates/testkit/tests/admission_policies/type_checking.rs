@@ -107,6 +107,61 @@ fn wildcards_and_unknown_kinds_are_not_checked() {
     });
 }
 
+/// Waits until the warnings in the status of the policy are these.
+async fn wait_for_warnings(cluster: &Cluster, warnings: Value) {
+    let mut watch = cluster.watch(&format!("{POLICIES}?watch=1&fieldSelector=metadata.name%3Dp")).await;
+    while watch.next().await.expect("an event")["object"]["status"]["typeChecking"]["expressionWarnings"] != warnings {}
+}
+
+#[test]
+fn policies_are_checked_again_when_their_definitions_change() {
+    run(async {
+        const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let cluster = start().await;
+        let spec = json!({
+            "matchConstraints": constraints("example.com", "v1", "widgets"),
+            "validations": [{"expression": "object.size > 1"}],
+        });
+        let object = checked(&cluster, spec).await;
+        assert_eq!(object["status"]["typeChecking"], json!({}));
+
+        let definition = |ty: &str| {
+            json!({
+                "metadata": {"name": "widgets.example.com"},
+                "spec": {
+                    "group": "example.com",
+                    "scope": "Namespaced",
+                    "names": {"plural": "widgets", "kind": "Widget"},
+                    "versions": [{
+                        "name": "v1",
+                        "served": true,
+                        "storage": true,
+                        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"size": {"type": ty}}}},
+                    }],
+                },
+            })
+        };
+        let _ = cluster.post(DEFINITIONS, definition("string").to_string()).await.expect(201);
+        let text = "ERROR: <input>:1:13: found no matching overload for '_>_' applied to '(string, int)'\n | object.size > 1\n | ............^";
+        let warnings = json!([warning("expression", "example.com/v1, Kind=Widget", text)]);
+        wait_for_warnings(&cluster, warnings.clone()).await;
+
+        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let patch = |ty: &str| definition(ty).to_string();
+        let change = async |ty: &str| {
+            let request = cluster.request("PATCH", &path).body("application/merge-patch+json", patch(ty));
+            let _ = request.send().await.expect(200);
+        };
+        change("integer").await;
+        wait_for_warnings(&cluster, Value::Null).await;
+        change("string").await;
+        wait_for_warnings(&cluster, warnings).await;
+        let _ = cluster.delete(&path).await.expect(200);
+        wait_for_warnings(&cluster, Value::Null).await;
+        cluster.stop().await;
+    });
+}
+
 #[test]
 fn the_empty_group_stands_for_all_groups() {
     run(async {
