@@ -103,7 +103,7 @@ const PLUGINS: &[Registration] = &[
     on("MutatingAdmissionWebhook", |options| Ok(Arc::new(MutatingAdmissionWebhook::from_text(options.text)?))),
     on("ValidatingAdmissionPolicy", |_| Ok(Arc::new(ValidatingAdmissionPolicy::default()))),
     on("ValidatingAdmissionWebhook", |options| Ok(Arc::new(ValidatingAdmissionWebhook::from_text(options.text)?))),
-    on("ResourceQuota", |options| Ok(Arc::new(ResourceQuota::from_text(options.text)?))),
+    on("ResourceQuota", |options| Ok(Arc::new(ResourceQuota::from_text(options.text, options.gates)?))),
     off("AlwaysDeny", |_| Ok(Arc::new(AlwaysDeny))),
 ];
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_cache::{EventStream, WatchCache};
+use pintle_gates::Gates;
 use pintle_registry::{ApiError, BoxFuture, DeletionPropagation, GroupResource, Registry, Resource};
 use pintle_supervisor::BackgroundTask;
 use pintle_value::time::Time;
@@ -51,6 +52,9 @@ pub trait ClusterClient: Send + Sync + 'static {
 
     /// A stream of the events of all watch caches, in the order of their revisions.
     fn event_stream(&self) -> EventStream;
+
+    /// The feature gates.
+    fn gates(&self) -> &Gates;
 
     /// The current time.
     fn now(&self) -> Time;

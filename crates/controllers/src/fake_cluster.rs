@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pintle_cache::{Cache, EncodingCache, EventStream, HistoryLimits, Indexer, ObjectIndex, WatchCache};
+use pintle_gates::Gates;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry, Resource};
 use pintle_store::{Change, MemoryStore, Store, SystemClock};
 use pintle_supervisor::BackgroundTask;
@@ -30,6 +31,7 @@ pub(crate) struct FakeCluster {
     registry: Mutex<Arc<Registry>>,
     registry_changes: watch::Sender<()>,
     work_queues: WorkQueues,
+    gates: Gates,
 }
 
 impl FakeCluster {
@@ -45,6 +47,7 @@ impl FakeCluster {
             registry: Mutex::new(Arc::new(registry(&["pods", "configmaps"]))),
             registry_changes: watch::Sender::new(()),
             work_queues: WorkQueues::default(),
+            gates: Gates::default(),
         })
     }
 
@@ -94,6 +97,10 @@ impl ClusterClient for FakeCluster {
 
     fn event_stream(&self) -> EventStream {
         self.cache.event_stream()
+    }
+
+    fn gates(&self) -> &Gates {
+        &self.gates
     }
 
     fn now(&self) -> Time {

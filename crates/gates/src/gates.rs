@@ -27,10 +27,15 @@ impl Feature {
     pub const CONTAINER_STOP_SIGNALS: Feature = Feature("ContainerStopSignals");
     /// Coordinated leader election (KEP-4355).
     pub const COORDINATED_LEADER_ELECTION: Feature = Feature("CoordinatedLeaderElection");
+    /// Device classes that stand for extended resources (KEP-5004).
+    pub const DRA_EXTENDED_RESOURCE: Feature = Feature("DRAExtendedResource");
     /// List-valued attributes of devices in dynamic resource allocation.
     pub const DRA_LIST_TYPE_ATTRIBUTES: Feature = Feature("DRAListTypeAttributes");
     /// HorizontalPodAutoscalers that scale to zero (KEP-2021).
     pub const HPA_SCALE_TO_ZERO: Feature = Feature("HPAScaleToZero");
+    /// Resources of pods as a whole that are resized in place (KEP-5419).
+    pub const IN_PLACE_POD_LEVEL_RESOURCES_VERTICAL_SCALING: Feature =
+        Feature("InPlacePodLevelResourcesVerticalScaling");
     /// Service accounts and their tokens for the credential providers of kubelets (KEP-4412).
     pub const KUBELET_SERVICE_ACCOUNT_TOKENS_FOR_CREDENTIAL_PROVIDERS: Feature =
         Feature("KubeletServiceAccountTokenForCredentialProviders");
@@ -40,6 +45,8 @@ impl Feature {
     pub const SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION: Feature = Feature("ServiceAccountNodeAudienceRestriction");
     /// Nodes declare features that not all of them have (KEP-5328).
     pub const NODE_DECLARED_FEATURES: Feature = Feature("NodeDeclaredFeatures");
+    /// Resources of pods as a whole (KEP-2837).
+    pub const POD_LEVEL_RESOURCES: Feature = Feature("PodLevelResources");
     /// Pods with the topology labels of their nodes (KEP-4742).
     pub const POD_TOPOLOGY_LABELS_ADMISSION: Feature = Feature("PodTopologyLabelsAdmission");
     /// Connections of clients that are not authenticated serve one request of HTTP/2 (CVE-2023-44487).

@@ -9,7 +9,7 @@ use pintle_value::Value;
 
 use crate::evaluator::UnsetResources;
 use crate::resource_list::{add, mask, print, subtract};
-use crate::{EvaluatorRef, ObjectScopes, QuotaContext, QuotaWrite, ResourceQuota, ScopeRequirement};
+use crate::{EvaluatorRef, ObjectScopes, QuotaContext, QuotaFeatures, QuotaWrite, ResourceQuota, ScopeRequirement};
 
 /// A resource that only those may use who have a quota for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,7 @@ pub struct MeasuredWrite {
     new: Measurement,
     old: Option<Measurement>,
     unset: UnsetResources,
+    features: QuotaFeatures,
     is_of_status: bool,
 }
 
@@ -63,13 +64,14 @@ impl MeasuredWrite {
         let measure =
             |object: &Value| Measurement { usage: evaluator.usage(object, context), scopes: evaluator.scopes(object) };
         let (new, old) = (measure(write.object), write.old.map(measure));
-        let unset = evaluator.unset_resources(write.object);
-        Self { evaluator, new, old, unset, is_of_status: write.subresource == "status" }
+        let features = context.features();
+        let unset = evaluator.unset_resources(write.object, features);
+        Self { evaluator, new, old, unset, features, is_of_status: write.subresource == "status" }
     }
 
     /// True if objects of the kind that meet the requirements of a quota count towards one of its limits.
     fn is_counted(&self, object: &Measurement, quota: &ResourceQuota) -> Result<bool, String> {
-        let is_limited = quota.counted_by(&*self.evaluator).next().is_some();
+        let is_limited = quota.counted_by(&*self.evaluator, self.features).next().is_some();
         Ok(object.scopes.match_all(&quota.requirements)? && is_limited)
     }
 
@@ -149,7 +151,7 @@ pub fn check_write(
         if !write.is_counted(&write.new, quota).map_err(unclassified)? {
             continue;
         }
-        let limits: BTreeSet<&str> = quota.counted_by(&*write.evaluator).collect();
+        let limits: BTreeSet<&str> = quota.counted_by(&*write.evaluator, write.features).collect();
         if let Err(why) = write.check_constraints(&limits) {
             return forbidden(format!("failed quota: {}: {why}", quota.name));
         }

@@ -8,15 +8,18 @@ use pintle_registry::GroupResource;
 use pintle_value::Value;
 use pintle_value::time::Time;
 
-use crate::ObjectScopes;
 use crate::object_count::{COUNT_PREFIX, ObjectCount};
 use crate::persistent_volume_claims::PersistentVolumeClaims;
 use crate::pods::Pods;
 use crate::resource_claims::ResourceClaims;
 use crate::services::Services;
+use crate::{ObjectScopes, QuotaFeatures};
 
 /// What an evaluator needs to know of the cluster.
 pub trait QuotaContext: Sync {
+    /// The enabled features.
+    fn features(&self) -> QuotaFeatures;
+
     /// The current time.
     fn now(&self) -> Time;
 
@@ -52,7 +55,7 @@ pub trait Evaluator: Send + Sync {
     fn handles(&self, write: QuotaWrite<'_>) -> bool;
 
     /// True if objects of the kind count towards the limit with this name.
-    fn counts(&self, name: &str) -> bool;
+    fn counts(&self, name: &str, features: QuotaFeatures) -> bool;
 
     /// What an object uses.
     fn usage(&self, object: &Value, context: &dyn QuotaContext) -> ResourceList;
@@ -74,7 +77,7 @@ pub trait Evaluator: Send + Sync {
     }
 
     /// The resources that an object must set if they are limited, but does not.
-    fn unset_resources(&self, _object: &Value) -> UnsetResources {
+    fn unset_resources(&self, _object: &Value, _features: QuotaFeatures) -> UnsetResources {
         UnsetResources::new()
     }
 
@@ -162,8 +165,8 @@ pub fn evaluator_of(group: &str, plural: &str) -> EvaluatorRef {
 
 /// The kinds whose objects count towards the limit with this name, whether they are served or not.
 #[must_use]
-pub fn counted_resources(name: &str) -> Vec<GroupResource> {
-    let counting = EVALUATORS.iter().filter(|(_, _, evaluator)| evaluator.counts(name));
+pub fn counted_resources(name: &str, features: QuotaFeatures) -> Vec<GroupResource> {
+    let counting = EVALUATORS.iter().filter(|(_, _, evaluator)| evaluator.counts(name, features));
     let mut resources: Vec<_> = counting.map(|(group, plural, _)| GroupResource::new(*group, *plural)).collect();
     if resources.is_empty()
         && let Some(kind) = name.strip_prefix(COUNT_PREFIX)
@@ -182,10 +185,14 @@ mod tests {
 
     #[test]
     fn names_tell_what_is_counted() {
-        let check = |name: &str, expect: &[&str]| {
-            let found: Vec<String> = counted_resources(name).iter().map(ToString::to_string).collect();
+        let check_with = |features: QuotaFeatures, name: &str, expect: &[&str]| {
+            let found: Vec<String> = counted_resources(name, features).iter().map(ToString::to_string).collect();
             assert_eq!(found, expect, "{name}");
         };
+        let check = |name: &str, expect: &[&str]| check_with(QuotaFeatures::default(), name, expect);
+        let disabled = QuotaFeatures { extended_resources_of_classes: false, ..QuotaFeatures::default() };
+        check_with(disabled, "requests.example.com/gpu", &["pods"]);
+        check_with(disabled, "tpu.deviceclass.resource.k8s.io/devices", &["resourceclaims.resource.k8s.io"]);
         check("cpu", &["pods"]);
         check("count/pods", &["pods"]);
         check("services.nodeports", &["services"]);

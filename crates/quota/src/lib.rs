@@ -6,10 +6,12 @@
 //! - `resource_quota`: a quota as far as it matters here.
 //! - `evaluator`: what is known of each kind; `pods`, `services`, `persistent_volume_claims`, `resource_claims` and
 //!   `object_count` implement it.
+//! - `features`: which features of pods and devices are enabled.
 //! - `check`: what a write is charged to which quotas, or why it is refused.
 
 mod check;
 mod evaluator;
+mod features;
 mod object_count;
 mod persistent_volume_claims;
 mod pods;
@@ -26,5 +28,6 @@ pub use evaluator::{
     Evaluator, EvaluatorRef, QuotaContext, QuotaWrite, UnsetResources, counted_resources, evaluator_of,
     handles_updates, is_ignored,
 };
+pub use features::QuotaFeatures;
 pub use resource_quota::ResourceQuota;
 pub use scopes::{ObjectScopes, ScopeRequirement};

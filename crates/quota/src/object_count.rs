@@ -5,7 +5,7 @@ use pintle_registry::GroupResource;
 use pintle_value::{Str, Value};
 
 use crate::resource_list::count;
-use crate::{Evaluator, QuotaContext, QuotaWrite};
+use crate::{Evaluator, QuotaContext, QuotaFeatures, QuotaWrite};
 
 /// The prefix of limits on numbers of objects.
 pub(crate) const COUNT_PREFIX: &str = "count/";
@@ -59,7 +59,7 @@ impl Evaluator for ObjectCount {
         write.subresource.is_empty() && write.old.is_none()
     }
 
-    fn counts(&self, name: &str) -> bool {
+    fn counts(&self, name: &str, _: QuotaFeatures) -> bool {
         self.has_alias && self.plural == name || is_count_name(name, &self.group, &self.plural)
     }
 
@@ -72,6 +72,10 @@ impl Evaluator for ObjectCount {
     fn constant_usage(&self) -> Option<ResourceList> {
         struct Nowhere;
         impl QuotaContext for Nowhere {
+            fn features(&self) -> QuotaFeatures {
+                QuotaFeatures::default()
+            }
+
             fn now(&self) -> pintle_value::time::Time {
                 pintle_value::time::Time::ZERO
             }

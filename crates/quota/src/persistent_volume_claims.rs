@@ -8,7 +8,7 @@ use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 
 use crate::resource_list::count;
-use crate::{Evaluator, ObjectScopes, QuotaContext, QuotaWrite};
+use crate::{Evaluator, ObjectScopes, QuotaContext, QuotaFeatures, QuotaWrite};
 
 const COUNT: &str = "count/persistentvolumeclaims";
 const CLAIMS: &str = "persistentvolumeclaims";
@@ -33,7 +33,7 @@ impl Evaluator for PersistentVolumeClaims {
         }
     }
 
-    fn counts(&self, name: &str) -> bool {
+    fn counts(&self, name: &str, _: QuotaFeatures) -> bool {
         name == COUNT || matches!(name.rsplit_once(CLASS_SUFFIX).map_or(name, |(_, limit)| limit), CLAIMS | STORAGE)
     }
 

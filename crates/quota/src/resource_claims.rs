@@ -6,7 +6,7 @@ use pintle_value::Value;
 
 use crate::pods::is_limit_on_extended_resource;
 use crate::resource_list::{add, add_quantity, count};
-use crate::{Evaluator, QuotaContext, QuotaWrite};
+use crate::{Evaluator, QuotaContext, QuotaFeatures, QuotaWrite};
 
 const COUNT: &str = "count/resourceclaims.resource.k8s.io";
 /// Follows the name of a device class in the limit on its devices.
@@ -30,8 +30,10 @@ impl Evaluator for ResourceClaims {
         write.subresource.is_empty()
     }
 
-    fn counts(&self, name: &str) -> bool {
-        name == COUNT || name.ends_with(CLASS_SUFFIX) || is_limit_on_extended_resource(name)
+    fn counts(&self, name: &str, features: QuotaFeatures) -> bool {
+        name == COUNT
+            || name.ends_with(CLASS_SUFFIX)
+            || features.extended_resources_of_classes && is_limit_on_extended_resource(name)
     }
 
     fn usage(&self, claim: &Value, context: &dyn QuotaContext) -> ResourceList {
@@ -75,6 +77,9 @@ fn devices(request: &Value, name: &str, is_of_pod: bool, context: &dyn QuotaCont
     };
     let number = count(number);
     add_quantity(&mut usage, &format!("{class}{CLASS_SUFFIX}"), &number);
+    if !context.features().extended_resources_of_classes {
+        return usage;
+    }
     // The pod of such a claim is charged for the resource that it names: the class itself, or its extended resource.
     let names_class = name.ends_with("-i");
     if !is_of_pod || !names_class {
@@ -90,7 +95,8 @@ fn devices(request: &Value, name: &str, is_of_pod: bool, context: &dyn QuotaCont
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{check_counted, check_usage};
+    use crate::QuotaFeatures;
+    use crate::testing::{check_counted, check_usage, check_usage_with};
 
     fn check(metadata: &str, requests: &str, expect: &str) {
         let claim = format!(r#"{{"metadata":{{{metadata}}},"spec":{{"devices":{{"requests":[{requests}]}}}}}}"#);
@@ -153,6 +159,15 @@ mod tests {
         let implicit = format!("{devices},requests.deviceclass.resource.kubernetes.io/gpu=1");
         check(annotated, &request("container-0-request-0"), &implicit);
         check(annotated, &request("container-0-request-0-i"), &format!("{devices},requests.example.com/gpu=1"));
+    }
+
+    #[test]
+    fn classes_are_no_extended_resources_without_the_feature() {
+        let features = QuotaFeatures { extended_resources_of_classes: false, ..QuotaFeatures::default() };
+        let claim = r#"{"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"gpu",
+                        "allocationMode":"ExactCount","count":2}}]}}}"#;
+        let expect = "count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=2";
+        check_usage_with(features, "resource.k8s.io", "resourceclaims", claim, expect);
     }
 
     #[test]

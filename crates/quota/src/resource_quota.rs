@@ -3,7 +3,7 @@
 use pintle_kinds::{ResourceList, resource_list};
 use pintle_value::{Str, Value};
 
-use crate::{Evaluator, ScopeRequirement};
+use crate::{Evaluator, QuotaFeatures, ScopeRequirement};
 
 /// A quota.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,11 @@ impl ResourceQuota {
     }
 
     /// The limits that objects of a kind count towards.
-    pub(crate) fn counted_by<'q>(&'q self, evaluator: &'q dyn Evaluator) -> impl Iterator<Item = &'q str> {
-        self.hard.keys().map(String::as_str).filter(|name| evaluator.counts(name))
+    pub(crate) fn counted_by<'q>(
+        &'q self,
+        evaluator: &'q dyn Evaluator,
+        features: QuotaFeatures,
+    ) -> impl Iterator<Item = &'q str> {
+        self.hard.keys().map(String::as_str).filter(move |name| evaluator.counts(name, features))
     }
 }

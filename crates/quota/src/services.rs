@@ -6,7 +6,7 @@ use pintle_value::Value;
 use pintle_value::time::Time;
 
 use crate::resource_list::count;
-use crate::{Evaluator, QuotaContext, QuotaWrite};
+use crate::{Evaluator, QuotaContext, QuotaFeatures, QuotaWrite};
 
 const COUNT: &str = "count/services";
 const SERVICES: &str = "services";
@@ -26,7 +26,7 @@ impl Evaluator for Services {
         true
     }
 
-    fn counts(&self, name: &str) -> bool {
+    fn counts(&self, name: &str, _: QuotaFeatures) -> bool {
         matches!(name, COUNT | SERVICES | LOAD_BALANCERS | NODE_PORTS)
     }
 

@@ -8,7 +8,7 @@ use pintle_value::Value;
 use pintle_value::quantity::Quantity;
 use pintle_value::time::Time;
 
-use crate::{Evaluator, QuotaContext, ResourceQuota, evaluator_of, resource_list};
+use crate::{Evaluator, QuotaContext, QuotaFeatures, ResourceQuota, evaluator_of, resource_list};
 
 /// Parses JSON.
 pub(crate) fn json(text: &str) -> Value {
@@ -33,15 +33,22 @@ pub(crate) fn quota(name: &str, spec: &str, hard: &str, used: &str) -> ResourceQ
 
 /// The device classes of a cluster, with their extended resources. It is 2026-01-01.
 #[derive(Default)]
-pub(crate) struct Context(pub(crate) BTreeMap<&'static str, &'static str>);
+pub(crate) struct Context {
+    pub(crate) classes: BTreeMap<&'static str, &'static str>,
+    pub(crate) features: QuotaFeatures,
+}
 
 impl QuotaContext for Context {
+    fn features(&self) -> QuotaFeatures {
+        self.features
+    }
+
     fn now(&self) -> Time {
         Time::parse_rfc3339("2026-01-01T00:00:00Z").expect("a time")
     }
 
     fn extended_resource_of(&self, device_class: &str) -> Option<String> {
-        self.0.get(device_class).map(|name| (*name).to_owned())
+        self.classes.get(device_class).map(|name| (*name).to_owned())
     }
 }
 
@@ -54,7 +61,13 @@ pub(crate) fn fields(evaluator: &dyn Evaluator, object: &str) -> Value {
 
 /// Checks what an object uses; the resources are in any order.
 pub(crate) fn check_usage(group: &str, plural: &str, object: &str, expect: &str) {
-    let (evaluator, context) = (evaluator_of(group, plural), Context(BTreeMap::from([("gpu", "example.com/gpu")])));
+    check_usage_with(QuotaFeatures::default(), group, plural, object, expect);
+}
+
+/// The same with other features.
+pub(crate) fn check_usage_with(features: QuotaFeatures, group: &str, plural: &str, object: &str, expect: &str) {
+    let context = Context { classes: BTreeMap::from([("gpu", "example.com/gpu")]), features };
+    let evaluator = evaluator_of(group, plural);
     let (whole, fields) = (json(object), fields(&*evaluator, object));
     let usage = evaluator.usage(&whole, &context);
     assert_eq!(evaluator.usage(&fields, &context), usage, "{fields:?}");
@@ -68,9 +81,9 @@ pub(crate) fn check_usage(group: &str, plural: &str, object: &str, expect: &str)
 pub(crate) fn check_counted(group: &str, plural: &str, counted: &[&str], others: &[&str]) {
     let evaluator = evaluator_of(group, plural);
     for name in counted {
-        assert!(evaluator.counts(name), "{name}");
+        assert!(evaluator.counts(name, QuotaFeatures::default()), "{name}");
     }
     for name in others {
-        assert!(!evaluator.counts(name), "{name}");
+        assert!(!evaluator.counts(name, QuotaFeatures::default()), "{name}");
     }
 }

@@ -135,6 +135,10 @@ pub(crate) async fn start_definitions(
 }
 
 impl ClusterClient for Cluster {
+    fn gates(&self) -> &Gates {
+        &self.gates
+    }
+
     fn work_queues(&self) -> &WorkQueues {
         &self.metrics.work_queues
     }

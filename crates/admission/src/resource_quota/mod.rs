@@ -14,8 +14,10 @@ mod tests;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+use pintle_gates::Gates;
 use pintle_quota::{
-    LimitedResource, MeasuredWrite, QuotaContext, QuotaRefusal, QuotaWrite, evaluator_of, handles_updates, is_ignored,
+    LimitedResource, MeasuredWrite, QuotaContext, QuotaFeatures, QuotaRefusal, QuotaWrite, evaluator_of,
+    handles_updates, is_ignored,
 };
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Scope};
 use pintle_value::Value;
@@ -30,17 +32,23 @@ use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 #[derive(Default)]
 pub struct ResourceQuota {
     limited: Vec<LimitedResource>,
+    features: QuotaFeatures,
     batches: Batches<ChargedWrite, Decision>,
 }
 
 /// The cluster as evaluators see it during admission.
 struct AdmissionContext<'a> {
     client: &'a dyn ObjectClient,
+    features: QuotaFeatures,
     /// The first error. What was measured then is not complete.
     failed: OnceLock<ApiError>,
 }
 
 impl QuotaContext for AdmissionContext<'_> {
+    fn features(&self) -> QuotaFeatures {
+        self.features
+    }
+
     fn now(&self) -> Time {
         SystemTime::now().into()
     }
@@ -63,8 +71,9 @@ impl ResourceQuota {
     ///
     /// # Errors
     /// The configuration is malformed or invalid.
-    pub fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
-        Ok(Self { limited: configuration::limited_resources(text)?, batches: Batches::default() })
+    pub fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
+        let (limited, features) = (configuration::limited_resources(text)?, QuotaFeatures::of(gates));
+        Ok(Self { limited, features, batches: Batches::default() })
     }
 
     async fn check(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
@@ -84,7 +93,7 @@ impl ResourceQuota {
         if !evaluator.handles(write) {
             return Ok(());
         }
-        let context = AdmissionContext { client, failed: OnceLock::new() };
+        let context = AdmissionContext { client, features: self.features, failed: OnceLock::new() };
         let measured = MeasuredWrite::of(evaluator, write, &context);
         if let Some(error) = context.failed.into_inner() {
             return Err(error);

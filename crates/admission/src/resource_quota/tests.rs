@@ -44,7 +44,7 @@ fn limited_resources_are_refused_without_a_quota() {
     let text = "apiVersion: apiserver.config.k8s.io/v1\nkind: ResourceQuotaConfiguration\nlimitedResources:\n- resource: \
                 configmaps\n  matchContains: [configmaps]\n- resource: pods\n  matchScopes:\n  - scopeName: PriorityClass\n    \
                 operator: In\n    values: [high]\n";
-    let plugin = ResourceQuota::from_text(Some(text.as_bytes())).expect("a configuration");
+    let plugin = ResourceQuota::from_text(Some(text.as_bytes()), &Gates::default()).expect("a configuration");
     let why = "configmaps \"c\" is forbidden: insufficient quota to consume: configmaps,count/configmaps";
     Scenario::create("", "configmaps").check_validate(&plugin, &config_map("n"), Err(why));
     let pod = |class: &str| {
@@ -62,7 +62,7 @@ fn limited_resources_are_refused_without_a_quota() {
 fn kinds_that_quotas_ignore_are_not_read_for() {
     let text = "apiVersion: apiserver.config.k8s.io/v1\nkind: ResourceQuotaConfiguration\nlimitedResources:\n- resource: \
                 events\n  matchContains: [events]\n- resource: namespaces\n  matchContains: [namespaces]\n";
-    let plugin = ResourceQuota::from_text(Some(text.as_bytes())).expect("a configuration");
+    let plugin = ResourceQuota::from_text(Some(text.as_bytes()), &Gates::default()).expect("a configuration");
     for plural in ["events", "namespaces"] {
         let object = json(r#"{"metadata":{"name":"a","namespace":"a"}}"#);
         let create = Scenario::create("", plural);

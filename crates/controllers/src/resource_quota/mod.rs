@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use pintle_cache::{Event, Object, WatchScope};
 use pintle_kinds::ResourceList;
-use pintle_quota::{ResourceQuota, ScopeRequirement, counted_resources, evaluator_of, resource_list};
+use pintle_quota::{QuotaFeatures, ResourceQuota, ScopeRequirement, counted_resources, evaluator_of, resource_list};
 use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::{Str, Value};
 
@@ -48,8 +48,8 @@ struct KnownQuota {
 }
 
 impl KnownQuota {
-    fn of(quota: ResourceQuota) -> Self {
-        let kinds = quota.spec_hard.keys().flat_map(|name| counted_resources(name)).collect();
+    fn of(quota: ResourceQuota, features: QuotaFeatures) -> Self {
+        let kinds = quota.spec_hard.keys().flat_map(|name| counted_resources(name, features)).collect();
         Self { hard: quota.spec_hard, requirements: quota.requirements, kinds }
     }
 }
@@ -61,8 +61,13 @@ type QuotaKey = (Str, Str);
 pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     let Some((mut informer, mut registry_changes, mut controller)) = client.upgrade().map(|client| {
         let queue = WorkQueue::new(MAX_CONCURRENT, client.work_queues().queue("resourcequota_primary"));
-        let controller =
-            QuotaController { client: Arc::downgrade(&client), quotas: BTreeMap::new(), open: BTreeSet::new(), queue };
+        let controller = QuotaController {
+            client: Arc::downgrade(&client),
+            features: QuotaFeatures::of(client.gates()),
+            quotas: BTreeMap::new(),
+            open: BTreeSet::new(),
+            queue,
+        };
         (Informer::new(&client, controller.sources()), client.registry_changes(), controller)
     }) else {
         return;
@@ -106,6 +111,7 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
 
 struct QuotaController {
     client: Weak<dyn ClusterClient>,
+    features: QuotaFeatures,
     /// The quotas by namespace and name.
     quotas: BTreeMap<Str, BTreeMap<Str, KnownQuota>>,
     /// Those of the counted kinds that are served.
@@ -185,7 +191,9 @@ impl QuotaController {
 
     /// Enqueues a quota whose specification has changed. Changes of its status are those of this controller and of admission.
     fn set(&mut self, object: &Object) -> bool {
-        let Some(quota) = tree(object).map(|quota| KnownQuota::of(ResourceQuota::of(&quota))) else { return false };
+        let Some(quota) = tree(object).map(|quota| KnownQuota::of(ResourceQuota::of(&quota), self.features)) else {
+            return false;
+        };
         let quotas = self.quotas.entry(object.namespace().into()).or_default();
         if quotas.get(object.name()) == Some(&quota) {
             return false;

@@ -7,7 +7,7 @@ use pintle_cache::{KeyRange, WatchCache};
 use pintle_codec::json::Projection;
 use pintle_kinds::ResourceList;
 use pintle_quota::{
-    Evaluator, QuotaContext, ResourceQuota, counted_resources, evaluator_of, is_ignored, resource_list,
+    Evaluator, QuotaContext, QuotaFeatures, ResourceQuota, counted_resources, evaluator_of, is_ignored, resource_list,
 };
 use pintle_registry::{ApiError, GroupResource, Scope, Verb};
 use pintle_value::Value;
@@ -22,10 +22,15 @@ const OBJECTS_PER_TURN: usize = 64;
 /// The cluster as evaluators see it.
 struct CountContext<'a> {
     client: &'a Arc<dyn ClusterClient>,
+    features: QuotaFeatures,
     now: Time,
 }
 
 impl QuotaContext for CountContext<'_> {
+    fn features(&self) -> QuotaFeatures {
+        self.features
+    }
+
     fn now(&self) -> Time {
         self.now
     }
@@ -57,10 +62,11 @@ pub(super) async fn count(
     namespace: &str,
     quota: &ResourceQuota,
 ) -> Result<ResourceList, ApiError> {
-    let context = CountContext { client, now: client.now() };
+    let features = QuotaFeatures::of(client.gates());
+    let context = CountContext { client, features, now: client.now() };
     let mut kinds: BTreeMap<GroupResource, BTreeSet<&str>> = BTreeMap::new();
     for name in quota.spec_hard.keys() {
-        for kind in counted_resources(name) {
+        for kind in counted_resources(name, features) {
             kinds.entry(kind).or_default().insert(name);
         }
     }

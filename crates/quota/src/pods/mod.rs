@@ -16,7 +16,7 @@ use pintle_value::{Str, Value};
 use self::requirements::{Requirement, pod_resources};
 use crate::evaluator::UnsetResources;
 use crate::resource_list::{add, count};
-use crate::{Evaluator, ObjectScopes, QuotaContext, QuotaWrite};
+use crate::{Evaluator, ObjectScopes, QuotaContext, QuotaFeatures, QuotaWrite};
 
 const COUNT: &str = "count/pods";
 const PODS: &str = "pods";
@@ -88,7 +88,7 @@ impl Evaluator for Pods {
         }
     }
 
-    fn counts(&self, name: &str) -> bool {
+    fn counts(&self, name: &str, _: QuotaFeatures) -> bool {
         let resource = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
         matches!(name, COUNT | PODS)
             || matches!(resource, "cpu" | "memory" | "ephemeral-storage")
@@ -100,8 +100,8 @@ impl Evaluator for Pods {
     fn usage(&self, pod: &Value, context: &dyn QuotaContext) -> ResourceList {
         let mut usage = ResourceList::from([(COUNT.to_owned(), count(1))]);
         if is_active(pod, context.now()) {
-            let requests = pod_resources(pod, Requirement::Requests);
-            let limits = pod_resources(pod, Requirement::Limits);
+            let requests = pod_resources(pod, Requirement::Requests, context.features());
+            let limits = pod_resources(pod, Requirement::Limits, context.features());
             add(&mut usage, &compute_usage(&requests, &limits));
         }
         usage
@@ -130,10 +130,10 @@ impl Evaluator for Pods {
         ObjectScopes { flags, names: vec![("PriorityClass", classes)] }
     }
 
-    fn unset_resources(&self, pod: &Value) -> UnsetResources {
+    fn unset_resources(&self, pod: &Value, features: QuotaFeatures) -> UnsetResources {
         let spec = &pod["spec"];
         let mut unset = UnsetResources::new();
-        if has_pod_level_resources(spec) {
+        if features.pod_level_resources && has_pod_level_resources(spec) {
             return unset;
         }
         for container in ["containers", "initContainers"].iter().flat_map(|field| spec.items_at(&[field])) {

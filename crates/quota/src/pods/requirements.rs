@@ -5,6 +5,7 @@ use pintle_kinds::{ResourceList, aggregate_resources, is_pod_level, max_resource
 use pintle_value::Value;
 
 use super::list_of;
+use crate::QuotaFeatures;
 use crate::resource_list::add;
 
 /// What a pod requires.
@@ -24,7 +25,7 @@ impl Requirement {
 }
 
 /// What a pod requests, or its limits.
-pub(super) fn pod_resources(pod: &Value, requirement: Requirement) -> ResourceList {
+pub(super) fn pod_resources(pod: &Value, requirement: Requirement, features: QuotaFeatures) -> ResourceList {
     let (spec, status) = (&pod["spec"], &pod["status"]);
     let is_infeasible = is_resize_infeasible(status);
     let statuses = ["containerStatuses", "initContainerStatuses"];
@@ -41,8 +42,9 @@ pub(super) fn pod_resources(pod: &Value, requirement: Requirement) -> ResourceLi
         }
     });
     let own = list_of(spec, &["resources"], requirement);
-    if own.keys().any(|name| is_pod_level(name)) {
-        let resized = status.get("resources").map(|_| effective(own.clone(), status, requirement, is_infeasible));
+    if features.pod_level_resources && own.keys().any(|name| is_pod_level(name)) {
+        let actual = status.get("resources").filter(|_| features.pod_level_resize);
+        let resized = actual.map(|_| effective(own.clone(), status, requirement, is_infeasible));
         for (name, quantity) in own.into_iter().filter(|(name, _)| is_pod_level(name)) {
             let resized = resized.as_ref().map(|resized| resized.get(&name).cloned().unwrap_or_default());
             resources.insert(name, resized.unwrap_or(quantity));

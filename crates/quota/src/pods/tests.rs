@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{check_counted, check_usage, fields, json};
+use crate::testing::{check_counted, check_usage, check_usage_with, fields, json};
 
 /// Checks what an active pod uses beside being a pod.
 fn check(pod: &str, expect: &[&str]) {
@@ -167,20 +167,39 @@ fn pods_have_scopes() {
 
 #[test]
 fn containers_must_set_what_is_limited() {
-    let check = |spec: &str, expect: &[&str]| {
-        let unset = Pods.unset_resources(&json(&format!(r#"{{"spec":{{{spec}}}}}"#)));
+    let check_with = |features: QuotaFeatures, spec: &str, expect: &[&str]| {
+        let unset = Pods.unset_resources(&json(&format!(r#"{{"spec":{{{spec}}}}}"#)), features);
         let found: Vec<String> = unset
             .iter()
             .map(|(limit, names)| format!("{limit}: {}", names.iter().cloned().collect::<Vec<_>>().join(",")))
             .collect();
         assert_eq!(found, expect, "{spec}");
     };
+    let check = |spec: &str, expect: &[&str]| check_with(QuotaFeatures::default(), spec, expect);
     check(
         r#""containers":[{"name":"b","resources":{"requests":{"cpu":"1"},"limits":{"cpu":"1","memory":"1"}}}],
            "initContainers":[{"name":"a","resources":{"requests":{"cpu":"1"},"limits":{"cpu":"1"}}}]"#,
         &["limits.memory: a", "memory: a,b", "requests.memory: a,b"],
     );
-    check(r#""containers":[{"name":"b"}],"resources":{"limits":{"memory":"1"}}"#, &[]);
+    let with_own_limit = r#""containers":[{"name":"b"}],"resources":{"limits":{"memory":"1"}}"#;
+    check(with_own_limit, &[]);
+    let disabled = QuotaFeatures { pod_level_resources: false, ..QuotaFeatures::default() };
+    let all = ["cpu: b", "limits.cpu: b", "limits.memory: b", "memory: b", "requests.cpu: b", "requests.memory: b"];
+    check_with(disabled, with_own_limit, &all);
+}
+
+#[test]
+fn features_decide_whether_resources_of_the_whole_pod_count() {
+    let pod = r#"{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}],
+                  "resources":{"requests":{"cpu":"2"}}},"status":{"resources":{"requests":{"cpu":"3"}}}}"#;
+    let check = |pod_level_resources: bool, pod_level_resize: bool, cpu: u32| {
+        let features = QuotaFeatures { pod_level_resources, pod_level_resize, ..QuotaFeatures::default() };
+        let expect = format!("count/pods=1,cpu={cpu},pods=1,requests.cpu={cpu}");
+        check_usage_with(features, "", "pods", pod, &expect);
+    };
+    check(true, true, 3);
+    check(true, false, 2);
+    check(false, false, 1);
 }
 
 #[test]
