@@ -1,7 +1,7 @@
 //! Counts what the objects of a namespace use of a quota (upstream: `quota.CalculateUsage`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pintle_cache::{KeyRange, WatchCache};
 use pintle_codec::json::Projection;
@@ -13,7 +13,7 @@ use pintle_registry::{ApiError, GroupResource, Scope, Verb};
 use pintle_value::Value;
 use pintle_value::time::Time;
 
-use crate::objects::find;
+use crate::objects::try_find;
 use crate::{ClusterClient, ObjectRef};
 
 /// After how many objects other tasks of the thread run.
@@ -24,6 +24,8 @@ struct CountContext<'a> {
     client: &'a Arc<dyn ClusterClient>,
     features: QuotaFeatures,
     now: Time,
+    /// The first error. What was counted then is not complete.
+    failed: OnceLock<ApiError>,
 }
 
 impl QuotaContext for CountContext<'_> {
@@ -38,7 +40,14 @@ impl QuotaContext for CountContext<'_> {
     fn extended_resource_of(&self, device_class: &str) -> Option<String> {
         let resource = GroupResource::new("resource.k8s.io", "deviceclasses");
         let class = ObjectRef { resource, namespace: String::new(), name: device_class.to_owned() };
-        find(self.client, &class)?.at(&["spec", "extendedResourceName"]).and_then(Value::as_str).map(str::to_owned)
+        let class = match try_find(self.client, &class) {
+            Ok(class) => class?,
+            Err(error) => {
+                let _ = self.failed.set(error);
+                return None;
+            }
+        };
+        class.at(&["spec", "extendedResourceName"]).and_then(Value::as_str).map(str::to_owned)
     }
 }
 
@@ -56,14 +65,14 @@ pub(super) fn watch_cache(client: &Arc<dyn ClusterClient>, kind: &GroupResource)
 /// What is used of the limits of a quota. What cannot be counted keeps its value, if it has one.
 ///
 /// # Errors
-/// An object cannot be read.
+/// An object, or a device class that one names, cannot be read.
 pub(super) async fn count(
     client: &Arc<dyn ClusterClient>,
     namespace: &str,
     quota: &ResourceQuota,
 ) -> Result<ResourceList, ApiError> {
     let features = QuotaFeatures::of(client.gates());
-    let context = CountContext { client, features, now: client.now() };
+    let context = CountContext { client, features, now: client.now(), failed: OnceLock::new() };
     let mut kinds: BTreeMap<GroupResource, BTreeSet<&str>> = BTreeMap::new();
     for name in quota.spec_hard.keys() {
         for kind in counted_resources(name, features) {
@@ -82,6 +91,9 @@ pub(super) async fn count(
         }
         let usage = kind_usage(&*evaluator_of(&kind.group, &kind.resource), &watch_cache, range, quota, &context).await;
         resource_list::add(&mut counted, &resource_list::mask(&usage, |name| names.contains(name)));
+    }
+    if let Some(error) = context.failed.into_inner() {
+        return Err(error);
     }
     let mut used = resource_list::mask(&quota.used, |name| quota.spec_hard.contains_key(name));
     used.extend(counted);

@@ -115,6 +115,53 @@ fn a_status_that_lacks_a_limit_refuses_writes() {
     });
 }
 
+/// Waits until the count of a quota is tried again.
+async fn wait_for_retry(cluster: &Cluster) {
+    let retries = "workqueue_retries_total{name=\"resourcequota_primary\"} ";
+    loop {
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        if metrics.lines().find_map(|line| line.strip_prefix(retries)).is_some_and(|count| count != "0") {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn a_status_stays_while_a_device_class_cannot_be_read() {
+    run(async {
+        const CLASS: &str = "/registry/deviceclasses/gpu";
+        let class = json!({
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": "gpu", "uid": "u", "creationTimestamp": "2001-01-01T00:00:00Z"},
+            "spec": {"extendedResourceName": "example.com/gpu"},
+        })
+        .to_string();
+        let cluster = Cluster::with_options(options()).await;
+        let _ = cluster.write_to_store(CLASS, class.clone()).await;
+        let exactly = json!({"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2});
+        let claim = json!({
+            "metadata": {"name": "c"},
+            "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+        });
+        create(&cluster, "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", claim).await;
+        let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"requests.example.com/gpu": "5"}}});
+        create(&cluster, QUOTAS, quota).await;
+        wait_for_used(&cluster, "q", json!({"requests.example.com/gpu": "2"})).await;
+
+        let _ = cluster.write_to_store(CLASS, "{").await;
+        patch(&cluster, &format!("{QUOTAS}/q"), json!({"spec": {"hard": {"count/pods": "1"}}})).await;
+        wait_for_retry(&cluster).await;
+        let before = json!({"hard": {"requests.example.com/gpu": "5"}, "used": {"requests.example.com/gpu": "2"}});
+        assert_eq!(status(&cluster, "q").await, before);
+
+        let _ = cluster.write_to_store(CLASS, class).await;
+        wait_for_used(&cluster, "q", json!({"count/pods": "0", "requests.example.com/gpu": "2"})).await;
+        cluster.stop().await;
+    });
+}
+
 #[test]
 fn no_quota_is_counted_while_a_controller_manager_holds_its_lease() {
     run(async {
@@ -127,14 +174,7 @@ fn no_quota_is_counted_while_a_controller_manager_holds_its_lease() {
         };
         create(&cluster, LEASES, lease("2200-01-01T00:00:00.000000Z")).await;
         create(&cluster, QUOTAS, json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}})).await;
-        let retries = "workqueue_retries_total{name=\"resourcequota_primary\"} ";
-        loop {
-            let metrics = cluster.get("/metrics").await.expect(200).text();
-            if metrics.lines().find_map(|line| line.strip_prefix(retries)).is_some_and(|count| count != "0") {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
+        wait_for_retry(&cluster).await;
         assert_eq!(status(&cluster, "q").await, json!({}));
         // Without a status, the quota is not enforced.
         create(&cluster, PODS, pod("a", json!({}))).await;
