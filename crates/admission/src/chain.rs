@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pintle_gates::Gates;
-use pintle_metrics::Exposition;
+use pintle_metrics::{Exposition, WorkQueueMetrics};
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
@@ -250,6 +250,11 @@ impl PluginChain {
     pub fn write_metrics(&self, out: &mut Exposition) {
         self.metrics.write(self.names(), out);
         self.plugins.iter().for_each(|plugin| plugin.write_metrics(out));
+    }
+
+    /// The work queues of all plugins.
+    pub fn work_queues(&self) -> impl Iterator<Item = &WorkQueueMetrics> {
+        self.plugins.iter().filter_map(|plugin| plugin.work_queue())
     }
 
     /// Runs the mutating phase of all plugins.

@@ -94,7 +94,7 @@ use std::time::Instant;
 use matching::MatchingCache;
 use objects::ObjectInterfaces;
 use pintle_auth::{Authorizer, UserInfo};
-use pintle_metrics::Exposition;
+use pintle_metrics::{Exposition, WorkQueueMetrics};
 use pintle_registry::{ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Resource, StoredObject};
 use pintle_value::Value;
 use webhook::{ReviewEndpoint, WebhookCaller};
@@ -302,6 +302,11 @@ pub trait AdmissionPlugin: Send + Sync {
 
     /// The server that the plugin asks for reviews.
     fn review_endpoint(&self) -> Option<&ReviewEndpoint> {
+        None
+    }
+
+    /// The work queue of the plugin.
+    fn work_queue(&self) -> Option<&WorkQueueMetrics> {
         None
     }
 

@@ -43,7 +43,7 @@ pub use server_registration::{
     LEASE_COLLECTOR_TASK, LEASE_TASK, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, server_name,
 };
 pub use token_secrets::{IssueToken, TokenSecretContents};
-pub use work_queue_metrics::{WorkQueueMetrics, WorkQueues};
+pub use work_queue_metrics::WorkQueues;
 
 use self::storage_protection::Protection;
 use self::supervisor::supervise;

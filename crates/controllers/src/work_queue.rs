@@ -9,11 +9,10 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_metrics::{StartedItem, WorkQueueMetrics};
 use pintle_registry::BoxFuture;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
-
-use crate::work_queue_metrics::WorkQueueMetrics;
 
 /// The delay after the first failure. It doubles with each further failure, up to the maximum.
 const BASE_DELAY: Duration = Duration::from_millis(100);
@@ -43,7 +42,7 @@ pub(crate) struct WorkQueue<T, B = Infallible> {
     dirty: HashMap<T, Instant>,
     workers: JoinSet<ReconcileResult<B>>,
     /// The item that each worker processes.
-    worker_items: HashMap<Id, T>,
+    worker_items: HashMap<Id, (T, StartedItem)>,
     processing: HashSet<T>,
     waiters: JoinSet<()>,
     /// The item that each waiter waits for.
@@ -114,8 +113,8 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
             match reconcile(&item) {
                 Some(reconcile) => {
                     let worker = self.workers.spawn(reconcile);
-                    self.metrics.started(worker.id());
-                    self.worker_items.insert(worker.id(), item.clone());
+                    let started = self.metrics.started(Instant::now().into_std());
+                    self.worker_items.insert(worker.id(), (item.clone(), started));
                     self.processing.insert(item);
                 }
                 None => self.forget(&item),
@@ -188,8 +187,8 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
     }
 
     fn done(&mut self, id: Id, result: ReconcileResult<B>) -> Option<(T, B)> {
-        let item = self.worker_items.remove(&id)?;
-        self.metrics.finished(id);
+        let (item, started) = self.worker_items.remove(&id)?;
+        self.metrics.finished(&started, Instant::now().into_std());
         self.processing.remove(&item);
         if matches!(result, ReconcileResult::Done | ReconcileResult::WaitFor(_)) {
             self.forget(&item);
@@ -434,12 +433,12 @@ mod tests {
         });
         assert_eq!((metrics.depth.get(), metrics.queue_durations.count(), metrics.queue_durations.sum()), (0, 2, 4.0));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(metrics.running(), (Duration::from_secs(2), Duration::from_secs(1)));
+        assert_eq!(metrics.running(Instant::now().into_std()), (Duration::from_secs(2), Duration::from_secs(1)));
         for _ in 0..2 {
             fixture.queue.wait().await;
         }
         assert_eq!((metrics.retries.get(), metrics.work_durations.count()), (2, 2));
-        assert_eq!(metrics.running(), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(metrics.running(Instant::now().into_std()), (Duration::ZERO, Duration::ZERO));
     }
 
     #[tokio::test]

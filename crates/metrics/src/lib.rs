@@ -8,8 +8,10 @@ mod exposition;
 mod family;
 mod histogram;
 mod scalar;
+mod work_queue;
 
 pub use exposition::{Exposition, FamilyWriter, Kind, Labels, Stability};
 pub use family::Family;
 pub use histogram::{Buckets, Histogram};
 pub use scalar::{Counter, Gauge, GaugeGuard};
+pub use work_queue::{StartedItem, WorkQueueMetrics};

@@ -12,9 +12,10 @@ mod configuration;
 mod tests;
 
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use pintle_gates::Gates;
+use pintle_metrics::{StartedItem, WorkQueueMetrics};
 use pintle_quota::{
     LimitedResource, MeasuredWrite, QuotaContext, QuotaFeatures, QuotaRefusal, QuotaWrite, evaluator_of,
     handles_updates, is_ignored,
@@ -29,11 +30,55 @@ use crate::chain::PluginError;
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The admission plugin `ResourceQuota`.
-#[derive(Default)]
 pub struct ResourceQuota {
     limited: Vec<LimitedResource>,
     features: QuotaFeatures,
     batches: Batches<ChargedWrite, Decision>,
+    /// Upstream queues the namespaces whose writes are to be decided.
+    queue: WorkQueueMetrics,
+}
+
+impl Default for ResourceQuota {
+    fn default() -> Self {
+        Self {
+            limited: Vec::new(),
+            features: QuotaFeatures::default(),
+            batches: Batches::default(),
+            queue: WorkQueueMetrics::without_retries("admission_quota_controller"),
+        }
+    }
+}
+
+/// A write that waits to be charged, or is being charged, in the metrics of the queue.
+struct QueuedWrite<'q> {
+    queue: &'q WorkQueueMetrics,
+    queued: Instant,
+    started: OnceLock<StartedItem>,
+}
+
+impl<'q> QueuedWrite<'q> {
+    fn new(queue: &'q WorkQueueMetrics) -> Self {
+        queue.adds.inc();
+        queue.depth.add(1);
+        Self { queue, queued: Instant::now(), started: OnceLock::new() }
+    }
+
+    /// It is the turn of the write.
+    fn start(&self) {
+        self.queue.depth.add(-1);
+        self.queue.queue_durations.observe(self.queued.elapsed());
+        let _ = self.started.set(self.queue.started(Instant::now()));
+    }
+}
+
+impl Drop for QueuedWrite<'_> {
+    fn drop(&mut self) {
+        match self.started.get() {
+            Some(started) => self.queue.finished(started, Instant::now()),
+            // It was decided with another one, or given up.
+            None => self.queue.depth.add(-1),
+        }
+    }
 }
 
 /// The cluster as evaluators see it during admission.
@@ -73,49 +118,70 @@ impl ResourceQuota {
     /// The configuration is malformed or invalid.
     pub fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
         let (limited, features) = (configuration::limited_resources(text)?, QuotaFeatures::of(gates));
-        Ok(Self { limited, features, batches: Batches::default() })
+        Ok(Self { limited, features, ..Self::default() })
     }
 
     async fn check(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
+        let queued = QueuedWrite::new(&self.queue);
+        let refuse = |error| match error {
+            QuotaError::Refused(QuotaRefusal::Forbidden(why)) => attributes.forbidden(object, why),
+            QuotaError::Refused(QuotaRefusal::Unclassified(why)) => ApiError::Unclassified(why),
+            QuotaError::Failed(error) => error,
+        };
+        let write = match self.measure(attributes, object) {
+            Ok(Some(write)) => write,
+            // Most writes are decided without waiting for others.
+            decided => {
+                queued.start();
+                return decided.map(drop).map_err(refuse);
+            }
+        };
+        attributes.reservations.add(write.clone());
+        let (client, namespace) = (attributes.client, attributes.namespace);
+        let charge = |writes| {
+            queued.start();
+            charges::charge(client, &self.limited, writes)
+        };
+        match self.batches.decide(namespace, write, charge).await {
+            Ok(decision) => decision.map_err(refuse),
+            Err(TimedOut) => Err(ApiError::Internal("resource quota evaluation timed out".to_owned())),
+        }
+    }
+
+    /// Measures a write. `None` if no quota is charged for it.
+    ///
+    /// # Errors
+    /// It is refused by the quotas as they are now, or something cannot be read.
+    fn measure(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &Value,
+    ) -> Result<Option<Arc<ChargedWrite>>, QuotaError> {
         let (client, namespace) = (attributes.client, attributes.namespace);
         if !attributes.dry_run {
             // The controller waits for writes that have not seen a new quota, too.
             attributes.reservations.begin();
         }
         // Most namespaces have no quota.
-        let present = read_quotas(client, namespace)?;
+        let present = read_quotas(client, namespace).map_err(QuotaError::Failed)?;
         if self.limited.is_empty() && present.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let evaluator = evaluator_of(&attributes.resource.group, &attributes.resource.plural);
         let old = attributes.old.filter(|_| attributes.operation == AdmissionOperation::Update);
         let write = QuotaWrite { subresource: attributes.subresource, object, old };
         if !evaluator.handles(write) {
-            return Ok(());
+            return Ok(None);
         }
         let context = AdmissionContext { client, features: self.features, failed: OnceLock::new() };
         let measured = MeasuredWrite::of(evaluator, write, &context);
         if let Some(error) = context.failed.into_inner() {
-            return Err(error);
+            return Err(QuotaError::Failed(error));
         }
         let write = Arc::new(ChargedWrite::new(namespace, measured));
-        let refuse = |error| match error {
-            QuotaError::Refused(QuotaRefusal::Forbidden(why)) => attributes.forbidden(object, why),
-            QuotaError::Refused(QuotaRefusal::Unclassified(why)) => ApiError::Unclassified(why),
-            QuotaError::Failed(error) => error,
-        };
-        let present = NamespaceQuotas::decode(present)?;
-        let charges = write.check(&present.quotas, &self.limited);
-        let charges = charges.map_err(|refusal| refuse(QuotaError::Refused(refusal)))?;
-        if charges.is_empty() || attributes.dry_run {
-            return Ok(());
-        }
-        attributes.reservations.add(write.clone());
-        let charge = |writes| charges::charge(client, &self.limited, writes);
-        match self.batches.decide(namespace, write, charge).await {
-            Ok(decision) => decision.map_err(refuse),
-            Err(TimedOut) => Err(ApiError::Internal("resource quota evaluation timed out".to_owned())),
-        }
+        let present = NamespaceQuotas::decode(present).map_err(QuotaError::Failed)?;
+        let charges = write.check(&present.quotas, &self.limited).map_err(QuotaError::Refused)?;
+        Ok((!charges.is_empty() && !attributes.dry_run).then_some(write))
     }
 }
 
@@ -144,5 +210,9 @@ impl AdmissionPlugin for ResourceQuota {
         object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.check(attributes, object))
+    }
+
+    fn work_queue(&self) -> Option<&WorkQueueMetrics> {
+        Some(&self.queue)
     }
 }

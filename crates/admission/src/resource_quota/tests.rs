@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::testing::{Scenario, json};
 
@@ -84,4 +86,23 @@ fn a_claim_is_refused_while_its_device_class_cannot_be_read() {
     scenario.check_validate(&ResourceQuota::default(), &claim, Err(why));
     let readable = Scenario { unreadable: "", ..scenario };
     readable.check_validate(&ResourceQuota::default(), &claim, Ok(()));
+}
+
+#[test]
+fn decided_writes_leave_the_queue() {
+    let full = quota("full", r#""hard":{"configmaps":"1"},"used":{"configmaps":"1"}"#);
+    let scenario = Scenario { stored: vec![full], ..Scenario::create("", "configmaps") };
+    let plugin = ResourceQuota::default();
+    for namespace in ["n", "other"] {
+        let _ = scenario.validate(&plugin, &config_map(namespace));
+    }
+    let queue = plugin.work_queue().expect("a queue");
+    assert_eq!((queue.name(), queue.has_retries()), ("admission_quota_controller", false));
+    assert_eq!((queue.adds.get(), queue.depth.get()), (2, 0));
+    assert_eq!((queue.queue_durations.count(), queue.work_durations.count()), (2, 2));
+    assert_eq!(queue.running(Instant::now()), (Duration::ZERO, Duration::ZERO));
+    let waiting = QueuedWrite::new(&plugin.queue);
+    assert_eq!(queue.depth.get(), 1);
+    drop(waiting);
+    assert_eq!((queue.depth.get(), queue.work_durations.count()), (0, 2));
 }

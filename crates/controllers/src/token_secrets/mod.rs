@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 use pintle_cache::{Event, Object, WatchScope};
+use pintle_metrics::WorkQueueMetrics;
 use pintle_registry::{ApiError, DeletionPropagation, GroupResource};
 use pintle_value::{Str, Value};
 
@@ -15,7 +16,7 @@ pub use self::contents::{IssueToken, TokenSecretContents};
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{tree, try_find, watch_cache_of};
 use crate::work_queue::{ReconcileResult, WorkQueue};
-use crate::{ClusterClient, DeleteRequest, ObjectRef, WorkQueueMetrics, controller_manager};
+use crate::{ClusterClient, DeleteRequest, ObjectRef, controller_manager};
 
 /// The type of token secrets.
 pub(crate) const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";

@@ -354,6 +354,16 @@ fn work_queues_and_failed_handshakes_are_counted() {
         for metric in ["workqueue_depth", "workqueue_retries_total", "workqueue_longest_running_processor_seconds"] {
             assert!(found.family(metric).count() > 0, "{metric}");
         }
+        let queue = "{name=admission_quota_controller}";
+        for metric in ["workqueue_adds_total", "workqueue_work_duration_seconds_count"] {
+            assert!(found.sum(&format!("{metric}{queue}")) >= 1.0, "{metric}: {found:#?}");
+        }
+        assert_eq!(found.sum(&format!("workqueue_depth{queue}")), 0.0);
+        // What quotas decide is not tried again.
+        let retried = |name: &str| {
+            found.family("workqueue_retries_total").any(|(labels, _)| labels.get("name").is_some_and(|own| own == name))
+        };
+        assert_eq!((retried("namespace"), retried("admission_quota_controller")), (true, false));
         let errors = "apiserver_tls_handshake_errors_total";
         assert_eq!(found.sum(errors), 0.0);
         let address = cluster.url().trim_start_matches("https://").to_owned();

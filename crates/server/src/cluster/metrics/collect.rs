@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use pintle_auth::node::NodeAuthorizer;
-use pintle_controllers::WorkQueueMetrics;
-use pintle_metrics::{Exposition, Kind, Stability};
+use pintle_metrics::{Exposition, Kind, Stability, WorkQueueMetrics};
 use pintle_value::Value;
 
 use crate::cluster::Cluster;
@@ -23,7 +22,9 @@ impl Cluster {
         self.write_store(&mut out);
         self.write_memory(&mut out);
         self.write_node_authorizer(&mut out);
-        self.admission().write_metrics(&mut out);
+        let admission = self.admission();
+        admission.write_metrics(&mut out);
+        admission.work_queues().for_each(|queue| write_work_queue(queue, &mut out));
         self.metrics.work_queues.all().iter().for_each(|queue| write_work_queue(queue, &mut out));
         out.into_text()
     }
@@ -173,14 +174,17 @@ impl Cluster {
     }
 }
 
+/// The metric that queues without retries do not have.
+const RETRIES: &str = "workqueue_retries_total";
+
 /// The metrics of a work queue (upstream: `component-base/metrics/prometheus/workqueue`).
 fn write_work_queue(queue: &WorkQueueMetrics, out: &mut Exposition) {
     let labels = [("name", queue.name())];
-    let (unfinished, longest) = queue.running();
+    let (unfinished, longest) = queue.running(tokio::time::Instant::now().into_std());
     for (name, kind, help, value) in [
         ("workqueue_depth", Kind::Gauge, "Items in the work queue.", queue.depth.get() as f64),
         ("workqueue_adds_total", Kind::Counter, "Items added to the work queue.", queue.adds.get() as f64),
-        ("workqueue_retries_total", Kind::Counter, "Retries of items of the work queue.", queue.retries.get() as f64),
+        (RETRIES, Kind::Counter, "Retries of items of the work queue.", queue.retries.get() as f64),
         (
             "workqueue_unfinished_work_seconds",
             Kind::Gauge,
@@ -194,7 +198,9 @@ fn write_work_queue(queue: &WorkQueueMetrics, out: &mut Exposition) {
             longest.as_secs_f64(),
         ),
     ] {
-        out.family(name, kind, Stability::Beta, help).value(&labels, value);
+        if name != RETRIES || queue.has_retries() {
+            out.family(name, kind, Stability::Beta, help).value(&labels, value);
+        }
     }
     for (name, help, histogram) in [
         (
