@@ -32,6 +32,45 @@ fn binding_assigns_a_pod_only_once() {
     });
 }
 
+#[test]
+fn bindings_have_the_name_and_the_preconditions_of_their_pod() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let bindings = "/api/v1/namespaces/default/bindings";
+        let create = async |name: &str| {
+            let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+            cluster.post(PODS, pod.to_string()).await.expect(201).json()
+        };
+        let binding = |metadata: Value| json!({"metadata": metadata, "target": {"name": "n1"}}).to_string();
+        let pod = create("p").await;
+        let path = format!("{PODS}/p/binding");
+        let mismatch = "name in URL does not match name in Binding object";
+        cluster.post(&path, binding(json!({}))).await.expect_error(400, "BadRequest", mismatch);
+        let nameless = cluster.post(bindings, binding(json!({}))).await;
+        nameless.expect_error(400, "BadRequest", "Name parameter required.");
+        for (field, what, found) in [
+            ("uid", "UID", &pod["metadata"]["uid"]),
+            ("resourceVersion", "ResourceVersion", &pod["metadata"]["resourceVersion"]),
+        ] {
+            let found = found.as_str().expect("a text");
+            let why = format!(
+                "Operation cannot be fulfilled on pods \"p\": StorageError: invalid object, Code: 4, Key: \
+                 /registry/pods/default/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in \
+                 precondition: 1, {what} in object meta: {found}"
+            );
+            let metadata = json!({"name": "p", field: "1"});
+            cluster.post(&path, binding(metadata)).await.expect_error(409, "Conflict", &why);
+        }
+        let _ = cluster.post(&path, binding(json!({"name": "p", "uid": pod["metadata"]["uid"]}))).await.expect(201);
+        // A binding that is no subresource loses its uid.
+        let _ = create("q").await;
+        let _ = cluster.post(bindings, binding(json!({"name": "q", "uid": "1"}))).await.expect(201);
+        let bound = cluster.get(&format!("{PODS}/q")).await.expect(200).json();
+        assert_eq!(bound["spec"]["nodeName"], "n1");
+        cluster.stop().await;
+    });
+}
+
 /// Creates a review and checks its status.
 async fn check_status(cluster: &Cluster, group: &str, plural: &str, spec: Value, expect: Value) {
     let path = format!("/apis/{group}/v1/{plural}");

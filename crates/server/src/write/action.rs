@@ -33,9 +33,6 @@ pub(crate) async fn run_action(
 ) -> Result<Response, ApiError> {
     match action {
         Action::Bind => {
-            if object.name().is_empty() && !request.info.subresource.is_empty() {
-                object.set_at(&["metadata", "name"], &*request.info.name);
-            }
             let check = |binding: &Value| {
                 check_binding_name(request, binding)?;
                 pintle_kinds::check_binding(binding)
