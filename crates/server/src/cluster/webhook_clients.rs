@@ -45,9 +45,9 @@ impl<K, C: Clone> RecentClients<K, C> {
     }
 }
 
-/// The clients of the most recently called webhooks.
+/// The clients of the most recently called webhooks, or why there is none.
 #[derive(Default)]
-pub(crate) struct WebhookClients(RecentClients<WebhookClientConfig, Client>);
+pub(crate) struct WebhookClients(RecentClients<WebhookClientConfig, Result<Client, String>>);
 
 impl fmt::Debug for WebhookClients {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,21 +56,66 @@ impl fmt::Debug for WebhookClients {
 }
 
 impl WebhookClients {
-    /// The client of a webhook, created on first use.
+    /// The client of a webhook, created on first use. Authorities that cannot be used are not read again: another
+    /// configuration has another key. Those of the system may become readable.
     ///
     /// # Errors
     /// Its certificate authorities cannot be used.
     pub(crate) fn get(&self, config: &WebhookClientConfig) -> Result<Client, String> {
         if let Some(client) = self.0.get(|other| other == config) {
-            return Ok(client);
+            return client;
         }
         let server_trust = match config.authorities.as_slice() {
             [] => ServerTrust::System,
             authorities => ServerTrust::Authorities(authorities),
         };
         let client_config = ClientConfig { server_trust, credentials: None };
-        let client = Client::new(&client_config).map_err(|error| error.to_string())?;
-        self.0.insert(config.clone(), client.clone());
-        Ok(client)
+        let client = Client::new(&client_config).map_err(|error| error.to_string());
+        if client.is_ok() || !config.authorities.is_empty() {
+            self.0.insert(config.clone(), client.clone());
+        }
+        client
+    }
+
+    /// True if the authorities of a webhook cannot be used.
+    pub(crate) fn has_invalid_authorities(&self, config: &WebhookClientConfig) -> bool {
+        !config.authorities.is_empty() && self.get(config).is_err()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_registry::WebhookTarget;
+
+    use super::*;
+
+    fn config(url: &str, authorities: &[u8]) -> WebhookClientConfig {
+        WebhookClientConfig { target: WebhookTarget::Url(url.into()), authorities: authorities.to_vec() }
+    }
+
+    /// The errors that are kept.
+    fn errors(clients: &WebhookClients) -> Vec<String> {
+        clients.0.0.lock().iter().filter_map(|(_, client)| client.as_ref().err().cloned()).collect()
+    }
+
+    #[test]
+    fn authorities_that_cannot_be_used_are_read_once() {
+        let clients = WebhookClients::default();
+        let broken = config("https://a", b"-----BEGIN CERTIFICATE-----\nAQ==\n-----END CERTIFICATE-----\n");
+        let error = clients.get(&broken).err().expect("an error");
+        assert_eq!(errors(&clients), [error.clone()]);
+        assert_eq!(clients.get(&broken).err(), Some(error.clone()));
+        assert_eq!(errors(&clients), [error]);
+        assert!(clients.has_invalid_authorities(&broken));
+    }
+
+    #[test]
+    fn another_configuration_is_tried_anew() {
+        let clients = WebhookClients::default();
+        let authority = include_bytes!("../../../auth/tests/jwt/rsa.certificate.pem");
+        assert!(clients.get(&config("https://a", b"no certificate")).is_err());
+        assert!(clients.get(&config("https://a", authority)).is_ok());
+        assert!(!clients.has_invalid_authorities(&config("https://a", authority)));
+        assert!(!clients.has_invalid_authorities(&config("https://a", b"")));
     }
 }

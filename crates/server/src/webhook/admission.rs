@@ -20,8 +20,9 @@ use crate::cluster::{Cluster, RecentClients};
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
 /// The time limit of each request for a review (upstream: `defaultRequestTimeout`).
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(30);
-/// The clients with credentials, by their kubeconfigs and webhooks.
-type Clients = RecentClients<(PathBuf, WebhookClientConfig), Arc<KubeconfigClient>>;
+
+/// The clients with credentials, or why there is none, by their kubeconfigs and webhooks.
+type Clients = RecentClients<(PathBuf, WebhookClientConfig), Result<Arc<KubeconfigClient>, String>>;
 
 /// Calls the admission webhooks of a cluster.
 pub(crate) struct AdmissionWebhooks {
@@ -60,12 +61,15 @@ impl AdmissionWebhooks {
             return cluster.webhook_clients.get(config).map(WebhookClient::Anonymous);
         };
         if let Some(client) = self.clients.get(|(other_path, other)| other_path == path && other == config) {
-            return Ok(WebhookClient::User(client));
+            return client.map(WebhookClient::User);
         }
         let client = tokio::task::block_in_place(|| user.client(&config.url(), &config.authorities));
-        let client = Arc::new(client.map_err(|error| error.to_string())?);
-        self.clients.insert((path.to_owned(), config.clone()), client.clone());
-        Ok(WebhookClient::User(client))
+        let client = client.map(Arc::new).map_err(|error| error.to_string());
+        // The credentials of the user may be in files, which may become readable.
+        if client.is_ok() || cluster.webhook_clients.has_invalid_authorities(config) {
+            self.clients.insert((path.to_owned(), config.clone()), client.clone());
+        }
+        client.map(WebhookClient::User)
     }
 }
 
