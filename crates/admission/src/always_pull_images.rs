@@ -6,19 +6,17 @@ use std::collections::HashSet;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::{Errors, FieldPath, Value};
 
+use crate::pod_containers::{ALL_LISTS, containers};
 use crate::{AdmissionAttributes, AdmissionPlugin};
 
 const ALWAYS: &str = "Always";
-/// The lists of containers, in the order in which upstream visits them.
-const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// The admission plugin `AlwaysPullImages`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlwaysPullImages;
 
 fn images(pod: &Value) -> impl Iterator<Item = &str> {
-    let containers = CONTAINER_LISTS.iter().flat_map(|list| pod.items_at(&["spec", list]));
-    containers.map(|container| container.str_at(&["image"]))
+    containers(&pod["spec"], &ALL_LISTS).map(|container| container.str_at(&["image"]))
 }
 
 /// True if the pod is new, or uses an image which it did not use before.
@@ -30,7 +28,7 @@ fn is_relevant(attributes: &AdmissionAttributes<'_>, pod: &Value) -> bool {
 
 fn set_policies(pod: &mut Value) {
     let Some(spec) = pod.get_mut("spec") else { return };
-    for list in CONTAINER_LISTS {
+    for list in ALL_LISTS {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut);
         containers.into_iter().flatten().for_each(|container| container.set("imagePullPolicy", ALWAYS));
     }
@@ -45,7 +43,7 @@ fn set_policies(pod: &mut Value) {
 fn other_policies(pod: &Value) -> Errors {
     let mut errors = Errors::new();
     let spec = FieldPath::new("spec");
-    for list in CONTAINER_LISTS {
+    for list in ALL_LISTS {
         let path = spec.child(list);
         for (i, container) in pod.items_at(&["spec", list]).iter().enumerate() {
             let policy = container.str_at(&["imagePullPolicy"]);

@@ -7,6 +7,7 @@ use std::future::ready;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::{Value, names, object};
 
+use crate::pod_containers::{LISTS, containers};
 use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 /// The admission plugin `ExtendedResourceToleration`.
@@ -21,7 +22,7 @@ fn is_extended(name: &str) -> bool {
 
 impl ExtendedResourceToleration {
     fn admit(pod: &mut Value) {
-        let containers = ["containers", "initContainers"].into_iter().flat_map(|list| pod.items_at(&["spec", list]));
+        let containers = containers(&pod["spec"], &LISTS);
         let requested = containers.flat_map(|container| container.entries_at(&["resources", "requests"]));
         let extended = requested.map(|(name, _)| name).filter(|name| is_extended(name));
         let extended: BTreeSet<String> = extended.map(str::to_owned).collect();

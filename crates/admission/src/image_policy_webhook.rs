@@ -14,6 +14,7 @@ use pintle_registry::{ApiError, BoxFuture};
 use pintle_schema::Scalar;
 use pintle_value::{Value, object};
 
+use crate::pod_containers::{LISTS, containers};
 use crate::webhook::ReviewEndpoint;
 use crate::{AdmissionAttributes, AdmissionPlugin, Phase, PluginError};
 
@@ -184,9 +185,8 @@ impl ImagePolicyWebhook {
 
 /// The spec of a review.
 fn spec_of(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Value {
-    let lists: &[&str] =
-        if attributes.subresource.is_empty() { &["containers", "initContainers"] } else { &["ephemeralContainers"] };
-    let containers = lists.iter().flat_map(|list| pod.items_at(&["spec", list]));
+    let lists: &[&str] = if attributes.subresource.is_empty() { &LISTS } else { &["ephemeralContainers"] };
+    let containers = containers(&pod["spec"], lists);
     let images: Vec<Value> = containers.map(|container| object! {"image": container.str_at(&["image"])}).collect();
     let annotations = pod.entries_at(&["metadata", "annotations"]);
     let annotations: pintle_value::Object = annotations

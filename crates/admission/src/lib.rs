@@ -30,6 +30,7 @@ mod node_restriction;
 pub mod objects;
 mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
+mod pod_containers;
 mod pod_node_selector;
 mod pod_resize_validator;
 pub mod pod_security;
@@ -236,6 +237,18 @@ impl AdmissionAttributes<'_> {
         let namespaces = GroupResource::new("", "namespaces");
         let namespace = self.client.read(&namespaces, "", self.namespace)?;
         namespace.ok_or_else(|| ApiError::NotFound { resource: namespaces, name: self.namespace.into() })
+    }
+
+    /// Reads and decodes the namespace of the write.
+    ///
+    /// # Errors
+    /// It does not exist. All other errors are internal ones.
+    pub fn decode_namespace(&self) -> Result<Value, ApiError> {
+        let namespace = self.read_namespace().and_then(|namespace| namespace.decode());
+        namespace.map_err(|error| match error {
+            error @ ApiError::NotFound { .. } => error,
+            error => ApiError::Internal(error.to_string()),
+        })
     }
 
     /// The kind of the object: that of the resource, or of the subresource.

@@ -44,13 +44,12 @@ impl PodNodeSelector {
 
     /// The node selector of the namespace of a write.
     fn of_namespace(&self, attributes: &AdmissionAttributes<'_>) -> Result<Labels, ApiError> {
-        let namespace = attributes.read_namespace().and_then(|namespace| namespace.decode());
-        let namespace = namespace.map_err(|error| match error {
+        let namespace = attributes.decode_namespace().map_err(|error| match error {
             // Upstream wraps its own error for a namespace that does not exist.
             ApiError::NotFound { .. } => {
                 ApiError::Internal(format!("namespace {} does not exist", attributes.namespace))
             }
-            error => ApiError::Internal(error.to_string()),
+            error => error,
         })?;
         parse(namespace.annotation(ANNOTATION).unwrap_or_else(|| self.selector(DEFAULT)))
     }

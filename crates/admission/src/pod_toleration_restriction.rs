@@ -104,11 +104,7 @@ fn qos_class(pod: &Value) -> &str {
 
 /// The tolerations in an annotation of the namespace of a write; `None` if it has none. An empty text is an empty list.
 fn of_namespace(attributes: &AdmissionAttributes<'_>, annotation: &str) -> Result<Option<Vec<Value>>, ApiError> {
-    let namespace = attributes.read_namespace().and_then(|namespace| namespace.decode());
-    let namespace = namespace.map_err(|error| match error {
-        error @ ApiError::NotFound { .. } => error,
-        error => ApiError::Internal(error.to_string()),
-    })?;
+    let namespace = attributes.decode_namespace()?;
     let Some(text) = namespace.annotation(annotation) else { return Ok(None) };
     if text.is_empty() {
         return Ok(Some(Vec::new()));

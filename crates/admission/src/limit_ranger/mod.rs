@@ -14,6 +14,7 @@ use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::{Object, Value};
 
 use self::constraints::Usage;
+use crate::pod_containers::{LISTS, containers};
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
 /// The annotation that says which requests and limits were set by default.
@@ -162,7 +163,7 @@ fn check_pod(pod: &Value, item: &Value, errors: &mut Vec<String>) {
     let spec = &pod["spec"];
     match item.str_at(&["type"]) {
         limit_type @ "Container" => {
-            for container in ["containers", "initContainers"].iter().flat_map(|field| spec.items_at(&[field])) {
+            for container in containers(spec, &LISTS) {
                 let list = |kind| resource_list(container, &["resources", kind]);
                 Usage { limit_type, requests: list("requests"), limits: list("limits") }.check(item, errors);
             }

@@ -31,7 +31,7 @@ use self::policy::PolicyLabels;
 pub use self::policy::{Level, LevelVersion, Policy, Version};
 use self::target::Target;
 use crate::chain::PluginError;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase, pod_containers};
 
 const ENFORCE_POLICY: &str = "pod-security.kubernetes.io/enforce-policy";
 const AUDIT_VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
@@ -78,9 +78,21 @@ impl PodSecurity {
         PolicyLabels::of(labels).policy(&self.configuration.defaults)
     }
 
-    /// The policy of the namespace of a write.
-    fn policy_of_namespace(&self, attributes: &AdmissionAttributes<'_>) -> Result<NamespacePolicy, ApiError> {
-        Ok(self.policy(attributes.read_namespace()?.labels()))
+    /// The policy of the namespace of a write. `describe` makes the audit annotation of an error of its message.
+    ///
+    /// # Errors
+    /// Returns the message if the namespace cannot be read.
+    fn policy_of_namespace(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        describe: impl FnOnce(&str) -> String,
+    ) -> Result<NamespacePolicy, String> {
+        attributes.read_namespace().map(|namespace| self.policy(namespace.labels())).map_err(|error| {
+            self.metrics.error(attributes, true);
+            let why = format!("failed to lookup namespace {}", pintle_value::field::quote(attributes.namespace));
+            attributes.recorder.annotate(ERROR, format!("{}: {error}", describe(&why)));
+            why
+        })
     }
 
     fn is_exempt_namespace(&self, namespace: &str) -> bool {
@@ -151,13 +163,9 @@ impl PodSecurity {
         if self.is_exempt(attributes) {
             return Ok(());
         }
-        let (policy, errors) = self.policy_of_namespace(attributes).map_err(|error| {
-            self.metrics.error(attributes, true);
-            let name = pintle_value::field::quote(attributes.namespace);
-            let refusal = ApiError::Internal(format!("failed to lookup namespace {name}"));
-            attributes.recorder.annotate(ERROR, format!("{refusal}: {error}"));
-            refusal
-        })?;
+        let refusal = |why: &str| ApiError::Internal(why.to_owned());
+        let found = self.policy_of_namespace(attributes, |why| refusal(why).to_string());
+        let (policy, errors) = found.map_err(|why| refusal(&why))?;
         if errors.is_empty() && policy.is_privileged() {
             self.metrics.evaluation(attributes, Mode::Enforce, policy.enforce, true);
             attributes.recorder.annotate(ENFORCE_POLICY, LevelVersion::PRIVILEGED.to_string());
@@ -178,15 +186,8 @@ impl PodSecurity {
         if self.is_exempt(attributes) {
             return Ok(());
         }
-        let (policy, errors) = match self.policy_of_namespace(attributes) {
-            Ok(found) => found,
-            Err(error) => {
-                self.metrics.error(attributes, true);
-                let name = pintle_value::field::quote(attributes.namespace);
-                attributes.recorder.annotate(ERROR, format!("failed to lookup namespace {name}: {error}"));
-                return Ok(());
-            }
-        };
+        // A template is admitted even then.
+        let Ok((policy, errors)) = self.policy_of_namespace(attributes, str::to_owned) else { return Ok(()) };
         let is_privileged = policy.warn.level == Level::Privileged && policy.audit.level == Level::Privileged;
         if errors.is_empty() && is_privileged {
             return Ok(());
@@ -277,7 +278,7 @@ fn labels(object: &Value) -> impl Iterator<Item = (&str, &str)> {
 /// container, or the containers.
 fn is_significant_update(pod: &Value, old: &Value) -> bool {
     let image = |container: &Value| Str::from(container.str_at(&["image"]));
-    for list in ["containers", "initContainers"] {
+    for list in pod_containers::LISTS {
         let (new, old) = (pod.items_at(&["spec", list]), old.items_at(&["spec", list]));
         if new.len() != old.len() || new.iter().zip(old).any(|(new, old)| image(new) != image(old)) {
             return true;

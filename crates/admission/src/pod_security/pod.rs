@@ -2,6 +2,8 @@
 
 use pintle_value::Value;
 
+use crate::pod_containers::{ALL_LISTS, containers};
+
 /// A pod or a pod template.
 #[derive(Clone, Copy, Debug)]
 pub struct PodTemplate<'a> {
@@ -24,8 +26,7 @@ impl<'a> PodTemplate<'a> {
 
     /// The init containers, containers and ephemeral containers.
     pub(super) fn containers(self) -> impl Iterator<Item = Container<'a>> {
-        let lists = ["initContainers", "containers", "ephemeralContainers"];
-        lists.into_iter().flat_map(move |list| self.spec.items_at(&[list])).map(Container)
+        containers(self.spec, &ALL_LISTS).map(Container)
     }
 
     /// The names of the containers for which a condition holds.
