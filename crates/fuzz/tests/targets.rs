@@ -85,5 +85,8 @@ targets!(
     token_file,
     websocket_protocols,
     front_proxy_headers,
-    impersonation_headers
+    impersonation_headers,
+    admission_review,
+    mutation,
+    quota_writes
 );

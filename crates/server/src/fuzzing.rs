@@ -1,15 +1,18 @@
-//! The parsers of a request's head, of the answers of webhooks and of kubeconfigs, for the fuzz targets that check them.
-//! Nothing that is served uses this module.
+//! The parsers of a request's head, of the answers of webhooks and of kubeconfigs, and the objects of admission plugins,
+//! for the fuzz targets that check them. Nothing that is served uses this module.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
 use http::request::Parts;
+use pintle_admission::objects::{Decoding, ObjectInterfaces};
 use pintle_auth::review::ReviewVersion;
 use pintle_auth::{AuthenticationError, AuthenticationResult, Authorization};
 use pintle_gates::Gates;
-use pintle_value::Str;
+use pintle_registry::{ApiError, BoxFuture, GroupVersionKind, Registry, Resource};
+use pintle_value::{Str, Value};
 use tokio::time::Instant;
 
 use crate::read::continue_token;
@@ -18,6 +21,7 @@ use crate::request::info::RequestInfo;
 use crate::request::negotiate::{self, EndpointRestrictions};
 use crate::request::query::{DeleteOptions, ListOptions, Query, WriteOptions, WriteVerb, revision_parameter};
 use crate::webhook::KubeconfigClient;
+use crate::write::PluginObjects;
 
 /// The verbs of writes, whose options differ.
 const WRITES: [WriteVerb; 4] = [WriteVerb::Create, WriteVerb::Update, WriteVerb::Patch, WriteVerb::Apply];
@@ -47,6 +51,46 @@ pub fn read_token_review(version: &str, answer: &[u8], requested: &[Str], of_ser
 pub fn read_kubeconfig(text: &[u8], folder: &Path) -> Result<(String, Option<HeaderValue>), String> {
     let client = KubeconfigClient::from_text(text, folder).map_err(|error| error.to_string())?;
     Ok((client.server().to_owned(), client.authorization()))
+}
+
+/// Converts, decodes and encodes objects for admission plugins as a server with these resources does. Custom resources
+/// are not converted.
+#[derive(Debug)]
+pub struct RegistryObjects(pub Registry);
+
+impl RegistryObjects {
+    fn objects(&self) -> PluginObjects<'_> {
+        PluginObjects { catalog: pintle_catalog::shared(), registry: &self.0 }
+    }
+}
+
+impl ObjectInterfaces for RegistryObjects {
+    fn convert<'a>(
+        &'a self,
+        _: &'a Arc<Resource>,
+        object: Value,
+        kind: &'a GroupVersionKind,
+    ) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move { self.objects().convert(object, kind) })
+    }
+
+    fn decode(
+        &self,
+        resource: &Arc<Resource>,
+        tree: Value,
+        kind: &GroupVersionKind,
+        decoding: Decoding,
+    ) -> Result<Value, String> {
+        self.objects().decode(resource, tree, kind, decoding)
+    }
+
+    fn set_defaults(&self, object: &mut Value, kind: &GroupVersionKind) {
+        self.objects().set_defaults(object, kind);
+    }
+
+    fn encode(&self, resource: &Arc<Resource>, object: &Value, kind: &GroupVersionKind, out: &mut Vec<u8>) {
+        self.objects().encode(resource, object, kind, out);
+    }
 }
 
 /// Parses everything that handlers read from a request's method, URI and headers.

@@ -1,6 +1,7 @@
 //! The fuzz targets, with the properties that hold for every input: a decoder neither panics nor allocates more than
 //! the input's length allows, and what it accepts round-trips through encoding.
 
+mod admission_webhook;
 mod apply;
 mod authentication;
 mod authorization;
@@ -8,8 +9,11 @@ mod cbor;
 mod cel;
 mod credentials;
 mod json;
+mod mutating_policy;
 mod patch;
+mod plugin_write;
 mod protobuf;
+mod quota;
 mod request;
 mod scalar;
 mod schema;
@@ -110,6 +114,13 @@ pub const TARGETS: &[FuzzTarget] = &[
         run: credentials::impersonation_headers,
         seeds: credentials::impersonation_headers_seeds,
     },
+    FuzzTarget {
+        name: "admission_review",
+        run: admission_webhook::admission_review,
+        seeds: admission_webhook::admission_review_seeds,
+    },
+    FuzzTarget { name: "mutation", run: mutating_policy::mutation, seeds: mutating_policy::mutation_seeds },
+    FuzzTarget { name: "quota_writes", run: quota::writes, seeds: quota::writes_seeds },
 ];
 
 /// Splits an input into the kind that its first two bytes select, and the rest.

@@ -61,7 +61,7 @@ pub(super) fn definition(input: &[u8]) {
     let names = definition.at(&["spec", "names"]).cloned().unwrap_or_default();
     let accepted = object! { "type": "NamesAccepted", "status": "True" };
     definition.set("status", object! { "acceptedNames": names, "conditions": vec![accepted] });
-    let source: Arc<dyn DefinitionSource> = Arc::new(Source(definition.clone()));
+    let source = definition_source(&definition);
     let object = input.get(zero + 1..).and_then(|text| json::decode(text, DecodeOptions::default()).ok());
     let object = object.map_or_else(Value::object, |read| read.value);
     for resource in build_resources(&definition, &source) {
@@ -84,6 +84,11 @@ fn serve(context: &StrategyContext, resource: &Resource, mut object: Value) {
     for field in &resource.selectable {
         let _ = format!("{field:?}");
     }
+}
+
+/// Reads the schemas of a definition from the definition itself.
+pub(super) fn definition_source(definition: &Value) -> Arc<dyn DefinitionSource> {
+    Arc::new(Source(definition.clone()))
 }
 
 struct Source(Value);

@@ -29,6 +29,7 @@ mod writer;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all, delete_collection, delete_kind};
 pub(crate) use internal_client::InternalClient;
+pub(crate) use object_interfaces::PluginObjects;
 pub(crate) use patch::{check_patch_type, patch};
 pub(crate) use subresource::subresource;
 pub(crate) use update::update;

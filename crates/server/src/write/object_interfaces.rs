@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pintle_admission::objects::{Decoding, ObjectInterfaces};
 use pintle_catalog::Catalog;
-use pintle_registry::{ApiError, BoxFuture, GroupVersion, GroupVersionKind, MultiVersion, Resource};
+use pintle_registry::{ApiError, BoxFuture, GroupVersion, GroupVersionKind, MultiVersion, Registry, Resource};
 use pintle_value::Value;
 
 use super::internal_client::InternalClient;
@@ -53,6 +53,93 @@ fn decode(
     }
 }
 
+/// Converts, decodes and encodes objects of the kinds of a registry, without a cluster.
+pub(crate) struct PluginObjects<'a> {
+    pub(crate) catalog: &'a Arc<Catalog>,
+    pub(crate) registry: &'a Registry,
+}
+
+impl PluginObjects<'_> {
+    /// Converts an object of a built-in kind to another version.
+    ///
+    /// # Errors
+    /// The kinds have no version in common.
+    pub(crate) fn convert(&self, object: Value, kind: &GroupVersionKind) -> Result<Value, ApiError> {
+        let Self { registry, .. } = self;
+        let GroupVersion { group, version } = GroupVersion::parse(object.api_version()).unwrap_or_default();
+        let from = GroupVersionKind::new(group, version, object.kind());
+        let convertible = match (registry.kind(&from), registry.kind(kind)) {
+            (Some(from), Some(to)) => {
+                from.collection().and_then(|collection| registry.hub(collection)).map(|hub| (from, hub, to))
+            }
+            _ => None,
+        };
+        let Some((from, hub, to)) = convertible else {
+            return Err(ApiError::Unclassified(format!("cannot convert {from} to {kind}")));
+        };
+        let mut converted = from_hub(to, to_hub(from, hub, object));
+        model(to).normalise(&to.schema, None, &mut converted);
+        Ok(converted)
+    }
+
+    /// See [`ObjectInterfaces::decode`].
+    ///
+    /// # Errors
+    /// The tree does not match the kind.
+    pub(crate) fn decode(
+        &self,
+        resource: &Arc<Resource>,
+        mut tree: Value,
+        kind: &GroupVersionKind,
+        decoding: Decoding,
+    ) -> Result<Value, String> {
+        if let Some(resource) = self.registry.kind(kind) {
+            return decode(self.catalog, tree, &ExpectedKind::of(resource), decoding);
+        }
+        if let Some(versions) = versions_of(resource, kind) {
+            // A version that is not served.
+            versions.prune_converted(&mut tree)?;
+            return Ok(tree);
+        }
+        let schema = self.catalog.kind_schema(&kind.group, &kind.version, &kind.kind);
+        let schema = schema.ok_or_else(|| format!("no kind \"{}\" is registered", kind.kind))?;
+        let expected = ExpectedKind::of_type(kind.group_version(), &kind.kind, &schema);
+        decode(self.catalog, tree, &expected, decoding)
+    }
+
+    /// See [`ObjectInterfaces::set_defaults`].
+    pub(crate) fn set_defaults(&self, object: &mut Value, kind: &GroupVersionKind) {
+        if let Some(resource) = self.registry.kind(kind) {
+            ExpectedKind::of(resource).set_defaults(object);
+        }
+    }
+
+    /// See [`ObjectInterfaces::encode`].
+    pub(crate) fn encode(&self, resource: &Arc<Resource>, object: &Value, kind: &GroupVersionKind, out: &mut Vec<u8>) {
+        let is_requested =
+            *kind.kind == *resource.kind && *kind.version == *resource.version && *kind.group == *resource.group;
+        if is_requested {
+            return write_json(object, Shape::of(resource), out);
+        }
+        if let Some(resource) = self.registry.kind(kind) {
+            return write_json(object, Shape::of(resource), out);
+        }
+        if kind.group == "meta.k8s.io" {
+            return write_json(object, Shape::named(self.catalog, &format!("meta/v1.{}", kind.kind)), out);
+        }
+        match self.catalog.kind_schema(&kind.group, &kind.version, &kind.kind) {
+            Some(schema) => write_json(object, Shape::Typed(&schema.types, schema.root), out),
+            None => write_json(object, Shape::Untyped, out),
+        }
+    }
+}
+
+impl InternalClient {
+    fn plugin_objects<T>(&self, call: impl FnOnce(PluginObjects<'_>) -> T) -> T {
+        call(PluginObjects { catalog: &self.0.catalog, registry: &self.0.registry() })
+    }
+}
+
 impl ObjectInterfaces for InternalClient {
     fn convert<'a>(
         &'a self,
@@ -66,67 +153,25 @@ impl ObjectInterfaces for InternalClient {
                 let converted = conversion::convert(&self.0, versions, vec![object], &version).await?;
                 return Ok(converted.into_iter().next().unwrap_or_default());
             }
-            let registry = self.0.registry();
-            let GroupVersion { group, version } = GroupVersion::parse(object.api_version()).unwrap_or_default();
-            let from = GroupVersionKind::new(group, version, object.kind());
-            let convertible = match (registry.kind(&from), registry.kind(kind)) {
-                (Some(from), Some(to)) => {
-                    from.collection().and_then(|collection| registry.hub(collection)).map(|hub| (from, hub, to))
-                }
-                _ => None,
-            };
-            let Some((from, hub, to)) = convertible else {
-                return Err(ApiError::Unclassified(format!("cannot convert {from} to {kind}")));
-            };
-            let mut converted = from_hub(to, to_hub(from, hub, object));
-            model(to).normalise(&to.schema, None, &mut converted);
-            Ok(converted)
+            self.plugin_objects(|objects| objects.convert(object, kind))
         })
     }
 
     fn decode(
         &self,
         resource: &Arc<Resource>,
-        mut tree: Value,
+        tree: Value,
         kind: &GroupVersionKind,
         decoding: Decoding,
     ) -> Result<Value, String> {
-        let registry = self.0.registry();
-        if let Some(resource) = registry.kind(kind) {
-            return decode(&self.0.catalog, tree, &ExpectedKind::of(resource), decoding);
-        }
-        if let Some(versions) = versions_of(resource, kind) {
-            // A version that is not served.
-            versions.prune_converted(&mut tree)?;
-            return Ok(tree);
-        }
-        let schema = self.0.catalog.kind_schema(&kind.group, &kind.version, &kind.kind);
-        let schema = schema.ok_or_else(|| format!("no kind \"{}\" is registered", kind.kind))?;
-        let expected = ExpectedKind::of_type(kind.group_version(), &kind.kind, &schema);
-        decode(&self.0.catalog, tree, &expected, decoding)
+        self.plugin_objects(|objects| objects.decode(resource, tree, kind, decoding))
     }
 
     fn set_defaults(&self, object: &mut Value, kind: &GroupVersionKind) {
-        if let Some(resource) = self.0.registry().kind(kind) {
-            ExpectedKind::of(resource).set_defaults(object);
-        }
+        self.plugin_objects(|objects| objects.set_defaults(object, kind));
     }
 
     fn encode(&self, resource: &Arc<Resource>, object: &Value, kind: &GroupVersionKind, out: &mut Vec<u8>) {
-        let is_requested =
-            *kind.kind == *resource.kind && *kind.version == *resource.version && *kind.group == *resource.group;
-        if is_requested {
-            return write_json(object, Shape::of(resource), out);
-        }
-        if let Some(resource) = self.0.registry().kind(kind) {
-            return write_json(object, Shape::of(resource), out);
-        }
-        if kind.group == "meta.k8s.io" {
-            return write_json(object, Shape::named(&self.0.catalog, &format!("meta/v1.{}", kind.kind)), out);
-        }
-        match self.0.catalog.kind_schema(&kind.group, &kind.version, &kind.kind) {
-            Some(schema) => write_json(object, Shape::Typed(&schema.types, schema.root), out),
-            None => write_json(object, Shape::Untyped, out),
-        }
+        self.plugin_objects(|objects| objects.encode(resource, object, kind, out));
     }
 }
