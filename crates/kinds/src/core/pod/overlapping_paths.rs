@@ -37,7 +37,7 @@ pub(crate) fn warnings_for_overlapping_paths(warnings: &mut Vec<String>, volumes
         for (field, kind, name_field) in
             [("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName"), ("downwardAPI", "DownwardAPI", "")]
         {
-            let Some(source) = volume.get(field) else { continue };
+            let Some(source) = volume.get(field).filter(|source| source.get("items").is_some()) else { continue };
             let what = if name_field.is_empty() {
                 kind.to_owned()
             } else {

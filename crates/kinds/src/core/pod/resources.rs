@@ -176,8 +176,10 @@ fn validate_requirements(
     options: &PodOptions,
     path: &FieldPath<'_>,
 ) {
-    let limits = resource_list(resources, &["limits"]);
-    let requests = resource_list(resources, &["requests"]);
+    let quantities = |kind| -> Vec<(&str, Quantity)> {
+        resources.entries_at(&[kind]).map(|(name, value)| (name, quantity(value))).collect()
+    };
+    let (limits, requests) = (quantities("limits"), quantities("requests"));
     let limits_path = path.child("limits");
     let requests_path = path.child("requests");
     let whole_pages = |errors: &mut Errors, name: &str, amount: &Quantity, path: &FieldPath<'_>| {
@@ -196,7 +198,8 @@ fn validate_requirements(
         let path = requests_path.key(name);
         validate_name(errors, name, &path);
         validate_quantity(errors, name, amount, &path);
-        match limits.get(name) {
+        let limit = limits.binary_search_by_key(name, |(limited, _)| limited).ok().map(|i| &limits[i].1);
+        match limit {
             Some(limit) => {
                 let order = amount.cmp(limit);
                 let relation = if order != Ordering::Equal && !is_overcommit_allowed(name) {
@@ -218,7 +221,7 @@ fn validate_requirements(
         }
         whole_pages(errors, name, amount, &path);
     }
-    let has = |wanted: &dyn Fn(&str) -> bool| limits.keys().chain(requests.keys()).any(|name| wanted(name));
+    let has = |wanted: &dyn Fn(&str) -> bool| limits.iter().chain(&requests).any(|(name, _)| wanted(name));
     if has(&|name| name.starts_with(HUGE_PAGES)) && !has(&|name| matches!(name, "cpu" | "memory")) {
         errors.forbidden(path, "HugePages require cpu or memory");
     }
@@ -373,19 +376,24 @@ pub fn max_resource_list(list: &mut ResourceList, other: &ResourceList) {
     }
 }
 
+/// The resources that decide the quality of service.
+const QOS_RESOURCES: [&str; 2] = ["cpu", "memory"];
+
 /// Returns the quality of service class of a pod (upstream: `ComputePodQOS`).
 #[must_use]
 pub fn qos_class(spec: &Value) -> &'static str {
     let mut guaranteed = true;
-    let mut totals = [ResourceList::new(), ResourceList::new()];
+    let mut totals: [[Option<Quantity>; 2]; 2] = Default::default();
     let mut count = |resources: &Value, limits_decide: bool| {
         for (total, kind) in totals.iter_mut().zip(["requests", "limits"]) {
-            let mut list = resource_list(resources, &[kind]);
-            list.retain(|name, amount| matches!(name.as_str(), "cpu" | "memory") && amount.sign() > 0);
-            if kind == "limits" && limits_decide && list.len() < 2 {
-                guaranteed = false;
+            for (sum, name) in total.iter_mut().zip(QOS_RESOURCES) {
+                let amount = resources.at(&[kind, name]).map(quantity).filter(|amount| amount.sign() > 0);
+                match (sum, amount) {
+                    (Some(sum), Some(amount)) => sum.add(&amount),
+                    (sum, Some(amount)) => *sum = Some(amount),
+                    (_, None) => guaranteed &= kind != "limits" || !limits_decide,
+                }
             }
-            add_resource_list(total, &list);
         }
     };
     if let Some(resources) = spec.get("resources") {
@@ -397,12 +405,14 @@ pub fn qos_class(spec: &Value) -> &'static str {
         }
     }
     let [requests, limits] = totals;
-    if requests.is_empty() && limits.is_empty() {
+    if requests.iter().chain(&limits).all(Option::is_none) {
         return "BestEffort";
     }
-    let equal = requests.len() == limits.len()
-        && requests.iter().all(|(name, amount)| limits.get(name).is_some_and(|l| l.cmp(amount) == Ordering::Equal));
-    if guaranteed && equal { "Guaranteed" } else { "Burstable" }
+    let is_equal = |(request, limit): (&Option<Quantity>, &Option<Quantity>)| match (request, limit) {
+        (Some(request), Some(limit)) => request.cmp(limit) == Ordering::Equal,
+        (request, limit) => request.is_none() && limit.is_none(),
+    };
+    if guaranteed && requests.iter().zip(&limits).all(is_equal) { "Guaranteed" } else { "Burstable" }
 }
 
 #[cfg(test)]

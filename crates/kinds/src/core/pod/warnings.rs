@@ -11,7 +11,7 @@ use super::annotations::{APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD, app_armor_of
 use super::claim_spec::warnings_for_claim_spec;
 use super::overlapping_paths::warnings_for_overlapping_paths;
 use super::resources::{is_fractional, quantity};
-use super::visitor::visit_containers;
+use super::visitor::{CONTAINER_LISTS, visit_containers};
 use crate::core::cluster::deprecated_node_label;
 use crate::generic::same;
 
@@ -292,68 +292,90 @@ fn add_shadowed_variable_warnings(warnings: &mut Vec<String>, container: &Value,
     }
 }
 
+/// Where a port of a container is declared. Its path is built for warnings only.
+#[derive(Clone, Copy)]
+struct PortPlace {
+    list: &'static str,
+    container: usize,
+    port: usize,
+}
+
+impl PortPlace {
+    fn path(self, spec_path: &FieldPath<'_>) -> String {
+        let list = spec_path.child(self.list);
+        let container = list.index(self.container);
+        container.child("ports").index(self.port).to_string()
+    }
+}
+
+/// Iterates over the ports of all containers, in the order of [`visit_containers`].
+fn all_ports(spec: &Value) -> impl Iterator<Item = (PortPlace, &Value)> {
+    CONTAINER_LISTS.into_iter().flat_map(move |list| {
+        spec.items_at(&[list]).iter().enumerate().flat_map(move |(container, object)| {
+            let ports = object.items_at(&["ports"]).iter().enumerate();
+            ports.map(move |(port, object)| (PortPlace { list, container, port }, object))
+        })
+    })
+}
+
 fn add_port_warnings(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
     struct HostPortUse<'v> {
-        path: String,
+        place: PortPlace,
         address: &'v str,
         host: i64,
     }
     let mut seen: BTreeMap<(i64, &str), Vec<HostPortUse<'_>>> = BTreeMap::new();
-    visit_containers(spec, spec_path, |container, path| {
-        let list = path.child("ports");
-        for (i, port) in container.items_at(&["ports"]).iter().enumerate() {
-            let path = list.index(i).to_string();
-            let address = port.str_at(&["hostIP"]);
-            let host = port.int_at(&["hostPort"]).unwrap_or(0);
-            let own = port.int_at(&["containerPort"]).unwrap_or(0);
-            let protocol = port.str_at(&["protocol"]);
-            if !address.is_empty() && host == 0 {
-                let name = port.str_at(&["name"]);
-                warnings.push(format!(
-                    "{path}: hostIP set without hostPort: {{Name:{name} HostPort:0 ContainerPort:{own} \
-                     Protocol:{protocol} HostIP:{address}}}"
-                ));
-            }
-            if warnings.len() >= MAX_WARNINGS {
-                return;
-            }
-            let others = seen.entry((own, protocol)).or_default();
-            for other in others.iter() {
-                let what = if address == other.address && host == other.host {
-                    "duplicate"
-                } else if host == 0 || other.host == 0 {
-                    "overlapping"
-                } else if host == other.host && address.is_empty() != other.address.is_empty() {
-                    "dangerously ambiguous"
-                } else {
-                    continue;
-                };
-                warnings.push(format!("{path}: {what} port definition with {}", other.path));
-            }
-            others.push(HostPortUse { path, address, host });
+    for (place, port) in all_ports(spec) {
+        let address = port.str_at(&["hostIP"]);
+        let host = port.int_at(&["hostPort"]).unwrap_or(0);
+        let own = port.int_at(&["containerPort"]).unwrap_or(0);
+        let protocol = port.str_at(&["protocol"]);
+        if !address.is_empty() && host == 0 {
+            let (path, name) = (place.path(spec_path), port.str_at(&["name"]));
+            warnings.push(format!(
+                "{path}: hostIP set without hostPort: {{Name:{name} HostPort:0 ContainerPort:{own} \
+                 Protocol:{protocol} HostIP:{address}}}"
+            ));
         }
-    });
-    let mut named: BTreeMap<&str, String> = BTreeMap::new();
-    visit_containers(spec, spec_path, |container, path| {
-        let list = path.child("ports");
-        for (i, port) in container.items_at(&["ports"]).iter().enumerate() {
-            let name = port.str_at(&["name"]);
-            if name.is_empty() {
+        if warnings.len() >= MAX_WARNINGS {
+            break;
+        }
+        let others = seen.entry((own, protocol)).or_default();
+        for other in others.iter() {
+            let what = if address == other.address && host == other.host {
+                "duplicate"
+            } else if host == 0 || other.host == 0 {
+                "overlapping"
+            } else if host == other.host && address.is_empty() != other.address.is_empty() {
+                "dangerously ambiguous"
+            } else {
                 continue;
-            }
-            let path = list.index(i).to_string();
-            match named.get(name) {
-                Some(other) => warnings.push(format!(
+            };
+            let (path, other) = (place.path(spec_path), other.place.path(spec_path));
+            warnings.push(format!("{path}: {what} port definition with {other}"));
+        }
+        others.push(HostPortUse { place, address, host });
+    }
+    let mut named: BTreeMap<&str, PortPlace> = BTreeMap::new();
+    for (place, port) in all_ports(spec) {
+        let name = port.str_at(&["name"]);
+        if name.is_empty() {
+            continue;
+        }
+        match named.get(name) {
+            Some(other) => {
+                let (path, other) = (place.path(spec_path), other.path(spec_path));
+                warnings.push(format!(
                     "{path}: duplicate port name {name} with {other}, services and probes that select ports by name \
                      will use {other}",
                     name = quote(name)
-                )),
-                None => {
-                    named.insert(name, path);
-                }
+                ));
+            }
+            None => {
+                named.insert(name, place);
             }
         }
-    });
+    }
 }
 
 #[cfg(test)]
