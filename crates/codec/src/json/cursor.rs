@@ -36,16 +36,11 @@ impl<'a> JsonCursor<'a> {
 
     /// Reads a string and returns the text between its quotes, with escapes unchanged.
     pub fn string(&mut self) -> Option<&'a [u8]> {
-        self.byte(b'"')?;
-        let start = self.offset;
-        loop {
-            self.offset = find_end_or_escape(self.json, self.offset)?;
-            if self.json[self.offset] == b'"' {
-                break;
-            }
-            self.offset += 2;
+        if self.peek()? != b'"' {
+            return None;
         }
-        self.offset += 1;
+        let start = self.offset + 1;
+        self.offset = end_of_string(self.json, self.offset)?;
         self.json.get(start..self.offset - 1)
     }
 
@@ -59,35 +54,48 @@ impl<'a> JsonCursor<'a> {
     /// Reads a value and returns its text.
     pub fn value(&mut self) -> Option<&'a [u8]> {
         let start = self.offset;
-        match self.peek()? {
-            b'"' => {
-                self.string()?;
-            }
-            b'{' | b'[' => {
-                let mut depth = 0usize;
-                loop {
-                    match self.peek()? {
-                        b'"' => {
-                            self.string()?;
-                            continue;
-                        }
-                        b'{' | b'[' => depth += 1,
-                        b'}' | b']' => depth -= 1,
-                        _ => {}
-                    }
-                    self.offset += 1;
-                    if depth == 0 {
-                        break;
-                    }
-                }
-            }
+        self.offset = match self.peek()? {
+            b'"' => end_of_string(self.json, start)?,
+            b'{' | b'[' => end_of_container(self.json, start)?,
             _ => {
-                while !matches!(self.peek()?, b',' | b'}' | b']') {
-                    self.offset += 1;
-                }
+                let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']');
+                start + self.json[start..].iter().position(is_end)?
             }
-        }
+        };
         self.json.get(start..self.offset)
+    }
+}
+
+/// The offset behind the string that begins at an offset.
+#[inline]
+fn end_of_string(json: &[u8], start: usize) -> Option<usize> {
+    let mut offset = start + 1;
+    loop {
+        offset = find_end_or_escape(json, offset)?;
+        if json[offset] == b'"' {
+            return Some(offset + 1);
+        }
+        offset += 2;
+    }
+}
+
+/// The offset behind the object or array that begins at an offset.
+fn end_of_container(json: &[u8], start: usize) -> Option<usize> {
+    let (mut offset, mut depth) = (start, 0usize);
+    loop {
+        match *json.get(offset)? {
+            b'"' => {
+                offset = end_of_string(json, offset)?;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        offset += 1;
+        if depth == 0 {
+            return Some(offset);
+        }
     }
 }
 
@@ -96,6 +104,7 @@ const SHORT_STRING_WORDS: usize = 4;
 
 /// The offset of the first quote or backslash from an offset on. Most strings of objects are short, so the first bytes are
 /// examined a word at a time.
+#[inline]
 fn find_end_or_escape(json: &[u8], from: usize) -> Option<usize> {
     let mut offset = from;
     for _ in 0..SHORT_STRING_WORDS {

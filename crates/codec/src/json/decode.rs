@@ -56,9 +56,14 @@ pub fn decode(text: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeErro
         depth: 0,
         duplicates: false,
         overflow: None,
-        items: Vec::with_capacity(16),
-        entries: Vec::with_capacity(64),
+        items: Vec::new(),
+        entries: Vec::new(),
     };
+    // Most texts are objects, which have room for their members from the start. A scalar needs none.
+    if text.first() == Some(&b'{') {
+        parser.items.reserve(16);
+        parser.entries.reserve(64);
+    }
     let value = match parser.single_value() {
         Ok(value) => value,
         Err(Malformed) => return Err(syntax_error(text)),

@@ -31,16 +31,41 @@ impl Projection {
         projection
     }
 
-    /// Decodes the selected fields of a stored object. Returns `None` if the part of the text that is read is not
-    /// well-formed, compact JSON.
+    /// A member with selected fields, and what is selected of it.
     #[must_use]
-    pub fn read(&self, json: &[u8]) -> Option<Value> {
-        self.value(&mut JsonCursor::new(json))
+    pub fn member(&self, name: &[u8]) -> Option<(&Str, &Self)> {
+        let member = self.members.iter().find(|(member, _)| member.as_bytes() == name);
+        member.map(|(member, wanted)| (member, wanted))
     }
 
-    fn value(&self, cursor: &mut JsonCursor<'_>) -> Option<Value> {
+    /// The number of members with selected fields.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// True if the whole value is selected.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Decodes the selected fields of a stored object. Reads no further than to the last of them. Returns `None` if the
+    /// part of the text that is read is not well-formed, compact JSON.
+    #[must_use]
+    pub fn read(&self, json: &[u8]) -> Option<Value> {
+        self.value(&mut JsonCursor::new(json), true)
+    }
+
+    /// Decodes the selected fields of the value at a cursor and moves the cursor behind it.
+    pub fn read_at(&self, cursor: &mut JsonCursor<'_>) -> Option<Value> {
+        self.value(cursor, false)
+    }
+
+    /// Decodes a value. The cursor may stay within the value if it `is_last`: if nothing after it is read.
+    fn value(&self, cursor: &mut JsonCursor<'_>, is_last: bool) -> Option<Value> {
         match cursor.peek()? {
-            b'{' if !self.members.is_empty() => self.object(cursor),
+            b'{' if !self.members.is_empty() => self.object(cursor, is_last),
             b'[' if !self.members.is_empty() => self.array(cursor),
             _ => Some(decode(cursor.value()?, DecodeOptions::default()).ok()?.value),
         }
@@ -50,7 +75,7 @@ impl Projection {
         let mut elements = Vec::new();
         cursor.byte(b'[')?;
         while cursor.byte(b']').is_none() {
-            elements.push(self.value(cursor)?);
+            elements.push(self.value(cursor, false)?);
             if cursor.byte(b',').is_none() {
                 cursor.byte(b']')?;
                 break;
@@ -59,15 +84,20 @@ impl Projection {
         Some(Value::Array(elements))
     }
 
-    fn object(&self, cursor: &mut JsonCursor<'_>) -> Option<Value> {
+    fn object(&self, cursor: &mut JsonCursor<'_>, is_last: bool) -> Option<Value> {
         let mut object = Object::new();
         cursor.byte(b'{')?;
         while cursor.byte(b'}').is_none() {
             let name = cursor.name()?;
-            match self.members.iter().find(|(member, _)| member.as_bytes() == name) {
+            match self.member(name) {
                 Some((member, wanted)) => {
-                    let value = wanted.value(cursor)?;
+                    let is_first_of_name = !object.contains_key(member);
+                    let is_last = is_last && is_first_of_name && object.len() + 1 == self.members.len();
+                    let value = wanted.value(cursor, is_last)?;
                     object.insert(member.clone(), value);
+                    if is_last {
+                        break;
+                    }
                 }
                 None => {
                     cursor.value()?;
@@ -109,8 +139,27 @@ mod tests {
 
     #[test]
     fn malformed_json_returns_none() {
-        for json in ["", "{", r#"{"a""#, r#"{"a":"#, r#"{"a":{"b":1"#, r#"{"c":"\"#] {
+        for json in ["", "{", r#"{"a""#, r#"{"a":"#, r#"{"a":{"b":"#, r#"{"a":{"b":1"#, r#"{"c":"\"#] {
             check(&["a.b"], json, None);
         }
+    }
+
+    #[test]
+    fn nothing_is_read_after_the_last_selected_field() {
+        check(&["a.b"], r#"{"a":{"b":1,"#, Some(r#"{"a":{"b":1}}"#));
+        check(&["a.b", "c"], r#"{"a":{"b":1,"x"#, None);
+        check(&["a.b", "c"], r#"{"c":[2],"a":{"b":1,"#, Some(r#"{"a":{"b":1},"c":[2]}"#));
+    }
+
+    #[test]
+    fn a_cursor_moves_behind_the_value() {
+        let json = br#"{"a":{"b":1,"c":"}"},"d":2}"#;
+        let mut cursor = JsonCursor::new(json);
+        assert_eq!((cursor.byte(b'{'), cursor.name()), (Some(()), Some(&b"a"[..])));
+        let projection = Projection::of(["a.b"]);
+        let read = projection.member(b"a").and_then(|(_, wanted)| wanted.read_at(&mut cursor));
+        assert_eq!(read, Some([("b", 1)].into_iter().collect::<Object>().into()));
+        assert_eq!(&json[cursor.offset()..], br#","d":2}"#);
+        assert!(projection.member(b"d").is_none());
     }
 }
