@@ -60,23 +60,24 @@ impl Indexers {
 impl Indexer for Indexers {
     fn index(&self, prefix: &str, json: &[u8]) -> Result<ObjectIndex, String> {
         // Only check that the JSON is not truncated. The rest is not validated here.
-        let offsets = object_index::scan_object(json).filter(|_| json.ends_with(b"}"));
-        let ObjectOffsets { resource_version_offset, item_offset, labels } =
-            offsets.ok_or_else(|| self.decode_error(prefix, json))?;
+        let decode_error = || self.decode_error(prefix, json);
+        let json = Some(json).filter(|json| json.ends_with(b"}")).ok_or_else(decode_error)?;
         let field_indexer = self.field_indexers.read().get(prefix).cloned();
         // Only kinds with selectable fields are decoded, and only those fields.
-        let fields = match field_indexer {
-            None => SelectableValues::default(),
+        let (offsets, fields) = match field_indexer {
+            None => (object_index::scan_object(json).ok_or_else(decode_error)?, SelectableValues::default()),
             Some(field_indexer) => {
-                let read = field_indexer.sources.read(json).ok_or_else(|| self.decode_error(prefix, json))?;
-                let values = field_indexer.strategy.selectable_field_values(&read);
+                let scanned = object_index::scan_object_with_fields(json, &field_indexer.sources);
+                let (offsets, read) = scanned.ok_or_else(decode_error)?;
+                let values = field_indexer.strategy.selectable_field_values(&Value::Object(read));
                 debug_assert_eq!(
                     Some(&values),
                     decode_object(json).map(|object| field_indexer.strategy.selectable_field_values(&object)).as_ref()
                 );
-                values.into_iter().collect()
+                (offsets, values.into_iter().collect())
             }
         };
+        let ObjectOffsets { resource_version_offset, item_offset, labels } = offsets;
         Ok(ObjectIndex { resource_version_offset, item_offset, labels: (labels.start, labels.end), fields })
     }
 }

@@ -1,10 +1,11 @@
 //! Finds the offsets in an object's JSON where the resourceVersion is inserted, where an item of a typed list starts,
-//! and where the labels are. One scan skips over values without decoding them.
+//! and where the labels are. One scan skips over values without decoding them, but for selected fields.
 
 use std::ops::Range;
 
 use bytes::Bytes;
-use pintle_codec::json::JsonCursor;
+use pintle_codec::json::{JsonCursor, Projection};
+use pintle_value::Object;
 
 /// The offsets that a scan finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,31 +21,55 @@ pub(crate) struct ObjectOffsets {
 /// Scans the JSON of an object. Returns `None` if the JSON is not that of an object with a uid, or if no kind and
 /// apiVersion precede its metadata, as they do in both orders of members.
 pub(crate) fn scan_object(json: &[u8]) -> Option<ObjectOffsets> {
+    scan(json, None).map(|(offsets, _)| offsets)
+}
+
+/// Scans the JSON of an object like [`scan_object`], and decodes the selected fields on the way.
+pub(crate) fn scan_object_with_fields(json: &[u8], fields: &Projection) -> Option<(ObjectOffsets, Object)> {
+    scan(json, Some(fields))
+}
+
+fn scan(json: &[u8], fields: Option<&Projection>) -> Option<(ObjectOffsets, Object)> {
     let mut cursor = JsonCursor::new(json);
     cursor.byte(b'{')?;
     let mut item_offset = 1;
     let mut before_metadata = true;
     let (mut has_kind, mut has_version) = (false, false);
     let is_name = |value: &[u8]| value.len() > 2 && value.starts_with(b"\"");
+    let mut metadata = None;
+    let mut selected = Object::new();
     loop {
-        match cursor.name()? {
-            b"metadata" => {
-                if !has_kind || !has_version {
-                    return None;
-                }
-                let (resource_version_offset, labels) = scan_metadata(&mut cursor)?;
-                let item_offset = if before_metadata { item_offset } else { 1 };
-                return Some(ObjectOffsets { resource_version_offset, item_offset, labels });
-            }
+        let name = cursor.name()?;
+        let wanted = fields.and_then(|fields| fields.member(name));
+        let mut member = cursor.clone();
+        match name {
+            b"metadata" if has_kind && has_version => metadata = Some(scan_metadata(&mut cursor)?),
+            b"metadata" => return None,
             b"kind" => has_kind = is_name(cursor.value()?),
             b"apiVersion" => has_version = is_name(cursor.value()?),
             _ => {
-                before_metadata = false;
-                cursor.value()?;
+                before_metadata &= metadata.is_some();
+                if wanted.is_none() {
+                    cursor.value()?;
+                }
             }
         }
-        cursor.byte(b',')?;
-        item_offset = offset(&cursor)?;
+        if let Some((name, wanted)) = wanted {
+            selected.insert(name.clone(), wanted.read_at(&mut member)?);
+            cursor = member;
+        }
+        let is_complete = metadata.is_some() && selected.len() == fields.map_or(0, Projection::len);
+        if is_complete || cursor.byte(b',').is_none() {
+            if !is_complete {
+                cursor.byte(b'}')?;
+            }
+            let (resource_version_offset, labels) = metadata?;
+            let item_offset = if before_metadata { item_offset } else { 1 };
+            return Some((ObjectOffsets { resource_version_offset, item_offset, labels }, selected));
+        }
+        if metadata.is_none() {
+            item_offset = offset(&cursor)?;
+        }
     }
 }
 
@@ -178,6 +203,33 @@ mod tests {
         let json = r#"{"kind":"A","apiVersion":"v1","metadata":{"name":"n","uid":"u","labels":{"a":"}\""},"x":[{}]}}"#;
         let labels = scan_object(json.as_bytes()).expect("an object").labels;
         assert_eq!(&json[labels.start as usize..labels.end as usize], r#""a":"}\"""#);
+    }
+
+    #[test]
+    fn selected_fields_are_decoded_before_and_after_the_metadata() {
+        let check = |json: &str, fields: &[&str], expect: Option<&str>| {
+            let projection = Projection::of(fields.iter().copied());
+            let read = scan_object_with_fields(json.as_bytes(), &projection);
+            assert_eq!(
+                read.as_ref().map(|(offsets, _)| offsets.clone()),
+                read.as_ref().and(scan_object(json.as_bytes()))
+            );
+            let read = read.map(|(_, read)| pintle_codec::json::encode(&read.into()));
+            assert_eq!(read.as_deref().map(String::from_utf8_lossy).as_deref(), expect, "{json}");
+        };
+        let head = r#"{"apiVersion":"v1","data":{"a":1,"b":2},"kind":"A","metadata":{"name":"n","uid":"u"}"#;
+        let object = format!(r#"{head},"spec":{{"c":3,"d":4}}}}"#);
+        check(&object, &["data.b", "spec.c"], Some(r#"{"data":{"b":2},"spec":{"c":3}}"#));
+        check(
+            &object,
+            &["data.b", "kind", "metadata.name"],
+            Some(r#"{"data":{"b":2},"kind":"A","metadata":{"name":"n"}}"#),
+        );
+        check(&object, &["spec.x", "status.y"], Some(r#"{"spec":{}}"#));
+        check(&format!("{head},"), &["data.b"], Some(r#"{"data":{"b":2}}"#));
+        check(&format!("{head},"), &["spec.c"], None);
+        check(&format!(r#"{head},"spec":{{"c":3"#), &["spec.c"], None);
+        check(r#"{"kind":"A","apiVersion":"v1","spec":{"c":3}}"#, &["spec.c"], None);
     }
 
     #[test]
