@@ -5,12 +5,13 @@ mod event_stream;
 mod load;
 mod recover;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 use pintle_store::{ChangeBatch, Clock, KeyInterval, Revision, Store, StoredChange, Timestamp};
 use pintle_supervisor::BackgroundTask;

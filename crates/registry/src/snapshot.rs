@@ -1,9 +1,9 @@
 //! The registry: an immutable snapshot of all served resources. A new snapshot shares all groups that have not changed
 //! with the old one, so that adding a custom resource does not copy the other groups.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use pintle_value::Str;
 
 use crate::{Collection, EquivalentResource, GroupResource, GroupVersion, GroupVersionKind, Resource, Subresource};
