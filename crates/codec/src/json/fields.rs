@@ -10,6 +10,10 @@ use super::encode::{encode_into, write_string};
 /// Appends the JSON of a field set.
 pub(crate) fn encode_fields_v1(value: &Value, out: &mut Vec<u8>) {
     let Value::Object(object) = value else { return encode_into(value, out) };
+    if object.is_empty() {
+        // Most are.
+        return out.extend_from_slice(b"{}");
+    }
     let is_item = |key: &str| key.starts_with("k:") || key.starts_with("v:");
     if object.iter().filter(|(key, _)| is_item(key)).count() < 2 {
         return encode_entries(object.iter(), out);
