@@ -66,8 +66,11 @@ impl FieldSet {
     }
 
     fn to_tree(&self, member: bool, text: &mut String) -> Value {
-        let mut entries = Vec::with_capacity(self.nodes.len() + 1);
-        if member && !self.nodes.is_empty() {
+        if self.nodes.is_empty() {
+            return Value::object();
+        }
+        let mut entries = Vec::with_capacity(self.nodes.len() + usize::from(member));
+        if member {
             entries.push((Str::const_new("."), Value::object()));
         }
         for node in &self.nodes {

@@ -126,7 +126,7 @@ impl CompareWalker {
 
     /// The part of a set for an item or entry and everything below it.
     fn node_of(&mut self, element: PathElement, type_ref: Option<TypeRef<'_>>, value: &Value) -> Node {
-        let above = std::mem::take(&mut self.errors);
+        let errors_above = self.errors.len();
         let Subset { has_path, below } = match type_ref {
             Some(type_ref) => self.all_of(type_ref, value),
             None => {
@@ -134,8 +134,7 @@ impl CompareWalker {
                 Subset { has_path: true, below: FieldSet::new() }
             }
         };
-        let errors = std::mem::replace(&mut self.errors, above);
-        self.errors.add_prefixed(&element, errors);
+        self.errors.prefix_after(errors_above, &element);
         Node { element, member: has_path, children: below }
     }
 
@@ -219,10 +218,10 @@ impl CompareWalker {
 
     /// Walks one step down.
     fn descend(&mut self, element: PathElement, walk: impl FnOnce(&mut Self)) {
-        let above = std::mem::take(self);
+        let (found_above, errors_above) = (std::mem::take(&mut self.found), self.errors.len());
         walk(self);
-        let Self { found, errors } = std::mem::replace(self, above);
-        self.errors.add_prefixed(&element, errors);
+        let found = std::mem::replace(&mut self.found, found_above);
+        self.errors.prefix_after(errors_above, &element);
         let sets = &mut self.found;
         let subsets =
             [(&mut sets.added, found.added), (&mut sets.modified, found.modified), (&mut sets.removed, found.removed)];

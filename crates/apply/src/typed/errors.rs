@@ -62,6 +62,19 @@ impl ErrorCollector {
         }
     }
 
+    /// The number of errors.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds a step to the front of the paths of all errors but the first `before`, which a walk one step down has added.
+    pub(super) fn prefix_after(&mut self, before: usize, element: &PathElement) {
+        if self.0.len() > before {
+            let prefix = element.to_string();
+            self.0[before..].iter_mut().for_each(|error| error.path.insert_str(0, &prefix));
+        }
+    }
+
     /// Adds the errors of a walk at the same path.
     pub(super) fn extend(&mut self, more: ErrorCollector) {
         self.0.extend(more.0);
