@@ -108,6 +108,11 @@ fn separated<T>(out: &mut String, separator: char, items: impl IntoIterator<Item
 /// Appends a string as `json.Marshal` encodes it, including the quotes.
 pub fn json_string(out: &mut String, text: &str) {
     out.push('"');
+    if text.bytes().all(is_plain_in_json) {
+        out.push_str(text);
+        out.push('"');
+        return;
+    }
     for c in text.chars() {
         match c {
             '"' => out.push_str("\\\""),
@@ -124,6 +129,12 @@ pub fn json_string(out: &mut String, text: &str) {
         }
     }
     out.push('"');
+}
+
+/// True for the ASCII characters that no encoder of JSON escapes. Most strings consist of them.
+#[must_use]
+pub fn is_plain_in_json(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&')
 }
 
 /// Formats a float as `json.Marshal` does: with an exponent below 1e-6 and from 1e21 on.

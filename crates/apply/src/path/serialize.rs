@@ -125,6 +125,11 @@ fn write_value(out: &mut String, value: &Value) {
 /// characters that are special in HTML are escaped; json-iterator does this for values but not for names.
 pub fn write_json_string(out: &mut String, text: &str, html: bool) {
     out.push('"');
+    if text.bytes().all(print::is_plain_in_json) {
+        out.push_str(text);
+        out.push('"');
+        return;
+    }
     for c in text.chars() {
         match c {
             '"' => out.push_str("\\\""),
