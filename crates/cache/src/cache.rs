@@ -384,7 +384,7 @@ impl Cache {
     /// The store key of an object.
     #[must_use]
     pub fn store_key(&self, prefix: &str, key: &str) -> String {
-        format!("{}/{prefix}/{key}", self.shared.root)
+        [&self.shared.root, "/", prefix, "/", key].concat()
     }
 }
 

@@ -108,14 +108,20 @@ impl Time {
         if year < 0 {
             out.push('-');
         }
-        let _ = write!(
-            out,
-            "{:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
-            year.unsigned_abs(),
-            s / 3600,
-            s / 60 % 60,
-            s % 60
-        );
+        // Written digit by digit: every write formats some times, and the formatter costs ten times as much.
+        let push_pair = |out: &mut String, separator: &str, number: i64| {
+            out.push_str(separator);
+            out.extend([number / 10, number % 10].map(|digit| char::from(b'0' + digit as u8)));
+        };
+        if (0..=9999).contains(&year) {
+            push_pair(&mut out, "", year / 100);
+            push_pair(&mut out, "", year % 100);
+        } else {
+            let _ = write!(out, "{:04}", year.unsigned_abs());
+        }
+        for (separator, number) in [("-", month), ("-", day), ("T", s / 3600), (":", s / 60 % 60), (":", s % 60)] {
+            push_pair(&mut out, separator, number);
+        }
         out
     }
 

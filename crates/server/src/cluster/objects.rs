@@ -12,7 +12,7 @@ use super::Cluster;
 
 /// Returns the key of an object in its collection.
 pub(crate) fn object_key(namespace: &str, name: &str) -> Str {
-    if namespace.is_empty() { name.into() } else { format!("{namespace}/{name}").into() }
+    if namespace.is_empty() { name.into() } else { [namespace, "/", name].concat().into() }
 }
 
 /// Checks that a name can be part of a storage key (upstream: `registry.NamespaceKeyFunc`).

@@ -164,7 +164,9 @@ impl CreateOperation<'_> {
         validate_and_admit(writer, &rules, &attributes, &mut object, None).await?;
         // Upstream's storage layer rejects it, and a dry run does not reach that layer. A malformed resourceVersion is
         // ignored.
-        let is_revision = |text| crate::request::query::parse_revision(text).is_ok_and(|revision| revision > 0);
+        let is_revision = |text: &str| {
+            !text.is_empty() && crate::request::query::parse_revision(text).is_ok_and(|revision| revision > 0)
+        };
         if !writer.context.dry_run && is_revision(resource_version) {
             return Err(ApiError::Unclassified(
                 "resourceVersion should not be set on objects to be created".to_owned(),
