@@ -193,7 +193,7 @@ pub(super) fn admission_review_seeds() -> Vec<Vec<u8>> {
             r#"[{"op":"remove","path":"/spec/template/spec/containers/0/env"},{"op":"add","path":"/spec/template/metadata/annotations","value":{"k":"v"}}]"#,
         ],
         &[
-            r#"[{"op":"replace","path":"/spec/maxReplicas","value":7},{"op":"add","path":"/metadata/annotations/autoscaling.alpha.kubernetes.io~1metrics","value":"[{\"type\":\"Object\"}]"}]"#,
+            r#"[{"op":"replace","path":"/spec/maxReplicas","value":7},{"op":"add","path":"/metadata/annotations","value":{"autoscaling.alpha.kubernetes.io/metrics":"[]"}}]"#,
             r#"[{"op":"add","path":"/spec/targetCPUUtilizationPercentage","value":50},{"op":"remove","path":"/spec/minReplicas"}]"#,
         ],
         &[

@@ -128,7 +128,7 @@ pub(super) fn mutation_seeds() -> Vec<Vec<u8>> {
             "[JSONPatch{op: 'add', path: '/spec/containers/-', value: Object.spec.containers{name: 'b', image: 'i', \
              resources: Object.spec.containers.resources{requests: {'cpu': '1'}}}}, JSONPatch{op: 'remove', path: '/spec/volumes'}]",
         ),
-        (CONFIG_MAP, "Object{data: {'a': 'b', 'k': string(size(object.data))}, immutable: false}"),
+        (CONFIG_MAP, "Object{data: {'a': 'b', 'k': string(size(object.data))}, immutable: false}\0{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"o\",\"namespace\":\"ns\"},\"data\":{\"x\":\"y\"}}"),
         (CONFIG_MAP | JSON_PATCH, "[JSONPatch{op: 'copy', from: '/data', path: '/binaryData'}, JSONPatch{op: 'move', from: '/data/k', path: '/data/l'}]"),
         (DEPLOYMENT, "Object{spec: Object.spec{replicas: object.spec.replicas + 1, template: Object.spec.template{metadata: Object.spec.template.metadata{annotations: {'k': 'v'}}}}}"),
         (DEPLOYMENT | JSON_PATCH, "object.spec.replicas < 9 ? [JSONPatch{op: 'replace', path: '/spec/replicas', value: 3}] : []"),
@@ -139,14 +139,8 @@ pub(super) fn mutation_seeds() -> Vec<Vec<u8>> {
         (WIDGET | JSON_PATCH, "[JSONPatch{op: 'add', path: '/spec/e', value: {'apiVersion': 'v1', 'kind': 'Pod', 'z': [1, 2.5, true, null, duration('1s')]}}]"),
         (WIDGET | JSON_PATCH, "[JSONPatch{op: 'replace', path: '/spec/b', value: [1,2,3].map(x, 'aaaaaaaaaa').join('')}]"),
     ]
-    .into_iter()
-    .flat_map(|(choice, text)| {
-        // The same with the object in the input.
-        let object = json::encode(&FIXTURE.kinds[usize::from(choice >> KIND)].1);
-        let seed = [&[choice], text.as_bytes()].concat();
-        [[&seed[..], b"\0", &object].concat(), seed]
-    })
-    .collect()
+    .map(|(choice, text)| [&[choice], text.as_bytes()].concat())
+    .to_vec()
 }
 
 #[cfg(test)]
@@ -174,6 +168,6 @@ mod tests {
             let Admitted { result, object: admitted, .. } = write.run(&MutatingAdmissionPolicy::default());
             changed += usize::from(result.is_ok() && admitted != *object);
         }
-        assert!(changed >= 20, "{changed} objects were changed");
+        assert!(changed >= 10, "{changed} objects were changed");
     }
 }
