@@ -82,7 +82,9 @@ fn set_pod_requests(spec: &mut Value) {
 
 fn set_host_port(port: &mut Value) {
     if port.int_at(&["hostPort"]).unwrap_or(0) == 0
-        && let Some(own) = port.get("containerPort").cloned()
+        && let Some(own) = port.int_at(&["containerPort"])
+        // Go's encoding has no host port that is zero.
+        && own != 0
     {
         port.set("hostPort", own);
     }
@@ -168,6 +170,12 @@ mod tests {
             r#"{"spec":{"hostNetwork":true,"containers":[{"ports":[{"containerPort":80}]}]}}"#,
             &["spec", "containers"],
             r#"[{"ports":[{"containerPort":80,"hostPort":80}],"imagePullPolicy":"IfNotPresent",
+                "terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}]"#,
+        );
+        check(
+            r#"{"spec":{"hostNetwork":true,"containers":[{"ports":[{"containerPort":0}]}]}}"#,
+            &["spec", "containers"],
+            r#"[{"ports":[{"containerPort":0}],"imagePullPolicy":"IfNotPresent",
                 "terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}]"#,
         );
         check(r#"{"status":{"podIP":"1.1.1.1"}}"#, &["status", "podIPs"], r#"[{"ip":"1.1.1.1"}]"#);
