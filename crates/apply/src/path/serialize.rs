@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use pintle_value::{Value, print};
+use pintle_value::{Str, Value, print};
 
 use super::{KeyFields, PathElement};
 
@@ -64,15 +64,60 @@ impl PathElement {
         Ok(Some(match kind {
             b'f' => Self::field(rest),
             b'v' => Self::Value(read_value(rest).ok_or_else(malformed)?),
-            b'k' => match read_value(rest).ok_or_else(malformed)? {
-                Value::Object(fields) => Self::Key(KeyFields::new(fields.into_iter().collect())),
-                Value::Null => Self::Key(KeyFields::default()),
-                _ => return Err(malformed()),
-            },
+            b'k' => Self::Key(read_plain_keys(rest).or_else(|| read_keys(rest)).ok_or_else(malformed)?),
             b'i' => Self::Index(pintle_value::atoi(rest).map_err(|_| malformed())?),
             _ => return Ok(None),
         }))
     }
+}
+
+/// Reads the keys of a list item. Ignores what follows them.
+fn read_keys(text: &str) -> Option<KeyFields> {
+    match read_value(text)? {
+        Value::Object(fields) => Some(KeyFields::new(fields.into_iter().collect())),
+        Value::Null => Some(KeyFields::default()),
+        _ => None,
+    }
+}
+
+/// Like [`read_keys`], for the form that most keys have: sorted names, strings without escapes and small integers. Returns
+/// `None` for any other text.
+fn read_plain_keys(text: &str) -> Option<KeyFields> {
+    // Most lists have one key.
+    let mut fields: Vec<(Str, Value)> = Vec::with_capacity(1);
+    let mut rest = text.strip_prefix('{')?;
+    loop {
+        let (name, after_name) = read_plain_string(rest)?;
+        if fields.last().is_some_and(|(last, _)| last.as_str() >= name) {
+            return None;
+        }
+        let value = after_name.strip_prefix(':')?;
+        let (value, after_value) = match read_plain_string(value) {
+            Some((text, after)) => (Value::from(text), after),
+            None => read_small_integer(value)?,
+        };
+        fields.push((Str::from(name), value));
+        match after_value.strip_prefix(',') {
+            Some(next) => rest = next,
+            None => return after_value.starts_with('}').then(|| KeyFields::new(fields)),
+        }
+    }
+}
+
+/// The string without escapes at the start of a text, and what follows it.
+fn read_plain_string(text: &str) -> Option<(&str, &str)> {
+    let text = text.strip_prefix('"')?;
+    let end = text.bytes().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))?;
+    Some((&text[..end], text[end..].strip_prefix('"')?))
+}
+
+/// The integer of at most nine digits at the start of a text, as a float, and what follows it.
+fn read_small_integer(text: &str) -> Option<(Value, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, after) = text.split_at(digits);
+    let is_canonical = digits <= 9 && (digits == 1 || !number.starts_with('0'));
+    let number: u32 = number.parse().ok().filter(|_| is_canonical)?;
+    Some((Value::Float(f64::from(number)), after))
 }
 
 /// Reads the first JSON value of a text. Ignores what follows it.
@@ -144,4 +189,49 @@ pub fn write_json_string(out: &mut String, text: &str, html: bool) {
         }
     }
     out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_keys_are_read_like_any_json() {
+        for plain in [
+            r#"{"name":"a"}"#,
+            r#"{"name":""}"#,
+            r#"{"name":"é"}"#,
+            r#"{"containerPort":80,"protocol":"TCP"}"#,
+            r#"{"port":0}"#,
+            r#"{"port":123456789}rest"#,
+        ] {
+            assert_eq!(read_plain_keys(plain), read_keys(plain), "{plain}");
+            assert!(read_plain_keys(plain).is_some(), "{plain}");
+        }
+        for other in [
+            "",
+            "{",
+            "{}",
+            "null",
+            "[]",
+            r#"{"a""#,
+            r#"{"a":"#,
+            r#"{"a":1"#,
+            r#"{"a":1,"#,
+            r#"{"a":1,}"#,
+            r#"{"a":01}"#,
+            r#"{"a":1.5}"#,
+            r#"{"a":1e3}"#,
+            r#"{"a":-1}"#,
+            r#"{"a":1234567890}"#,
+            r#"{"a":true}"#,
+            r#"{"a":"\n"}"#,
+            r#"{"a": 1}"#,
+            r#"{"b":1,"a":2}"#,
+            r#"{"a":1,"a":2}"#,
+            "{\"a\":\"\n\"}",
+        ] {
+            assert_eq!(read_plain_keys(other), None, "{other}");
+        }
+    }
 }
