@@ -181,7 +181,8 @@ impl EventRateLimit {
             [refusal] => refusal.clone(),
             refusals => format!("[{}]", refusals.join(", ")),
         };
-        Err(ApiError::TooManyRequests { message: format!("Too many requests: {refused}"), retry_after: 0 })
+        let message = format!("Too many requests: {refused}");
+        Err(ApiError::TooManyRequests { message, retry_after: 0, causes: Vec::new() })
     }
 }
 

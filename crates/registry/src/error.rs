@@ -161,6 +161,8 @@ pub enum ApiError {
         message: String,
         /// When the client may retry.
         retry_after: RetryAfter,
+        /// Machine-readable causes.
+        causes: Vec<Cause>,
     },
     /// 500: a fault of the server. The message is sent to the client, so it must not have internal details.
     #[error("Internal error occurred: {0}")]

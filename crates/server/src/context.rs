@@ -44,7 +44,7 @@ fn write_timeout() -> ApiError {
 /// The error of a request for whose body there is no room. Clients see the answer of the limits of requests in flight.
 fn too_many_bodies() -> ApiError {
     let message = "Too many requests, please try again later.".to_owned();
-    ApiError::TooManyRequests { message, retry_after: 1 }
+    ApiError::TooManyRequests { message, retry_after: 1, causes: Vec::new() }
 }
 
 /// A request after authentication. Dropping it ends the request: it is no longer in flight.

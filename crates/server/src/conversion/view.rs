@@ -120,7 +120,7 @@ impl VersionView {
         let ApiError::Unclassified(why) = error else { return error };
         let kind = model(&self.hub).go_type(&self.hub);
         let message = format!("storage is (re)initializing: failed to list {kind}: {why}");
-        ApiError::TooManyRequests { message, retry_after: 1 }
+        ApiError::TooManyRequests { message, retry_after: 1, causes: Vec::new() }
     }
 
     /// Checks that the whole collection can be decoded. Upstream's watch cache requires this even for a part of the

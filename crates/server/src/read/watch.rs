@@ -40,6 +40,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
         return Err(ApiError::TooManyRequests {
             message: "The apiserver is shutting down, please try again later.".to_owned(),
             retry_after: 1,
+            causes: Vec::new(),
         });
     }
     // The client has to accept a list, too. The stream is negotiated only after the options are checked.

@@ -106,7 +106,10 @@ pub(crate) fn error_status(error: &ApiError) -> ErrorStatus {
             details.present = true;
             (422, "Invalid")
         }
-        ApiError::TooManyRequests { retry_after, .. } => {
+        ApiError::TooManyRequests { retry_after, causes, .. } => {
+            if !causes.is_empty() {
+                details.causes(causes);
+            }
             if *retry_after > 0 {
                 details.retry(*retry_after);
             }
