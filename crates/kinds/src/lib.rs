@@ -42,9 +42,12 @@ pub use self::core::pod::resources::{
     ResourceList, aggregate_container_resources, aggregate_resources, is_extended, is_native, is_pod_level,
     max_resource_list, resource_list,
 };
-pub use self::core::pod::{bind, check_binding, qos_class, validate_toleration_list};
+pub use self::core::pod::{
+    bind, check_binding, is_evicted_without_budget, mark_evicted, may_become_ready, qos_class, validate_toleration_list,
+};
 pub use builtin::{resources, resources_in, storage_version_hash};
 pub use certificates::{RequestedSubject, requested_subject};
+pub use policy::{budget_not_observed, budget_spares, count_disruption, is_covered_by};
 pub use scheduling::system_priority_classes;
 
 pub use self::apiextensions::{

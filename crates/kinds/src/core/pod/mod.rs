@@ -9,6 +9,7 @@ pub(crate) mod defaults;
 pub(crate) mod diff;
 pub(crate) mod disabled;
 pub(crate) mod env;
+mod eviction;
 pub(crate) mod file_paths;
 #[cfg(test)]
 mod full_pod_tests;
@@ -45,6 +46,8 @@ use crate::generic::keep_old;
 pub use binding::{bind, check_binding};
 pub(crate) use defaults::set_template_defaults;
 pub(crate) use disabled::drop_disabled_template_fields;
+pub(crate) use eviction::is_ready;
+pub use eviction::{is_evicted_without_budget, mark_evicted, may_become_ready};
 pub(crate) use options::PodOptions;
 pub use resources::qos_class;
 pub(crate) use resources::validate_container_resource_name;
