@@ -6,6 +6,21 @@ use serde_json::{Value, json};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 #[test]
+fn a_binding_whose_response_is_not_accepted_does_nothing() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let _ = cluster.post(PODS, pod.to_string()).await.expect(201);
+        let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}).to_string();
+        let request = cluster.request("POST", &format!("{PODS}/p/binding")).header("Accept", "text/plain");
+        let _ = request.json(binding).send().await.expect(406);
+        let pod = cluster.get(&format!("{PODS}/p")).await.expect(200).json();
+        assert_eq!(pod["spec"].get("nodeName"), None);
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn binding_assigns_a_pod_only_once() {
     run(async {
         let cluster = Cluster::start().await;

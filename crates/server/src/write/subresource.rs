@@ -53,6 +53,8 @@ pub(crate) async fn subresource(
         }
         (SubresourceRole::Action(action), Verb::Create) => {
             let encoding = negotiate::input(&request.headers, request.endpoint())?;
+            // Nothing is done if the client does not accept the response.
+            negotiate::output(&request.headers, &request.query, request.endpoint())?;
             let body = request.body().await?;
             let options = WriteOptions::read(&request.query, WriteVerb::Create)?;
             let mut object = decode(request.decoding(), &body, encoding, &expected, options.field_validation)?;
