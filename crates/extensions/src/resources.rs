@@ -129,6 +129,7 @@ fn subresources(version: &Value, kind: &GroupVersionKind) -> Vec<Subresource> {
         subresources.push(Subresource {
             name: "status".into(),
             kind: kind.clone(),
+            accepts: None,
             verbs,
             role: SubresourceRole::Object,
         });
@@ -140,7 +141,13 @@ fn subresources(version: &Value, kind: &GroupVersionKind) -> Vec<Subresource> {
             Some(scale.str_at(&["labelSelectorPath"])),
         );
         let kind = GroupVersionKind::new("autoscaling", "v1", "Scale");
-        subresources.push(Subresource { name: "scale".into(), kind, verbs, role: SubresourceRole::Scale(paths) });
+        subresources.push(Subresource {
+            name: "scale".into(),
+            kind,
+            accepts: None,
+            verbs,
+            role: SubresourceRole::Scale(paths),
+        });
     }
     subresources
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pintle_apply::set::Filter;
 use pintle_catalog::{BackingFacts, Catalog, ResourceFacts, ScaleFacts, SubresourceFacts};
 use pintle_registry::{
-    Action, Backing, Collection, Computed, GroupVersionKind, Resource, ScalePaths, ScaleSelector, Scope,
+    Action, Backing, Collection, Computed, GroupVersion, GroupVersionKind, Resource, ScalePaths, ScaleSelector, Scope,
     SelectableField, Strategy, Subresource, SubresourceRole, Verb, Verbs, field_path,
 };
 use pintle_schema::Schema;
@@ -43,6 +43,7 @@ fn build_resource(facts: &ResourceFacts, schema: Schema, network: &ServiceNetwor
     let subresource = |s: &SubresourceFacts| Subresource {
         name: s.name.into(),
         kind: GroupVersionKind::new(s.group, s.version, s.kind),
+        accepts: s.accepts.map(|(group, version)| GroupVersion::new(group, version)),
         verbs: verbs(&s.verbs),
         role: role(s),
     };

@@ -252,6 +252,8 @@ pub struct Subresource {
     pub name: Str,
     /// The kind of the bodies of requests and responses (`Scale`, `Binding`, or the resource's own kind).
     pub kind: GroupVersionKind,
+    /// Another version in which bodies are accepted. The kind has the same fields there.
+    pub accepts: Option<GroupVersion>,
     /// The supported verbs.
     pub verbs: Verbs,
     /// How it relates to the object.

@@ -26,6 +26,7 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
     let subresources = facts.subresources.iter().filter(|s| all || s.served).map(|s| Subresource {
         name: s.name.into(),
         kind: GroupVersionKind::new(s.group, s.version, s.kind),
+        accepts: None,
         verbs: verbs(&s.verbs),
         role: SubresourceRole::Object,
     });
@@ -100,6 +101,7 @@ pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
     let subresource = |name: &'static str, kind: GroupVersionKind| Subresource {
         name: name.into(),
         kind,
+        accepts: None,
         verbs: verbs(&["get", "patch", "update"]),
         role: SubresourceRole::Object,
     };

@@ -21,6 +21,8 @@ use crate::request::trace::Step;
 #[derive(Clone)]
 pub(crate) struct ExpectedKind<'a> {
     pub(crate) group_version: GroupVersion,
+    /// Another version of the kind, with the same fields, in which a body is accepted.
+    pub(crate) accepts: Option<&'a GroupVersion>,
     pub(crate) kind: &'a str,
     pub(crate) schema: &'a Schema,
     /// The resource, if the kind belongs to one.
@@ -89,12 +91,13 @@ impl<'a> ExpectedKind<'a> {
         let (kind, schema) = (resource.kind.as_str(), &*resource.schema);
         let group_version = resource.group_version();
         let (model, scheme) = (model(resource), &KindScheme::LEGACY);
-        Self { group_version, kind, schema, resource: Some(resource), model, scheme }
+        Self { group_version, accepts: None, kind, schema, resource: Some(resource), model, scheme }
     }
 
     /// A built-in kind without a resource of its own (`Scale`, `DeleteOptions`).
     pub(crate) fn of_type(group_version: GroupVersion, kind: &'a str, schema: &'a Schema) -> Self {
-        Self { group_version, kind, schema, resource: None, model: &BuiltIn, scheme: &KindScheme::LEGACY }
+        let scheme = &KindScheme::LEGACY;
+        Self { group_version, accepts: None, kind, schema, resource: None, model: &BuiltIn, scheme }
     }
 
     /// Sets `kind` and `apiVersion`.
@@ -429,7 +432,8 @@ fn check_kind(
     found: &GroupVersion,
     kind: &str,
 ) -> Result<(), DecodeError> {
-    if *found == expected.group_version && kind == expected.kind {
+    let is_accepted = *found == expected.group_version || expected.accepts == Some(found);
+    if is_accepted && kind == expected.kind {
         return Ok(());
     }
     let undecodable = |why| DecodeError::Undecodable { kind: kind.to_owned(), version: found.version.clone(), why };

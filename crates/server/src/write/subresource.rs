@@ -45,16 +45,17 @@ pub(crate) async fn subresource(
         .kind_schema(&subresource.kind.group, &subresource.kind.version, &subresource.kind.kind)
         .ok_or(ApiError::NoSuchPath)?;
     let (group_version, kind) = (subresource.kind.group_version(), &subresource.kind.kind);
-    let expected = ExpectedKind::of_type(group_version, kind, &schema);
+    let accepts = subresource.accepts.as_ref();
+    let expected = ExpectedKind { accepts, ..ExpectedKind::of_type(group_version, kind, &schema) };
     match (&subresource.role, verb) {
         (SubresourceRole::Scale(paths), verb) => {
             let expected = ExpectedKind { scheme: model(resource).scale_scheme(), ..expected };
             ScaleRequest { request, resource, paths, expected }.respond(verb).await
         }
         (SubresourceRole::Action(action), Verb::Create) => {
-            let encoding = negotiate::input(&request.headers, request.endpoint())?;
             // Nothing is done if the client does not accept the response.
             negotiate::output(&request.headers, &request.query, request.endpoint())?;
+            let encoding = negotiate::input(&request.headers, request.endpoint())?;
             let body = request.body().await?;
             let options = WriteOptions::read(&request.query, WriteVerb::Create)?;
             let mut object = decode(request.decoding(), &body, encoding, &expected, options.field_validation)?;
