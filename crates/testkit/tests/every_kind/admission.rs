@@ -196,6 +196,21 @@ pub(crate) async fn check_reviews(cluster: Arc<Cluster>, kind: Arc<ServedKind>, 
     recorder.take();
 }
 
+/// The body of a create through a subresource, by its kind.
+fn action_body(kind: &str, name: &str) -> String {
+    let more = match kind {
+        "Binding" => json!({"target": {"kind": "Node", "name": "n"}}),
+        "Eviction" => json!({"deleteOptions": {"gracePeriodSeconds": 0}}),
+        "TokenRequest" => json!({"spec": {"expirationSeconds": 3600}}),
+        kind => panic!("no body of the kind {kind}"),
+    };
+    let mut body = json!({"metadata": {"name": name}});
+    for (key, value) in more.as_object().expect("an object") {
+        body[key] = value.clone();
+    }
+    body.to_string()
+}
+
 /// Checks the reviews of the writes of a subresource.
 async fn check_subresource(
     cluster: &Cluster,
@@ -208,10 +223,15 @@ async fn check_subresource(
     let has = |verb: &str| subresource.verbs.iter().any(|own| own == verb);
     let kind = match &*subresource.kind {
         kind if kind == check.kind.kind => None,
-        "Scale" => Some(("autoscaling/v1", "Scale")),
-        // Actions have bodies and rules of their own.
-        _ => return,
+        kind => Some((&*subresource.api_version, kind)),
     };
+    if has("create") {
+        let response = cluster.post(&format!("{path}?dryRun=All"), action_body(&subresource.kind, name)).await;
+        check.check(
+            &response,
+            &Write { subresource: &subresource.name, kind, dry_run: true, ..self::write("CREATE", name) },
+        );
+    }
     let write = Write { subresource: &subresource.name, kind, ..write("UPDATE", name) };
     if has("update") && has("get") {
         let found = cluster.get(&path).await.expect(200);

@@ -18,6 +18,8 @@ pub(crate) const SELECTOR: &str = "labelSelector=sweep%3Dyes";
 pub(crate) struct ServedSubresource {
     pub(crate) name: String,
     pub(crate) kind: String,
+    /// The `apiVersion` of the kind.
+    pub(crate) api_version: String,
     pub(crate) verbs: Vec<String>,
 }
 
@@ -73,6 +75,10 @@ impl ServedKind {
         let subresources = entry["subresources"].as_array().into_iter().flatten().map(|entry| ServedSubresource {
             name: text(&entry["subresource"]),
             kind: text(&entry["responseKind"]["kind"]),
+            api_version: match (&*text(&entry["responseKind"]["group"]), text(&entry["responseKind"]["version"])) {
+                ("", version) => version,
+                (group, version) => format!("{group}/{version}"),
+            },
             verbs: texts(&entry["verbs"]),
         });
         Self {
