@@ -50,6 +50,8 @@ impl Computed {
 pub enum Action {
     /// Assigns a pod to a node.
     Bind,
+    /// Deletes a pod if its disruption budget allows that.
+    Evict,
     /// Issues a token of a service account.
     RequestToken,
     /// Reviews authentication or authorization.
@@ -62,6 +64,7 @@ impl Action {
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "bind" => Action::Bind,
+            "evict" => Action::Evict,
             "token-request" => Action::RequestToken,
             "self-subject-review" => Action::Review(Review::SelfSubject),
             "token-review" => Action::Review(Review::Token),

@@ -78,6 +78,7 @@ fn every_verb_and_subresource_supports_dry_run() {
         let debug = json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "i"}]}});
         let resources = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}});
         let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+        let eviction = json!({"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": 20}});
         let applied =
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"paused": true}});
         let approval = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "r"}]}});
@@ -104,6 +105,7 @@ fn every_verb_and_subresource_supports_dry_run() {
             ("POST", CSRS.to_owned(), JSON, request),
             ("PATCH", format!("{CSRS}/r/approval"), MERGE, approval),
             ("DELETE", format!("{DEPLOYMENTS}/d"), JSON, Value::Null),
+            ("POST", format!("{PODS}/p/eviction"), JSON, eviction),
             ("DELETE", format!("{PODS}/p?gracePeriodSeconds=5"), JSON, Value::Null),
             ("DELETE", format!("{PODS}?gracePeriodSeconds=0"), JSON, Value::Null),
         ] {

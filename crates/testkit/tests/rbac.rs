@@ -83,6 +83,11 @@ fn users_without_bindings_are_forbidden_everything() {
                 "/api/v1/namespaces/n/pods/p/binding",
                 "cannot create resource \"pods/binding\" in API group \"\" in the namespace \"n\"".to_owned(),
             ),
+            (
+                "POST",
+                "/api/v1/namespaces/n/pods/p/eviction",
+                "cannot create resource \"pods/eviction\" in API group \"\" in the namespace \"n\"".to_owned(),
+            ),
             ("GET", "/metrics", "cannot get path \"/metrics\"".to_owned()),
         ] {
             for (user, name) in [("alice", "alice"), ("", "system:anonymous")] {

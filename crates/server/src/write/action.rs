@@ -1,5 +1,5 @@
-//! Actions: create requests for resources and subresources that store no object of their own (bindings, reviews, requests for
-//! tokens).
+//! Actions: create requests for resources and subresources that store no object of their own (bindings, evictions, reviews,
+//! requests for tokens).
 
 use std::sync::Arc;
 
@@ -8,7 +8,9 @@ use pintle_admission::AdmissionOperation;
 use pintle_registry::{Action, ApiError, Resource};
 use pintle_value::{Value, object};
 
+use super::eviction::{evict, prepare_eviction};
 use super::internal_client::InternalClient;
+use super::metadata;
 use super::review::{check_review, run_review};
 use super::subresource::respond_typed;
 use super::token_request;
@@ -33,16 +35,24 @@ pub(crate) async fn run_action(
 ) -> Result<Response, ApiError> {
     match action {
         Action::Bind => {
-            let check = |binding: &Value| {
+            let check = |binding: &mut Value| {
                 check_binding_name(request, binding)?;
                 pintle_kinds::check_binding(binding)
             };
             admit(request, resource, &mut object, options, check).await?;
             bind(request, Writer::for_request(request, options, options.dry_run), object).await
         }
+        Action::Evict => {
+            metadata::wipe_system_fields(&mut object);
+            metadata::dedup_owner_references(&mut object, &request.recorder, false);
+            let check = |eviction: &mut Value| prepare_eviction(request, eviction);
+            admit(request, resource, &mut object, options, check).await?;
+            evict(request, resource, &object, options).await?;
+            respond_created(request)
+        }
         Action::RequestToken => token_request::create(request, resource, object, options).await,
         Action::Review(review) => {
-            let check = |object: &Value| check_review(request, resource, review, object);
+            let check = |object: &mut Value| check_review(request, resource, review, object);
             admit(request, resource, &mut object, options, check).await?;
             let reviewed = run_review(request, review, object).await?;
             respond_typed(request, StatusCode::CREATED, &reviewed, &resource.schema)
@@ -50,14 +60,14 @@ pub(crate) async fn run_action(
     }
 }
 
-/// Runs both phases of admission, and checks the object between them. So validating plugins do not see an invalid one, and
+/// Runs both phases of admission, and checks and completes the object between them. So validating plugins do not see an invalid one, and
 /// what is checked is what the mutating ones have made.
 async fn admit(
     request: &RequestContext,
     resource: &Arc<Resource>,
     object: &mut Value,
     options: &WriteOptions,
-    check: impl Fn(&Value) -> Result<(), ApiError>,
+    check: impl Fn(&mut Value) -> Result<(), ApiError>,
 ) -> Result<(), ApiError> {
     let writer = Writer::for_request(request, options, options.dry_run);
     let client = InternalClient(request.cluster.clone());
@@ -96,6 +106,11 @@ async fn bind(request: &RequestContext, writer: Writer<'_>, binding: Value) -> R
             Ok(pod)
         })
         .await?;
+    respond_created(request)
+}
+
+/// The response to an action that returns no object.
+fn respond_created(request: &RequestContext) -> Result<Response, ApiError> {
     let accepted = negotiate::output(&request.headers, &request.query, request.endpoint())?;
     let value = object! {
         "kind": "Status",

@@ -10,6 +10,7 @@ mod commit;
 mod create;
 mod delete;
 mod escalation;
+mod eviction;
 mod internal_client;
 mod managed_fields;
 mod metadata;

@@ -337,6 +337,9 @@ fn actions_are_reviewed() {
         let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}).to_string();
         let _ = cluster.post(&format!("{pods}/p/binding"), binding).await.expect(201);
         check("CREATE pods/binding p CreateOptions new=true old=false dry=false", "Binding");
+        let eviction = json!({"metadata": {"name": "p"}}).to_string();
+        let _ = cluster.post(&format!("{pods}/p/eviction"), eviction).await.expect(201);
+        check("CREATE pods/eviction p CreateOptions new=true old=false dry=false", "Eviction");
         let review = json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}).to_string();
         let _ = cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review).await.expect(201);
         check(

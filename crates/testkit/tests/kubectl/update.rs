@@ -158,3 +158,53 @@ fn nodes_are_tainted_cordoned_and_drained() {
     k.prints("drain n1", "node/n1 cordoned\nnode/n1 drained");
     k.run("describe node n1").has_lines("Unschedulable:  true\nNon-terminated Pods:  (0 in total)\nEvents:  <none>");
 }
+
+#[test]
+fn drain_evicts_pods_as_far_as_their_budget_allows() {
+    let k = Kubectl::start();
+    k.run_with_stdin("create -f -", r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}"#)
+        .prints("node/n1 created");
+    for pod in ["one", "two"] {
+        let pod_on_node = r#"'--overrides={"spec": {"nodeName": "n1"}}'"#;
+        k.succeeds(&format!("run {pod} --image=nginx --labels=app=web {pod_on_node}"));
+        let running = r#"{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}"#;
+        k.succeeds(&format!("patch pod {pod} --subresource=status '--patch={running}'"));
+    }
+    k.prints("create pdb web --selector=app=web --min-available=1", "poddisruptionbudget.policy/web created");
+    let set_allowed = |allowed: i32| {
+        let status = format!(
+            r#"{{"status": {{"observedGeneration": 1, "disruptionsAllowed": {allowed}, "currentHealthy": 1, "desiredHealthy": 1}}}}"#
+        );
+        k.succeeds(&format!("patch pdb web --subresource=status --type=merge '--patch={status}'"));
+    };
+    set_allowed(0);
+    let drain = "drain n1 --ignore-daemonsets --force --grace-period=0";
+    let blocked = k.run(&format!("{drain} --timeout=1s --pod-selector=app=web"));
+    assert_eq!(blocked.code, 1, "{blocked:?}");
+    for pod in ["one", "two"] {
+        let why = format!(
+            "error when evicting pods/\"{pod}\" -n \"default\" (will retry after 5s): Cannot evict pod as it would violate \
+             the pod's disruption budget."
+        );
+        assert!(blocked.stderr.contains(&why), "{blocked:?}");
+    }
+    k.prints("get pods -o name", "pod/one\npod/two");
+    set_allowed(2);
+    let drained = k.succeeds(drain);
+    let mut lines: Vec<&str> = drained.stdout.lines().collect();
+    lines.sort_unstable();
+    let expect = [
+        "evicting pod default/one",
+        "evicting pod default/two",
+        "node/n1 already cordoned",
+        "node/n1 drained",
+        "pod/one evicted",
+        "pod/two evicted",
+    ];
+    assert_eq!(lines, expect, "{drained:?}");
+    k.prints("get pods -o name", "");
+    k.prints(
+        "get pdb web -o jsonpath={.status.disruptionsAllowed}/{.status.conditions[0].reason}",
+        "0/InsufficientPods",
+    );
+}

@@ -19,6 +19,15 @@ pub(crate) struct Preconditions {
     pub(crate) version: Option<String>,
 }
 
+impl Preconditions {
+    /// Reads the preconditions of a normalised `DeleteOptions` object.
+    pub(crate) fn from_body(body: &Value) -> Option<Self> {
+        let preconditions = body.at(&["preconditions"]).filter(|preconditions| !preconditions.is_null())?;
+        let text = |key: &str| preconditions.at(&[key]).and_then(Value::as_str).map(str::to_owned);
+        Some(Self { uid: text("uid"), version: text("resourceVersion") })
+    }
+}
+
 /// `DeleteOptions`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
@@ -98,17 +107,12 @@ impl DeleteOptions {
     /// # Errors
     /// Returns an error if a value is invalid.
     pub(crate) fn from_body(body: &Value, gates: &Gates) -> Result<Self, ApiError> {
-        let preconditions =
-            body.at(&["preconditions"]).filter(|preconditions| !preconditions.is_null()).map(|preconditions| {
-                let text = |key: &str| preconditions.at(&[key]).and_then(Value::as_str).map(str::to_owned);
-                Preconditions { uid: text("uid"), version: text("resourceVersion") }
-            });
         let options = UnvalidatedOptions {
             dry_run: body.items_at(&["dryRun"]).iter().map(|value| value.as_str().unwrap_or_default()).collect(),
             grace_period_seconds: body.int_at(&["gracePeriodSeconds"]),
             propagation: body.at(&["propagationPolicy"]).and_then(Value::as_str),
             orphan_dependents: body.at(&["orphanDependents"]).and_then(Value::as_bool),
-            preconditions,
+            preconditions: Preconditions::from_body(body),
             ignores_read_error: body.bool_at(&[IGNORE_READ_ERROR]),
         };
         options.validate(gates)

@@ -33,6 +33,20 @@ use crate::objects::decode::ExpectedKind;
 use crate::represent::{ResponseFormat, from_hub, success};
 use crate::request::query::DeleteOptions;
 
+/// Deletes one object as a part of a write that was admitted already (`pods/eviction` deletes the pod).
+///
+/// # Errors
+/// Returns an error if the object does not exist or fails the preconditions.
+pub(crate) async fn delete_as_part_of(
+    writer: Writer<'_>,
+    resource: &Arc<Resource>,
+    target: (&str, &str),
+    options: &DeleteOptions,
+) -> Result<(), ApiError> {
+    let update = GuaranteedUpdate::new(writer, resource, target);
+    delete_object(&update, options).await.map(drop)
+}
+
 /// The outcome of a delete.
 enum DeleteOutcome {
     /// The object is deleted. This was its last state.
@@ -252,6 +266,21 @@ pub(crate) async fn release_allocations(
     }
 }
 
+/// The error for an object that fails a precondition: what differs, as required and as stored. Upstream puts the kind in the
+/// place of the resource.
+pub(crate) fn precondition_conflict(
+    resource: &Resource,
+    name: &str,
+    (what, wanted, stored): (&str, &str, &str),
+    possible_cause: &str,
+) -> ApiError {
+    let why = format!(
+        "the {what} in the precondition ({wanted}) does not match the {what} in record ({stored}). The object might have been {possible_cause}"
+    );
+    let resource = GroupResource::new(resource.group.clone(), resource.kind.clone());
+    ApiError::Conflict { resource, name: name.into(), why }
+}
+
 /// Checks the preconditions of a delete. Kinds with a two-phase deletion have other error messages.
 fn check_preconditions(
     update: &GuaranteedUpdate<'_>,
@@ -260,19 +289,13 @@ fn check_preconditions(
     revision: u64,
     is_two_phase: bool,
 ) -> Result<(), ApiError> {
-    let (resource, revision) = (&update.resource, revision.to_string());
+    let (resource, revision) = (update.resource, revision.to_string());
     let conflict = |what: &str, wanted: &str, stored: &str, possible_cause: &str| {
-        // In the second case, upstream puts the kind in the place of the resource.
-        let (resource, why) = if is_two_phase {
-            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {stored}");
-            (resource.group_resource(), why)
-        } else {
-            let why = format!(
-                "the {what} in the precondition ({wanted}) does not match the {what} in record ({stored}). The object might have been {possible_cause}"
-            );
-            (GroupResource::new(resource.group.clone(), resource.kind.clone()), why)
-        };
-        ApiError::Conflict { resource, name: update.name.as_str().into(), why }
+        if !is_two_phase {
+            return precondition_conflict(resource, &update.name, (what, wanted, stored), possible_cause);
+        }
+        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {stored}");
+        ApiError::Conflict { resource: resource.group_resource(), name: update.name.as_str().into(), why }
     };
     let differs = |wanted: &Option<String>, stored: &str| wanted.clone().filter(|wanted| wanted != stored);
     if let Some(uid) = differs(&options.preconditions.uid, old.uid()) {
