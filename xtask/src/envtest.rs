@@ -1,5 +1,5 @@
-//! `cargo xtask envtest`: runs the test suite of controller-runtime, as published, with the programs of `pintle envtest`
-//! instead of kube-apiserver and etcd.
+//! `cargo xtask envtest`: runs the test suite of controller-runtime, as published, and that of a project which kubebuilder
+//! has just scaffolded, with the programs of `pintle envtest` instead of kube-apiserver and etcd.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,13 +12,25 @@ use crate::{print_status, root};
 /// The release for the served version of Kubernetes.
 const CONTROLLER_RUNTIME: &str = "sigs.k8s.io/controller-runtime@v0.24.1";
 
-/// The packages that CI tests: those that use the server most.
+/// The release that scaffolds projects for this controller-runtime.
+const KUBEBUILDER: &str = "sigs.k8s.io/kubebuilder/v4@v4.15.0";
+
+/// What the author of the project asks kubebuilder for: a kind in two versions, with a controller and all webhooks.
+const SCAFFOLD: [&str; 4] = [
+    "init --domain example.org --repo example.org/fleet --skip-go-version-check",
+    "create api --group crew --version v1 --kind Sailor --resource --controller --make=false",
+    "create api --group crew --version v2 --kind Sailor --resource --controller=false --make=false",
+    "create webhook --group crew --version v1 --kind Sailor --defaulting --programmatic-validation --conversion --spoke v2 \
+     --make=false",
+];
+
+/// The packages that use the server most.
 const CORE: [&str; 6] = ["builder", "client", "controller", "envtest", "manager/internal/integration", "webhook"];
 
 /// A package that downloads an older kube-apiserver by itself.
 const NEEDS_DOWNLOADS: &str = "/pkg/client/apiutil";
 
-/// Runs the core packages, or all with `--all`.
+/// Runs the core packages of controller-runtime, or all with `--all`, and the scaffolded project.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let all = match arguments {
         [] => false,
@@ -26,6 +38,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         _ => return Err("usage: cargo xtask envtest [--all]".to_owned()),
     };
     let assets = assets()?;
+    let results = [controller_runtime(&assets, all), scaffolded_project(&assets)];
+    let failures: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+}
+
+fn controller_runtime(assets: &Path, all: bool) -> Result<(), String> {
     let source = module(CONTROLLER_RUNTIME)?;
     let packages: Vec<String> = if all {
         let listed = output(Command::new("go").args(["list", "./pkg/..."]).current_dir(&source))?;
@@ -33,18 +51,43 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     } else {
         CORE.map(|package| format!("./pkg/{package}")).to_vec()
     };
-    // One at a time: the tests of several packages listen on the same ports.
+    go_test(CONTROLLER_RUNTIME, &source, assets, &packages)
+}
+
+/// Scaffolds a project, and runs its tests and one of ours, which does what its author would.
+fn scaffolded_project(assets: &Path) -> Result<(), String> {
+    let project = root().join("target/envtest/fleet");
+    let error = |error: std::io::Error| format!("{}: {error}", project.display());
+    let kubebuilder = root().join("target/envtest/kubebuilder");
+    if !kubebuilder.exists() {
+        let mut build = Command::new("go");
+        build.args(["build", "-buildvcs=false", "-o"]).arg(&kubebuilder).arg(".").current_dir(module(KUBEBUILDER)?);
+        output(&mut build)?;
+    }
+    fs::remove_dir_all(&project).or_else(ignore_missing).and_then(|()| fs::create_dir_all(&project)).map_err(error)?;
+    for arguments in SCAFFOLD {
+        output(Command::new(&kubebuilder).args(arguments.split_whitespace()).current_dir(&project))?;
+    }
+    output(Command::new("make").args(["manifests", "generate"]).current_dir(&project))?;
+    let ours = project.join("internal/fleet");
+    let test = root().join("tools/envtest/fleet_test.go");
+    fs::create_dir(&ours).and_then(|()| fs::copy(test, ours.join("fleet_test.go"))).map_err(error)?;
+    go_test(&format!("project of {KUBEBUILDER}"), &project, assets, &["./internal/...".to_owned()])
+}
+
+/// Runs the tests of Go packages with the folder of `pintle envtest`.
+fn go_test(name: &str, source: &Path, assets: &Path, packages: &[String]) -> Result<(), String> {
+    // One package at a time: the tests of several listen on the same ports.
     let mut command = Command::new("go");
-    command.args(["test", "-count=1", "-p=1", "-timeout=10m"]).args(&packages);
-    command.current_dir(&source).env("KUBEBUILDER_ASSETS", &assets);
+    command.args(["test", "-count=1", "-p=1", "-timeout=10m"]).args(packages);
+    command.current_dir(source).env("KUBEBUILDER_ASSETS", assets);
     let started = Instant::now();
     let status = command.status().map_err(|error| format!("cannot run go: {error}"))?;
     let seconds = started.elapsed().as_secs();
-    let versions = format!("{CONTROLLER_RUNTIME}: {} packages, {seconds} s", packages.len());
     if !status.success() {
-        return Err(format!("{versions}: {status}"));
+        return Err(format!("{name}: {status} after {seconds} s"));
     }
-    print_status(&format!("{versions}: passed\n"));
+    print_status(&format!("{name}: passed after {seconds} s\n"));
     Ok(())
 }
 

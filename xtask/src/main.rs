@@ -58,7 +58,8 @@ const COMMANDS: &[Command] = &[
     (
         "envtest",
         "[--all]",
-        "run the tests of controller-runtime with the programs of 'pintle envtest': the core packages, or all",
+        "run the tests of controller-runtime (core packages, or all) and of a scaffolded kubebuilder project with the programs \
+         of 'pintle envtest'",
         envtest::run,
     ),
     ("fetch-modules", "", "download the Go modules that the importer and the tests read", catalog::fetch_modules),
