@@ -1,0 +1,5 @@
+// The error of the package.
+
+export class PintleError extends Error {
+  name = 'PintleError';
+}

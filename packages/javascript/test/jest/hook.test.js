@@ -1,0 +1,24 @@
+// The hook for Jest, with the official client.
+
+import { describe, expect, test } from '@jest/globals';
+import { useCluster } from 'pintle/jest';
+import { configMapNames, createConfigMap, createListWatch, isForbidden } from '../scenario.js';
+
+const cluster = useCluster();
+
+test('the official client creates, lists and watches', () => createListWatch(cluster));
+
+test('a user without a role is refused', async () => {
+  await isForbidden(await cluster.user('jane', ['team: a']), 'jane');
+});
+
+describe('a block', () => {
+  const own = useCluster();
+
+  test('can have a cluster of its own', async () => {
+    expect(own.url).not.toBe(cluster.url);
+    await createConfigMap(own.kubeconfig, 'only-in-own');
+    expect(await configMapNames(own.kubeconfig)).toContain('only-in-own');
+    expect(await configMapNames(cluster.kubeconfig)).not.toContain('only-in-own');
+  });
+});
