@@ -7,6 +7,7 @@ mod compare;
 mod envtest;
 mod fuzz;
 mod go_tools;
+mod package;
 mod soak;
 
 use std::process::ExitCode;
@@ -61,6 +62,12 @@ const COMMANDS: &[Command] = &[
         "run the tests of controller-runtime (core packages, or all) and of a scaffolded kubebuilder project with the programs \
          of 'pintle envtest'",
         envtest::run,
+    ),
+    (
+        "package",
+        "[--release | --binary PATH] [--test]",
+        "build the packages for Python, JavaScript and Java with the server inside into target/packages, and test them",
+        package::run,
     ),
     ("fetch-modules", "", "download the Go modules that the importer and the tests read", catalog::fetch_modules),
 ];
