@@ -3,6 +3,7 @@ package pintle.junit;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.JarURLConnection;
 import java.net.URL;
 import java.net.URLConnection;
 import java.nio.file.Files;
@@ -54,13 +55,12 @@ final class Binary {
         return (system.startsWith("mac") ? "macos" : system) + "-" + (machine.equals("amd64") ? "x86_64" : machine);
     }
 
-    /** The program as a file in the user's cache, which is written once for each version of the jar. */
+    /** The program as a file in the user's cache, which is written once for each version. */
     private static Path unpacked(URL packaged) throws IOException {
         URLConnection connection = packaged.openConnection();
         connection.setUseCaches(false);
         try (InputStream input = connection.getInputStream()) {
-            String version = connection.getContentLengthLong() + "-" + connection.getLastModified();
-            Path folder = cache().resolve("pintle").resolve("junit-" + version);
+            Path folder = cache().resolve("pintle").resolve("junit-" + version(connection));
             Path program = folder.resolve("pintle");
             if (isProgram(program)) {
                 return program;
@@ -78,6 +78,14 @@ final class Binary {
             }
             return program;
         }
+    }
+
+    /** A name that changes with the program. */
+    private static String version(URLConnection connection) throws IOException {
+        long version = connection instanceof JarURLConnection jar
+                ? jar.getJarEntry().getCrc()
+                : connection.getLastModified();
+        return connection.getContentLengthLong() + "-" + Long.toHexString(version);
     }
 
     private static Path cache() {
