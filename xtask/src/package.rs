@@ -88,7 +88,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
             print_status(&format!("{}: tests passed, {} s\n", package.folder, started.elapsed().as_secs()));
         }
     }
-    Ok(())
+    // It stays after a failure.
+    remove_folder(&builds)
 }
 
 /// Builds the server, and returns its path.
