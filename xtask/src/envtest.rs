@@ -58,7 +58,7 @@ fn controller_runtime(assets: &Path, all: bool) -> Result<(), String> {
 fn scaffolded_project(assets: &Path) -> Result<(), String> {
     let project = root().join("target/envtest/fleet");
     let error = |error: std::io::Error| format!("{}: {error}", project.display());
-    let kubebuilder = root().join("target/envtest/kubebuilder");
+    let kubebuilder = root().join("target/envtest").join(KUBEBUILDER).join("bin/kubebuilder");
     if !kubebuilder.exists() {
         let mut build = Command::new("go");
         build.args(["build", "-buildvcs=false", "-o"]).arg(&kubebuilder).arg(".").current_dir(module(KUBEBUILDER)?);
@@ -81,6 +81,9 @@ fn go_test(name: &str, source: &Path, assets: &Path, packages: &[String]) -> Res
     let mut command = Command::new("go");
     command.args(["test", "-count=1", "-p=1", "-timeout=10m"]).args(packages);
     command.current_dir(source).env("KUBEBUILDER_ASSETS", assets);
+    for variable in ["TEST_ASSET_KUBE_APISERVER", "TEST_ASSET_ETCD", "USE_EXISTING_CLUSTER", "PINTLE_CONTROLLERS"] {
+        command.env_remove(variable);
+    }
     let started = Instant::now();
     let status = command.status().map_err(|error| format!("cannot run go: {error}"))?;
     let seconds = started.elapsed().as_secs();

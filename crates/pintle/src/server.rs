@@ -119,6 +119,8 @@ pub struct Options {
     pub listener: ListenerOptions,
     /// The certificates of the server and of its clients.
     pub tls: TlsOptions,
+    /// The certificates, in PEM, by which clients in the cluster verify the server; `None` for its own authority.
+    pub root_ca: Option<String>,
     /// How long the server goes on serving after it was told to stop, while it is not ready, so that load balancers
     /// notice (`--shutdown-delay-duration`).
     pub shutdown_delay: Duration,
@@ -176,6 +178,7 @@ impl Default for Options {
             recovery: RecoveryTimes::default(),
             listener: ListenerOptions::default(),
             tls: TlsOptions::default(),
+            root_ca: None,
             shutdown_delay: Duration::ZERO,
             admission: AdmissionConfiguration::default(),
             gates: Gates::default(),
@@ -357,7 +360,7 @@ impl Server {
             cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
             controllers: ControllerOptions {
                 controllers: options.controllers,
-                root_ca: certificates.authority.certificate.clone(),
+                root_ca: options.root_ca.unwrap_or_else(|| certificates.authority.certificate.clone()),
                 every_namespace_objects: options.controllers && options.every_namespace_objects,
                 resource_quotas: options.controllers && options.resource_quotas,
                 policy_type_checks: options.controllers && options.policy_type_checks,

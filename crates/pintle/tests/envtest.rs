@@ -1,12 +1,13 @@
 //! The folder of `pintle envtest`, whose programs are started as controller-runtime's envtest does it.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pintle_testkit::{Client, HttpsServer, Protocol, RequestBuilder, SentResponse, run};
+use pintle_testkit::{Client, Protocol, RequestBuilder, run};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -81,7 +82,11 @@ impl Environment {
     }
 
     async fn start_api_server(&self) -> (Process, Client) {
-        let process = Process(self.api_server().spawn().expect("the program starts"));
+        self.start(self.api_server()).await
+    }
+
+    async fn start(&self, mut command: Command) -> (Process, Client) {
+        let process = Process(command.spawn().expect("the program starts"));
         wait_for_port(self.api_port);
         let url = format!("https://127.0.0.1:{}", self.api_port);
         let client = Client::trusting(&url, self.authority.as_bytes(), Protocol::Http1);
@@ -178,7 +183,6 @@ fn no_controllers_run_as_beside_the_original_programs() {
         let _ = request("POST", "/api/v1/namespaces/a/pods").json(pod).send().await.expect(201);
         let deleted = request("DELETE", "/api/v1/namespaces/a").send().await.expect(200).json();
         assert_eq!(deleted["status"]["phase"], "Terminating");
-        // A controller would have deleted the pod before an object that is created later is there.
         let _ = request("POST", "/api/v1/namespaces").json(r#"{"metadata":{"name":"b"}}"#).send().await.expect(201);
         for (path, count) in
             [("/api/v1/namespaces/a/pods", 1), ("/api/v1/serviceaccounts", 0), ("/api/v1/namespaces/b/configmaps", 0)]
@@ -190,6 +194,35 @@ fn no_controllers_run_as_beside_the_original_programs() {
         assert_eq!(namespace["spec"]["finalizers"], json!(["kubernetes"]));
         let service = request("GET", "/api/v1/namespaces/default/services/kubernetes").send().await.expect(200).json();
         assert_eq!(service["spec"]["clusterIP"], "10.0.0.1");
+    });
+}
+
+#[test]
+fn a_variable_turns_controllers_on() {
+    run(async {
+        let environment = Environment::new();
+        let _etcd = environment.start_etcd();
+        let mut command = environment.api_server();
+        command.env("PINTLE_CONTROLLERS", "auto");
+        let (_server, client) = environment.start(command).await;
+        let request = |method: &str, path: &str| admin(&client, method, path);
+        let _ = request("POST", "/api/v1/namespaces").json(r#"{"metadata":{"name":"a"}}"#).send().await.expect(201);
+        let started = Instant::now();
+        let published = loop {
+            let found = request("GET", "/api/v1/namespaces/a/configmaps/kube-root-ca.crt").send().await;
+            if found.status == 200 {
+                break found.json();
+            }
+            assert!(started.elapsed() < TIMEOUT, "no certificates are published");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        // Clients in the cluster verify the server by the certificate that envtest made.
+        assert_eq!(published["data"]["ca.crt"], environment.authority);
+        let _ = request("DELETE", "/api/v1/namespaces/a").send().await.expect(200);
+        while request("GET", "/api/v1/namespaces/a").send().await.status != 404 {
+            assert!(started.elapsed() < TIMEOUT, "the namespace is not deleted");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     });
 }
 
@@ -224,14 +257,17 @@ fn errors_of_a_start_say_what_is_wrong_at_once() {
         ] {
             assert!(failure(&start(argument)).ends_with(expect), "{argument}: {:?}", start(argument));
         }
-        let other = HttpsServer::start(async |_| SentResponse::json(200, r#"{"etcdserver":"3.6.5"}"#)).await;
-        let error = tokio::task::spawn_blocking({
-            let mut command = environment.api_server_of(&other.url(""));
-            move || failure(&command.output().expect("the program runs"))
+        // A server that is not the etcd of the folder.
+        let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", other.local_addr().expect("an address"));
+        let answer = std::thread::spawn(move || {
+            let (mut stream, _) = other.accept().expect("a connection");
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request).expect("a request");
+            stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").expect("an open connection");
         });
-        let error = error.await.expect("no panic");
+        let error = failure(&environment.api_server_of(&url).output().expect("the program runs"));
         assert!(error.contains("etcd is not supported yet as the store of the API server"), "{error}");
-        let data = environment.folder.path().join("data");
-        assert_eq!(fs::read_dir(data).expect("the folder").count(), 0);
+        answer.join().expect("no panic");
     });
 }

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -29,7 +30,7 @@ const MEMBER: &str = "member";
 
 /// Runs the program with the arguments after its name.
 pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let flags = match table().parse(super::ETCD, arguments) {
+    let flags = match table().parse(super::ETCD, arguments.map(with_two_dashes)) {
         Ok(flags) => flags,
         Err(error) => return fail(&error),
     };
@@ -46,6 +47,14 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match std::io::stdout().write_all(printed.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
+    }
+}
+
+/// etcd's flags may have one dash, as those of all programs that use Go's package `flag`.
+fn with_two_dashes(argument: OsString) -> OsString {
+    match argument.to_str() {
+        Some(text) if text.len() > 2 && text.starts_with('-') && !text.starts_with("--") => format!("-{text}").into(),
+        _ => argument,
     }
 }
 
@@ -85,7 +94,8 @@ fn serve(flags: &FlagValues) -> Result<(), String> {
 fn store_dir(flags: &FlagValues) -> Result<PathBuf, String> {
     let data_dir = flags.value("data-dir").filter(|dir| !dir.is_empty()).unwrap_or("default.etcd");
     let path = Path::new(data_dir).join(MEMBER);
-    let created = std::fs::create_dir_all(&path).and_then(|()| std::path::absolute(&path));
+    let mut builder = std::fs::DirBuilder::new();
+    let created = builder.recursive(true).mode(0o700).create(&path).and_then(|()| std::path::absolute(&path));
     created.map_err(|error| format!("cannot create the data directory {}: {error}", path.display()))
 }
 
@@ -170,6 +180,14 @@ mod tests {
     fn every_line_of_the_flags_is_read() {
         let lines = include_str!("etcd-flags.tsv").lines().filter(|line| !line.starts_with('#')).count();
         assert_eq!(table().len(), lines);
+    }
+
+    #[test]
+    fn flags_may_have_one_dash() {
+        let parse = |flag: &str| table().parse("etcd", [with_two_dashes(flag.into())]).unwrap();
+        assert_eq!(parse("-data-dir=x"), parse("--data-dir=x"));
+        assert!(parse("-version").is_set("version"));
+        assert!(parse("-h").is_set("help"));
     }
 
     #[test]

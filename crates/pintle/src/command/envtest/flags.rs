@@ -267,8 +267,8 @@ impl FlagValues {
         if flag.arity != Arity::List {
             values.clear();
         }
-        // An empty list has no values, and an empty text is the same as none.
-        if !value.is_empty() {
+        // An empty list has no values, an empty text is the same as none, and an empty address changes nothing.
+        if !value.is_empty() || !matches!(flag.value, "string" | "strings" | "ip") {
             values.push(value);
         }
         Ok(())
@@ -348,6 +348,7 @@ mod tests {
         Generic flags\tprofiling\t\tbool\ttrue\tProfiling\taccepted\tthere is no profiling\n\
         Generic flags\tencryption\tstring\tscalar\t\tEncryption\trefused\tnothing is encrypted\n\
         Other flags\tname\tstrings\tlist\t\tNames\thonoured\t\n\
+        Other flags\tclaim\tmapStringString\tlist\t\tClaims\thonoured\t\n\
         Other flags\thelp\t\tbool\t\tHelp\thonoured\t\n\
         Other flags\tttl\tduration\tscalar\t1h0m0s\tTime\taccepted\tno cache\n\
         Other flags\tv\tLevel\tscalar\t0\tVerbosity\thonoured\t\n";
@@ -374,6 +375,8 @@ mod tests {
         let values = parse(&["--name="]).unwrap();
         assert!(values.is_given("name") && values.list("name").is_empty());
         assert_eq!(values.to_arguments(&[]), [""; 0]);
+        // Whoever reads a pair refuses an empty one.
+        assert_eq!(parse(&["--claim="]).unwrap().to_arguments(&[]), ["--claim="]);
     }
 
     #[test]
@@ -409,8 +412,11 @@ mod tests {
     #[test]
     fn help_shows_each_flag_on_a_line_of_its_section() {
         let help = FlagTable::from_tsv(TABLE).help();
-        assert!(help.contains("\nGeneric flags:\n\n      --secure-port int     The port. (default 6443)\n"), "{help}");
-        assert!(help.contains("      --profiling           Profiling. No effect here. (default true)\n"), "{help}");
+        assert!(
+            help.contains("\nGeneric flags:\n\n      --secure-port int         The port. (default 6443)\n"),
+            "{help}"
+        );
+        assert!(help.contains("      --profiling               Profiling. No effect here. (default true)\n"), "{help}");
         assert!(help.contains("\nOther flags:\n\n      --name strings"), "{help}");
     }
 }

@@ -88,21 +88,27 @@ fn start(flags: &FlagValues) -> Result<(), CommandError> {
     check_authorization(flags)?;
     check_service_accounts(flags)?;
     let mut arguments = flags.to_arguments(&OWN_FLAGS);
-    let missing = DEFAULTS.iter().filter(|(name, _)| !flags.is_given(name));
+    let missing = DEFAULTS.iter().filter(|(name, _)| flags.value(name).is_none());
     arguments.extend(
         missing.filter(|(name, _)| is_default_wanted(flags, name)).map(|(name, value)| format!("--{name}={value}")),
     );
-    let serve = Serve::parse_flags(arguments).map_err(|error| first_line(&error.to_string()))?;
+    let serve = Serve::parse_flags(arguments).map_err(|error| message(&error.to_string()))?;
     serve.start_logging();
     for (flag, why) in &flags.ignored {
         tracing::warn!(target: "pintle::start", flag, why, "Flag has no effect in this server");
     }
+    let controllers = controllers(std::env::var_os(CONTROLLERS_VARIABLE))?;
     let mut options = serve.options()?;
     let store = find_store(&flags.list("etcd-servers"))?;
-    if options.tls.certificate.is_none() {
-        options.tls.certificate =
-            Some(certificate_of(Path::new(flags.value("cert-dir").unwrap_or("/var/run/kubernetes")))?);
-    }
+    let files = match options.tls.certificate.take() {
+        Some(files) => files,
+        None => certificate_in(Path::new(flags.value("cert-dir").unwrap_or("/var/run/kubernetes")), &options)?,
+    };
+    // Clients in the cluster trust what the server presents: its authority may be nowhere else.
+    let read = std::fs::read_to_string(&files.certificate);
+    options.root_ca = Some(read.map_err(|error| format!("{}: {error}", files.certificate.display()))?);
+    options.tls.certificate = Some(files);
+    options.controllers = controllers;
     options.admission = with_upstream_defaults(options.admission);
     run_until_signal(with_store(options, store), |_| Ok(()))
 }
@@ -112,10 +118,13 @@ fn is_default_wanted(flags: &FlagValues, name: &str) -> bool {
     name != AUTHORIZATION_MODE || flags.value("authorization-config").is_none()
 }
 
-/// The first line of an error of the command line, without what explains how to use it.
-fn first_line(error: &str) -> String {
-    let line = error.lines().next().unwrap_or_default();
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+/// An error of the command line on one line, without what explains how to use it.
+fn message(error: &str) -> String {
+    let lines =
+        error.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    let text = lines.join(" ");
+    text.strip_prefix("error: ").unwrap_or(&text).to_owned()
 }
 
 /// Checks that a list of authorizers is not empty, so that an empty one does not allow everything.
@@ -149,19 +158,37 @@ fn check_service_accounts(flags: &FlagValues) -> Result<(), String> {
     }
 }
 
+/// Whether the controllers run on which the API relies, for a value of `PINTLE_CONTROLLERS`.
+fn controllers(value: Option<OsString>) -> Result<bool, String> {
+    match value.as_deref().map(|value| value.to_str()) {
+        None | Some(Some("" | "never")) => Ok(false),
+        Some(Some("auto")) => Ok(true),
+        Some(_) => Err(format!("{CONTROLLERS_VARIABLE} must be auto or never")),
+    }
+}
+
 /// The serving certificate in a directory. It is created there if there is none (upstream:
 /// `MaybeDefaultWithSelfSignedCerts`).
-fn certificate_of(directory: &Path) -> Result<CertificateFiles, CommandError> {
+fn certificate_in(directory: &Path, options: &Options) -> Result<CertificateFiles, CommandError> {
     let files = CertificateFiles { certificate: directory.join("apiserver.crt"), key: directory.join("apiserver.key") };
-    if files.certificate.exists() && files.key.exists() {
-        return Ok(files);
+    match (files.certificate.try_exists()?, files.key.try_exists()?) {
+        (true, true) => return Ok(files),
+        (false, false) => {}
+        (has_certificate, _) => {
+            let missing = if has_certificate { &files.key } else { &files.certificate };
+            let missing = missing.display();
+            return Err(format!("error reading {missing}, certificate and key must be supplied as a pair").into());
+        }
     }
-    let hostname = gethostname::gethostname().to_string_lossy().to_lowercase();
-    let generated = Certificates::generate(&[hostname], OffsetDateTime::now_utc())?;
+    let addresses = options.advertise_address.into_iter().chain(options.services.kubernetes_address());
+    let mut names = vec![gethostname::gethostname().to_string_lossy().to_lowercase()];
+    names.extend(addresses.map(|address| address.to_string()));
+    let generated = Certificates::generate(&names, OffsetDateTime::now_utc())?;
     std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     write_private(&files.key, &generated.serving.key)?;
     // The authority is at the end of the chain, so that clients can trust the file.
-    write_private(&files.certificate, &(generated.serving.certificate + &generated.authority.certificate))?;
+    let chain = generated.serving.certificate + &generated.authority.certificate;
+    std::fs::write(&files.certificate, chain).map_err(|error| format!("{}: {error}", files.certificate.display()))?;
     Ok(files)
 }
 
@@ -179,8 +206,7 @@ fn with_upstream_defaults(mut admission: AdmissionConfiguration) -> AdmissionCon
 
 /// Options of a server whose objects are in a folder. Nothing else is written.
 fn with_store(options: Options, store: StoreFolder) -> Options {
-    let controllers = std::env::var_os(CONTROLLERS_VARIABLE).is_some_and(|value| value == "auto");
-    Options { data_dir: None, engine: Engine::EmbeddedIn(store), controllers, ..options }
+    Options { data_dir: None, engine: Engine::EmbeddedIn(store), ..options }
 }
 
 /// Asks the program `etcd` where the store is.
@@ -191,19 +217,27 @@ fn find_store(servers: &[&str]) -> Result<StoreFolder, String> {
             _ => "--etcd-servers: several servers of etcd are not supported yet".to_owned(),
         });
     };
+    if !server.starts_with("http://") {
+        return Err(format!(
+            "--etcd-servers={server}: only the etcd of 'pintle envtest' is supported, which serves HTTP"
+        ));
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let answer = runtime.map_err(|error| error.to_string())?.block_on(ask(server));
     let answer = answer.map_err(|error| format!("--etcd-servers={server}: {error}"))?;
-    let directory = answer.str_at(&["directory"]);
-    if directory.is_empty() {
-        return Err(format!(
+    store_of(&answer).ok_or_else(|| {
+        format!(
             "--etcd-servers={server}: etcd is not supported yet as the store of the API server; only the etcd in the folder \
              of 'pintle envtest' is"
-        ));
-    }
-    let unsynced = answer.get("unsynced").and_then(Value::as_bool).unwrap_or(false);
-    let durability = if unsynced { Durability::Unsynced } else { Durability::Synced };
-    Ok(StoreFolder { path: directory.into(), durability })
+        )
+    })
+}
+
+/// The store that the program `etcd` names. `None` if it is another program.
+fn store_of(answer: &Value) -> Option<StoreFolder> {
+    let path = Some(answer.str_at(&["directory"])).filter(|directory| !directory.is_empty())?;
+    let durability = if answer.bool_at(&["unsynced"]) { Durability::Unsynced } else { Durability::Synced };
+    Some(StoreFolder { path: path.into(), durability })
 }
 
 /// The answer of a server of etcd. `Null` if it has none, as the real etcd.
@@ -302,9 +336,46 @@ mod tests {
     #[test]
     fn a_missing_serving_certificate_is_created_and_kept() {
         let folder = tempfile::tempdir().expect("a folder");
-        let files = certificate_of(&folder.path().join("a")).expect("a certificate");
+        let options = Options { advertise_address: Some([10, 9, 8, 7].into()), ..Options::default() };
+        let certificate = || certificate_in(&folder.path().join("a"), &options);
+        let files = certificate().expect("a certificate");
         let created = std::fs::read(&files.certificate).expect("the file");
-        assert_eq!(certificate_of(&folder.path().join("a")).expect("the certificate"), files);
+        assert_eq!(certificate().expect("the certificate"), files);
         assert_eq!(std::fs::read(&files.certificate).expect("the file"), created);
+        std::fs::remove_file(&files.key).expect("the file");
+        let error = certificate().expect_err("half a pair").to_string();
+        assert!(error.ends_with("apiserver.key, certificate and key must be supplied as a pair"), "{error}");
+        assert_eq!(std::fs::read(&files.certificate).expect("the file"), created);
+    }
+
+    #[test]
+    fn the_store_is_the_one_that_etcd_names() {
+        let store = |text: &str| {
+            let decoded = pintle_codec::json::decode(text.as_bytes(), DecodeOptions::default());
+            store_of(&decoded.expect("JSON").value)
+        };
+        let in_directory = |durability| Some(StoreFolder { path: "/d".into(), durability });
+        assert_eq!(store(r#"{"directory":"/d","unsynced":true}"#), in_directory(Durability::Unsynced));
+        assert_eq!(store(r#"{"directory":"/d","unsynced":false}"#), in_directory(Durability::Synced));
+        assert_eq!(store(r#"{"directory":"/d"}"#), in_directory(Durability::Synced));
+        assert_eq!(store(r#"{"etcdserver":"3.6.5"}"#), None);
+        let error = find_store(&["https://127.0.0.1:2379"]).expect_err("no HTTP");
+        assert!(error.ends_with("only the etcd of 'pintle envtest' is supported, which serves HTTP"), "{error}");
+    }
+
+    #[test]
+    fn controllers_are_off_or_auto() {
+        for (value, expect) in
+            [(None, Some(false)), (Some(""), Some(false)), (Some("auto"), Some(true)), (Some("true"), None)]
+        {
+            assert_eq!(controllers(value.map(OsString::from)).ok(), expect, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn errors_of_the_command_line_name_the_flag() {
+        let error = |flag: &str| message(&Serve::parse_flags([flag.to_owned()]).err().expect("an error").to_string());
+        assert!(error("--logging-format=foo").contains("[possible values: text, json]"));
+        assert!(error("--tls-cert-file=/x").contains("--tls-private-key-file"));
     }
 }

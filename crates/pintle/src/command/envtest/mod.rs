@@ -37,9 +37,12 @@ impl EnvtestCommand {
         let folder = self.assets_dir.map_or_else(|| default_folder(&program), Ok)?;
         let folder = std::path::absolute(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let kubectl = find_program(KUBECTL, &folder).unwrap_or_else(|| program.clone());
+        // A kubectl that somebody has put there stays.
+        let has_kubectl = fs::symlink_metadata(folder.join(KUBECTL)).is_ok_and(|kubectl| kubectl.is_file());
         let links = [(KUBE_APISERVER, &program), (ETCD, &program), (KUBECTL, &kubectl)];
+        let mut links = links.iter().filter(|(name, _)| *name != KUBECTL || !has_kubectl);
         let linked = fs::create_dir_all(&folder)
-            .and_then(|()| links.iter().try_for_each(|(name, target)| link(target, &folder.join(name))));
+            .and_then(|()| links.try_for_each(|(name, target)| link(target, &folder.join(name))));
         linked.map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(format!("{}\n", folder.display()))
     }
@@ -65,12 +68,24 @@ fn find_program(name: &str, except: &Path) -> Option<PathBuf> {
 }
 
 /// Makes a link, or replaces it. Whoever uses it meanwhile finds the old or the new one.
+///
+/// # Errors
+/// There is something else that is not a link, such as the original program.
 fn link(target: &Path, path: &Path) -> io::Result<()> {
-    if fs::read_link(path).is_ok_and(|current| current == target) {
-        return Ok(());
+    match fs::symlink_metadata(path) {
+        Ok(existing) if !existing.is_symlink() => {
+            return Err(io::Error::other(format!(
+                "{} exists and is not a link: choose another directory",
+                path.display()
+            )));
+        }
+        Ok(_) if fs::read_link(path)? == target => return Ok(()),
+        _ => {}
     }
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}", std::process::id()));
+    // An earlier process with this ID may have been killed between the two steps.
+    let _ = fs::remove_file(&temporary);
     symlink(target, &temporary)?;
     fs::rename(&temporary, path)
 }
@@ -110,6 +125,19 @@ mod tests {
         symlink("/old", &path).unwrap();
         link(Path::new("/new"), &path).unwrap();
         assert_eq!(fs::read_link(&path).unwrap(), Path::new("/new"));
+    }
+
+    #[test]
+    fn programs_that_are_not_links_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = || EnvtestCommand { assets_dir: Some(folder.path().to_owned()) }.run();
+        fs::write(folder.path().join(KUBECTL), "own").unwrap();
+        make().unwrap();
+        assert_eq!(fs::read(folder.path().join(KUBECTL)).unwrap(), b"own");
+        fs::remove_file(folder.path().join(ETCD)).unwrap();
+        fs::write(folder.path().join(ETCD), "original").unwrap();
+        assert!(make().unwrap_err().contains("exists and is not a link"));
+        assert_eq!(fs::read(folder.path().join(ETCD)).unwrap(), b"original");
     }
 
     #[test]
