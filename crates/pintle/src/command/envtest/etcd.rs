@@ -23,7 +23,7 @@ use super::flags::{FlagTable, FlagValues};
 
 /// The path under which the API server finds the store.
 pub(super) const STORE_PATH: &str = "/pintle/store";
-/// The version of etcd whose answers these are.
+/// The version of etcd whose responses these are.
 const VERSION: &str = "3.6.5";
 /// The directory of the store within the data directory, where etcd has its own.
 const MEMBER: &str = "member";
@@ -69,7 +69,7 @@ fn table() -> FlagTable {
 
 /// Serves until SIGTERM or SIGINT.
 fn serve(flags: &FlagValues) -> Result<(), String> {
-    let answers = Answers::new(&store_dir(flags)?, flags.is_set("unsafe-no-fsync"));
+    let responses = Responses::new(&store_dir(flags)?, flags.is_set("unsafe-no-fsync"));
     let mut urls = flags.list("listen-client-urls");
     if urls.is_empty() {
         urls.push("http://localhost:2379");
@@ -80,7 +80,7 @@ fn serve(flags: &FlagValues) -> Result<(), String> {
         let (mut terminate, mut interrupt) = signals.map_err(|error| error.to_string())?;
         for url in urls {
             let listener = listen(url).await?;
-            tokio::spawn(accept(listener, answers.clone()));
+            tokio::spawn(accept(listener, responses.clone()));
         }
         tokio::select! {
             _ = terminate.recv() => {}
@@ -109,19 +109,19 @@ async fn listen(url: &str) -> Result<TcpListener, String> {
         .map_err(|error| format!("--listen-client-urls={url}: listen tcp {address}: {error}"))
 }
 
-async fn accept(listener: TcpListener, answers: Answers) {
+async fn accept(listener: TcpListener, responses: Responses) {
     loop {
         // Errors are those of single connections, or a lack of descriptors, which passes.
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, answers.clone()))),
+            Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, responses.clone()))),
             Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
         }
     }
 }
 
-async fn serve_connection(stream: TcpStream, answers: Answers) {
+async fn serve_connection(stream: TcpStream, responses: Responses) {
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let response = answers.response(request.uri().path(), request.headers().get(CONTENT_TYPE));
+        let response = responses.response(request.uri().path(), request.headers().get(CONTENT_TYPE));
         async move { Ok::<_, Infallible>(response) }
     });
     // A client that breaks its connection is no concern of others.
@@ -130,12 +130,12 @@ async fn serve_connection(stream: TcpStream, answers: Answers) {
 
 /// What is answered.
 #[derive(Clone)]
-struct Answers {
+struct Responses {
     version: Bytes,
     store: Bytes,
 }
 
-impl Answers {
+impl Responses {
     fn new(dir: &Path, unsynced: bool) -> Self {
         let version = object! { "etcdserver": VERSION, "etcdcluster": "3.6.0", "storage": "3.6.0" };
         let store = object! { "directory": dir.display().to_string(), "unsynced": unsynced };
@@ -198,10 +198,10 @@ mod tests {
 
     #[test]
     fn clients_of_etcd_are_told_what_this_is() {
-        let answers = Answers::new(Path::new("/data/member"), true);
-        let grpc = answers.response("/etcdserverpb.KV/Range", Some(&HeaderValue::from_static("application/grpc")));
+        let responses = Responses::new(Path::new("/data/member"), true);
+        let grpc = responses.response("/etcdserverpb.KV/Range", Some(&HeaderValue::from_static("application/grpc")));
         assert_eq!((grpc.status(), &grpc.headers()["grpc-status"]), (StatusCode::OK, &HeaderValue::from_static("12")));
-        assert_eq!(answers.response("/v3/kv/range", None).status(), StatusCode::NOT_FOUND);
-        assert_eq!(answers.store, r#"{"directory":"/data/member","unsynced":true}"#);
+        assert_eq!(responses.response("/v3/kv/range", None).status(), StatusCode::NOT_FOUND);
+        assert_eq!(responses.store, r#"{"directory":"/data/member","unsynced":true}"#);
     }
 }

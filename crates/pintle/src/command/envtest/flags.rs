@@ -1,5 +1,5 @@
 //! Command lines of programs that this one stands in for: which flags exist, and which of them have an effect here. They
-//! are parsed by the rules of these programs (upstream: `github.com/spf13/pflag`).
+//! are parsed by the rules of kube-apiserver (upstream: `github.com/spf13/pflag`).
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use pintle_value::print::quote;
 use pintle_value::time::Duration;
 
-/// How often a flag can be given.
+/// Whether a flag needs a value, and how many count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arity {
     /// It needs no value.
@@ -36,7 +36,7 @@ struct Flag {
     section: &'static str,
     name: &'static str,
     /// The type of the value as help texts show it; empty for flags without one.
-    value: &'static str,
+    value_type: &'static str,
     arity: Arity,
     default: &'static str,
     description: &'static str,
@@ -121,7 +121,7 @@ impl FlagTable {
     pub(super) fn from_tsv(text: &'static str) -> Self {
         let flag = |line: &'static str| {
             let columns: Vec<&'static str> = line.split('\t').collect();
-            let [section, name, value, arity, default, description, effect, why] = *columns.as_slice() else {
+            let [section, name, value_type, arity, default, description, effect, why] = *columns.as_slice() else {
                 return None;
             };
             let arity = match arity {
@@ -136,7 +136,7 @@ impl FlagTable {
                 "refused" => Effect::Refused,
                 _ => return None,
             };
-            Some(Flag { section, name, value, arity, default, description, effect, why })
+            Some(Flag { section, name, value_type, arity, default, description, effect, why })
         };
         Self { flags: text.lines().filter(|line| !line.starts_with('#')).filter_map(flag).collect() }
     }
@@ -202,7 +202,7 @@ impl FlagTable {
     pub(super) fn help(&self) -> String {
         let mut text = String::new();
         let mut section = "";
-        let head = |flag: &Flag| format!("      --{} {}", flag.name, flag.value).trim_end().to_owned();
+        let head = |flag: &Flag| format!("      --{} {}", flag.name, flag.value_type).trim_end().to_owned();
         let width = self.flags.iter().map(|flag| head(flag).len()).max().unwrap_or_default() + 3;
         for flag in &self.flags {
             if flag.section != section {
@@ -268,7 +268,7 @@ impl FlagValues {
             values.clear();
         }
         // An empty list has no values, an empty text is the same as none, and an empty address changes nothing.
-        if !value.is_empty() || !matches!(flag.value, "string" | "strings" | "ip") {
+        if !value.is_empty() || !matches!(flag.value_type, "string" | "strings" | "ip") {
             values.push(value);
         }
         Ok(())
@@ -306,7 +306,7 @@ fn shorthand(dashed: &str) -> Result<(String, Option<String>), FlagError> {
 /// Checks a value as far as its type tells, and returns it in one form.
 fn normal_value(flag: &Flag, value: &str) -> Result<String, String> {
     let invalid = |function: &str| format!("strconv.{function}: parsing {}: invalid syntax", quote(value));
-    match (flag.arity, flag.value) {
+    match (flag.arity, flag.value_type) {
         // `strconv.ParseBool`
         (Arity::Bool, _) => match value {
             "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok("true".to_owned()),
@@ -334,8 +334,8 @@ fn is_default(flag: &Flag, value: &str) -> bool {
     };
     match flag.arity {
         Arity::Bool => value == if default.is_empty() { "false" } else { default },
-        _ if flag.value == "duration" => same_duration() || (default.is_empty() && value == "0s"),
-        _ => value == default || (default.is_empty() && value == "0" && flag.value.starts_with("int")),
+        _ if flag.value_type == "duration" => same_duration() || (default.is_empty() && value == "0s"),
+        _ => value == default || (default.is_empty() && value == "0" && flag.value_type.starts_with("int")),
     }
 }
 

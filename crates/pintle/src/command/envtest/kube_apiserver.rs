@@ -38,8 +38,8 @@ const OWN_FLAGS: [&str; 4] = ["etcd-servers", "cert-dir", "help", "version"];
 /// Defaults of kube-apiserver that are not those of `pintle serve`.
 const DEFAULTS: [(&str, &str); 2] = [("bind-address", "0.0.0.0"), (AUTHORIZATION_MODE, "AlwaysAllow")];
 
-/// Plugins that kube-apiserver does not enable by default, but `pintle serve` does.
-const DISABLED_PLUGIN: &str = "NodeRestriction";
+/// The plugin that kube-apiserver does not enable by default, but `pintle serve` does.
+const NODE_RESTRICTION_PLUGIN: &str = "NodeRestriction";
 /// The plugin that a server without controllers disables, unless it is named.
 const SERVICE_ACCOUNT_PLUGIN: &str = "ServiceAccount";
 
@@ -138,13 +138,13 @@ fn check_authorization(flags: &FlagValues) -> Result<(), String> {
 /// Checks that tokens of service accounts can be issued (upstream: `validateTokenRequest`, and the authenticators'
 /// `Validate`).
 fn check_service_accounts(flags: &FlagValues) -> Result<(), String> {
-    let is_given = |name: &str| flags.value(name).is_some_and(|value| !value.is_empty());
-    let (issuer, key) = (is_given("service-account-issuer"), is_given("service-account-signing-key-file"));
+    let has_value = |name: &str| flags.value(name).is_some_and(|value| !value.is_empty());
+    let (issuer, key) = (has_value("service-account-issuer"), has_value("service-account-signing-key-file"));
     let mut errors = Vec::new();
     if !issuer {
         errors.push("service-account-issuer is a required flag");
     }
-    if !issuer && !key && !is_given("api-audiences") {
+    if !issuer && !key && !has_value("api-audiences") {
         errors.push("--service-account-signing-key-file and --service-account-issuer are required flags");
     } else if !(issuer && key) {
         errors.push(
@@ -195,8 +195,9 @@ fn certificate_in(directory: &Path, options: &Options) -> Result<CertificateFile
 /// Enables and disables the plugins that kube-apiserver does by default.
 fn with_upstream_defaults(mut admission: AdmissionConfiguration) -> AdmissionConfiguration {
     let is_named = |names: &[String], plugin: &str| names.iter().any(|name| name == plugin);
-    if !is_named(&admission.enabled, DISABLED_PLUGIN) && !is_named(&admission.disabled, DISABLED_PLUGIN) {
-        admission.disabled.push(DISABLED_PLUGIN.to_owned());
+    if !is_named(&admission.enabled, NODE_RESTRICTION_PLUGIN) && !is_named(&admission.disabled, NODE_RESTRICTION_PLUGIN)
+    {
+        admission.disabled.push(NODE_RESTRICTION_PLUGIN.to_owned());
     }
     if !is_named(&admission.enabled, SERVICE_ACCOUNT_PLUGIN) && !is_named(&admission.disabled, SERVICE_ACCOUNT_PLUGIN) {
         admission.enabled.push(SERVICE_ACCOUNT_PLUGIN.to_owned());
@@ -243,6 +244,7 @@ fn store_of(answer: &Value) -> Option<StoreFolder> {
 /// The answer of a server of etcd. `Null` if it has none, as the real etcd.
 async fn ask(server: &str) -> Result<Value, String> {
     let url = format!("{}{STORE_PATH}", server.trim_end_matches('/'));
+    // The URL is one of HTTP, so there is no certificate to verify. The authorities of the system need not be read.
     let trust = ServerTrust::InsecureSkipVerify;
     let client =
         Client::new(&ClientConfig { server_trust: trust, credentials: None }).map_err(|error| error.to_string())?;

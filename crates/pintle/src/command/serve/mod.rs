@@ -423,8 +423,9 @@ pub(crate) fn run_until_signal(
             _ = interrupt.recv() => "a second signal was received",
             () = tokio::time::sleep(max_stop_time) => "it took too long, check the disk",
         };
-        tracing::error!("Ending without a clean stop: {why}");
-        // Nothing is dropped: that would wait for a commit that does not return. What was acknowledged is on the disk.
+        tracing::error!(why, "Ending without a clean stop");
+        // Nothing is dropped: that would wait for a commit that does not return. What was acknowledged is in the store's
+        // files, and synced unless the store is not to sync.
         std::process::exit(1)
     })
 }
