@@ -10,7 +10,7 @@ use crate::{ClusterClient, ObjectRef};
 
 /// The tree of an object, unless it is corrupt.
 pub(crate) fn tree(object: &Object) -> Option<Value> {
-    Some(pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::default()).ok()?.value)
+    Some(pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::STORED).ok()?.value)
 }
 
 /// The tree of an object with its resourceVersion, unless it is corrupt.

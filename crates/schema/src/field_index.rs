@@ -1,27 +1,42 @@
-//! An index of a struct's fields by name. Every typed walk looks up each key of an object.
+//! An index of a struct's fields by name. Every typed walk looks up each key of an object, and a hash table of the usual kind
+//! would spend most of the time with hashing.
 
-use std::hash::BuildHasher;
-
-use hashbrown::{DefaultHashBuilder, HashTable};
+use pintle_value::key_prefix;
 
 use crate::Field;
 
-/// Indexes into a list of fields, by name. Derived from the fields, so it is ignored when comparing structs.
+/// Maps names to indexes of a list of fields. Derived from the fields, so it is ignored when comparing structs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FieldIndex {
-    indexes: HashTable<u16>,
-    hasher: DefaultHashBuilder,
+    /// A hash table with linear probing. Its size is a power of two, and at least half of it is empty.
+    slots: Box<[Slot]>,
 }
+
+/// A place of the hash table.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// The start of the name, see [`key_prefix`]. Few names of a struct share one.
+    prefix: u64,
+    /// The field's index in the list, or [`EMPTY`].
+    index: u16,
+}
+
+/// The index of no field.
+const EMPTY: u16 = u16::MAX;
 
 impl FieldIndex {
     /// Builds the index of these fields.
     pub(crate) fn of(fields: &[Field]) -> Self {
-        let mut field_index =
-            Self { indexes: HashTable::with_capacity(fields.len()), hasher: DefaultHashBuilder::default() };
-        for (index, field) in (0..=u16::MAX).zip(fields) {
+        let size = (2 * fields.len()).next_power_of_two().max(2);
+        let mut field_index = Self { slots: vec![Slot { prefix: 0, index: EMPTY }; size].into_boxed_slice() };
+        for (index, field) in (0..EMPTY).zip(fields) {
             if field_index.index_of(fields, &field.name).is_none() {
-                let rehash = |index: &u16| field_index.hasher.hash_one(fields[usize::from(*index)].name.as_str());
-                field_index.indexes.insert_unique(field_index.hasher.hash_one(field.name.as_str()), index, rehash);
+                let prefix = key_prefix(&field.name);
+                let mut at = field_index.start(prefix);
+                while field_index.slots[at].index != EMPTY {
+                    at = field_index.next(at);
+                }
+                field_index.slots[at] = Slot { prefix, index };
             }
         }
         field_index
@@ -29,8 +44,32 @@ impl FieldIndex {
 
     /// Returns the index of the field with this name. `fields` must be the indexed list.
     pub(crate) fn index_of(&self, fields: &[Field], name: &str) -> Option<usize> {
-        let is_match = |index: &u16| fields[usize::from(*index)].name == name;
-        self.indexes.find(self.hasher.hash_one(name), is_match).map(|index| usize::from(*index))
+        if self.slots.is_empty() {
+            return None;
+        }
+        let prefix = key_prefix(name);
+        let mut at = self.start(prefix);
+        loop {
+            let slot = self.slots[at];
+            if slot.index == EMPTY {
+                return None;
+            }
+            if slot.prefix == prefix && fields[usize::from(slot.index)].name == name {
+                return Some(usize::from(slot.index));
+            }
+            at = self.next(at);
+        }
+    }
+
+    /// The place where the search for a name begins: the highest bits of a product depend on all bits of the prefix.
+    fn start(&self, prefix: u64) -> usize {
+        const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+        let bits = self.slots.len().trailing_zeros();
+        (prefix.wrapping_mul(GOLDEN_RATIO) >> (64 - bits)) as usize
+    }
+
+    fn next(&self, at: usize) -> usize {
+        (at + 1) & (self.slots.len() - 1)
     }
 }
 

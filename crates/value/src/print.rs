@@ -133,9 +133,20 @@ pub fn json_string(out: &mut String, text: &str) {
 
 /// True for the ASCII characters that no encoder of JSON escapes. Most strings consist of them.
 #[must_use]
+#[inline]
 pub fn is_plain_in_json(byte: u8) -> bool {
-    matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&')
+    PLAIN_IN_JSON[usize::from(byte)]
 }
+
+const PLAIN_IN_JSON: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = b' ';
+    while byte <= b'~' {
+        table[byte as usize] = !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&');
+        byte += 1;
+    }
+    table
+};
 
 /// Formats a float as `json.Marshal` does: with an exponent below 1e-6 and from 1e21 on.
 #[must_use]

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use crate::Str;
+use crate::{Object, Str};
 
 /// A JSON value.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,170 +27,13 @@ pub enum Value {
     Object(Object),
 }
 
-/// Maximum number of entries for a linear search.
-const LINEAR_SEARCH_MAX: usize = 16;
-
-/// A JSON object with unique keys, sorted by their bytes. The field order of Go structs is not stored here; the encoder
-/// takes it from the schema.
-#[derive(Clone, Default, PartialEq)]
-pub struct Object {
-    entries: Vec<(Str, Value)>,
-}
-
-impl Object {
-    /// An empty object.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { entries: Vec::new() }
-    }
-
-    /// An empty object with capacity for `n` entries.
-    #[must_use]
-    pub fn with_capacity(n: usize) -> Self {
-        Self { entries: Vec::with_capacity(n) }
-    }
-
-    /// Creates an object from unsorted entries. The last of duplicate keys wins, as in Go.
-    #[must_use]
-    pub fn from_entries(mut entries: Vec<(Str, Value)>) -> Self {
-        if !entries.is_sorted_by(|a, b| a.0 < b.0) {
-            // The sort is stable, so that the last of duplicate keys can be kept.
-            entries.sort_by(|a, b| a.0.cmp(&b.0));
-            entries.dedup_by(|later, earlier| {
-                let same = later.0 == earlier.0;
-                if same {
-                    std::mem::swap(later, earlier);
-                }
-                same
-            });
-        }
-        Self { entries }
-    }
-
-    /// The index of a key, or the index at which to insert it.
-    fn search(&self, key: &str) -> Result<usize, usize> {
-        self.entries.binary_search_by(|(k, _)| k.as_str().cmp(key))
-    }
-
-    /// The index of a key. Most objects are small and most keys differ in length, so a linear search rarely compares
-    /// text.
-    fn find(&self, key: &str) -> Option<usize> {
-        if self.entries.len() > LINEAR_SEARCH_MAX {
-            return self.search(key).ok();
-        }
-        self.entries.iter().position(|(k, _)| k.as_str() == key)
-    }
-
-    /// The value of `key`.
-    #[must_use]
-    pub fn get(&self, key: &str) -> Option<&Value> {
-        self.find(key).map(|i| &self.entries[i].1)
-    }
-
-    /// The mutable value of `key`.
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        self.find(key).map(|i| &mut self.entries[i].1)
-    }
-
-    /// Returns whether `key` exists. Its value may be `Null`.
-    #[must_use]
-    pub fn contains_key(&self, key: &str) -> bool {
-        self.find(key).is_some()
-    }
-
-    /// Sets `key` and returns its previous value.
-    pub fn insert(&mut self, key: impl AsRef<str> + Into<Str>, value: impl Into<Value>) -> Option<Value> {
-        match self.search(key.as_ref()) {
-            Ok(i) => Some(std::mem::replace(&mut self.entries[i].1, value.into())),
-            Err(i) => {
-                self.entries.insert(i, (key.into(), value.into()));
-                None
-            }
-        }
-    }
-
-    /// Removes `key` and returns its value.
-    pub fn remove(&mut self, key: &str) -> Option<Value> {
-        self.find(key).map(|i| self.entries.remove(i).1)
-    }
-
-    /// The value of `key`, which is inserted as `Null` if it does not exist.
-    pub fn entry(&mut self, key: &str) -> &mut Value {
-        let i = match self.search(key) {
-            Ok(i) => i,
-            Err(i) => {
-                self.entries.insert(i, (Str::from(key), Value::Null));
-                i
-            }
-        };
-        &mut self.entries[i].1
-    }
-
-    /// The number of entries.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Returns whether there are no entries.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// The entries, sorted by key.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Value)> + ExactSizeIterator {
-        self.entries.iter().map(|(k, v)| (k.as_str(), v))
-    }
-
-    /// The entries with mutable values, sorted by key.
-    pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&str, &mut Value)> + ExactSizeIterator {
-        self.entries.iter_mut().map(|(k, v)| (k.as_str(), v))
-    }
-
-    /// The keys, sorted.
-    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
-        self.entries.iter().map(|(k, _)| k.as_str())
-    }
-
-    /// The values, sorted by key.
-    pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
-        self.entries.iter().map(|(_, v)| v)
-    }
-
-    /// Removes the entries for which `keep` returns false.
-    pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
-        self.entries.retain_mut(|(k, v)| keep(k, v));
-    }
-}
-
-impl fmt::Debug for Object {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
-    }
-}
-
-impl IntoIterator for Object {
-    type Item = (Str, Value);
-    type IntoIter = std::vec::IntoIter<(Str, Value)>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.entries.into_iter()
-    }
-}
-
-impl<K: Into<Str>, V: Into<Value>> FromIterator<(K, V)> for Object {
-    fn from_iter<T: IntoIterator<Item = (K, V)>>(iter: T) -> Self {
-        Self::from_entries(iter.into_iter().map(|(k, v)| (k.into(), v.into())).collect())
-    }
-}
-
 static NULL: Value = Value::Null;
 
 /// Read access.
 impl Value {
     /// The value of `key` in an object. `None` for other values and for `null`, which counts as absent.
     #[must_use]
+    #[inline]
     pub fn get(&self, key: &str) -> Option<&Value> {
         match self {
             Value::Object(o) => o.get(key).filter(|v| !v.is_null()),
@@ -199,6 +42,7 @@ impl Value {
     }
 
     /// The mutable value of `key` in an object. `None` for other values and for `null`.
+    #[inline]
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         match self {
             Value::Object(o) => o.get_mut(key).filter(|v| !v.is_null()),
@@ -562,23 +406,6 @@ mod tests {
     fn last_of_duplicate_keys_wins() {
         let o: Object = [("b", 1), ("a", 2), ("b", 3), ("b", 4)].into_iter().collect();
         assert_eq!(o.iter().collect::<Vec<_>>(), [("a", &Value::Int(2)), ("b", &Value::Int(4))]);
-    }
-
-    #[test]
-    fn lookups_work_in_objects_of_any_length() {
-        for length in 0..=2 * LINEAR_SEARCH_MAX {
-            let key = |i: usize| format!("{}{i}", "k".repeat(i % 3));
-            let mut object: Object = (0..length).map(|i| (key(i), i as i64)).collect();
-            for i in 0..length + 3 {
-                let expect = (i < length).then_some(Value::Int(i as i64));
-                assert_eq!(object.get(&key(i)), expect.as_ref(), "{i} of {length}");
-                assert_eq!(object.contains_key(&key(i)), expect.is_some());
-            }
-            for i in 0..length {
-                assert_eq!(object.remove(&key(i)), Some(Value::Int(i as i64)));
-            }
-            assert!(object.is_empty() && object.get("k").is_none());
-        }
     }
 
     #[test]

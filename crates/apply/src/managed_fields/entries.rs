@@ -103,16 +103,30 @@ fn operation_of(manager: &Manager, owned: &VersionedSet) -> Operation {
 
 fn encode_entry(manager: &Manager, owned: &VersionedSet, time: Option<Time>, before: &mut [Value]) -> Value {
     let fields = before.iter_mut().find_map(|entry| take_unchanged_fields(entry, manager, owned));
+    let fields = fields.unwrap_or_else(|| owned.set.to_value());
+    let operation = operation_of(manager, owned);
+    entry(manager.name(), operation, &owned.version, manager.subresource(), fields, time)
+}
+
+/// An entry of `metadata.managedFields`.
+pub(super) fn entry(
+    manager: &str,
+    operation: Operation,
+    version: &str,
+    subresource: &str,
+    fields: Value,
+    time: Option<Time>,
+) -> Value {
     let mut entry = Object::with_capacity(7);
-    entry.insert("apiVersion", &owned.version);
+    entry.insert("apiVersion", version);
     entry.insert("fieldsType", FIELDS_V1);
-    entry.insert("fieldsV1", fields.unwrap_or_else(|| owned.set.to_value()));
-    if !manager.name().is_empty() {
-        entry.insert("manager", manager.name());
+    entry.insert("fieldsV1", fields);
+    if !manager.is_empty() {
+        entry.insert("manager", manager);
     }
-    entry.insert("operation", operation_of(manager, owned).name());
-    if !manager.subresource().is_empty() {
-        entry.insert("subresource", manager.subresource());
+    entry.insert("operation", operation.name());
+    if !subresource.is_empty() {
+        entry.insert("subresource", subresource);
     }
     if let Some(time) = time {
         entry.insert("time", time.rfc3339());

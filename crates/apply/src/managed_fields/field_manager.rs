@@ -7,11 +7,13 @@ use pintle_value::Value;
 use pintle_value::time::Time;
 
 use super::cap_managers::cap_update_managers;
+use super::entries::entry;
 use super::last_applied::fields_unchanged_since;
 use super::{Managed, Manager, Operation};
 use crate::merge::{Conflict, ManagedFields, UpdateError, Updater};
 use crate::path::PathElement;
-use crate::set::FieldSet;
+use crate::set::{FieldSet, Filter};
+use crate::typed::{AddedFields, Without};
 
 /// Fields that are never owned: those that identify the object and those that the server sets.
 static STRIPPED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
@@ -49,8 +51,11 @@ pub struct FieldManagerRequest<'r> {
 
 impl FieldManagerRequest<'_> {
     fn manager(&self, operation: Operation) -> Manager {
-        let name = if self.manager.is_empty() { "unknown" } else { self.manager };
-        Manager::new(name, operation, self.version, self.subresource)
+        Manager::new(self.manager_name(), operation, self.version, self.subresource)
+    }
+
+    fn manager_name(&self) -> &str {
+        if self.manager.is_empty() { "unknown" } else { self.manager }
     }
 }
 
@@ -64,6 +69,28 @@ pub struct FieldManager<'v> {
 }
 
 impl FieldManager<'_> {
+    /// Returns the entries of a new object that has none. `empty` is the empty object as its type encodes it. The result is
+    /// that of [`Self::update`], without making the set. `None` if that is needed.
+    #[must_use]
+    pub fn create(&self, empty: &Value, new: &Value, request: &FieldManagerRequest<'_>) -> Option<Vec<Value>> {
+        let converter = self.updater.converter;
+        let excluded = match converter.ignore_filter(request.version) {
+            None => None,
+            Some(Filter::Exclude(fields)) => Some(fields),
+            Some(Filter::Include(_)) => return None,
+        };
+        let without = Without { unowned: Some(&STRIPPED_FIELDS), excluded };
+        match converter.type_ref(request.version)?.added_fields(empty, new, without) {
+            AddedFields::None => Some(Vec::new()),
+            AddedFields::Text(fields) => {
+                let (name, fields) = (request.manager_name(), Value::Object(fields.into()));
+                let (version, subresource) = (request.version, request.subresource);
+                Some(vec![entry(name, Operation::Update, version, subresource, fields, Some(request.now))])
+            }
+            AddedFields::Unknown => None,
+        }
+    }
+
     /// Returns the managers after an update. For a creation, `live` is the empty object as its type encodes it.
     pub fn update(
         &self,

@@ -3,6 +3,7 @@
 
 use pintle_value::{Object, Str, Value};
 
+use super::text::read_text;
 use super::{FieldSet, Node};
 use crate::path::{PathElement, PathElementError, write_json_string};
 
@@ -54,15 +55,21 @@ impl FieldSet {
 
     /// Decodes a set from JSON text.
     pub fn decode(text: &str) -> Result<Self, FieldsV1Error> {
+        if let Some(read) = read_text(text) {
+            return Ok(read?);
+        }
         let value = serde_json::from_str(text).map_err(|e| FieldsV1Error::Syntax(e.to_string()))?;
         Self::from_value(&value)
     }
 
-    /// Converts the set to a JSON value. The keys of objects are sorted by bytes, which differs from the order of
-    /// [`Self::encode`].
+    /// Converts the set to a JSON value, which is kept as text if its keys are plain. The keys of objects are sorted by
+    /// bytes, which differs from the order of [`Self::encode`].
     #[must_use]
     pub fn to_value(&self) -> Value {
-        self.to_tree(false, &mut String::new())
+        match self.to_encoded() {
+            Some(encoded) => Value::Object(encoded.into()),
+            None => self.to_tree(false, &mut String::new()),
+        }
     }
 
     fn to_tree(&self, member: bool, text: &mut String) -> Value {
@@ -84,8 +91,13 @@ impl FieldSet {
     /// True if a JSON value is what [`Self::to_value`] would return. May be false for an equal object whose keys are
     /// not in the order of the elements.
     #[must_use]
-    pub fn is_serialized_as(&self, tree: &Value) -> bool {
-        self.matches_tree(tree, false, &mut String::new())
+    pub fn is_serialized_as(&self, value: &Value) -> bool {
+        if let Some(encoded) = value.as_object().and_then(Object::encoded)
+            && let Some(own) = self.to_encoded()
+        {
+            return own.text() == encoded.text();
+        }
+        self.matches_tree(value, false, &mut String::new())
     }
 
     fn matches_tree(&self, tree: &Value, member: bool, text: &mut String) -> bool {
@@ -110,6 +122,11 @@ impl FieldSet {
 
     /// Decodes a set from a JSON value. Null is the empty set. Elements of unknown variants are skipped.
     pub fn from_value(value: &Value) -> Result<Self, FieldsV1Error> {
+        if let Some(encoded) = value.as_object().and_then(Object::encoded)
+            && let Some(read) = read_text(encoded.text())
+        {
+            return Ok(read?);
+        }
         Ok(read(value)?.0)
     }
 }
@@ -139,7 +156,7 @@ fn read(value: &Value) -> Result<(FieldSet, bool), FieldsV1Error> {
 }
 
 /// Sorts nodes, and merges nodes whose keys are different texts of the same element (`v:1` and `v:1.0`).
-fn sorted(mut nodes: Vec<Node>) -> Vec<Node> {
+pub(super) fn sorted(mut nodes: Vec<Node>) -> Vec<Node> {
     nodes.sort_by(|a, b| a.element.cmp(&b.element));
     nodes.dedup_by(|later, earlier| {
         let same = later.element == earlier.element;

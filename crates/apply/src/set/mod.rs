@@ -4,6 +4,7 @@
 mod fields_v1;
 mod filter;
 mod operations;
+mod text;
 
 use std::fmt;
 
@@ -11,6 +12,8 @@ use crate::path::{Path, PathElement};
 
 pub use fields_v1::FieldsV1Error;
 pub use filter::{Filter, PathElementMatcher, PrefixPattern};
+pub(crate) use text::SetWriter;
+pub use text::encoded_field_set;
 
 /// A set of field paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Typed values: validation, field sets, merging and comparison (upstream: structured-merge-diff's `typed`). Types are
 //! those of `pintle_schema`; without one, the type is deduced from the value.
 
+mod added;
 mod atom;
 mod atomics;
 mod compare;
@@ -20,6 +21,7 @@ use pintle_value::Value;
 
 use crate::set::FieldSet;
 
+pub use added::{AddedFields, Without};
 pub use atom::TypeRef;
 pub use compare::Comparison;
 pub use errors::{ValidationError, ValidationErrors};
@@ -66,6 +68,12 @@ impl<'t> TypeRef<'t> {
     /// Compares two values.
     pub fn compare(self, old: &Value, new: &Value) -> Result<Comparison, ValidationErrors> {
         compare::compare(self, old, new)
+    }
+
+    /// The fields that a new object adds to an empty one, as text.
+    #[must_use]
+    pub fn added_fields(self, empty: &Value, new: &Value, without: Without<'_>) -> AddedFields {
+        added::added_fields(self, empty, new, without)
     }
 
     /// Removes the fields and items of a set (upstream: `RemoveItems`). A container that loses everything becomes null,

@@ -3,13 +3,17 @@
 
 use std::borrow::Cow;
 
-use pintle_value::{Object, Str, Value};
+use pintle_apply::set::encoded_field_set;
+use pintle_value::{Member, Object, Str, Value};
 use thiserror::Error;
 
 use super::{strict, syntax};
 
 /// Maximum nesting depth of arrays and objects (`maxNestingDepth` of Go's scanner).
 pub const MAX_DEPTH: usize = 10_000;
+
+/// The nesting depth of an entry of managed fields.
+const FIELD_SET_DEPTH: usize = 4;
 
 /// Why a text could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -29,6 +33,13 @@ pub struct DecodeOptions {
     pub duplicates: bool,
     /// Whether a number outside the range of `float64` becomes an infinity instead of an error.
     pub infinities: bool,
+    /// Whether the field sets of managed fields are kept as text.
+    pub encoded_field_sets: bool,
+}
+
+impl DecodeOptions {
+    /// The options for stored objects, whose field sets are in the form in which they are written.
+    pub const STORED: Self = Self { duplicates: false, infinities: false, encoded_field_sets: true };
 }
 
 /// The result of [`decode`].
@@ -56,6 +67,7 @@ pub fn decode(text: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeErro
         depth: 0,
         duplicates: false,
         overflow: None,
+        encoded_field_sets: options.encoded_field_sets,
         items: Vec::new(),
         entries: Vec::new(),
     };
@@ -159,9 +171,11 @@ struct Parser<'a> {
     duplicates: bool,
     /// The first number that does not fit a `float64`.
     overflow: Option<&'a str>,
+    /// See [`DecodeOptions::encoded_field_sets`].
+    encoded_field_sets: bool,
     /// The items and members of all open arrays and objects, so that each is allocated with its exact size.
     items: Vec<Value>,
-    entries: Vec<(Str, Value)>,
+    entries: Vec<Member>,
 }
 
 impl<'a> Parser<'a> {
@@ -259,8 +273,11 @@ impl<'a> Parser<'a> {
             }
             self.offset += 1;
             let first_byte = self.skip_space();
-            let value = self.value(first_byte)?;
-            self.entries.push((key, value));
+            let value = match self.field_set(&key) {
+                Some(field_set) => field_set,
+                None => self.value(first_byte)?,
+            };
+            self.entries.push(Member::new(key, value));
             match self.skip_space() {
                 b',' => self.offset += 1,
                 b'}' => break,
@@ -270,9 +287,19 @@ impl<'a> Parser<'a> {
         }
         self.leave();
         let members = self.entries.len() - start;
-        let object = Object::from_entries(self.entries.split_off(start));
+        let object = Object::from_members(self.entries.split_off(start));
         self.duplicates |= object.len() < members;
         Ok(Value::Object(object))
+    }
+
+    /// The next value, if it is a field set that is kept as text.
+    fn field_set(&mut self, key: &str) -> Option<Value> {
+        if !self.encoded_field_sets || self.depth != FIELD_SET_DEPTH || key != "fieldsV1" {
+            return None;
+        }
+        let (encoded, length) = encoded_field_set(self.text, self.offset)?;
+        self.offset += length;
+        Some(Value::Object(encoded.into()))
     }
 
     fn string(&mut self) -> Result<Str, Malformed> {

@@ -45,6 +45,9 @@ fn encode_with(value: &Value, write_float: fn(f64, &mut Vec<u8>), out: &mut Vec<
             out.push(b']');
         }
         Value::Object(object) => {
+            if let Some(encoded) = object.encoded().filter(|encoded| encoded.is_sorted()) {
+                return out.extend_from_slice(encoded.text().as_bytes());
+            }
             out.push(b'{');
             for (i, (key, value)) in object.iter().enumerate() {
                 if i > 0 {

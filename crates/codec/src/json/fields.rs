@@ -10,6 +10,9 @@ use super::encode::{encode_into, write_string};
 /// Appends the JSON of a field set.
 pub(crate) fn encode_fields_v1(value: &Value, out: &mut Vec<u8>) {
     let Value::Object(object) = value else { return encode_into(value, out) };
+    if let Some(encoded) = object.encoded() {
+        return out.extend_from_slice(encoded.text().as_bytes());
+    }
     if object.is_empty() {
         // Most are.
         return out.extend_from_slice(b"{}");

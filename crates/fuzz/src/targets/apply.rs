@@ -1,14 +1,14 @@
 //! Server-side apply: field sets as JSON (`fieldsV1`), and applies to objects with managed fields. The input of an apply
 //! is a live object and a configuration, separated by a zero byte, after the two bytes of their kind.
 
-use pintle_apply::managed_fields::{self, FieldManager, FieldManagerRequest};
+use pintle_apply::managed_fields::{self, FieldManager, FieldManagerRequest, Managed};
 use pintle_apply::merge::{ConvertError, Updater, VersionConverter};
 use pintle_apply::set::FieldSet;
 use pintle_apply::typed::{Duplicates, TypeRef};
 use pintle_codec::json;
-use pintle_schema::{Problems, normalise};
-use pintle_value::Value;
+use pintle_schema::{Problems, TypeId, normalise};
 use pintle_value::time::Time;
+use pintle_value::{Object, Value};
 
 use super::{kinds, split_kind};
 use crate::{MemoryLimit, Random, sample, with_memory_limit};
@@ -21,9 +21,25 @@ pub(super) fn fields_v1(input: &[u8]) {
     let written = set.encode();
     let again = FieldSet::decode(&written).unwrap_or_else(|e| panic!("{written:?}: {e}"));
     assert_eq!(again, set, "{written}");
-    assert_eq!(FieldSet::from_value(&set.to_value()).as_ref(), Ok(&set));
+    let value = set.to_value();
+    assert_eq!(FieldSet::from_value(&value).as_ref(), Ok(&set));
+    // A set that is kept as text is written like its tree.
+    let tree = without_text(&value);
+    assert_eq!(value, tree);
+    assert_eq!(json::encode(&value), json::encode(&tree));
     assert_eq!(set.difference(&set).len(), 0);
     assert_eq!(set.union(&set), set);
+}
+
+/// A copy of a value, none of which is kept as text.
+fn without_text(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            object.iter().map(|(key, value)| (key, without_text(value))).collect::<Object>().into()
+        }
+        Value::Array(items) => items.iter().map(without_text).collect::<Vec<_>>().into(),
+        other => other.clone(),
+    }
 }
 
 /// A kind with one version.
@@ -64,12 +80,29 @@ pub(super) fn apply(input: &[u8]) {
     let request =
         FieldManagerRequest { manager: "fuzz", version: VERSION, subresource: "", now: Time::from_seconds(1) };
     let _ = manager.update(&live, &config, managed.clone(), &request);
+    check_create(&manager, &live, &request, type_id);
     let _ = manager.apply(&live, &config, managed.clone(), &request, false, None);
     let Ok((object, owners)) = manager.apply(&live, &config, managed, &request, true, None) else { return };
     let object = object.unwrap_or(live);
     if let Ok((again, owners_again)) = manager.apply(&object, &config, owners.clone(), &request, true, None) {
         assert_eq!(again, None, "applied twice, a configuration changes nothing");
         assert_eq!(managed_fields::encode(&owners_again), managed_fields::encode(&owners));
+    }
+}
+
+/// The entries of a new object are those of an update from the empty object.
+fn check_create(manager: &FieldManager<'_>, new: &Value, request: &FieldManagerRequest<'_>, type_id: TypeId) {
+    let types = pintle_catalog::shared().types();
+    let mut empty = Value::object();
+    normalise(types, type_id, &mut empty, &mut Problems::default());
+    for empty in [empty, Value::object()] {
+        let Some(entries) = manager.create(&empty, new, request) else { continue };
+        let updated = manager.update(&empty, new, Managed::default(), request).expect("an update");
+        let expected = managed_fields::encode(&updated);
+        assert_eq!(entries, expected);
+        let fields =
+            |entries: &[Value]| entries.iter().map(|entry| json::encode(&entry["fieldsV1"])).collect::<Vec<_>>();
+        assert_eq!(fields(&entries), fields(&expected));
     }
 }
 

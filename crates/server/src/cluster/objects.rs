@@ -36,7 +36,7 @@ pub(crate) fn check_key(name: &str) -> Result<(), ApiError> {
 /// # Errors
 /// Returns an error if the stored bytes are not JSON.
 pub(crate) fn tree(object: &Object) -> Result<Value, ApiError> {
-    let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::default());
+    let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::STORED);
     let decoded =
         decoded.map_err(|error| ApiError::Internal(format!("failed to decode the stored object: {error}")))?;
     let mut value = decoded.value;

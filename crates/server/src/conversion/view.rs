@@ -281,14 +281,15 @@ fn has_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.iter().any(has_null),
-        Value::Object(members) => members.iter().any(|(_, value)| has_null(value)),
+        // Field sets have no nulls.
+        Value::Object(members) => members.encoded().is_none() && members.values().any(has_null),
         _ => false,
     }
 }
 
 /// Decodes a stored object at its own version. The result has no resourceVersion.
 fn stored_tree(versions: &dyn MultiVersion, object: &Object) -> Result<Value, ApiError> {
-    let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::default());
+    let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::STORED);
     let mut tree = decoded.map_err(|error| corrupt_error(&error.to_string()))?.value;
     versions.prune_and_default_stored(&mut tree);
     Ok(tree)

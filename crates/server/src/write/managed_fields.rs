@@ -110,7 +110,16 @@ impl<'a> ManagedFieldsUpdater<'a> {
 
     /// Sets the managed fields of a new object, which is normalised, defaulted and at the version of the request.
     pub(crate) fn create(&self, object: &mut Value) {
-        self.update(&self.empty_object(), object);
+        let empty = self.empty_object();
+        // Most clients send no entries.
+        if object.at(&MANAGED_FIELDS).is_none() && self.has_known_type(object) {
+            object.remove_at(&MANAGED_FIELDS);
+            let request = self.request(&self.manager);
+            if let Some(entries) = self.field_manager().create(&empty, object, &request) {
+                return set_entries(object, entries);
+            }
+        }
+        self.update(&empty, object);
     }
 
     /// Updates the managed fields after an update from `live` to `object`, both at the version of the request. `object`
@@ -123,10 +132,7 @@ impl<'a> ManagedFieldsUpdater<'a> {
         if managed.managers.is_empty() && !live.uid().is_empty() {
             return;
         }
-        // A custom resource can still have another type here, for which there is no schema. As after any failure, it
-        // loses its managed fields.
-        let is_known = || object.kind() == self.expected.kind && self.resource_at(object.api_version()).is_some();
-        if self.expected.model.requires_type() && !is_known() {
+        if !self.has_known_type(object) {
             return;
         }
         match self.field_manager().update(live, object, managed, &self.request(&self.manager)) {
@@ -136,6 +142,13 @@ impl<'a> ManagedFieldsUpdater<'a> {
             // The client cannot fix this, so the write goes on (upstream: `UpdateNoErrors`).
             Err(error) => tracing::error!(?error, kind = %self.expected.kind, "Failed to update managed fields"),
         }
+    }
+
+    /// A custom resource can still have another type here, for which there is no schema. As after any failure, it loses
+    /// its managed fields.
+    fn has_known_type(&self, object: &Value) -> bool {
+        let is_known = || object.kind() == self.expected.kind && self.resource_at(object.api_version()).is_some();
+        !self.expected.model.requires_type() || is_known()
     }
 
     /// Applies a configuration to a live object at the version of the request, or to the empty object. Returns the new
@@ -288,7 +301,10 @@ fn manager_from_user_agent(user_agent: &str) -> String {
 /// Sets the managed fields of an object. `before` has its previous entries.
 fn set_managed_fields(object: &mut Value, managed: &Managed, before: Value) {
     let before = if let Value::Array(entries) = before { entries } else { Vec::new() };
-    let entries = encode_reusing(managed, before);
+    set_entries(object, encode_reusing(managed, before));
+}
+
+fn set_entries(object: &mut Value, entries: Vec<Value>) {
     if entries.is_empty() {
         object.remove_at(&MANAGED_FIELDS);
     } else {
