@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use pintle_codec::json::Projection;
 use pintle_registry::{ApiError, BoxFuture, Cause, Scope};
 use pintle_value::{Str, Value};
@@ -14,6 +15,10 @@ const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"]
 
 /// What is read of a namespace.
 static FIELDS: LazyLock<Projection> = LazyLock::new(|| Projection::of(["metadata.deletionTimestamp", "status.phase"]));
+
+/// The field and the value that a namespace which is being deleted has.
+static DELETION_TIMESTAMP: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("deletionTimestamp"));
+static TERMINATING: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("Terminating"));
 
 /// The admission plugin `NamespaceLifecycle`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +51,12 @@ impl NamespaceLifecycle {
         {
             return Ok(());
         }
-        let namespace = attributes.read_namespace()?.decode_fields(&FIELDS)?;
+        let namespace = attributes.read_namespace()?;
+        // Every write in a namespace comes here, so most are answered without decoding it.
+        if !namespace.may_contain(&DELETION_TIMESTAMP) && !namespace.may_contain(&TERMINATING) {
+            return Ok(());
+        }
+        let namespace = namespace.decode_fields(&FIELDS)?;
         if namespace.str_at(&["status", "phase"]) != "Terminating" && !namespace.is_terminating() {
             return Ok(());
         }

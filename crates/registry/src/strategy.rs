@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use memchr::memmem::Finder;
 use pintle_codec::json::Projection;
 use pintle_gates::Gates;
 use pintle_value::time::Time;
@@ -429,6 +430,9 @@ pub trait StoredObject: Send + Sync {
     /// # Errors
     /// Returns an error if the stored bytes cannot be decoded.
     fn decode_fields(&self, fields: &Projection) -> Result<Value, ApiError>;
+
+    /// False if this text is nowhere in the object, neither in a name nor in a value.
+    fn may_contain(&self, text: &Finder<'_>) -> bool;
 }
 
 /// An object that is decoded already.
@@ -448,6 +452,10 @@ impl StoredObject for Value {
 
     fn decode_fields(&self, _: &Projection) -> Result<Value, ApiError> {
         Ok(self.clone())
+    }
+
+    fn may_contain(&self, _: &Finder<'_>) -> bool {
+        true
     }
 }
 

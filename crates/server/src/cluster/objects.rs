@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use memchr::memmem::Finder;
 use pintle_cache::{KeyRange, Object};
 use pintle_codec::json::Projection;
 use pintle_controllers::DEFINITIONS_PREFIX;
@@ -65,6 +66,10 @@ impl StoredObject for CachedObject {
     fn decode_fields(&self, fields: &Projection) -> Result<Value, ApiError> {
         let selected = fields.read(&self.0.json);
         selected.ok_or_else(|| ApiError::Internal("failed to decode the stored object".to_owned()))
+    }
+
+    fn may_contain(&self, text: &Finder<'_>) -> bool {
+        text.find(&self.0.json).is_some()
     }
 }
 
