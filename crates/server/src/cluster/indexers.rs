@@ -4,7 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
 use pintle_cache::{Indexer, ObjectIndex, SelectableValues};
 use pintle_codec::json::{self, Projection};
 use pintle_codec::yaml;
@@ -20,6 +21,27 @@ pub(crate) struct Indexers {
     field_indexers: RwLock<HashMap<Str, Arc<FieldIndexer>>>,
     /// The collections of custom resources.
     custom: RwLock<HashSet<Str>>,
+    /// The fields of objects that are being written, by the address of their JSON.
+    written: Mutex<HashMap<usize, WrittenFields>>,
+}
+
+/// The selectable fields of an object that is being written.
+struct WrittenFields {
+    /// Keeps the address from being used again.
+    json: Bytes,
+    fields: SelectableValues,
+}
+
+/// Removes the fields of a written object when its write has ended.
+pub(crate) struct WrittenFieldsGuard<'a> {
+    indexers: &'a Indexers,
+    address: usize,
+}
+
+impl Drop for WrittenFieldsGuard<'_> {
+    fn drop(&mut self) {
+        self.indexers.written.lock().remove(&self.address);
+    }
 }
 
 /// Indexes the selectable fields of a collection.
@@ -46,6 +68,23 @@ impl Indexers {
         true
     }
 
+    /// Takes the selectable fields from the tree of an object that is about to be written, because the tree is at hand now.
+    /// The index of its JSON then needs no more than its offsets. `None` if no fields are indexed.
+    pub(crate) fn expect(&self, prefix: &str, json: &Bytes, tree: &Value) -> Option<WrittenFieldsGuard<'_>> {
+        let field_indexer = self.field_indexers.read().get(prefix).cloned()?;
+        let fields = field_indexer.strategy.selectable_field_values(tree).into_iter().collect();
+        let address = json.as_ptr().addr();
+        self.written.lock().insert(address, WrittenFields { json: json.clone(), fields });
+        Some(WrittenFieldsGuard { indexers: self, address })
+    }
+
+    /// The fields of a written object, given its JSON. It is the same memory while it goes through the store in this process.
+    fn written_fields(&self, json: &[u8]) -> Option<SelectableValues> {
+        let written = self.written.lock();
+        let written = written.get(&json.as_ptr().addr()).filter(|written| written.json.len() == json.len())?;
+        Some(written.fields.clone())
+    }
+
     fn decode_error(&self, prefix: &str, stored: &[u8]) -> String {
         if self.custom.read().contains(prefix) { custom_decode_error(stored) } else { built_in_decode_error(stored) }
     }
@@ -64,9 +103,19 @@ impl Indexer for Indexers {
         let json = Some(json).filter(|json| json.ends_with(b"}")).ok_or_else(decode_error)?;
         let field_indexer = self.field_indexers.read().get(prefix).cloned();
         // Only kinds with selectable fields are decoded, and only those fields.
-        let (offsets, fields) = match field_indexer {
-            None => (object_index::scan_object(json).ok_or_else(decode_error)?, SelectableValues::default()),
-            Some(field_indexer) => {
+        let written = field_indexer.as_ref().and_then(|_| self.written_fields(json));
+        let (offsets, fields) = match (field_indexer, written) {
+            (None, _) => (object_index::scan_object(json).ok_or_else(decode_error)?, SelectableValues::default()),
+            (Some(field_indexer), Some(fields)) => {
+                debug_assert_eq!(
+                    Some(&fields),
+                    decode_object(json)
+                        .map(|object| field_indexer.strategy.selectable_field_values(&object).into_iter().collect())
+                        .as_ref()
+                );
+                (object_index::scan_object(json).ok_or_else(decode_error)?, fields)
+            }
+            (Some(field_indexer), None) => {
                 let scanned = object_index::scan_object_with_fields(json, &field_indexer.sources);
                 let (offsets, read) = scanned.ok_or_else(decode_error)?;
                 let values = field_indexer.strategy.selectable_field_values(&Value::Object(read));

@@ -18,6 +18,12 @@ pub(crate) struct ObjectOffsets {
     pub(crate) labels: Range<u32>,
 }
 
+impl ObjectOffsets {
+    fn new((resource_version_offset, labels): (u32, Range<u32>), item_offset: u32) -> Self {
+        Self { resource_version_offset, item_offset, labels }
+    }
+}
+
 /// Scans the JSON of an object. Returns `None` if the JSON is not that of an object with a uid, or if no kind and
 /// apiVersion precede its metadata, as they do in both orders of members.
 pub(crate) fn scan_object(json: &[u8]) -> Option<ObjectOffsets> {
@@ -43,7 +49,13 @@ fn scan(json: &[u8], fields: Option<&Projection>) -> Option<(ObjectOffsets, Obje
         let wanted = fields.and_then(|fields| fields.member(name));
         let mut member = cursor.clone();
         match name {
-            b"metadata" if has_kind && has_version => metadata = Some(scan_metadata(&mut cursor)?),
+            b"metadata" if has_kind && has_version => {
+                let found = scan_metadata(&mut cursor, fields.is_none())?;
+                if fields.is_none() {
+                    return Some((ObjectOffsets::new(found, if before_metadata { item_offset } else { 1 }), selected));
+                }
+                metadata = Some(found);
+            }
             b"metadata" => return None,
             b"kind" => has_kind = is_name(cursor.value()?),
             b"apiVersion" => has_version = is_name(cursor.value()?),
@@ -63,9 +75,8 @@ fn scan(json: &[u8], fields: Option<&Projection>) -> Option<(ObjectOffsets, Obje
             if !is_complete {
                 cursor.byte(b'}')?;
             }
-            let (resource_version_offset, labels) = metadata?;
             let item_offset = if before_metadata { item_offset } else { 1 };
-            return Some((ObjectOffsets { resource_version_offset, item_offset, labels }, selected));
+            return Some((ObjectOffsets::new(metadata?, item_offset), selected));
         }
         if metadata.is_none() {
             item_offset = offset(&cursor)?;
@@ -105,8 +116,8 @@ pub(crate) fn is_same_object(a: &Bytes, b: &Bytes) -> bool {
 }
 
 /// Returns the offset of the resourceVersion in `metadata`, and the labels. In declaration order the resourceVersion
-/// follows the uid; in sorted order it precedes it.
-fn scan_metadata(cursor: &mut JsonCursor<'_>) -> Option<(u32, Range<u32>)> {
+/// follows the uid; in sorted order it precedes it. The cursor may stay within the metadata if the rest is unused.
+fn scan_metadata(cursor: &mut JsonCursor<'_>, is_rest_unused: bool) -> Option<(u32, Range<u32>)> {
     cursor.byte(b'{')?;
     let mut sorted = true;
     let mut first = true;
@@ -116,6 +127,10 @@ fn scan_metadata(cursor: &mut JsonCursor<'_>) -> Option<(u32, Range<u32>)> {
     loop {
         let start = offset(cursor)?;
         let name = cursor.name()?;
+        if name == b"managedFields" && !sorted && is_rest_unused {
+            // Nothing follows it in declaration order, and it is often half of the object.
+            return Some((resource_version_offset?, labels));
+        }
         let value = offset(cursor)?;
         cursor.value()?;
         match name {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use pintle_cache::{Object, ObjectIndex};
 use pintle_registry::{ApiError, Resource};
 use pintle_store::{Change, Compare, Error, Revision};
+use pintle_value::Value;
 
 use crate::cluster::object_index;
 use crate::cluster::{Cluster, StorageOperation, store_error};
@@ -66,6 +67,7 @@ pub(crate) fn dry_run_object(key: &str, json: Bytes, resource_version: &str) -> 
 }
 
 /// Commits one change of an object and waits until reads see it. If `json` is `None`, the object is deleted.
+/// `tree` is the object that was encoded, if the caller still has it.
 ///
 /// # Errors
 /// Returns an error if the store fails.
@@ -75,9 +77,13 @@ pub(crate) async fn commit(
     key: &str,
     compare: Compare,
     json: Option<Bytes>,
+    tree: Option<&Value>,
 ) -> Result<CommitOutcome, ApiError> {
     let prefix = hub.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
     let store_key = cluster.cache.store_key(prefix, key);
+    // Custom resources may be stored at another version than that of the tree.
+    let tree = tree.filter(|_| hub.built_in);
+    let _written = json.as_ref().zip(tree).and_then(|(json, tree)| cluster.indexers.expect(prefix, json, tree));
     let change = match json {
         Some(json) => {
             // As in upstream, a TTL of zero means no expiry.

@@ -189,7 +189,7 @@ impl CreateOperation<'_> {
         let _pending = cluster.pending_creates.read().await;
         NamespaceLifecycle::check(&attributes)?;
         TerminatingDefinition::check(&attributes)?;
-        let outcome = commit(cluster, hub, &key, Compare::Absent, Some(json.clone())).await?;
+        let outcome = commit(cluster, hub, &key, Compare::Absent, Some(json.clone()), Some(&object)).await?;
         writer.recorder.trace.step(Step::Stored);
         match outcome {
             CommitOutcome::Committed(revision) => committed_object(cluster, hub, &key, revision, json),

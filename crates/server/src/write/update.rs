@@ -407,7 +407,7 @@ impl<'a> GuaranteedUpdate<'a> {
             if context.dry_run {
                 return Ok(Some(last));
             }
-            return Ok(match commit(cluster, hub, &key, compare_revision(current.revision), None).await? {
+            return Ok(match commit(cluster, hub, &key, compare_revision(current.revision), None, None).await? {
                 CommitOutcome::Committed(_) => {
                     super::delete::release_allocations(self, hub, &key, old, client).await;
                     Some(last)
@@ -426,7 +426,8 @@ impl<'a> GuaranteedUpdate<'a> {
         if context.dry_run {
             return cached_object(&key, current.revision, json).map(Some);
         }
-        match commit(cluster, hub, &key, compare_revision(current.revision), Some(json.clone())).await? {
+        let compare = compare_revision(current.revision);
+        match commit(cluster, hub, &key, compare, Some(json.clone()), Some(&object)).await? {
             CommitOutcome::Committed(revision) => committed_object(cluster, hub, &key, revision, json).map(Some),
             CommitOutcome::Conflict => Ok(None),
         }

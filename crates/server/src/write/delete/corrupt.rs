@@ -32,7 +32,7 @@ pub(super) async fn delete_corrupt_object(
     // Another client may write the object in between. If it is readable then, it is not deleted.
     loop {
         let Err(corrupt) = cluster.watch_cache(&hub)?.read(&key) else { return Err(not_corrupt_error(resource, name)) };
-        match commit(cluster, &hub, &key, compare_revision(corrupt.revision), None).await? {
+        match commit(cluster, &hub, &key, compare_revision(corrupt.revision), None, None).await? {
             CommitOutcome::Committed(_) => break,
             CommitOutcome::Conflict => {}
         }

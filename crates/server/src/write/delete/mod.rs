@@ -219,9 +219,8 @@ async fn store_terminating(
     if update.writer.context.dry_run {
         return cached_object(&current.key, current.revision, json).map(Some);
     }
-    match commit(update.writer.cluster, hub, &current.key, compare_revision(current.revision), Some(json.clone()))
-        .await?
-    {
+    let compare = compare_revision(current.revision);
+    match commit(update.writer.cluster, hub, &current.key, compare, Some(json.clone()), None).await? {
         CommitOutcome::Committed(revision) => {
             committed_object(update.writer.cluster, hub, &current.key, revision, json).map(Some)
         }
@@ -241,7 +240,7 @@ async fn remove(
     if context.dry_run {
         return Ok(Some(DeleteOutcome::Removed(current.clone())));
     }
-    match commit(cluster, hub, &current.key, compare_revision(current.revision), None).await? {
+    match commit(cluster, hub, &current.key, compare_revision(current.revision), None, None).await? {
         CommitOutcome::Committed(revision) => {
             release_allocations(update, hub, &current.key, old, client).await;
             let last = Object::new(current.key.clone(), revision, current.json.clone(), current.index.clone());
