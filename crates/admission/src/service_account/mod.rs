@@ -10,6 +10,7 @@ mod token_volume;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use memchr::memmem::Finder;
 use pintle_auth::node::{is_mirror_pod, pod_secret_names};
 use pintle_codec::json::Projection;
 use pintle_registry::{ApiError, BoxFuture, GroupResource};
@@ -37,6 +38,10 @@ static FIELDS: LazyLock<Projection> = LazyLock::new(|| {
     ])
 });
 
+/// What an account has that matters for its pods. Most accounts have none of it.
+static FINDERS: LazyLock<[Finder<'_>; 3]> =
+    LazyLock::new(|| [ENFORCE_MOUNTABLE_SECRETS, "automountServiceAccountToken", "imagePullSecrets"].map(Finder::new));
+
 /// The admission plugin `ServiceAccount`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServiceAccount;
@@ -56,7 +61,7 @@ fn account_name(pod: &Value) -> &str {
     pod.str_at(&["spec", "serviceAccountName"])
 }
 
-/// Gets the service account of a pod, and waits a while for the account `default`.
+/// Gets what matters of a pod's service account, and waits a while for the account `default`.
 async fn account_of(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<Value, ApiError> {
     let (namespace, name) = (attributes.namespace, account_name(pod));
     let failed = |error: ApiError| {
@@ -69,6 +74,9 @@ async fn account_of(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result
             tokio::time::sleep(RETRY_INTERVAL).await;
         }
         if let Some(account) = attributes.client.read(&accounts, namespace, name).map_err(failed)? {
+            if !FINDERS.iter().any(|text| account.may_contain(text)) {
+                return Ok(Value::object());
+            }
             return account.decode_fields(&FIELDS).map_err(failed);
         }
     }
