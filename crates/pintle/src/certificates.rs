@@ -113,24 +113,46 @@ impl Certificates {
     /// # Errors
     /// A file cannot be read or written, or the authority's key cannot be used although a certificate has to be renewed.
     pub fn load_or_generate(data_dir: &Path, names: &[String], now: OffsetDateTime) -> Result<Self, CertificateError> {
-        let directory = data_dir.join("pki");
-        // This file is written last, so all others exist if it does.
-        if !directory.join("admin.crt").exists() {
+        if !Self::exist_in(data_dir) {
             let generated = Self::generate(names, now)?;
-            fs::create_dir_all(&directory).map_err(|error| file_error(&directory, error))?;
-            generated.write(data_dir, &PARTS)?;
+            generated.write_all(data_dir)?;
             return Ok(generated);
         }
+        let mut stored = Self::load(data_dir)?;
+        let renewed = stored.renew(names, now)?;
+        stored.write(data_dir, &renewed)?;
+        Ok(stored)
+    }
+
+    /// True if a data directory has certificates.
+    pub(crate) fn exist_in(data_dir: &Path) -> bool {
+        // This file is written last, so all others exist if it does.
+        data_dir.join("pki/admin.crt").exists()
+    }
+
+    /// Reads the certificates from a data directory as they are.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub(crate) fn load(data_dir: &Path) -> Result<Self, CertificateError> {
+        let directory = data_dir.join("pki");
         let read = |part: &str| -> Result<CertificateAndKey, CertificateError> {
             Ok(CertificateAndKey {
                 certificate: read_file(&directory.join(format!("{part}.crt")))?,
                 key: read_file(&directory.join(format!("{part}.key")))?,
             })
         };
-        let mut stored = Self { authority: read(PARTS[0])?, serving: read(PARTS[1])?, admin: read(PARTS[2])? };
-        let renewed = stored.renew(names, now)?;
-        stored.write(data_dir, &renewed)?;
-        Ok(stored)
+        Ok(Self { authority: read(PARTS[0])?, serving: read(PARTS[1])?, admin: read(PARTS[2])? })
+    }
+
+    /// Writes all parts to a data directory.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn write_all(&self, data_dir: &Path) -> Result<(), CertificateError> {
+        let directory = data_dir.join("pki");
+        fs::create_dir_all(&directory).map_err(|error| file_error(&directory, error))?;
+        self.write(data_dir, &PARTS)
     }
 
     /// Writes some parts to a data directory, each key before its certificate.
@@ -196,22 +218,26 @@ impl Certificates {
 /// # Errors
 /// A file cannot be read or written, or the random source fails.
 pub fn service_account_key(data_dir: Option<&Path>) -> Result<String, CertificateError> {
-    let create = || -> Result<(KeyPair, String), CertificateError> {
-        let key = new_key()?;
-        let pem = sec1_pem(&key)?;
-        Ok((key, pem))
-    };
-    let Some(data_dir) = data_dir else { return Ok(create()?.1) };
-    let directory = data_dir.join("pki");
-    let path = directory.join("sa.key");
-    if path.exists() {
+    let path = data_dir.map(|data_dir| data_dir.join("pki/sa.key"));
+    if let Some(path) = path.filter(|path| path.exists()) {
         return read_file(&path);
     }
-    let (key, pem) = create()?;
-    fs::create_dir_all(&directory).map_err(|error| file_error(&directory, error))?;
-    write_private(&directory.join("sa.pub"), &key.public_key_pem())?;
-    write_private(&path, &pem)?;
+    let pem = sec1_pem(&new_key()?)?;
+    if let Some(data_dir) = data_dir {
+        write_service_account_key(data_dir, &pem)?;
+    }
     Ok(pem)
+}
+
+/// Writes the private key of service accounts and its public key to a data directory.
+///
+/// # Errors
+/// A file cannot be written, or the text is not a key.
+pub(crate) fn write_service_account_key(data_dir: &Path, pem: &str) -> Result<(), CertificateError> {
+    let directory = data_dir.join("pki");
+    fs::create_dir_all(&directory).map_err(|error| file_error(&directory, error))?;
+    write_private(&directory.join("sa.pub"), &read_key(pem)?.public_key_pem())?;
+    write_private(&directory.join("sa.key"), pem)
 }
 
 /// The certificate of an authority with this key.

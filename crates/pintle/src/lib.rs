@@ -15,6 +15,7 @@ mod renewal;
 mod server;
 mod service_accounts;
 mod serving;
+mod snapshot;
 
 pub use access::AccessOptions;
 pub use admission::read_admission_configuration;
@@ -28,3 +29,4 @@ pub use pintle_store::{Clock, Durability, ManualClock, SystemClock, Timestamp};
 pub use server::{DEFAULT_ENCODING_CACHE_MIB, Engine, Options, Server, StartError, StoreFolder};
 pub use service_accounts::{DEFAULT_SERVICE_ACCOUNT_ISSUER, ServiceAccountOptions};
 pub use serving::{CertificateFiles, NamedCertificate, ServingError, TlsOptions};
+pub use snapshot::Snapshot;

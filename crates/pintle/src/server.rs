@@ -17,7 +17,8 @@ use pintle_server::{
     RequestLimits, ServiceNetwork,
 };
 use pintle_store::{
-    Clock, Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, SystemClock, Vfs,
+    Clock, Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot,
+    SystemClock, Vfs,
 };
 use pintle_supervisor::BackgroundTask;
 use pintle_value::threads::{TREE_STACK, thread_builder};
@@ -31,6 +32,7 @@ use crate::certificates::{CertificateError, Certificates, service_account_key};
 use crate::renewal::{CertificateRenewal, time_of};
 use crate::service_accounts::ServiceAccountOptions;
 use crate::serving::{ServingError, ServingTls, TlsOptions};
+use crate::snapshot::Snapshot;
 
 /// Maximum time for open requests to finish when the server stops.
 const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(10);
@@ -77,6 +79,8 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// Where objects are stored.
     pub engine: Engine,
+    /// The objects and keys that the server begins with. Needs [`Engine::Memory`].
+    pub from: Option<Arc<Snapshot>>,
     /// The IP address to listen on.
     pub bind_address: IpAddr,
     /// The port to listen on; 0 selects a free port.
@@ -159,6 +163,7 @@ impl Default for Options {
         Self {
             data_dir: None,
             engine: Engine::Memory,
+            from: None,
             bind_address: IpAddr::from([127, 0, 0, 1]),
             port: 0,
             advertise_address: None,
@@ -243,6 +248,8 @@ pub struct Server {
     pub kubeconfig_path: Option<PathBuf>,
     /// The duration of the start.
     pub start_time: Duration,
+    /// The private key of service accounts, in PEM.
+    service_account_key: String,
     store: Arc<dyn Store>,
     /// `None` once it was stopped.
     running: Option<RunningServer>,
@@ -406,6 +413,7 @@ impl Server {
             kubeconfig: text,
             kubeconfig_path: path,
             start_time: started.elapsed(),
+            service_account_key: account_key,
             running: RunningServer {
                 api_server,
                 store,
@@ -421,6 +429,14 @@ impl Server {
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
         self.store.clone()
+    }
+
+    /// The objects that the server has now, and its keys.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn snapshot(&self) -> Result<Snapshot, pintle_store::Error> {
+        Snapshot::of(&self.store, &self.certificates, &self.service_account_key).await
     }
 
     /// Stops the server: removes its registration from the cluster, lets it be not ready for
@@ -457,6 +473,7 @@ struct StartedServer {
     kubeconfig: String,
     kubeconfig_path: Option<PathBuf>,
     start_time: Duration,
+    service_account_key: String,
     running: RunningServer,
 }
 
@@ -468,6 +485,7 @@ impl StartedServer {
             kubeconfig: self.kubeconfig,
             kubeconfig_path: self.kubeconfig_path,
             start_time: self.start_time,
+            service_account_key: self.service_account_key,
             store: self.running.store.clone(),
             running: Some(self.running),
             runtime,
@@ -512,8 +530,23 @@ fn load_certificates_and_open_store(
         let embedded = EmbeddedOptions { retention, clock, vfs, durability, ..EmbeddedOptions::default() };
         Ok(Arc::new(EmbeddedStore::open(path, embedded)?))
     };
+    if let Some(snapshot) = &options.from {
+        if options.engine != Engine::Memory || options.store.is_some() {
+            return Err(StartError::Options(
+                "only the memory store can begin with the objects of a snapshot".to_owned(),
+            ));
+        }
+        if let Some(data_dir) = data_dir {
+            snapshot.write_keys(data_dir)?;
+        }
+    }
     std::thread::scope(|scope| {
         let certificates = scope.spawn(|| -> Result<_, CertificateError> {
+            if let Some(snapshot) = options.from.as_ref().filter(|_| data_dir.is_none()) {
+                let mut certificates = snapshot.certificates.clone();
+                certificates.renew(names, now)?;
+                return Ok((certificates, snapshot.service_account_key.clone()));
+            }
             let certificates = match data_dir {
                 Some(path) => Certificates::load_or_generate(path, names, now)?,
                 None => Certificates::generate(names, now)?,
@@ -522,7 +555,11 @@ fn load_certificates_and_open_store(
         });
         let store = match (&options.engine, &options.store, data_dir) {
             (_, Some(store), None) => store.clone(),
-            (Engine::Memory, ..) => Arc::new(MemoryStore::with(retention, options.clock.clone())),
+            (Engine::Memory, ..) => {
+                let empty = StoreSnapshot::default();
+                let objects = options.from.as_ref().map_or(&empty, |snapshot| &snapshot.objects);
+                Arc::new(MemoryStore::from_snapshot(objects, retention, options.clock.clone()))
+            }
             (Engine::EmbeddedIn(folder), ..) => open(&folder.path, folder.durability)?,
             (Engine::Embedded, _, Some(path)) => open(path, Durability::Synced)?,
             (Engine::Embedded, _, None) => {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{Error, StoreMetrics};
+use crate::{Error, StoreMetrics, Timestamp};
 
 /// A revision of the store. Every committed change gets the next one.
 ///
@@ -332,6 +332,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// The oldest revision at which the store can be read and from which a feed is complete.
     fn oldest_revision(&self) -> StoreFuture<'_, Revision>;
+
+    /// The keys that expire, and when.
+    fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>>;
 
     /// Returns the reason if the store cannot serve reads or writes now.
     ///

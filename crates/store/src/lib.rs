@@ -11,6 +11,7 @@ mod feed;
 mod memory;
 mod metrics;
 mod retention;
+mod snapshot;
 mod transformer;
 
 pub use clock::{Clock, ManualClock, Sleep, SystemClock, Timestamp};
@@ -23,6 +24,7 @@ pub use error::Error;
 pub use memory::MemoryStore;
 pub use metrics::StoreMetrics;
 pub use retention::HistoryRetention;
+pub use snapshot::StoreSnapshot;
 pub use transformer::{IdentityTransformer, TransformError, TransformedValue, ValueTransformer};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

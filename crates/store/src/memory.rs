@@ -13,7 +13,7 @@ use crate::feed::{FeedPublisher, HistoryReader};
 use crate::retention::RetentionTracker;
 use crate::{
     Change, ChangeFeed, Clock, CommitResponse, Compare, Error, HistoryRetention, Key, KeyInterval, Op, RangeResponse,
-    Record, Revision, Store, StoreFuture, StoredChange, SystemClock, Timestamp, lock,
+    Record, Revision, Store, StoreFuture, StoreSnapshot, StoredChange, SystemClock, Timestamp, lock,
 };
 
 /// The number of changes that one compaction step removes while it holds the lock.
@@ -67,16 +67,33 @@ impl MemoryStore {
 
     /// Creates an empty store.
     pub fn with(retention: HistoryRetention, clock: Arc<dyn Clock>) -> MemoryStore {
+        MemoryStore::from_snapshot(&StoreSnapshot::default(), retention, clock)
+    }
+
+    /// Creates a store with the records of another one, whose revisions it continues. It has no history from before.
+    pub fn from_snapshot(snapshot: &StoreSnapshot, retention: HistoryRetention, clock: Arc<dyn Clock>) -> MemoryStore {
+        let StoreSnapshot { revision, records, expiries } = snapshot;
+        let due: BTreeMap<&Key, Timestamp> = expiries.iter().map(|(key, due)| (key, *due)).collect();
+        let version = |record: &Record| {
+            let Record { key, value, mod_revision, create_revision, .. } = record;
+            let (value, expires) = (Some(value.clone()), due.get(key).copied());
+            let version = Version { revision: *mod_revision, create_revision: *create_revision, value, expires };
+            (key.clone(), vec![version])
+        };
+        let expiries = records.iter().filter_map(|record| {
+            let due = due.get(&record.key)?;
+            Some(((*due, record.mod_revision), record.key.clone()))
+        });
         let state = MemoryState {
-            revision: Revision::EMPTY,
-            compact_revision: Revision::EMPTY,
-            keys: BTreeMap::new(),
+            revision: *revision,
+            compact_revision: *revision,
+            keys: records.iter().map(version).collect(),
             log: VecDeque::new(),
-            expiries: BTreeMap::new(),
+            expiries: expiries.collect(),
             retention_tracker: RetentionTracker::new(retention),
             closed: false,
         };
-        let publisher = Arc::new(FeedPublisher::new(Revision::EMPTY));
+        let publisher = Arc::new(FeedPublisher::new(*revision));
         let engine = Arc::new(MemoryEngine { clock, publisher, state: Mutex::new(state), wake: Condvar::new() });
         MemoryStore { engine, maintenance: Mutex::new(None) }
     }
@@ -201,6 +218,13 @@ impl Store for MemoryStore {
 
     fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
         Box::pin(async { Ok(self.engine.lock_open()?.compact_revision) })
+    }
+
+    fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>> {
+        Box::pin(async {
+            let state = self.engine.lock_open()?;
+            Ok(state.expiries.iter().map(|((due, _), key)| (key.clone(), *due)).collect())
+        })
     }
 
     fn health(&self) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pintle_server::RecoveryTimes;
 use pintle_store::{
     Change, ChangeBatch, ChangeFeed, CommitResponse, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record,
-    Revision, Store, StoreFuture,
+    Revision, Store, StoreFuture, Timestamp,
 };
 use pintle_testkit::{Cluster, Options};
 use serde_json::{Value, json};
@@ -95,6 +95,10 @@ impl Store for FaultyStore {
 
     fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
         self.store.oldest_revision()
+    }
+
+    fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>> {
+        self.store.expiries()
     }
 
     fn health(&self) -> Result<(), Error> {

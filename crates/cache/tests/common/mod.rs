@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, ObjectIndex};
 use pintle_store::{
     Change, ChangeBatch, ChangeFeed, CommitResponse, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record,
-    Revision, Store, StoreFuture, SystemClock,
+    Revision, Store, StoreFuture, SystemClock, Timestamp,
 };
 use pintle_value::Str;
 
@@ -118,6 +118,10 @@ impl<L: StoreLayer> Store for LayeredStore<L> {
 
     fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
         self.store.oldest_revision()
+    }
+
+    fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>> {
+        self.store.expiries()
     }
 
     fn health(&self) -> Result<(), Error> {

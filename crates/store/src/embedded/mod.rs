@@ -31,8 +31,8 @@ use self::recovery::{Reopener, Writer};
 use crate::feed::{FeedPublisher, HistoryReader};
 use crate::{
     Change, ChangeFeed, Clock, CommitResponse, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Op,
-    RangeResponse, Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, SystemClock, ValueTransformer,
-    lock,
+    RangeResponse, Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, SystemClock, Timestamp,
+    ValueTransformer, lock,
 };
 
 /// The maximum size of a key and its value. Far above what the API server accepts and far below SQLite's limit.
@@ -385,6 +385,13 @@ impl Store for EmbeddedStore {
 
     fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
         Box::pin(async { Ok(self.lock_open_index()?.compact_revision) })
+    }
+
+    fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>> {
+        Box::pin(async {
+            let index = self.lock_open_index()?;
+            Ok(index.expiries.iter().map(|((due, _), key)| (key.clone(), *due)).collect())
+        })
     }
 
     fn health(&self) -> Result<(), Error> {

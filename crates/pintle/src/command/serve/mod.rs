@@ -16,7 +16,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use pintle::{
     AccessOptions, CertificateFiles, Engine, MemoryBudget, MemoryUsage, NamedCertificate, Options, ResidentMemory,
-    Server, TlsOptions, cgroup,
+    Server, Snapshot, TlsOptions, cgroup,
 };
 use pintle_cache::HistoryLimits;
 use pintle_gates::{FeatureGatesFlag, Gates};
@@ -56,6 +56,10 @@ pub(crate) struct Serve {
     /// The storage backend for persistence.
     #[arg(long, alias = "storage", value_enum, default_value = "embedded")]
     storage_backend: StorageBackend,
+    /// Start with the objects and keys of a server that does not run, from its data directory. They are read into memory, so
+    /// this needs --storage-backend memory.
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
     /// The IP address on which to listen for the --secure-port port.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     bind_address: IpAddr,
@@ -310,6 +314,7 @@ impl Serve {
             None => None,
         };
         let (engine, gates) = (self.engine(), self.gates()?);
+        let from = self.from.as_deref().map(read_snapshot).transpose()?;
         let memory_limit = memory_limit(self.memory_limit_mib)?;
         let (authorization_modes, authorization) = self.authorization.options()?;
         let access = AccessOptions {
@@ -323,6 +328,7 @@ impl Serve {
         Ok(Options {
             data_dir: Some(self.data_dir.clone()),
             engine,
+            from,
             bind_address: self.bind_address,
             port: self.secure_port,
             advertise_address: self.advertise_address,
@@ -428,6 +434,13 @@ pub(crate) fn run_until_signal(
         // files, and synced unless the store is not to sync.
         std::process::exit(1)
     })
+}
+
+/// Reads the snapshot of `--from`.
+fn read_snapshot(data_dir: &Path) -> Result<Arc<Snapshot>, CommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let snapshot = runtime.block_on(Snapshot::read(data_dir));
+    Ok(Arc::new(snapshot.map_err(|error| format!("--from: {error}"))?))
 }
 
 /// Prints where the server listens and how to connect to it.

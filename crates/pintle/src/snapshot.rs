@@ -1,0 +1,65 @@
+//! What a server can begin with: the objects and the keys of another server, so that a prepared cluster is there at once.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pintle_store::{EmbeddedOptions, EmbeddedStore, Store, StoreSnapshot};
+
+use crate::certificates::{Certificates, service_account_key, write_service_account_key};
+use crate::server::StartError;
+
+/// The objects of a server at one revision, and its keys: what it has signed stays valid on a server that begins with them.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub(crate) objects: StoreSnapshot,
+    pub(crate) certificates: Certificates,
+    /// The private key of service accounts, in PEM.
+    pub(crate) service_account_key: String,
+}
+
+impl Snapshot {
+    /// Reads the data directory of a server that does not run.
+    ///
+    /// # Errors
+    /// The directory is not that of a server, or a server uses it.
+    pub async fn read(data_dir: &Path) -> Result<Self, StartError> {
+        if !Certificates::exist_in(data_dir) {
+            let why = format!("{} is not the data directory of a server", data_dir.display());
+            return Err(StartError::Options(why));
+        }
+        let certificates = Certificates::load(data_dir)?;
+        let service_account_key = service_account_key(Some(data_dir))?;
+        let store = EmbeddedStore::open(data_dir, EmbeddedOptions::default())?;
+        let objects = StoreSnapshot::of(&store).await;
+        store.close().await?;
+        Ok(Self { objects: objects?, certificates, service_account_key })
+    }
+
+    /// The objects that a store has now.
+    pub(crate) async fn of(
+        store: &Arc<dyn Store>,
+        certificates: &Certificates,
+        service_account_key: &str,
+    ) -> Result<Self, pintle_store::Error> {
+        let objects = StoreSnapshot::of(&**store).await?;
+        Ok(Self { objects, certificates: certificates.clone(), service_account_key: service_account_key.to_owned() })
+    }
+
+    /// Writes the keys into a data directory that has none.
+    ///
+    /// # Errors
+    /// The directory has the keys of another cluster, or cannot be written.
+    pub(crate) fn write_keys(&self, data_dir: &Path) -> Result<(), StartError> {
+        if !Certificates::exist_in(data_dir) {
+            self.certificates.write_all(data_dir)?;
+            return Ok(write_service_account_key(data_dir, &self.service_account_key)?);
+        }
+        let is_same = Certificates::load(data_dir)?.authority.key == self.certificates.authority.key
+            && service_account_key(Some(data_dir))? == self.service_account_key;
+        if !is_same {
+            let why = format!("the data directory {} has the keys of another cluster", data_dir.display());
+            return Err(StartError::Options(why));
+        }
+        Ok(())
+    }
+}
