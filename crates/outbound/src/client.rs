@@ -6,19 +6,22 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, HOST, HeaderValue};
-use http::{Method, Request, Response, StatusCode, Uri, Version};
+use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Incoming};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use crate::config::{ClientConfig, ClientConfigError, RequestCredentials};
-use crate::connection::{Connection, ConnectionTarget, Exchange, Origin, network_error};
+use crate::attempt::{Attempt, Responding, http2_retry_delay, send_http1, send_http2, to_http1};
+use crate::config::{ClientConfig, ClientConfigError, Protocols, RequestCredentials};
+use crate::connection::{ConnectionTarget, Connector, Http1Connection, NewConnection, Origin};
 use crate::error::{ErrorCause, RequestError};
+use crate::exchange::Exchange;
+use crate::http2::StreamPermit;
 use crate::idle_timer::IdleTimer;
-use crate::pool::ConnectionPool;
+use crate::pool::{ConnectionPool, Pooled};
 use crate::request_body::{BoxError, RequestBody};
 use crate::response_body::ResponseBody;
-use crate::tls;
+use crate::tls::{self, HTTP1_PROTOCOL, HTTP2_PROTOCOL};
 use crate::upgrade::{UpgradeResponse, UpgradedStream};
 
 /// The limits of a bounded call.
@@ -64,11 +67,13 @@ pub struct StreamOptions<'a> {
     pub max_body_bytes: Option<u64>,
 }
 
-/// An HTTP/1.1 client, with or without TLS, that reuses idle connections. It never follows redirects. Clones share the
-/// connections.
+/// An HTTP client, with or without TLS, that keeps connections: HTTP/1.1 connections are used again when they are idle,
+/// HTTP/2 connections are shared. It never follows redirects. Clones share the connections.
 #[derive(Clone)]
 pub struct Client {
-    tls: TlsConnector,
+    connector: Connector,
+    /// Offers HTTP/1.1 alone.
+    http1_connector: Connector,
     pool: ConnectionPool,
     credentials: Option<Arc<RequestCredentials>>,
 }
@@ -83,11 +88,21 @@ impl Client {
         let tls = tls::client_config(config.server_trust, credentials.and_then(|it| it.client_certificate))?;
         let credentials = credentials.map(|it| RequestCredentials::new(it, config.server_trust)).transpose()?;
         let credentials = credentials.map(Arc::new);
-        Ok(Self { tls: TlsConnector::from(tls), pool: ConnectionPool::default(), credentials })
+        let connector = |health_check, protocols: &[&[u8]]| {
+            let tls = TlsConnector::from(tls::with_protocols(&tls, protocols));
+            Connector { tls, health_check }
+        };
+        let http1_connector = connector(None, &[HTTP1_PROTOCOL]);
+        let connector = match config.protocols {
+            Protocols::Http1 => http1_connector.clone(),
+            Protocols::Http2(check) => connector(Some(check), &[HTTP2_PROTOCOL, HTTP1_PROTOCOL]),
+        };
+        Ok(Self { connector, http1_connector, pool: ConnectionPool::default(), credentials })
     }
 
-    /// Sends a request and reads the whole response, up to a limit. A request that fails on a reused connection is sent
-    /// again on another one, so the server may receive it twice.
+    /// Sends a request and reads the whole response, up to a limit. A request that fails on a reused HTTP/1.1 connection
+    /// is sent again on another one, so the server may receive it twice. On HTTP/2, only requests that the server has not
+    /// processed are sent again. A call whose time is over is cancelled at the server.
     ///
     /// # Errors
     /// The server cannot be reached, is not trusted, does not speak HTTP, or takes too long.
@@ -127,8 +142,8 @@ impl Client {
     }
 
     /// Sends a request whose body is a stream, and returns the response with its body as a stream. A slow reader slows
-    /// the sender down: of each body, one frame and hyper's buffer of about 400 KiB are in memory. The response may
-    /// arrive before the request body was sent. Dropping the future or the response body closes the connection.
+    /// the sender down: of each body, one frame and hyper's buffer of about 400 KiB are in memory, or 4 MiB on HTTP/2. The
+    /// response may arrive before the request body was sent. Dropping the future or the response body cancels the request.
     ///
     /// # Errors
     /// The server cannot be reached, is not trusted, does not speak HTTP, or takes too long; or the request body fails.
@@ -180,19 +195,18 @@ impl Client {
             Err(cause) => Err(cause),
         };
         match started {
-            Ok((response, exchange, idle_timer)) => {
+            Ok(Responding { response, exchange, idle_timer }) => {
                 Ok((IncomingResponse { response, idle_timer, method, uri }, exchange))
             }
             Err(cause) => Err(RequestError { method, uri, cause }),
         }
     }
 
-    /// Gives a request the form in which it is sent on a connection, with the client's credentials. Returns what to
-    /// connect to.
+    /// Adds the client's credentials and the `Host` header to a request, and gives it the form of HTTP/1.1. Returns what
+    /// to connect to.
     fn prepare(&self, outgoing: &mut OutgoingRequest<'_>, uri: &Uri) -> Result<ConnectionTarget, ErrorCause> {
         let origin = Origin::of(uri)?;
         let request = &mut outgoing.request;
-        *request.version_mut() = Version::HTTP_11;
         if let Some(credentials) = &self.credentials {
             if credentials.origin != origin {
                 return Err(ErrorCause::ForeignOrigin);
@@ -202,60 +216,94 @@ impl Client {
                 request.headers_mut().entry(AUTHORIZATION).or_insert_with(|| authorization.clone());
             }
         }
-        // A server is sent the path alone, and the host in a header.
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        *request.uri_mut() = path.parse::<Uri>().map_err(|_| ErrorCause::MissingHost)?;
         if !request.headers().contains_key(HOST) {
             let authority = uri.authority().map_or("", |authority| authority.as_str());
             let host = authority.rsplit('@').next().unwrap_or_default();
             let host = HeaderValue::from_str(host).map_err(|_| ErrorCause::MissingHost)?;
             request.headers_mut().insert(HOST, host);
         }
+        to_http1(request)?;
         Ok(ConnectionTarget::new(origin, outgoing.dial_address))
     }
 
-    /// Sends a request on an idle connection or a new one. The server may close an idle connection at any time, so a
-    /// request that fails there is tried on another one, if it was not sent at all or may be sent twice.
+    /// Sends a request on a connection of the pool or a new one, and again on another one if the server has not processed
+    /// it or may receive it twice. Returns when the response head has arrived.
     async fn exchange(
         &self,
         outgoing: OutgoingRequest<'_>,
         target: ConnectionTarget,
-    ) -> Result<(Response<Incoming>, Exchange, Option<IdleTimer>), ErrorCause> {
+    ) -> Result<Responding, ErrorCause> {
         let OutgoingRequest { mut request, is_replayable, new_connection, idle_timeout, .. } = outgoing;
+        let mut http2_retries = 0;
         loop {
-            let pooled = if new_connection { None } else { self.pool.take(&target).await };
-            let is_reused = pooled.is_some();
-            let mut connection = match pooled {
-                Some(connection) => connection,
-                None => {
-                    let connecting = Connection::open(target.clone(), &self.tls);
-                    match idle_timeout {
-                        Some(limit) => timeout(limit, connecting).await.map_err(|_| ErrorCause::HeadIdleTimeout)??,
-                        None => connecting.await?,
-                    }
+            let attempt = match self.connect(&target, new_connection, idle_timeout).await? {
+                ReadyConnection::Http1 { connection, is_reused } => {
+                    let may_replay = is_reused && is_replayable;
+                    send_http1(connection, &self.pool, request, idle_timeout, is_reused, may_replay).await?
                 }
+                ReadyConnection::Http2(permit) => send_http2(permit, &self.pool, request, idle_timeout).await?,
             };
-            let copy = if is_reused && is_replayable { try_clone(&request) } else { None };
-            let progress = request.body().progress();
-            let mut idle_timer = idle_timeout.map(|limit| IdleTimer::new(limit, progress.clone()));
-            let sending = connection.sender.try_send_request(request);
-            // From here on, cancellation closes the connection.
-            let exchange = Exchange::new(connection, self.pool.clone(), progress);
-            let sent = match &mut idle_timer {
-                Some(timer) => timer.limit(sending).await.ok_or(ErrorCause::HeadIdleTimeout)?,
-                None => sending.await,
-            };
-            let mut error = match sent {
-                Ok(response) => return Ok((response, exchange, idle_timer)),
-                Err(error) => error,
-            };
-            request = match (error.take_message(), copy) {
-                (Some(unsent), _) if is_reused => unsent,
-                (None, Some(copy)) if is_closed_connection(error.error()) => copy,
-                _ => return Err(ErrorCause::of_request(error.into_error())),
+            request = match attempt {
+                Attempt::Responding(responding) => return Ok(responding),
+                Attempt::Unsent(request) => request,
+                Attempt::Unprocessed { request, cause } => {
+                    let Some(delay) = http2_retry_delay(http2_retries) else { return Err(cause) };
+                    http2_retries += 1;
+                    sleep(delay).await;
+                    request
+                }
             };
         }
     }
+
+    /// A connection that takes a request now. Upgrades need an HTTP/1.1 connection of their own.
+    async fn connect(
+        &self,
+        target: &ConnectionTarget,
+        is_upgrade: bool,
+        idle_timeout: Option<Duration>,
+    ) -> Result<ReadyConnection, ErrorCause> {
+        let connecting = async {
+            if is_upgrade {
+                let NewConnection::Http1(connection) = Box::pin(self.http1_connector.open(target.clone())).await?
+                else {
+                    return Err(ErrorCause::UnexpectedProtocol);
+                };
+                return Ok(ReadyConnection::Http1 { connection, is_reused: false });
+            }
+            let offers_http2 = target.is_https() && self.connector.health_check.is_some();
+            // The handshake needs much memory, and most requests have none.
+            let dial = match self.pool.take(target, offers_http2).await {
+                Pooled::Http1(connection) => return Ok(ReadyConnection::Http1 { connection, is_reused: true }),
+                Pooled::Http2(permit) => return Ok(ReadyConnection::Http2(permit)),
+                Pooled::Nothing(dial) => dial,
+            };
+            match Box::pin(self.connector.open(target.clone())).await? {
+                NewConnection::Http1(connection) => {
+                    dial.end_with_http1();
+                    Ok(ReadyConnection::Http1 { connection, is_reused: false })
+                }
+                NewConnection::Http2(connection) => {
+                    let permit = dial.end_with_http2(connection).ok_or(ErrorCause::Http2NotEstablished)?;
+                    Ok(ReadyConnection::Http2(permit))
+                }
+            }
+        };
+        match idle_timeout {
+            Some(limit) => timeout(limit, connecting).await.map_err(|_| ErrorCause::HeadIdleTimeout)?,
+            None => connecting.await,
+        }
+    }
+}
+
+/// A connection for one request.
+enum ReadyConnection {
+    Http1 {
+        connection: Http1Connection,
+        /// True if the server may have closed it meanwhile.
+        is_reused: bool,
+    },
+    Http2(Arc<StreamPermit>),
 }
 
 /// A request before it is sent.
@@ -310,21 +358,6 @@ async fn until<T>(deadline: Option<Instant>, future: impl Future<Output = T>) ->
         Some(deadline) => timeout_at(deadline, future).await.map_err(|_| ErrorCause::HeadTimeout),
         None => Ok(future.await),
     }
-}
-
-/// A copy of a request to send again; `None` if its body is a stream.
-fn try_clone(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
-    let mut copy = Request::new(request.body().try_clone()?);
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.version_mut() = request.version();
-    *copy.headers_mut() = request.headers().clone();
-    Some(copy)
-}
-
-/// True if a request failed because the server had closed the connection before it received the request.
-fn is_closed_connection(error: &hyper::Error) -> bool {
-    error.is_incomplete_message() || error.is_canceled() || error.is_closed() || network_error(error).is_some()
 }
 
 /// Reads a body up to its limit.

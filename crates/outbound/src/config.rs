@@ -1,6 +1,7 @@
 //! The configuration of a client: which servers it trusts and which credentials it presents (client-go: `rest.Config`).
 
 use std::fmt;
+use std::time::Duration;
 
 use http::{HeaderValue, Uri};
 use rustls::pki_types::pem;
@@ -15,6 +16,28 @@ pub struct ClientConfig<'a> {
     pub server_trust: ServerTrust<'a>,
     /// What the client identifies itself with.
     pub credentials: Option<Credentials<'a>>,
+    /// Which protocols TLS servers are offered.
+    pub protocols: Protocols,
+}
+
+/// The protocols that a client offers to TLS servers (ALPN). Servers without TLS are spoken to in HTTP/1.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocols {
+    /// HTTP/1.1 alone.
+    #[default]
+    Http1,
+    /// HTTP/2, and HTTP/1.1 for servers that do not speak it. Upgrades use HTTP/1.1.
+    Http2(Http2HealthCheck),
+}
+
+/// How a client notices that an HTTP/2 connection is dead: it pings the server when nothing has arrived for a while, and
+/// closes the connection if there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Http2HealthCheck {
+    /// The time without a frame after which the server is pinged (Go: `ReadIdleTimeout`). `None` disables the check.
+    pub read_idle_timeout: Option<Duration>,
+    /// The time in which the server has to answer (Go: `PingTimeout`).
+    pub ping_timeout: Duration,
 }
 
 /// Credentials and the only origin that receives them. The client refuses requests for any other origin.

@@ -1,4 +1,4 @@
-//! HTTP/1.1 connections, and the exchange of one request and its response on one of them.
+//! Connections: what they are made to, how they are opened, and which protocol is spoken on them.
 
 use std::io;
 use std::sync::Arc;
@@ -13,9 +13,11 @@ use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
 use crate::client::DialAddress;
+use crate::config::Http2HealthCheck;
 use crate::error::ErrorCause;
-use crate::pool::ConnectionPool;
-use crate::request_body::{RequestBody, RequestProgress};
+use crate::http2::Http2Connection;
+use crate::request_body::RequestBody;
+use crate::tls::HTTP2_PROTOCOL;
 
 /// The scheme, host and port of a URI.
 #[derive(Clone, Debug)]
@@ -73,6 +75,11 @@ impl ConnectionTarget {
         Self { host, port, tls_name, is_https }
     }
 
+    /// True if the connection has TLS, in which HTTP/2 is negotiated.
+    pub(crate) fn is_https(&self) -> bool {
+        self.is_https
+    }
+
     /// The host and port, with brackets around an IPv6 address.
     fn address(&self) -> String {
         let Self { host, port, .. } = self;
@@ -80,31 +87,52 @@ impl ConnectionTarget {
     }
 }
 
-/// An open connection. Dropping it lets hyper close it properly once nothing is in flight.
-pub(crate) struct Connection {
-    pub(crate) target: ConnectionTarget,
-    pub(crate) sender: SendRequest<RequestBody>,
-    task: AbortHandle,
+/// How connections are opened.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    pub(crate) tls: TlsConnector,
+    /// How HTTP/2 connections are checked, if servers are offered HTTP/2.
+    pub(crate) health_check: Option<Http2HealthCheck>,
 }
 
-impl Connection {
+/// A new connection, in the protocol that the server has chosen.
+pub(crate) enum NewConnection {
+    Http1(Http1Connection),
+    Http2(Arc<Http2Connection>),
+}
+
+impl Connector {
     /// Opens a connection.
     ///
     /// # Errors
     /// The server cannot be reached or is not trusted.
-    pub(crate) async fn open(target: ConnectionTarget, tls: &TlsConnector) -> Result<Self, ErrorCause> {
+    pub(crate) async fn open(&self, target: ConnectionTarget) -> Result<NewConnection, ErrorCause> {
         let tcp = TcpStream::connect((target.host.as_str(), target.port)).await;
         let tcp = tcp.map_err(|error| ErrorCause::Dial { address: target.address(), error })?;
         // A small request is one write, which must not wait for an acknowledgement.
         let _ = tcp.set_nodelay(true);
         if !target.is_https {
-            return Self::handshake(target, tcp).await;
+            return Http1Connection::handshake(target, tcp).await.map(NewConnection::Http1);
         }
         let name = ServerName::try_from(target.tls_name.clone()).map_err(|_| ErrorCause::MissingHost)?;
-        let stream = tls.connect(name, tcp).await.map_err(ErrorCause::Tls)?;
-        Self::handshake(target, stream).await
+        let stream = self.tls.connect(name, tcp).await.map_err(ErrorCause::Tls)?;
+        match self.health_check {
+            Some(check) if stream.get_ref().1.alpn_protocol() == Some(HTTP2_PROTOCOL) => {
+                Http2Connection::handshake(target, stream, check).await.map(NewConnection::Http2)
+            }
+            _ => Http1Connection::handshake(target, stream).await.map(NewConnection::Http1),
+        }
     }
+}
 
+/// An open HTTP/1.1 connection. Dropping it lets hyper close it properly once nothing is in flight.
+pub(crate) struct Http1Connection {
+    pub(crate) target: ConnectionTarget,
+    pub(crate) sender: SendRequest<RequestBody>,
+    task: AbortHandle,
+}
+
+impl Http1Connection {
     async fn handshake<S>(target: ConnectionTarget, stream: S) -> Result<Self, ErrorCause>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -121,41 +149,9 @@ impl Connection {
     }
 }
 
-/// A connection with a request in flight. Dropping it closes the connection, so that a cancelled request stops at the
-/// server too.
-pub(crate) struct Exchange {
-    /// `None` after the exchange.
-    connection: Option<Connection>,
-    pool: ConnectionPool,
-    /// How far the request body was sent.
-    progress: Arc<RequestProgress>,
-}
-
-impl Exchange {
-    pub(crate) fn new(connection: Connection, pool: ConnectionPool, progress: Arc<RequestProgress>) -> Self {
-        Self { connection: Some(connection), pool, progress }
-    }
-
-    /// Ends the exchange after the whole response was read. The connection returns to the pool if the request was sent
-    /// completely; otherwise it is closed, as it cannot take another request.
-    pub(crate) fn finish(mut self) {
-        if self.progress.is_finished()
-            && let Some(connection) = self.connection.take()
-        {
-            self.pool.put(connection);
-        }
-    }
-}
-
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            connection.abort();
-        }
-    }
-}
-
 /// The network error behind an error of hyper.
 pub(crate) fn network_error(error: &hyper::Error) -> Option<&io::Error> {
-    std::error::Error::source(error).and_then(|source| source.downcast_ref())
+    let source = std::error::Error::source(error)?;
+    // That of an HTTP/2 body is inside an error of h2.
+    source.downcast_ref().or_else(|| source.downcast_ref::<h2::Error>()?.get_io())
 }

@@ -8,6 +8,7 @@ use rustls::CertificateError;
 use rustls::pki_types::ServerName;
 
 use crate::connection::network_error;
+use crate::request_body::RequestProgress;
 
 /// A failed request. Prints like Go's `url.Error`: `Get "https://...": dial tcp ...`.
 #[derive(Debug, thiserror::Error)]
@@ -67,9 +68,30 @@ pub enum ErrorCause {
     /// The connection broke before the response head arrived, or the response is not HTTP.
     #[error("{}", go_http_error(.0))]
     Http(hyper::Error),
+    /// The HTTP/2 stream or its connection broke before the response head arrived.
+    #[error("{}", go_http2_error(.0))]
+    Http2(hyper::Error),
     /// The streamed request body failed.
-    #[error("{}", source_text(.0))]
-    RequestBody(hyper::Error),
+    #[error("{0}")]
+    RequestBody(String),
+    /// The server has chosen a protocol that it was not offered.
+    #[error("net/http: unexpected application protocol")]
+    UnexpectedProtocol,
+    /// A new HTTP/2 connection was closed before it could be used.
+    #[error("http2: client conn could not be established")]
+    Http2NotEstablished,
+    /// An HTTP/2 connection was closed before the request was sent.
+    #[error("http2: client conn not usable")]
+    Http2Unusable,
+    /// The server has refused the first request of an HTTP/2 connection, and closes the connection.
+    #[error("http2: Transport received GOAWAY from server ErrCode:{}", go_error_code(*.0))]
+    Http2GoAway(h2::Reason),
+    /// The server has not processed the request, whose body was a stream and cannot be sent again.
+    #[error(
+        "http2: Transport: cannot retry err [{0}] after Request.Body was written; define Request.GetBody to avoid this \
+         error"
+    )]
+    Http2CannotRetry(Box<Self>),
     /// The connection broke in the middle of the response body.
     #[error("{}", go_body_error(.0))]
     Body(hyper::Error),
@@ -91,15 +113,10 @@ pub enum ErrorCause {
 }
 
 impl ErrorCause {
-    /// The cause of a failure before the response head arrived.
-    pub(crate) fn of_request(error: hyper::Error) -> Self {
-        if error.is_user() { Self::RequestBody(error) } else { Self::Http(error) }
+    /// The cause of a failure before the response head arrived: that of the request body, if it has failed.
+    pub(crate) fn of_request(cause: Self, progress: &RequestProgress) -> Self {
+        progress.failure().map_or(cause, |text| Self::RequestBody(text.to_owned()))
     }
-}
-
-/// The text of the error that caused an error of hyper.
-fn source_text(error: &hyper::Error) -> String {
-    std::error::Error::source(error).unwrap_or(error).to_string()
 }
 
 /// The text of a system error as Go prints it: in lower case and without its number.
@@ -157,11 +174,18 @@ fn go_certificate_error(why: &CertificateError) -> String {
     }
 }
 
+/// The body is of either protocol.
 fn go_body_error(error: &hyper::Error) -> String {
     match network_error(error) {
-        Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => "unexpected EOF".to_owned(),
+        Some(error) if is_end_of_connection(error) => "unexpected EOF".to_owned(),
+        _ if http2_error(error).is_some() || error.is_timeout() => go_http2_error(error),
         _ => go_http_error(error),
     }
+}
+
+/// True if the server has closed the connection. The broken pipe is h2's error of the streams that are open then.
+fn is_end_of_connection(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe)
 }
 
 fn go_http_error(error: &hyper::Error) -> String {
@@ -169,7 +193,49 @@ fn go_http_error(error: &hyper::Error) -> String {
         return "EOF".to_owned();
     }
     match network_error(error) {
+        Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => "EOF".to_owned(),
         Some(error) => go_io_error(error),
         None => format!("net/http: HTTP/1.x transport connection broken: {error}"),
+    }
+}
+
+/// The HTTP/2 error behind an error of hyper.
+pub(crate) fn http2_error(error: &hyper::Error) -> Option<&h2::Error> {
+    std::error::Error::source(error).and_then(|source| source.downcast_ref())
+}
+
+fn go_http2_error(error: &hyper::Error) -> String {
+    if let Some(error) = network_error(error) {
+        return if is_end_of_connection(error) { "unexpected EOF".to_owned() } else { go_io_error(error) };
+    }
+    // The health check has failed.
+    if error.is_timeout() {
+        return "http2: client connection lost".to_owned();
+    }
+    let Some(error) = http2_error(error) else { return "http2: client conn is closed".to_owned() };
+    let Some(reason) = error.reason() else { return format!("http2: {error}") };
+    let code = go_error_code(reason);
+    if error.is_reset() {
+        let from_peer = if error.is_remote() { "; received from peer" } else { "" };
+        return format!("stream error: {}{code}{from_peer}", stream_id(error));
+    }
+    if error.is_go_away() && error.is_remote() {
+        return "http2: Transport received Server's graceful shutdown GOAWAY".to_owned();
+    }
+    format!("connection error: {code}")
+}
+
+/// The stream of an error, as Go shows it. h2 shows the number in the debug text alone.
+fn stream_id(error: &h2::Error) -> String {
+    let text = format!("{error:?}");
+    let id = text.split_once("StreamId(").and_then(|(_, rest)| rest.split_once(')'));
+    id.map(|(id, _)| format!("stream ID {id}; ")).unwrap_or_default()
+}
+
+/// The name of an error code (RFC 9113, section 7).
+fn go_error_code(reason: h2::Reason) -> String {
+    match u32::from(reason) {
+        0..=13 => format!("{reason:?}"),
+        code => format!("unknown error code 0x{code:x}"),
     }
 }

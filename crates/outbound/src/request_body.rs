@@ -2,8 +2,8 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
+use crate::http2::StreamPermit;
+
 /// An error of a streamed request body.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -19,6 +21,8 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct RequestBody {
     source: BodySource,
     progress: Arc<RequestProgress>,
+    /// The HTTP/2 stream that the body is sent on.
+    permit: Option<Arc<StreamPermit>>,
 }
 
 enum BodySource {
@@ -27,9 +31,13 @@ enum BodySource {
 }
 
 impl RequestBody {
+    fn new(source: BodySource) -> Self {
+        Self { source, progress: Arc::new(RequestProgress::new()), permit: None }
+    }
+
     /// A body of these bytes.
     pub(crate) fn full(bytes: Bytes) -> Self {
-        Self { source: BodySource::Full(Full::new(bytes)), progress: Arc::new(RequestProgress::new()) }
+        Self::new(BodySource::Full(Full::new(bytes)))
     }
 
     /// A streamed body. One that is known to be empty needs no stream.
@@ -40,19 +48,20 @@ impl RequestBody {
         if body.is_end_stream() {
             return Self::full(Bytes::new());
         }
-        let source = BodySource::Stream(Box::pin(body.map_err(Into::into)));
-        Self { source, progress: Arc::new(RequestProgress::new()) }
+        Self::new(BodySource::Stream(Box::pin(body.map_err(Into::into))))
     }
 
     /// A copy to send again; `None` for a stream, which can be read once only.
     pub(crate) fn try_clone(&self) -> Option<Self> {
         match &self.source {
-            BodySource::Full(full) => {
-                let source = BodySource::Full(full.clone());
-                Some(Self { source, progress: Arc::new(RequestProgress::new()) })
-            }
+            BodySource::Full(full) => Some(Self::new(BodySource::Full(full.clone()))),
             BodySource::Stream(_) => None,
         }
+    }
+
+    /// The body keeps the HTTP/2 stream that it is sent on in use until it was sent, or `None` on HTTP/1.1.
+    pub(crate) fn set_permit(&mut self, permit: Option<Arc<StreamPermit>>) {
+        self.permit = permit;
     }
 
     /// How far the body was sent.
@@ -71,6 +80,9 @@ impl Body for RequestBody {
             BodySource::Stream(stream) => {
                 let frame = ready!(stream.as_mut().poll_frame(cx));
                 self.progress.record_frame();
+                if let Some(Err(error)) = &frame {
+                    self.progress.failure.get_or_init(|| error.to_string());
+                }
                 Poll::Ready(frame)
             }
         }
@@ -103,11 +115,18 @@ pub(crate) struct RequestProgress {
     /// When the connection last took a frame, in milliseconds after the start.
     last_frame: AtomicU64,
     finished: AtomicBool,
+    /// The text of the error that the body has failed with.
+    failure: OnceLock<String>,
 }
 
 impl RequestProgress {
     fn new() -> Self {
-        Self { started: Instant::now(), last_frame: AtomicU64::new(0), finished: AtomicBool::new(false) }
+        Self {
+            started: Instant::now(),
+            last_frame: AtomicU64::new(0),
+            finished: AtomicBool::new(false),
+            failure: OnceLock::new(),
+        }
     }
 
     fn record_frame(&self) {
@@ -118,6 +137,11 @@ impl RequestProgress {
     /// When the connection last took a frame of the body; the start of the request before the first one.
     pub(crate) fn last_frame(&self) -> Instant {
         self.started + Duration::from_millis(self.last_frame.load(Ordering::Relaxed))
+    }
+
+    /// The text of the error that the body has failed with.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
     }
 
     /// True if the connection needs the body no more.

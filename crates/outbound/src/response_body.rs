@@ -8,12 +8,12 @@ use bytes::Bytes;
 use http::{Method, Uri};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use crate::connection::Exchange;
 use crate::error::{ErrorCause, RequestError};
+use crate::exchange::Exchange;
 use crate::idle_timer::IdleTimer;
 
-/// The body of a response, read from the connection as it is polled. At its end the connection returns to the pool.
-/// Dropping it earlier closes the connection.
+/// The body of a response, read from the connection as it is polled. At its end the connection takes other requests.
+/// Dropping it earlier closes an HTTP/1.1 connection, or resets an HTTP/2 stream.
 pub struct ResponseBody {
     incoming: Incoming,
     /// `None` once the body has ended or failed.
@@ -53,7 +53,7 @@ impl ResponseBody {
         }
     }
 
-    /// Ends the body with an error, and closes the connection.
+    /// Ends the body with an error, and cancels the exchange.
     fn fail(&mut self, cause: ErrorCause) -> Poll<Option<Result<Frame<Bytes>, RequestError>>> {
         self.exchange = None;
         Poll::Ready(Some(Err(self.error(cause))))

@@ -25,14 +25,25 @@ pub enum ServerTrust<'a> {
     InsecureSkipVerify,
 }
 
-/// The TLS configuration of a client.
+/// The names of the protocols in the TLS handshake (ALPN).
+pub(crate) const HTTP2_PROTOCOL: &[u8] = b"h2";
+pub(crate) const HTTP1_PROTOCOL: &[u8] = b"http/1.1";
+
+/// A configuration that offers other protocols, the preferred one first.
+pub(crate) fn with_protocols(config: &rustls::ClientConfig, protocols: &[&[u8]]) -> Arc<rustls::ClientConfig> {
+    let mut config = config.clone();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    Arc::new(config)
+}
+
+/// The TLS configuration of a client, without protocols.
 ///
 /// # Errors
 /// The authorities or the client certificate cannot be used.
 pub(crate) fn client_config(
     trust: ServerTrust<'_>,
     client_certificate: Option<ClientCertificate<'_>>,
-) -> Result<Arc<rustls::ClientConfig>, ClientConfigError> {
+) -> Result<rustls::ClientConfig, ClientConfigError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider.clone());
     let builder = builder.with_safe_default_protocol_versions().map_err(ClientConfigError::Authorities)?;
@@ -47,13 +58,12 @@ pub(crate) fn client_config(
         }
     };
     let Some(ClientCertificate { chain, key }) = client_certificate else {
-        return Ok(Arc::new(builder.with_no_client_auth()));
+        return Ok(builder.with_no_client_auth());
     };
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
     let chain = chain.map_err(ClientConfigError::ClientCertificatePem)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(ClientConfigError::ClientCertificatePem)?;
-    let config = builder.with_client_auth_cert(chain, key).map_err(ClientConfigError::ClientCertificate)?;
-    Ok(Arc::new(config))
+    builder.with_client_auth_cert(chain, key).map_err(ClientConfigError::ClientCertificate)
 }
 
 /// Accepts certificates that the authorities have signed and, like Go, the certificates of the authorities themselves:

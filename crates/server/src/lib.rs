@@ -1,6 +1,6 @@
 //! The API over HTTP. The modules are layers; each one uses only those above it in this list:
 //!
-//! 1. `http`: sockets, TLS, connections, bodies
+//! 1. `http`, `client_protocols`: sockets, TLS, connections, bodies; which protocols the clients of the server offer
 //! 2. `request`: request info, query parameters, content negotiation
 //! 3. `cluster`: the state that all requests and controllers share
 //! 4. `webhook`; `access`, `objects`, `conversion`: who may do what; decoding and encoding; objects at API versions
@@ -12,6 +12,7 @@
 //!    starts all
 
 mod access;
+mod client_protocols;
 mod cluster;
 mod context;
 mod controllers;

@@ -125,7 +125,7 @@ async fn servers_are_verified_as_configured() {
     let address = server(ServerBehavior::SendFirst("HTTP/1.1 400 Bad Request\r\n\r\n")).await;
     check(ServerTrust::InsecureSkipVerify, GENEROUS, "https", &address, Err(plain)).await;
     let malformed = ServerTrust::Authorities(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----");
-    assert!(Client::new(&ClientConfig { server_trust: malformed, credentials: None }).is_err());
+    assert!(Client::new(&ClientConfig { server_trust: malformed, ..ClientConfig::default() }).is_err());
 }
 
 /// A server that responds with the number of the connection, and closes each connection after a number of responses.

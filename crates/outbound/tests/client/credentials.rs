@@ -46,7 +46,8 @@ async fn a_bearer_token_goes_to_its_origin_only() {
         let (address, other) = (serve(Some(acceptor.clone()), handle).await, serve(Some(acceptor), handle).await);
         let server_trust = ServerTrust::Authorities(pem.as_bytes());
         let credentials = Some(credentials(&format!("https://{address}")));
-        let client = Client::new(&ClientConfig { server_trust, credentials }).expect("a client");
+        let client =
+            Client::new(&ClientConfig { server_trust, credentials, ..ClientConfig::default() }).expect("a client");
         let response = client.send(request(format!("https://{address}/")), LIMITS).await.expect("a response");
         assert_eq!(response.body().bytes, "Bearer secret");
         // The request's own header has precedence.
@@ -98,7 +99,8 @@ async fn a_client_certificate_is_presented() {
         let presented = Credentials { origin, client_certificate: Some(certificate), bearer_token: None };
         let server_trust = ServerTrust::Authorities(serving.as_bytes());
         for (credentials, expect) in [(Some(presented), true), (None, false)] {
-            let client = Client::new(&ClientConfig { server_trust, credentials }).expect("a client");
+            let client =
+                Client::new(&ClientConfig { server_trust, credentials, ..ClientConfig::default() }).expect("a client");
             let response = client.send(request(format!("https://{address}/")), LIMITS).await;
             assert_eq!(response.is_ok(), expect, "{response:?}");
         }
@@ -109,7 +111,9 @@ async fn a_client_certificate_is_presented() {
 #[test]
 fn unsafe_or_invalid_credentials_are_refused() {
     let check = |server_trust: ServerTrust<'_>, credentials: Credentials<'_>, expect: &str| {
-        let error = Client::new(&ClientConfig { server_trust, credentials: Some(credentials) }).err();
+        let error =
+            Client::new(&ClientConfig { server_trust, credentials: Some(credentials), ..ClientConfig::default() })
+                .err();
         assert_eq!(error.map(|error: ClientConfigError| error.to_string()).as_deref(), Some(expect));
     };
     let insecure = "a bearer token needs a server whose certificate is verified";
@@ -124,6 +128,9 @@ fn unsafe_or_invalid_credentials_are_refused() {
 fn secrets_are_not_printed() {
     let certificate = ClientCertificate { chain: b"chain", key: b"secret" };
     let credentials = Credentials { client_certificate: Some(certificate), ..credentials("https://127.0.0.1") };
-    let printed = format!("{:?}", ClientConfig { server_trust: ServerTrust::System, credentials: Some(credentials) });
+    let printed = format!(
+        "{:?}",
+        ClientConfig { server_trust: ServerTrust::System, credentials: Some(credentials), ..ClientConfig::default() }
+    );
     assert!(!printed.contains("secret") && !printed.contains("115, 101"), "{printed}");
 }

@@ -2,6 +2,9 @@
 
 mod bounded;
 mod credentials;
+mod http2;
+mod http2_errors;
+mod http2_server;
 mod limits;
 mod streams;
 mod support;

@@ -13,10 +13,10 @@ use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::{Body, Frame, Incoming};
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use pintle_outbound::{CallLimits, Client, ClientConfig, ServerTrust};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use pintle_outbound::{CallLimits, Client, ClientConfig, Http2HealthCheck, Protocols, ServerTrust};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
@@ -56,7 +56,19 @@ pub(crate) fn insecure_client() -> Client {
 }
 
 pub(crate) fn client(server_trust: ServerTrust<'_>) -> Client {
-    Client::new(&ClientConfig { server_trust, credentials: None }).expect("a client")
+    Client::new(&ClientConfig { server_trust, ..ClientConfig::default() }).expect("a client")
+}
+
+/// HTTP/2 with a health check that no test waits for.
+pub(crate) const HTTP2: Protocols = Protocols::Http2(Http2HealthCheck {
+    read_idle_timeout: Some(Duration::from_secs(30)),
+    ping_timeout: Duration::from_secs(15),
+});
+
+/// A client that trusts every server and offers some protocols.
+pub(crate) fn client_with(protocols: Protocols) -> Client {
+    let config = ClientConfig { server_trust: ServerTrust::InsecureSkipVerify, protocols, ..ClientConfig::default() };
+    Client::new(&config).expect("a client")
 }
 
 /// Fails a test that hangs.
@@ -80,10 +92,11 @@ where
             let number = connections.fetch_add(1, Ordering::Relaxed) + 1;
             tokio::spawn(async move {
                 match tls {
-                    None => serve_connection(stream, number, handler).await,
+                    None => serve_connection(stream, false, number, handler).await,
                     Some(acceptor) => {
                         if let Ok(stream) = acceptor.accept(stream).await {
-                            serve_connection(stream, number, handler).await;
+                            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                            serve_connection(stream, is_http2, number, handler).await;
                         }
                     }
                 }
@@ -93,15 +106,23 @@ where
     address
 }
 
-async fn serve_connection<F, R>(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, number: usize, handler: F)
-where
-    F: Fn(usize, Request<Incoming>) -> R,
+async fn serve_connection<F, R>(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    is_http2: bool,
+    number: usize,
+    handler: F,
+) where
+    F: Fn(usize, Request<Incoming>) -> R + Send + 'static,
     R: Future<Output = Response<ServerBody>> + Send + 'static,
 {
     let service = service_fn(|request| {
         let response = handler(number, request);
         async move { Ok::<_, Infallible>(response.await) }
     });
+    if is_http2 {
+        let _ = http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+        return;
+    }
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades().await;
 }
 
@@ -165,6 +186,14 @@ pub(crate) async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> io::Resu
 /// A certificate for 127.0.0.1 in PEM, and an acceptor that serves with it.
 pub(crate) fn serving_certificate() -> (String, TlsAcceptor) {
     self_signed(CertificateParams::new(["127.0.0.1".to_owned()]).expect("names"))
+}
+
+/// An acceptor with a certificate for 127.0.0.1 that speaks some protocols (ALPN).
+pub(crate) fn acceptor(protocols: &[&str]) -> TlsAcceptor {
+    let (_, acceptor) = serving_certificate();
+    let mut config = rustls::ServerConfig::clone(acceptor.config());
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    TlsAcceptor::from(Arc::new(config))
 }
 
 /// A self-signed certificate in PEM, and an acceptor that serves with it.

@@ -171,6 +171,7 @@ impl CreateToken {
                 }),
                 bearer_token: None,
             }),
+            ..ClientConfig::default()
         });
         let seconds = i64::try_from(self.expires.as_secs()).unwrap_or(i64::MAX);
         let body = object! {

@@ -13,6 +13,7 @@ use pintle_value::Str;
 
 use super::claim_source::RemoteClaims;
 use super::issuer_keys::{RemoteIssuer, SharedKeys};
+use crate::client_protocols::default_protocols;
 use crate::cluster::{Cluster, IssuerSeries};
 
 /// An issuer with its authenticator.
@@ -47,7 +48,7 @@ impl JwtAuthenticators {
                 [] => ServerTrust::System,
                 pem => ServerTrust::Authorities(pem),
             };
-            let client = Client::new(&ClientConfig { server_trust, credentials: None });
+            let client = Client::new(&ClientConfig { server_trust, credentials: None, protocols: default_protocols() });
             let client = client.map_err(|error| format!("Failed to read the CA contents: {error}"))?;
             let series = cluster.metrics.authentication().issuer(&issuer.url, server);
             let (url, discovery_url) = (issuer.url.clone(), &issuer.discovery_url);

@@ -6,6 +6,8 @@ use parking_lot::Mutex;
 use pintle_outbound::{Client, ClientConfig, ServerTrust};
 use pintle_registry::WebhookClientConfig;
 
+use crate::client_protocols::webhook_protocols;
+
 /// Maximum number of clients (upstream: `defaultCacheSize`).
 const MAX_CLIENTS: usize = 200;
 
@@ -69,7 +71,7 @@ impl WebhookClients {
             [] => ServerTrust::System,
             authorities => ServerTrust::Authorities(authorities),
         };
-        let client_config = ClientConfig { server_trust, credentials: None };
+        let client_config = ClientConfig { server_trust, credentials: None, protocols: webhook_protocols(config) };
         let client = Client::new(&client_config).map_err(|error| error.to_string());
         if client.is_ok() || !config.authorities.is_empty() {
             self.0.insert(config.clone(), client.clone());

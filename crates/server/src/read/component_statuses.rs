@@ -76,7 +76,7 @@ async fn probe(url: &str) -> Health {
         Ok(request) => request,
         Err(error) => return Health::Unknown(format!("failed to construct probe request: {error}")),
     };
-    let client_config = ClientConfig { server_trust: ServerTrust::InsecureSkipVerify, credentials: None };
+    let client_config = ClientConfig { server_trust: ServerTrust::InsecureSkipVerify, ..ClientConfig::default() };
     let client = match Client::new(&client_config) {
         Ok(client) => client,
         Err(error) => return Health::Unknown(error.to_string()),

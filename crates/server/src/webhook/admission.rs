@@ -14,6 +14,7 @@ use pintle_registry::{BoxFuture, WebhookClientConfig, WebhookTarget};
 
 use super::post::{Post, TimeoutSource, WebhookClient};
 use super::{KubeconfigClient, KubeconfigError, KubeconfigUsers, ReviewClient};
+use crate::client_protocols::webhook_protocols;
 use crate::cluster::{Cluster, RecentClients};
 
 /// Maximum size of an answer, in bytes. A patch may have the whole object, in base64.
@@ -63,7 +64,8 @@ impl AdmissionWebhooks {
         if let Some(client) = self.clients.get(|(other_path, other)| other_path == path && other == config) {
             return client.map(WebhookClient::User);
         }
-        let client = tokio::task::block_in_place(|| user.client(&config.url(), &config.authorities));
+        let protocols = webhook_protocols(config);
+        let client = tokio::task::block_in_place(|| user.client(&config.url(), &config.authorities, protocols));
         let client = client.map(Arc::new).map_err(|error| error.to_string());
         // The credentials of the user may be in files, which may become readable.
         if client.is_ok() || cluster.webhook_clients.has_invalid_authorities(config) {

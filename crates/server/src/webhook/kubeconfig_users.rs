@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pintle_outbound::Protocols;
 use pintle_schema::base64;
 use pintle_value::{Value, object};
 
@@ -43,7 +44,7 @@ impl KubeconfigUsers {
         for entry in users.config.items_at(&["users"]) {
             let name = entry.str_at(&["name"]);
             if let Some(user) = users.user(name) {
-                user.client("https://localhost", &[]).map_err(|why| unusable(name, why))?;
+                user.client("https://localhost", &[], Protocols::Http1).map_err(|why| unusable(name, why))?;
             }
         }
         Ok(users)
@@ -81,13 +82,18 @@ impl KubeconfigUser<'_> {
     ///
     /// # Errors
     /// The credentials or the authorities cannot be used.
-    pub(super) fn client(&self, url: &str, authorities: &[u8]) -> Result<KubeconfigClient, KubeconfigError> {
+    pub(super) fn client(
+        &self,
+        url: &str,
+        authorities: &[u8],
+        protocols: Protocols,
+    ) -> Result<KubeconfigClient, KubeconfigError> {
         let cluster = object! {
             "server": url,
             "certificate-authority-data": base64::encode(authorities),
         };
         let Self { name, user, folder } = *self;
-        Selected { cluster: &cluster, user, cluster_name: "", user_name: name, folder }.client()
+        Selected { cluster: &cluster, user, cluster_name: "", user_name: name, folder, protocols }.client()
     }
 }
 
@@ -137,7 +143,11 @@ mod tests {
         let user = "users: [{name: '*', user: {client-certificate: cert, client-key: key}}]\n";
         fs::write(&path, user).expect("a file");
         let users = KubeconfigUsers::load(&path).expect("users");
-        let client = users.user_for("hook:443").expect("a user").client("https://hook", &[]).expect("a client");
+        let client = users
+            .user_for("hook:443")
+            .expect("a user")
+            .client("https://hook", &[], Protocols::Http1)
+            .expect("a client");
         assert!(!client.rotate_certificate(Duration::ZERO).expect("the same certificate"));
         write_certificate();
         assert!(client.rotate_certificate(Duration::ZERO).expect("a certificate"));

@@ -53,7 +53,8 @@ impl CallError {
     fn of_transport(error: &RequestError) -> Self {
         let message = transport_error_message(error);
         let is_timeout = matches!(error.cause, ErrorCause::HeadTimeout | ErrorCause::BodyTimeout);
-        let is_transient = message.ends_with("connection reset by peer");
+        let is_transient =
+            message.ends_with("connection reset by peer") || message.ends_with("http2: client connection lost");
         Self { message, is_transient, result: if is_timeout { "timeout" } else { "error" } }
     }
 

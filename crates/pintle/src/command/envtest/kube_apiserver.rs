@@ -246,8 +246,8 @@ async fn ask(server: &str) -> Result<Value, String> {
     let url = format!("{}{STORE_PATH}", server.trim_end_matches('/'));
     // The URL is one of HTTP, so there is no certificate to verify. The authorities of the system need not be read.
     let trust = ServerTrust::InsecureSkipVerify;
-    let client =
-        Client::new(&ClientConfig { server_trust: trust, credentials: None }).map_err(|error| error.to_string())?;
+    let client = Client::new(&ClientConfig { server_trust: trust, ..ClientConfig::default() })
+        .map_err(|error| error.to_string())?;
     let give_up = Instant::now() + ETCD_WAIT;
     loop {
         let request = Request::get(&url).body(Bytes::new()).map_err(|error| error.to_string())?;

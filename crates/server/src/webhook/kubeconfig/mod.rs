@@ -17,11 +17,13 @@ use parking_lot::{Mutex, RwLock};
 use pintle_auth::config_file::{ConfigScheme, ConfigTypes, system_error};
 use pintle_outbound::{
     BearerToken, BoundedBody, CallLimits, Client, ClientCertificate, ClientConfig, ClientConfigError, Credentials,
-    DialAddress, RequestError, ServerTrust,
+    DialAddress, Protocols, RequestError, ServerTrust,
 };
 use pintle_schema::{Scalar, base64};
 use pintle_value::Value;
 use pintle_value::print::quote;
+
+use crate::client_protocols::default_protocols;
 
 /// How long a token from a file is used before the file is read again.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(60);
@@ -220,6 +222,8 @@ pub(super) struct Selected<'a> {
     pub(super) user_name: &'a str,
     /// The folder of the file, which relative paths start from.
     pub(super) folder: &'a Path,
+    /// The protocols that the server is offered.
+    pub(super) protocols: Protocols,
 }
 
 /// An owned [`Selected`].
@@ -229,6 +233,7 @@ struct OwnedSelected {
     cluster_name: String,
     user_name: String,
     folder: PathBuf,
+    protocols: Protocols,
 }
 
 impl OwnedSelected {
@@ -239,6 +244,7 @@ impl OwnedSelected {
             cluster_name: &self.cluster_name,
             user_name: &self.user_name,
             folder: &self.folder,
+            protocols: self.protocols,
         }
     }
 }
@@ -369,7 +375,9 @@ fn select<'a>(config: &'a Value, folder: &'a Path) -> Result<Selected<'a>, Kubec
     let has_context = context.is_some() || context_name.is_empty();
     let missing = format!("context was not found for specified context: {context_name}");
     match named(config, "clusters", cluster_name, "cluster") {
-        Some(cluster) if has_context => Ok(Selected { cluster, user, cluster_name, user_name, folder }),
+        Some(cluster) if has_context => {
+            Ok(Selected { cluster, user, cluster_name, user_name, folder, protocols: default_protocols() })
+        }
         Some(_) => Err(KubeconfigError::invalid(missing)),
         None if has_context => {
             let hint = "try setting KUBERNETES_MASTER environment variable";
@@ -387,6 +395,7 @@ impl Selected<'_> {
             cluster_name: self.cluster_name.to_owned(),
             user_name: self.user_name.to_owned(),
             folder: self.folder.to_owned(),
+            protocols: self.protocols,
         }
     }
 
@@ -458,7 +467,8 @@ impl Selected<'_> {
         }
         let bearer_token = Some(BearerToken(token)).filter(|_| !token.is_empty() && token_path.is_empty());
         let credentials = Credentials { origin, client_certificate, bearer_token };
-        let config = ClientConfig { server_trust, credentials: is_https.then_some(credentials) };
+        let config =
+            ClientConfig { server_trust, credentials: is_https.then_some(credentials), protocols: self.protocols };
         let client = Client::new(&config).map_err(KubeconfigError::invalid)?;
         let token_file = Some(self.folder.join(token_path)).filter(|_| is_https && !token_path.is_empty());
         let token = token_file.map(|path| {

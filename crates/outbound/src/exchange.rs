@@ -1,0 +1,91 @@
+//! The exchange of one request and its response on a connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::connection::Http1Connection;
+use crate::http2::StreamPermit;
+use crate::pool::ConnectionPool;
+use crate::request_body::RequestProgress;
+
+/// How long an HTTP/2 server may leave a request unread after it has responded.
+const UNREAD_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A request in flight. Dropping it before its end stops the request at the server too: it closes an HTTP/1.1 connection,
+/// and hyper resets an HTTP/2 stream when its future or body is dropped.
+pub(crate) struct Exchange {
+    /// `None` after the exchange.
+    channel: Option<Channel>,
+    pool: ConnectionPool,
+    /// How far the request body was sent.
+    progress: Arc<RequestProgress>,
+}
+
+/// What a request is sent on.
+enum Channel {
+    Http1(Http1Connection),
+    Http2 {
+        permit: Arc<StreamPermit>,
+        /// True once the response head has arrived. Until then, hyper also resets a stream whose request is being sent.
+        has_response: bool,
+    },
+}
+
+impl Exchange {
+    pub(crate) fn http1(connection: Http1Connection, pool: ConnectionPool, progress: Arc<RequestProgress>) -> Self {
+        Self { channel: Some(Channel::Http1(connection)), pool, progress }
+    }
+
+    /// An exchange that was begun on a stream.
+    pub(crate) fn http2(permit: Arc<StreamPermit>, pool: ConnectionPool, progress: Arc<RequestProgress>) -> Self {
+        Self { channel: Some(Channel::Http2 { permit, has_response: false }), pool, progress }
+    }
+
+    /// Records that the response head has arrived.
+    pub(crate) fn receive_head(&mut self) {
+        if let Some(Channel::Http2 { has_response, .. }) = &mut self.channel {
+            *has_response = true;
+        }
+    }
+
+    /// Ends the exchange after the whole response was read. An HTTP/1.1 connection returns to the pool if the request was
+    /// sent completely; otherwise it is closed, as it cannot take another request. An HTTP/2 server that has responded
+    /// without the whole request has some time to read or to reset it.
+    pub(crate) fn finish(mut self) {
+        let is_sent = self.progress.is_finished();
+        match &self.channel {
+            Some(Channel::Http1(_)) if is_sent => {
+                if let Some(Channel::Http1(connection)) = self.channel.take() {
+                    self.pool.put(connection);
+                }
+            }
+            Some(Channel::Http2 { .. }) if !is_sent => {
+                tokio::spawn(async move {
+                    sleep(UNREAD_REQUEST_TIMEOUT).await;
+                    drop(self);
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        match self.channel.take() {
+            Some(Channel::Http1(connection)) => connection.abort(),
+            Some(Channel::Http2 { permit, has_response }) => {
+                // hyper cannot reset a stream whose response was received and whose request is still being sent. A server
+                // that never reads the request would keep it in memory, so the connection has to end.
+                if has_response && !self.progress.is_finished() {
+                    self.pool.remove(permit.connection());
+                    permit.connection().retire();
+                }
+                permit.end_exchange();
+            }
+            None => {}
+        }
+    }
+}
