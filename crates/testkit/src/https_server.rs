@@ -1,8 +1,19 @@
 //! An HTTPS server in the test's process, with a self-signed certificate: what webhooks and issuers of tests are made of.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Frame, Incoming};
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
@@ -33,6 +44,26 @@ impl ReceivedRequest {
         request.body = vec![0; request.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0)];
         stream.read_exact(&mut request.body).await?;
         Ok(Some(request))
+    }
+
+    /// Reads a request of an HTTP/2 stream, and gives its head the form of HTTP/1.1.
+    async fn collect(request: Request<Incoming>) -> Result<Self, hyper::Error> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let mut head = format!("{} {path} {:?}\r\n", parts.method, parts.version);
+        if let Some(authority) = parts.uri.authority() {
+            head += &format!("host: {authority}\r\n");
+        }
+        for (name, value) in &parts.headers {
+            head += &format!("{name}: {}\r\n", String::from_utf8_lossy(value.as_bytes()));
+        }
+        head += "\r\n";
+        Ok(Self { head, path, body: body.collect().await?.to_bytes().into() })
+    }
+
+    /// The version of HTTP, such as `HTTP/1.1`.
+    pub fn protocol(&self) -> &str {
+        self.head.lines().next().and_then(|line| line.rsplit(' ').next()).unwrap_or_default()
     }
 
     /// The value of a header, whose name is in lower case.
@@ -81,6 +112,21 @@ impl SentResponse {
         self
     }
 
+    /// The response on an HTTP/2 stream.
+    fn into_http2(self) -> Response<BoxBody<Bytes, io::Error>> {
+        let Self { code, headers, body } = self;
+        let mut response = Response::builder().status(code);
+        for (name, value) in headers.lines().filter_map(|line| line.split_once(": ")) {
+            response = response.header(name, value);
+        }
+        let body = match body {
+            SentBody::Whole(body) => Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed(),
+            SentBody::Endless => PiecewiseBody { piece: &[b' '; 65536], is_endless: true }.boxed(),
+            SentBody::CutOff => PiecewiseBody { piece: b"{", is_endless: false }.boxed(),
+        };
+        response.body(body).expect("valid headers")
+    }
+
     /// Writes the response. Says whether the connection can serve another request.
     async fn write(self, stream: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<bool> {
         let Self { code, headers, body } = self;
@@ -107,6 +153,25 @@ impl SentResponse {
     }
 }
 
+/// A body that repeats a piece without an end, or fails after it.
+struct PiecewiseBody {
+    piece: &'static [u8],
+    is_endless: bool,
+}
+
+impl Body for PiecewiseBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let piece = if self.is_endless { self.piece } else { std::mem::take(&mut self.piece) };
+        Poll::Ready(Some(match piece {
+            [] => Err(io::Error::other("the response is cut off")),
+            piece => Ok(Frame::data(Bytes::from_static(piece))),
+        }))
+    }
+}
+
 /// A running server. It runs until the runtime ends.
 pub struct HttpsServer {
     /// Its port on 127.0.0.1.
@@ -122,7 +187,7 @@ impl HttpsServer {
     /// Starts a server whose certificate is for its address, and that answers each request with what a function returns.
     pub async fn start<A>(answer: impl Fn(ReceivedRequest) -> A + Send + Sync + 'static) -> Self
     where
-        A: Future<Output = SentResponse> + Send,
+        A: Future<Output = SentResponse> + Send + 'static,
     {
         Self::start_with_names(&["127.0.0.1"], answer).await
     }
@@ -133,27 +198,40 @@ impl HttpsServer {
         answer: impl Fn(ReceivedRequest) -> A + Send + Sync + 'static,
     ) -> Self
     where
-        A: Future<Output = SentResponse> + Send,
+        A: Future<Output = SentResponse> + Send + 'static,
     {
-        Self::start_with_validity(names, None, answer).await
+        Self::start_with_validity(names, None, &[], answer).await
+    }
+
+    /// Starts a server that also speaks HTTP/2, which it prefers.
+    pub async fn start_with_http2<A>(
+        names: &[&str],
+        answer: impl Fn(ReceivedRequest) -> A + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Future<Output = SentResponse> + Send + 'static,
+    {
+        Self::start_with_validity(names, None, &["h2", "http/1.1"], answer).await
     }
 
     /// Starts a server whose certificate has expired long ago.
     pub async fn start_expired<A>(answer: impl Fn(ReceivedRequest) -> A + Send + Sync + 'static) -> Self
     where
-        A: Future<Output = SentResponse> + Send,
+        A: Future<Output = SentResponse> + Send + 'static,
     {
-        Self::start_with_validity(&["127.0.0.1"], Some(2001), answer).await
+        Self::start_with_validity(&["127.0.0.1"], Some(2001), &[], answer).await
     }
 
-    /// Starts a server whose certificate is valid until the begin of a year, if one is given.
+    /// Starts a server whose certificate is valid until the begin of a year, if one is given. It negotiates protocols,
+    /// or speaks HTTP/1.1 if there are none.
     async fn start_with_validity<A>(
         names: &[&str],
         until: Option<i32>,
+        protocols: &[&str],
         answer: impl Fn(ReceivedRequest) -> A + Send + Sync + 'static,
     ) -> Self
     where
-        A: Future<Output = SentResponse> + Send,
+        A: Future<Output = SentResponse> + Send + 'static,
     {
         let subject_names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut parameters = rcgen::CertificateParams::new(subject_names).expect("names");
@@ -163,12 +241,14 @@ impl HttpsServer {
         let signing_key = rcgen::KeyPair::generate().expect("a key");
         let certificate = parameters.self_signed(&signing_key).expect("a certificate");
         let key = PrivateKeyDer::try_from(signing_key.serialize_der()).expect("a key");
-        let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("supported TLS versions")
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
-            .expect("a certificate that matches its key");
+        let mut config =
+            rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .expect("supported TLS versions")
+                .with_no_client_auth()
+                .with_single_cert(vec![certificate.der().clone()], key)
+                .expect("a certificate that matches its key");
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -179,8 +259,19 @@ impl HttpsServer {
                 counter.fetch_add(1, Ordering::Relaxed);
                 let (acceptor, answer) = (acceptor.clone(), answer.clone());
                 tokio::spawn(async move {
-                    if let Ok(stream) = acceptor.accept(stream).await {
-                        // A client may close its connection at any time.
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    // A client may close its connection at any time.
+                    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+                        let service = service_fn(move |request| {
+                            let answer = answer.clone();
+                            async move {
+                                let request = ReceivedRequest::collect(request).await?;
+                                Ok::<_, hyper::Error>(answer(request).await.into_http2())
+                            }
+                        });
+                        let builder = http2::Builder::new(TokioExecutor::new());
+                        let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+                    } else {
                         let _ = serve(stream, &*answer).await;
                     }
                 });

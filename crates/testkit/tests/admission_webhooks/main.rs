@@ -4,6 +4,7 @@ mod conditions;
 mod credentials;
 mod failures;
 mod mutations;
+mod protocols;
 mod reviews;
 mod webhook;
 

@@ -1,5 +1,6 @@
 //! An admission webhook in the test's process, which records the reviews that it gets.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -65,13 +66,15 @@ impl Webhook {
     }
 
     pub(crate) async fn start_with_names(names: &[&str], behavior: Behavior) -> Self {
-        let state = Arc::new(State { behavior: Mutex::new(behavior), requests: Mutex::default() });
-        let answering = state.clone();
-        let answer = move |request| {
-            let state = answering.clone();
-            async move { state.answer(request).await }
-        };
-        Self { server: HttpsServer::start_with_names(names, answer).await, state }
+        let state = State::new(behavior);
+        Self { server: HttpsServer::start_with_names(names, state.answering()).await, state }
+    }
+
+    /// Starts a webhook that also speaks HTTP/2.
+    pub(crate) async fn start_with_http2(behavior: Behavior) -> Self {
+        let state = State::new(behavior);
+        let names = ["127.0.0.1", "hooks.default.svc"];
+        Self { server: HttpsServer::start_with_http2(&names, state.answering()).await, state }
     }
 
     pub(crate) fn set(&self, behavior: Behavior) {
@@ -106,6 +109,20 @@ impl Webhook {
 }
 
 impl State {
+    fn new(behavior: Behavior) -> Arc<Self> {
+        Arc::new(Self { behavior: Mutex::new(behavior), requests: Mutex::default() })
+    }
+
+    fn answering(
+        self: &Arc<Self>,
+    ) -> impl Fn(ReceivedRequest) -> Pin<Box<dyn Future<Output = SentResponse> + Send>> + use<> {
+        let state = self.clone();
+        move |request| {
+            let state = state.clone();
+            Box::pin(async move { state.answer(request).await })
+        }
+    }
+
     async fn answer(&self, request: ReceivedRequest) -> SentResponse {
         let review: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         self.requests.lock().push((request, review.clone()));

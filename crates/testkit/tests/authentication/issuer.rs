@@ -50,7 +50,7 @@ impl Issuer {
         }));
         let fetches = Arc::new(Mutex::new((0, 0)));
         let (answering, counting) = (behavior.clone(), fetches.clone());
-        let server = HttpsServer::start(move |request| {
+        let server = HttpsServer::start_with_http2(&["127.0.0.1"], move |request| {
             let (answering, counting) = (answering.clone(), counting.clone());
             async move {
                 if answering.lock().hangs {
@@ -59,6 +59,9 @@ impl Issuer {
                 let behavior = answering.lock();
                 let base = request.header("host").unwrap_or_default();
                 let url = format!("https://{base}");
+                if request.protocol() != "HTTP/2.0" {
+                    return SentResponse::new(505, "");
+                }
                 match &*request.path {
                     "/.well-known/openid-configuration" | "/elsewhere" => {
                         counting.lock().0 += 1;

@@ -24,10 +24,11 @@ impl TokenWebhook {
     async fn start(answer: Answer) -> Self {
         let (answer, reviews) = (Arc::new(Mutex::new(answer)), Arc::new(Mutex::new(Vec::new())));
         let (answering, receiving) = (answer.clone(), reviews.clone());
-        let server = HttpsServer::start(move |request| {
+        let server = HttpsServer::start_with_http2(&["127.0.0.1"], move |request| {
             let review: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-            let is_expected =
-                request.path == "/review?timeout=30s" && request.header("authorization") == Some("Bearer hook-token");
+            let is_expected = request.protocol() == "HTTP/2.0"
+                && request.path == "/review?timeout=30s"
+                && request.header("authorization") == Some("Bearer hook-token");
             let (code, status) = if is_expected { (*answering.lock())(&review["spec"]) } else { (401, Value::Null) };
             let answer = json!({"apiVersion": review["apiVersion"], "kind": "TokenReview", "status": status});
             receiving.lock().push(review);

@@ -1,5 +1,9 @@
 //! Kubeconfigs that are accepted, refused and read again.
 
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+
 use super::*;
 
 /// A kubeconfig of one cluster and one user.
@@ -186,5 +190,90 @@ fn a_token_file_is_read() {
     fs::write(folder.join("config"), config("server: 'https://a'", "tokenFile: token")).expect("a file");
     let client = KubeconfigClient::load(&folder.join("config")).expect("a client");
     assert_eq!(client.authorization().expect("a header"), "Bearer secret");
+    fs::remove_dir_all(&folder).expect("a folder");
+}
+
+/// An HTTP/2 server that demands a client certificate of an authority. It responds with the number of the connection, and
+/// whether the certificate is the first of these or the second. Returns its port and its own certificate.
+async fn server(authority: &CertificateDer<'static>, known: [CertificateDer<'static>; 2]) -> (u16, String) {
+    use http_body_util::Full;
+    use hyper::server::conn::http2;
+    use hyper::service::service_fn;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+
+    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+    let key = rustls::pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).expect("a key");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(authority.clone()).expect("an authority");
+    let verifier =
+        rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
+    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.expect("TLS versions").with_client_cert_verifier(verifier.expect("a verifier"));
+    let mut config = config.with_single_cert(vec![own.cert.der().clone()], key).expect("a configuration");
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        for number in 1.. {
+            let Ok((stream, _)) = listener.accept().await else { return };
+            let (acceptor, known) = (acceptor.clone(), known.clone());
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let presented = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                let index = known.iter().position(|known| Some(known) == presented).expect("a known certificate");
+                let service = service_fn(move |_| {
+                    let body = Full::new(Bytes::from(format!("{number} {index}")));
+                    std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(body)))
+                });
+                let builder = http2::Builder::new(TokioExecutor::new());
+                let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    (port, own.cert.pem())
+}
+
+#[tokio::test]
+async fn a_rotated_certificate_is_presented_on_a_new_http2_connection() {
+    use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+
+    let folder = std::env::temp_dir().join(format!("pintle-kubeconfig-http2-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let authority_key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&authority_key).expect("a certificate");
+    let issuer = Issuer::new(params, authority_key);
+    let leaf = || {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        params.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth);
+        (params.signed_by(&key, &issuer).expect("a certificate"), key)
+    };
+    let leaves = [leaf(), leaf()];
+    let write = |(certificate, key): &(rcgen::Certificate, KeyPair)| {
+        fs::write(folder.join("cert"), certificate.pem()).expect("a file");
+        fs::write(folder.join("key"), key.serialize_pem()).expect("a file");
+    };
+    let known = leaves.each_ref().map(|(certificate, _)| certificate.der().clone());
+    let (port, own) = server(authority.der(), known).await;
+    let data = base64::encode(own.as_bytes());
+    let cluster = format!("server: 'https://127.0.0.1:{port}', certificate-authority-data: {data}");
+    write(&leaves[0]);
+    fs::write(folder.join("config"), config(&cluster, "client-certificate: cert, client-key: key")).expect("a file");
+    let client = KubeconfigClient::load(&folder.join("config")).expect("a client");
+    let call = async || {
+        let request = Request::get(client.server()).body(Bytes::new()).expect("a request");
+        let limits = CallLimits { timeout: Duration::from_secs(60), max_body_bytes: 100 };
+        let response = client.send(request, limits).await.expect("a response");
+        assert_eq!(response.version(), http::Version::HTTP_2);
+        String::from_utf8_lossy(&response.body().bytes).into_owned()
+    };
+    assert_eq!([call().await, call().await], ["1 0", "1 0"]);
+    write(&leaves[1]);
+    assert!(client.rotate_certificate(Duration::ZERO).expect("a certificate"));
+    assert_eq!([call().await, call().await], ["2 1", "2 1"]);
     fs::remove_dir_all(&folder).expect("a folder");
 }
