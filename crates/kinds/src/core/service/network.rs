@@ -1,10 +1,15 @@
 //! The address and port ranges for services: kube-apiserver's flags `--service-cluster-ip-range` and
 //! `--service-node-port-range`.
 
+use std::num::IntErrorKind;
 use std::ops::RangeInclusive;
+
+use pintle_value::print::quote;
 
 use crate::networking::address::Network;
 
+/// The default range of node ports (upstream: `DefaultServiceNodePortRange`).
+const DEFAULT_NODE_PORTS: RangeInclusive<u16> = 30000..=32767;
 /// kube-apiserver's default of `--service-cluster-ip-range`.
 const DEFAULT_RANGE: &str = "10.0.0.0/24";
 /// How many bits of an address the first range must leave free.
@@ -42,8 +47,13 @@ pub enum NetworkError {
     #[error("--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family")]
     Family,
     /// The node port range is malformed.
-    #[error("{0}")]
-    NodePorts(String),
+    #[error("invalid argument {} for \"--service-node-port-range\" flag: {error}", quote(.value))]
+    NodePorts {
+        /// The value of the flag.
+        value: String,
+        /// What is wrong with it.
+        error: String,
+    },
 }
 
 impl ServiceNetwork {
@@ -68,8 +78,8 @@ impl ServiceNetwork {
             return Err(NetworkError::Size(odd.to_string()));
         }
         if node_ports.is_empty() || *node_ports.start() == 0 {
-            let (first, last) = (node_ports.start(), node_ports.end());
-            return Err(NetworkError::NodePorts(format!("invalid range of node ports {first}-{last}")));
+            let value = format!("{}-{}", node_ports.start(), node_ports.end());
+            return Err(NetworkError::NodePorts { error: format!("invalid range of node ports {value}"), value });
         }
         Ok(Self { ranges: parsed, node_ports })
     }
@@ -81,7 +91,8 @@ impl ServiceNetwork {
     /// Returns an error if a range is malformed or unsuitable.
     pub fn from_flags(ranges: &str, node_ports: &str) -> Result<Self, NetworkError> {
         let ranges: Vec<&str> = if ranges.is_empty() { vec![DEFAULT_RANGE] } else { ranges.split(',').collect() };
-        Self::new(&ranges, parse_port_range(node_ports).map_err(NetworkError::NodePorts)?)
+        let malformed = |error| NetworkError::NodePorts { value: node_ports.to_owned(), error };
+        Self::new(&ranges, parse_port_range(node_ports).map_err(malformed)?)
     }
 
     /// Returns the IP families of services, the default one first.
@@ -104,15 +115,26 @@ impl Default for ServiceNetwork {
     /// kube-apiserver's defaults: `10.0.0.0/24` and 30000-32767.
     fn default() -> Self {
         let range = Network { address: std::net::IpAddr::from([10, 0, 0, 0]), bits: 24 };
-        Self { ranges: vec![range], node_ports: 30000..=32767 }
+        Self { ranges: vec![range], node_ports: DEFAULT_NODE_PORTS }
     }
 }
 
-/// Parses a port range: `30000-32767`, `30000+2767`, or one port (upstream: `PortRange.Set` of
-/// `k8s.io/apimachinery/pkg/util/net`).
+/// Parses a port range: `30000-32767`, `30000+2767`, or one port. An empty text is the default. (Upstream:
+/// `PortRange.Set` of `k8s.io/apimachinery/pkg/util/net`.)
 fn parse_port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let number = |text: &str| text.parse::<i64>().map_err(|_| format!("{text:?} is not a port"));
     let text = text.trim();
+    if text.is_empty() {
+        return Ok(DEFAULT_NODE_PORTS);
+    }
+    let number = |text: &str| {
+        text.parse::<i64>().map_err(|error| {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            format!("strconv.Atoi: parsing {text:?}: {why}")
+        })
+    };
     let (first, last) = match (text.split_once('-'), text.split_once('+')) {
         (Some((first, last)), None) => (number(first)?, number(last)?),
         (None, Some((first, offset))) => {
@@ -155,7 +177,7 @@ mod tests {
         check(&["fd00::/48"], Err(NetworkError::Size("fd00::/48".to_owned())));
         assert_eq!(ServiceNetwork::new(&["10.0.0.0/24"], 30000..=32767), Ok(ServiceNetwork::default()));
         let error = ServiceNetwork::new(&["10.0.0.0/24"], 0..=5).unwrap_err();
-        assert_eq!(error.to_string(), "invalid range of node ports 0-5");
+        assert!(error.to_string().ends_with("flag: invalid range of node ports 0-5"), "{error}");
     }
 
     #[test]
@@ -176,10 +198,21 @@ mod tests {
             ("1-2+3", Err("unable to parse port range: 1-2+3")),
             ("1-65536", Err("the port range cannot be greater than 65535: 1-65536")),
             ("3-2", Err("end port cannot be less than start port: 3-2")),
-            ("x", Err("\"x\" is not a port")),
-            ("", Err("\"\" is not a port")),
+            ("", Ok(30000..=32767)),
+            ("x", Err("strconv.Atoi: parsing \"x\": invalid syntax")),
+            ("99999999999999999999", Err("strconv.Atoi: parsing \"99999999999999999999\": value out of range")),
         ] {
             assert_eq!(parse_port_range(text), expect.map_err(str::to_owned), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_port_range_is_an_error_of_its_flag() {
+        for (text, expect) in
+            [("3-2", "end port cannot be less than start port: 3-2"), ("0-5", "invalid range of node ports 0-5")]
+        {
+            let error = ServiceNetwork::from_flags("", text).expect_err("a malformed range").to_string();
+            assert_eq!(error, format!("invalid argument \"{text}\" for \"--service-node-port-range\" flag: {expect}"));
         }
     }
 }
