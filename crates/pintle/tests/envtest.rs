@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pintle_testkit::{Client, Protocol, RequestBuilder, run};
+use pintle_testkit::{Client, Protocol, RequestBuilder, ReservedPort, run};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -21,8 +21,9 @@ const ADMIN: &str = "Bearer admin-token";
 struct Environment {
     assets: PathBuf,
     folder: TempDir,
-    etcd_port: u16,
-    api_port: u16,
+    /// Nothing else gets these ports while the programs are stopped.
+    etcd_port: ReservedPort,
+    api_port: ReservedPort,
     authority: String,
 }
 
@@ -41,7 +42,7 @@ impl Environment {
         let authority = write_certificate(&certificates, "apiserver");
         write_certificate(&certificates, "sa-signer");
         fs::write(certificates.join("tokens"), "admin-token,admin,admin,system:masters\n").expect("a file");
-        Self { assets, folder, etcd_port: free_port(), api_port: free_port(), authority }
+        Self { assets, folder, etcd_port: ReservedPort::reserve(), api_port: ReservedPort::reserve(), authority }
     }
 
     fn program(&self, name: &str) -> Command {
@@ -51,18 +52,18 @@ impl Environment {
     }
 
     fn start_etcd(&self) -> Process {
-        let url = format!("http://127.0.0.1:{}", self.etcd_port);
+        let url = format!("http://127.0.0.1:{}", self.etcd_port.number);
         let mut command = self.program("etcd");
         command.arg(format!("--advertise-client-urls={url}")).arg(format!("--listen-client-urls={url}"));
         command.arg("--listen-peer-urls=http://localhost:0").arg("--unsafe-no-fsync=true");
         command.arg(format!("--data-dir={}", self.folder.path().join("data").display()));
         let process = Process(command.spawn().expect("the program starts"));
-        wait_for_port(self.etcd_port);
+        wait_for_port(self.etcd_port.number);
         process
     }
 
     fn api_server(&self) -> Command {
-        self.api_server_of(&format!("http://127.0.0.1:{}", self.etcd_port))
+        self.api_server_of(&format!("http://127.0.0.1:{}", self.etcd_port.number))
     }
 
     fn api_server_of(&self, etcd: &str) -> Command {
@@ -73,8 +74,8 @@ impl Environment {
         command.args(["--disable-admission-plugins=ServiceAccount", "--service-cluster-ip-range=10.0.0.0/24"]);
         command.arg(format!("--cert-dir={}", certificates.display()));
         command.arg(format!("--etcd-servers={etcd}"));
-        command.arg(format!("--secure-port={}", self.api_port));
-        command.arg(format!("--service-account-issuer=https://127.0.0.1:{}/", self.api_port));
+        command.arg(format!("--secure-port={}", self.api_port.number));
+        command.arg(format!("--service-account-issuer=https://127.0.0.1:{}/", self.api_port.number));
         command.arg(format!("--service-account-key-file={}", file("sa-signer.crt")));
         command.arg(format!("--service-account-signing-key-file={}", file("sa-signer.key")));
         command.arg(format!("--token-auth-file={}", file("tokens")));
@@ -87,8 +88,8 @@ impl Environment {
 
     async fn start(&self, mut command: Command) -> (Process, Client) {
         let process = Process(command.spawn().expect("the program starts"));
-        wait_for_port(self.api_port);
-        let url = format!("https://127.0.0.1:{}", self.api_port);
+        wait_for_port(self.api_port.number);
+        let url = format!("https://127.0.0.1:{}", self.api_port.number);
         let client = Client::trusting(&url, self.authority.as_bytes(), Protocol::Http1);
         // envtest asks without credentials.
         let _ = client.request("GET", "/healthz").anonymous().send().await.expect(200);
@@ -124,10 +125,6 @@ fn write_certificate(folder: &Path, name: &str) -> String {
     fs::write(folder.join(format!("{name}.crt")), certificate.pem()).expect("a file");
     fs::write(folder.join(format!("{name}.key")), key.serialize_pem()).expect("a file");
     certificate.pem()
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
 
 fn wait_for_port(port: u16) {
@@ -252,6 +249,11 @@ fn errors_of_a_start_say_what_is_wrong_at_once() {
             (
                 "--secure-port=70000",
                 "Error: invalid value '70000' for '--secure-port <PORT>': 70000 is not in 0..=65535\n",
+            ),
+            (
+                "--service-node-port-range=2-x",
+                "Error: invalid argument \"2-x\" for \"--service-node-port-range\" flag: strconv.Atoi: parsing \"x\": \
+                 invalid syntax\n",
             ),
             ("--service-cluster-ip-range=x", "Error: service-cluster-ip-range[0] is not a valid cidr\n"),
         ] {

@@ -34,6 +34,7 @@ pub use client::{Client, ConnectionError, Protocol, RequestBuilder, Response, Re
 pub use cluster::{Cluster, Socket};
 pub use generic_admission::generic_admission;
 pub use https_server::{HttpsServer, ReceivedRequest, SentBody, SentResponse};
+pub use port::ReservedPort;
 pub use runtime::run;
 pub use time::{advance_clock_until, manual_clock};
 pub use tools::{run_client_program, tool_path};

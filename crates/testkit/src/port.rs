@@ -7,13 +7,15 @@ use tokio::net::TcpSocket;
 
 /// A port of the loopback address, reserved by a socket that is bound but never listens. Connections are refused until
 /// the server listens on the port, and the operating system does not assign the port to a bind to port 0.
-pub(crate) struct ReservedPort {
-    pub(crate) number: u16,
+pub struct ReservedPort {
+    /// The port.
+    pub number: u16,
     _socket: TcpSocket,
 }
 
 impl ReservedPort {
-    pub(crate) fn reserve() -> Self {
+    /// Reserves a free port.
+    pub fn reserve() -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         // Both sockets need SO_REUSEADDR, so that the server can bind to the port as well.
         socket.set_reuseaddr(true).expect("SO_REUSEADDR can be set");

@@ -5,6 +5,7 @@ mod credentials;
 mod envtest;
 mod logging;
 mod serve;
+mod string_slice;
 
 use std::io::Write;
 use std::path::Path;

@@ -30,12 +30,13 @@ const MEMBER: &str = "member";
 
 /// Runs the program with the arguments after its name.
 pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let flags = match table().parse(super::ETCD, arguments.map(with_two_dashes)) {
+    let table = table();
+    let flags = match table.parse(super::ETCD, arguments.map(with_two_dashes)) {
         Ok(flags) => flags,
         Err(error) => return fail(&error),
     };
     let printed = if flags.is_set("help") {
-        format!("Usage:\n\n  etcd [flags]\n    Run the stand-in for etcd of pintle envtest.\n{}", table().help())
+        format!("Usage:\n\n  etcd [flags]\n    Run the stand-in for etcd of pintle envtest.\n{}", table.help())
     } else if flags.is_set("version") {
         format!("etcd Version: {VERSION}\nGit SHA: pintle-{}\n", env!("CARGO_PKG_VERSION"))
     } else {
@@ -72,14 +73,14 @@ fn serve(flags: &FlagValues) -> Result<(), String> {
     let responses = Responses::new(&store_dir(flags)?, flags.is_set("unsafe-no-fsync"));
     let mut urls = flags.list("listen-client-urls");
     if urls.is_empty() {
-        urls.push("http://localhost:2379");
+        urls.push("http://localhost:2379".to_owned());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| error.to_string())?.block_on(async {
         let signals = signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
         let (mut terminate, mut interrupt) = signals.map_err(|error| error.to_string())?;
         for url in urls {
-            let listener = listen(url).await?;
+            let listener = listen(&url).await?;
             tokio::spawn(accept(listener, responses.clone()));
         }
         tokio::select! {
@@ -175,6 +176,27 @@ fn unsupported(content_type: Option<&HeaderValue>) -> Response<Full<Bytes>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_flags_of_etcd_are_known() {
+        let text = include_str!("etcd-flags.tsv");
+        assert_eq!(table().len(), text.lines().filter(|line| !line.starts_with('#')).count());
+        let parse = |flag: &str| {
+            let parsed = table().parse("etcd", [OsString::from(flag)].map(with_two_dashes));
+            parsed.map(|flags| flags.ignored.len()).map_err(|error| error.to_string())
+        };
+        for (flag, expect) in [
+            ("--peer-crl-file=f", Ok(1)),
+            ("-experimental-compaction-batch-limit=0x10", Ok(1)),
+            ("--enable-grpc-gateway", Ok(0)),
+            ("-snapshot=yes", Ok(1)),
+            ("--config-file=f", Err("--config-file is not supported: only flags are read")),
+            ("--client-crl-file=f", Err("--client-crl-file is not supported: the stand-in for etcd serves HTTP only")),
+            ("--no-such-flag", Err("unknown flag: --no-such-flag")),
+        ] {
+            assert_eq!(parse(flag), expect.map_err(str::to_owned), "{flag}");
+        }
+    }
 
     #[test]
     fn every_line_of_the_flags_is_read() {

@@ -8,6 +8,9 @@ use std::fmt::Write as _;
 use pintle_value::print::quote;
 use pintle_value::time::Duration;
 
+use super::integers;
+use crate::command::string_slice::StringSlice;
+
 /// Whether a flag needs a value, and how many count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arity {
@@ -103,9 +106,12 @@ impl FlagValues {
         self.value(name) == Some("true")
     }
 
-    /// All values of a flag, split at commas.
-    pub(super) fn list(&self, name: &str) -> Vec<&str> {
-        self.values.get(name).into_iter().flatten().flat_map(|value| value.split(',')).map(str::trim).collect()
+    /// The strings of all values of a flag.
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        let values = self.values.get(name).into_iter().flatten();
+        // They were checked when they were added.
+        let values: Vec<StringSlice> = values.filter_map(|value| value.parse().ok()).collect();
+        StringSlice::concat(&values).iter().map(|string| string.trim().to_owned()).collect()
     }
 
     /// The honoured flags except some, as `--name=value`.
@@ -307,21 +313,51 @@ fn shorthand(dashed: &str) -> Result<(String, Option<String>), FlagError> {
 fn normal_value(flag: &Flag, value: &str) -> Result<String, String> {
     let invalid = |function: &str| format!("strconv.{function}: parsing {}: invalid syntax", quote(value));
     match (flag.arity, flag.value_type) {
+        // A flag of an old version takes any value.
+        (Arity::Bool, "ignored") => Ok("true".to_owned()),
+        (Arity::Bool, "version[=true]") if value == "raw" => Ok(value.to_owned()),
+        (Arity::Bool, "version[=true]") if value.starts_with('v') => {
+            reported_version(value).map(|()| "false".to_owned())
+        }
         // `strconv.ParseBool`
         (Arity::Bool, _) => match value {
             "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok("true".to_owned()),
             "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok("false".to_owned()),
-            // `--version=raw`
-            "raw" if flag.name == "version" => Ok("true".to_owned()),
             _ => Err(invalid("ParseBool")),
         },
-        (Arity::Scalar, "int" | "int32" | "int64" | "uint" | "uint32") => {
-            value.parse::<i64>().map(|number| number.to_string()).map_err(|_| invalid("ParseInt"))
+        (Arity::Scalar, value_type) if integers::is_integer(value_type) => {
+            integers::parse(value, value_type).map(|number| number.to_string())
         }
+        (Arity::List, "strings") => value.parse::<StringSlice>().map(|_| value.to_owned()),
         (Arity::Scalar, "duration") => {
             Duration::parse(value).map(|_| value.to_owned()).map_err(|error| error.to_string())
         }
         _ => Ok(value.to_owned()),
+    }
+}
+
+/// Checks a version that `--version` lets the server report (upstream: `SetDynamicVersion`). Only its own is possible.
+fn reported_version(version: &str) -> Result<(), String> {
+    let own = pintle_server::version();
+    let own = own.str_at(&["gitVersion"]);
+    if version == own {
+        return Ok(());
+    }
+    if core_version(version)? != core_version(own)? {
+        let (version, own) = (quote(version), quote(own));
+        return Err(format!("version {version} must match major/minor/patch of default version {own}"));
+    }
+    Err(format!("the version that is reported cannot be set; it is {own}"))
+}
+
+/// The major, minor and patch version (upstream: `ParseSemantic`).
+fn core_version(version: &str) -> Result<&str, String> {
+    let core = version.strip_prefix('v').unwrap_or(version);
+    let core = core.split_once(|c: char| !c.is_ascii_digit() && c != '.').map_or(core, |(core, _)| core);
+    match core.split('.').collect::<Vec<_>>().as_slice() {
+        ["", ..] => Err(format!("could not parse {} as version", quote(version))),
+        [_, minor, patch] if !minor.is_empty() && !patch.is_empty() => Ok(core),
+        _ => Err(format!("illegal version string {}", quote(version))),
     }
 }
 
@@ -335,7 +371,7 @@ fn is_default(flag: &Flag, value: &str) -> bool {
     match flag.arity {
         Arity::Bool => value == if default.is_empty() { "false" } else { default },
         _ if flag.value_type == "duration" => same_duration() || (default.is_empty() && value == "0s"),
-        _ => value == default || (default.is_empty() && value == "0" && flag.value_type.starts_with("int")),
+        _ => value == default || (default.is_empty() && value == "0" && integers::is_integer(flag.value_type)),
     }
 }
 
@@ -349,6 +385,9 @@ mod tests {
         Generic flags\tencryption\tstring\tscalar\t\tEncryption\trefused\tnothing is encrypted\n\
         Other flags\tname\tstrings\tlist\t\tNames\thonoured\t\n\
         Other flags\tclaim\tmapStringString\tlist\t\tClaims\thonoured\t\n\
+        Other flags\tversion\tversion[=true]\tbool\t\tVersion\thonoured\t\n\
+        Other flags\tcurves\tint32Slice\tlist\t\tCurves\taccepted\tno curves\n\
+        Other flags\tforce\tignored\tbool\t\tNothing\taccepted\tnothing\n\
         Other flags\thelp\t\tbool\t\tHelp\thonoured\t\n\
         Other flags\tttl\tduration\tscalar\t1h0m0s\tTime\taccepted\tno cache\n\
         Other flags\tv\tLevel\tscalar\t0\tVerbosity\thonoured\t\n";
@@ -366,6 +405,54 @@ mod tests {
         assert_eq!(values.to_arguments(&["v"]), ["--name=a,b", "--name=c", "--secure-port=2"]);
         assert_eq!(values.value("v"), Some("3"));
         assert!(parse(&["-h"]).unwrap().is_set("help"));
+    }
+
+    #[test]
+    fn lists_are_read_as_csv() {
+        let values = parse(&["--name=\"a,b\",c", "--name=d"]).unwrap();
+        assert_eq!(values.list("name"), ["a,b", "c", "d"]);
+        assert_eq!(values.to_arguments(&[]), ["--name=\"a,b\",c", "--name=d"]);
+        let error = "invalid argument \"a\\\"b\" for \"--name\" flag: parse error on line 1, column 2: bare \" in \
+                     non-quoted field";
+        assert_eq!(parse(&["--name=a\"b"]).unwrap_err(), error);
+    }
+
+    #[test]
+    fn integers_have_the_forms_of_go() {
+        for (value, expect) in [("0x1F90", "8080"), ("0b101", "5"), ("0o17", "15"), ("1_000", "1000"), ("-5", "-5")] {
+            assert_eq!(parse(&["--secure-port", value]).unwrap().value("secure-port"), Some(expect));
+        }
+    }
+
+    #[test]
+    fn only_a_list_of_integers_without_values_is_the_default() {
+        assert_eq!(parse(&["--curves="]).unwrap().ignored, []);
+        assert_eq!(parse(&["--curves=0"]).unwrap().ignored, [("curves", "no curves")]);
+    }
+
+    #[test]
+    fn flags_of_old_versions_take_any_value() {
+        assert_eq!(parse(&["--force=always", "--force"]).unwrap().ignored, [("force", "nothing")]);
+    }
+
+    #[test]
+    fn the_version_is_shown_raw_or_is_the_one_that_is_reported() {
+        let own = pintle_server::version();
+        let own = own.str_at(&["gitVersion"]);
+        for (value, expect) in [("--version", "true"), ("--version=raw", "raw"), ("--version=false", "false")] {
+            assert_eq!(parse(&[value]).unwrap().value("version"), Some(expect));
+        }
+        assert_eq!(parse(&[&format!("--version={own}")]).unwrap().value("version"), Some("false"));
+        let (core, _) = own.split_once('+').unwrap();
+        for (version, expect) in [
+            ("v1.2.3", format!("version \"v1.2.3\" must match major/minor/patch of default version \"{own}\"")),
+            ("v1.2", "illegal version string \"v1.2\"".to_owned()),
+            ("vx", "could not parse \"vx\" as version".to_owned()),
+            (&format!("{core}+mine"), format!("the version that is reported cannot be set; it is {own}")),
+        ] {
+            let expect = format!("invalid argument \"{version}\" for \"--version\" flag: {expect}");
+            assert_eq!(parse(&[&format!("--version={version}")]).unwrap_err(), expect);
+        }
     }
 
     #[test]
@@ -413,10 +500,13 @@ mod tests {
     fn help_shows_each_flag_on_a_line_of_its_section() {
         let help = FlagTable::from_tsv(TABLE).help();
         assert!(
-            help.contains("\nGeneric flags:\n\n      --secure-port int         The port. (default 6443)\n"),
+            help.contains("\nGeneric flags:\n\n      --secure-port int          The port. (default 6443)\n"),
             "{help}"
         );
-        assert!(help.contains("      --profiling               Profiling. No effect here. (default true)\n"), "{help}");
+        assert!(
+            help.contains("      --profiling                Profiling. No effect here. (default true)\n"),
+            "{help}"
+        );
         assert!(help.contains("\nOther flags:\n\n      --name strings"), "{help}");
     }
 }

@@ -16,6 +16,7 @@ use pintle_admission::AdmissionConfiguration;
 use pintle_codec::json::DecodeOptions;
 use pintle_outbound::{CallLimits, Client, ClientConfig, ErrorCause, RequestError, ServerTrust};
 use pintle_value::Value;
+use pintle_value::print::quote;
 use time::OffsetDateTime;
 
 use super::etcd::STORE_PATH;
@@ -45,12 +46,15 @@ const SERVICE_ACCOUNT_PLUGIN: &str = "ServiceAccount";
 
 /// Runs the program with the arguments after its name.
 pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let flags = match table().parse(super::KUBE_APISERVER, arguments) {
+    let table = table();
+    let flags = match table.parse(super::KUBE_APISERVER, arguments) {
         Ok(flags) => flags,
         Err(error) => return fail(&error),
     };
     let printed = if flags.is_set("help") {
-        help()
+        help(&table)
+    } else if flags.value("version") == Some("raw") {
+        raw_version(&pintle_server::version())
     } else if flags.is_set("version") {
         format!("Kubernetes {}\n", pintle_server::version().str_at(&["gitVersion"]))
     } else {
@@ -75,11 +79,35 @@ fn table() -> FlagTable {
     FlagTable::from_tsv(include_str!("kube-apiserver-flags.tsv"))
 }
 
-fn help() -> String {
+/// The version with all its parts, as Go prints a struct.
+fn raw_version(version: &Value) -> String {
+    let fields = [
+        "major",
+        "minor",
+        "emulationMajor",
+        "emulationMinor",
+        "minCompatibilityMajor",
+        "minCompatibilityMinor",
+        "gitVersion",
+        "gitCommit",
+        "gitTreeState",
+        "buildDate",
+        "goVersion",
+        "compiler",
+        "platform",
+    ];
+    let fields = fields.map(|field| {
+        let (first, rest) = field.split_at(1);
+        format!("{}{rest}:{}", first.to_ascii_uppercase(), quote(version.str_at(&[field])))
+    });
+    format!("version.Info{{{}}}\n", fields.join(", "))
+}
+
+fn help(table: &FlagTable) -> String {
     format!(
         "The Kubernetes API server of Pintle, with the flags of kube-apiserver.\n\n\
          Usage:\n  kube-apiserver [flags]\n{}",
-        table().help()
+        table.help()
     )
 }
 
@@ -211,7 +239,7 @@ fn with_store(options: Options, store: StoreFolder) -> Options {
 }
 
 /// Asks the program `etcd` where the store is.
-fn find_store(servers: &[&str]) -> Result<StoreFolder, String> {
+fn find_store(servers: &[String]) -> Result<StoreFolder, String> {
     let [server] = servers else {
         return Err(match servers {
             [] => "--etcd-servers must be specified".to_owned(),
@@ -228,8 +256,8 @@ fn find_store(servers: &[&str]) -> Result<StoreFolder, String> {
     let answer = answer.map_err(|error| format!("--etcd-servers={server}: {error}"))?;
     store_of(&answer).ok_or_else(|| {
         format!(
-            "--etcd-servers={server}: etcd is not supported yet as the store of the API server; only the etcd in the folder \
-             of 'pintle envtest' is"
+            "--etcd-servers={server}: etcd is not supported yet as the store of the API server; only the etcd in the \
+             directory of 'pintle envtest' is"
         )
     })
 }
@@ -288,9 +316,19 @@ mod tests {
 
     #[test]
     fn help_lists_flags_as_envtest_looks_for_them() {
-        let lists = |flag: &str| help().lines().any(|line| line.trim_start().starts_with(&format!("--{flag} ")));
+        let lists =
+            |flag: &str| help(&table()).lines().any(|line| line.trim_start().starts_with(&format!("--{flag} ")));
         assert!(lists("secure-port"));
         assert!(!lists("insecure-port"));
+    }
+
+    #[test]
+    fn the_raw_version_has_all_fields() {
+        let version = pintle_server::version();
+        let raw = raw_version(&version);
+        assert!(raw.starts_with("version.Info{Major:\"1\", Minor:\"36\", EmulationMajor:\"1\", "), "{raw}");
+        assert!(raw.ends_with("Compiler:\"rustc\", Platform:\"linux/amd64\"}\n"), "{raw}");
+        assert_eq!(raw.matches(":\"").count(), version.as_object().expect("an object").len());
     }
 
     #[test]
@@ -361,7 +399,7 @@ mod tests {
         assert_eq!(store(r#"{"directory":"/d","unsynced":false}"#), in_directory(Durability::Synced));
         assert_eq!(store(r#"{"directory":"/d"}"#), in_directory(Durability::Synced));
         assert_eq!(store(r#"{"etcdserver":"3.6.5"}"#), None);
-        let error = find_store(&["https://127.0.0.1:2379"]).expect_err("no HTTP");
+        let error = find_store(&["https://127.0.0.1:2379".to_owned()]).expect_err("no HTTP");
         assert!(error.ends_with("only the etcd of 'pintle envtest' is supported, which serves HTTP"), "{error}");
     }
 
@@ -372,6 +410,14 @@ mod tests {
         {
             assert_eq!(controllers(value.map(OsString::from)).ok(), expect, "{value:?}");
         }
+    }
+
+    #[test]
+    fn lists_reach_the_server_with_their_commas() {
+        let flags = parse(&["--cors-allowed-origins=\"^//a{1,3}$\",//b$", "--cors-allowed-origins=//c$"]);
+        let serve = Serve::parse_flags(flags.to_arguments(&OWN_FLAGS)).expect("flags");
+        let options = serve.options().expect("options");
+        assert_eq!(options.cors_allowed_origins, ["^//a{1,3}$", "//b$", "//c$"]);
     }
 
     #[test]

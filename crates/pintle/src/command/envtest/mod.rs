@@ -3,6 +3,7 @@
 
 mod etcd;
 mod flags;
+mod integers;
 mod kube_apiserver;
 
 use std::io::Write;
@@ -24,7 +25,7 @@ pub(crate) const KUBECTL: &str = "kubectl";
 /// `pintle envtest`.
 #[derive(clap::Args)]
 pub(crate) struct EnvtestCommand {
-    /// The folder [default: pintle/envtest in the user's cache directory].
+    /// The directory of the programs [default: pintle/envtest in the user's cache directory].
     #[arg(long, value_name = "DIR")]
     assets_dir: Option<PathBuf>,
 }
@@ -92,7 +93,7 @@ fn link(target: &Path, path: &Path) -> io::Result<()> {
 
 /// The program `kubectl` of a folder that was made where there was none on the PATH.
 pub(crate) fn kubectl() -> ExitCode {
-    let text = "kubectl: not found on the PATH when 'pintle envtest' made this folder. Install kubectl, then run \
+    let text = "kubectl: not found on the PATH when 'pintle envtest' made this directory. Install kubectl, then run \
                 'pintle envtest' again.\n";
     let _ = io::stderr().write_all(text.as_bytes());
     ExitCode::FAILURE

@@ -5,15 +5,17 @@ use std::path::PathBuf;
 use pintle::read_admission_configuration;
 use pintle_admission::{AdmissionConfiguration, PluginChain, TolerationSeconds};
 
+use crate::command::string_slice::StringSlice;
+
 /// The flags of admission.
 #[derive(clap::Args)]
 pub(crate) struct AdmissionFlags {
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',',
+    #[arg(long, value_name = "NAME,...",
         help = plugins_help("enabled in addition to default enabled ones"))]
-    enable_admission_plugins: Vec<String>,
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',',
+    enable_admission_plugins: Vec<StringSlice>,
+    #[arg(long, value_name = "NAME,...",
         help = plugins_help("disabled although they are in the default enabled plugins list"))]
-    disable_admission_plugins: Vec<String>,
+    disable_admission_plugins: Vec<StringSlice>,
     /// File with admission control configuration.
     #[arg(long, value_name = "FILE")]
     admission_control_config_file: Option<PathBuf>,
@@ -49,8 +51,8 @@ impl AdmissionFlags {
         let file = self.admission_control_config_file.as_deref();
         Ok(AdmissionConfiguration {
             plugins: file.map(read_admission_configuration).transpose()?.unwrap_or_default(),
-            enabled: self.enable_admission_plugins,
-            disabled: self.disable_admission_plugins,
+            enabled: StringSlice::concat(&self.enable_admission_plugins),
+            disabled: StringSlice::concat(&self.disable_admission_plugins),
             toleration_seconds: TolerationSeconds {
                 not_ready: self.default_not_ready_toleration_seconds,
                 unreachable: self.default_unreachable_toleration_seconds,

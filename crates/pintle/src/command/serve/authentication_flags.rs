@@ -7,6 +7,7 @@ use clap::ArgAction;
 use pintle::{AuthenticationOptions, OidcOptions, RequestHeaderNames, TokenWebhookOptions};
 
 use super::parse_duration;
+use crate::command::string_slice::StringSlice;
 
 /// The flags of authentication.
 #[derive(clap::Args)]
@@ -51,8 +52,8 @@ pub(crate) struct AuthenticationFlags {
     oidc_groups_prefix: Option<String>,
     /// Comma-separated list of allowed JOSE asymmetric signing algorithms: RS256, RS384, RS512, ES256, ES384, ES512, PS256,
     /// PS384, PS512 [default: RS256].
-    #[arg(long, value_name = "ALG,...", value_delimiter = ',')]
-    oidc_signing_algs: Option<Vec<String>>,
+    #[arg(long, value_name = "ALG,...")]
+    oidc_signing_algs: Option<Vec<StringSlice>>,
     /// A key=value pair that describes a required claim in the ID Token. If set, the claim is verified to be present in
     /// the ID Token with a matching value. Repeat this flag to specify multiple claims.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_claim)]
@@ -86,20 +87,20 @@ pub(crate) struct AuthenticationFlags {
     /// List of client certificate common names to allow to provide usernames in headers specified by
     /// --requestheader-username-headers. If empty, any client certificate validated by the authorities in
     /// --requestheader-client-ca-file is allowed.
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
-    requestheader_allowed_names: Vec<String>,
+    #[arg(long, value_name = "NAME,...")]
+    requestheader_allowed_names: Vec<StringSlice>,
     /// List of request headers to inspect for usernames. X-Remote-User is common.
-    #[arg(long, value_name = "HEADER,...", value_delimiter = ',')]
-    requestheader_username_headers: Vec<String>,
+    #[arg(long, value_name = "HEADER,...")]
+    requestheader_username_headers: Vec<StringSlice>,
     /// List of request headers to inspect for UIDs. X-Remote-Uid is suggested.
-    #[arg(long, value_name = "HEADER,...", value_delimiter = ',')]
-    requestheader_uid_headers: Vec<String>,
+    #[arg(long, value_name = "HEADER,...")]
+    requestheader_uid_headers: Vec<StringSlice>,
     /// List of request headers to inspect for groups. X-Remote-Group is suggested.
-    #[arg(long, value_name = "HEADER,...", value_delimiter = ',')]
-    requestheader_group_headers: Vec<String>,
+    #[arg(long, value_name = "HEADER,...")]
+    requestheader_group_headers: Vec<StringSlice>,
     /// List of request header prefixes to inspect. X-Remote-Extra- is suggested.
-    #[arg(long, value_name = "PREFIX,...", value_delimiter = ',')]
-    requestheader_extra_headers_prefix: Vec<String>,
+    #[arg(long, value_name = "PREFIX,...")]
+    requestheader_extra_headers_prefix: Vec<StringSlice>,
 }
 
 impl AuthenticationFlags {
@@ -141,7 +142,11 @@ impl AuthenticationFlags {
             username_prefix: or(&self.oidc_username_prefix, defaults.username_prefix),
             groups_claim: or(&self.oidc_groups_claim, defaults.groups_claim),
             groups_prefix: or(&self.oidc_groups_prefix, defaults.groups_prefix),
-            signing_algorithms: self.oidc_signing_algs.clone().unwrap_or(defaults.signing_algorithms),
+            signing_algorithms: self
+                .oidc_signing_algs
+                .as_deref()
+                .map(StringSlice::concat)
+                .unwrap_or(defaults.signing_algorithms),
             required_claims: self.oidc_required_claim.clone(),
         })
     }
@@ -149,10 +154,10 @@ impl AuthenticationFlags {
     /// The headers in which front proxies name users. Warns if aggregated servers would expect others.
     pub(crate) fn request_headers(&self) -> RequestHeaderNames {
         for (flag, headers, standard) in [
-            ("username-headers", &self.requestheader_username_headers, "X-Remote-User"),
-            ("uid-headers", &self.requestheader_uid_headers, "X-Remote-Uid"),
-            ("group-headers", &self.requestheader_group_headers, "X-Remote-Group"),
-            ("extra-headers-prefix", &self.requestheader_extra_headers_prefix, "X-Remote-Extra-"),
+            ("username-headers", &StringSlice::concat(&self.requestheader_username_headers), "X-Remote-User"),
+            ("uid-headers", &StringSlice::concat(&self.requestheader_uid_headers), "X-Remote-Uid"),
+            ("group-headers", &StringSlice::concat(&self.requestheader_group_headers), "X-Remote-Group"),
+            ("extra-headers-prefix", &StringSlice::concat(&self.requestheader_extra_headers_prefix), "X-Remote-Extra-"),
         ] {
             if !headers.is_empty() && !headers.iter().any(|header| header.trim().eq_ignore_ascii_case(standard)) {
                 tracing::warn!(
@@ -162,11 +167,11 @@ impl AuthenticationFlags {
             }
         }
         RequestHeaderNames {
-            username: self.requestheader_username_headers.clone(),
-            uid: self.requestheader_uid_headers.clone(),
-            group: self.requestheader_group_headers.clone(),
-            extra_prefixes: self.requestheader_extra_headers_prefix.clone(),
-            allowed_names: self.requestheader_allowed_names.clone(),
+            username: StringSlice::concat(&self.requestheader_username_headers),
+            uid: StringSlice::concat(&self.requestheader_uid_headers),
+            group: StringSlice::concat(&self.requestheader_group_headers),
+            extra_prefixes: StringSlice::concat(&self.requestheader_extra_headers_prefix),
+            allowed_names: StringSlice::concat(&self.requestheader_allowed_names),
         }
     }
 }

@@ -32,6 +32,7 @@ use self::service_account_flags::ServiceAccountFlags;
 use self::service_flags::ServiceFlags;
 use super::fail;
 use super::logging::{self, LoggingFormat};
+use crate::command::string_slice::StringSlice;
 
 /// The number of open files that are not for connections.
 const RESERVED_FILES: usize = 128;
@@ -103,8 +104,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "VERSION", default_value = "VersionTLS12")]
     tls_min_version: String,
     /// The cipher suites of TLS 1.2, comma separated, by Go's names. Without it, all that are supported.
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
-    tls_cipher_suites: Vec<String>,
+    #[arg(long, value_name = "NAME,...")]
+    tls_cipher_suites: Vec<StringSlice>,
     /// Maximum size of the watch history, in MiB, both in memory and in storage. Events older than five minutes are
     /// dropped in any case.
     #[arg(long, value_name = "MIB", default_value_t = 256)]
@@ -149,8 +150,8 @@ pub(crate) struct Serve {
     /// List of allowed origins for CORS, comma separated, as regular expressions. Each must be anchored to the start of
     /// the host with '^' or '//', and to its end with '$' or ':', such as '//example\.com(:|$)'. CORS is disabled if
     /// the list is empty.
-    #[arg(long, value_name = "REGEX,...", value_delimiter = ',')]
-    cors_allowed_origins: Vec<String>,
+    #[arg(long, value_name = "REGEX,...")]
+    cors_allowed_origins: Vec<StringSlice>,
     /// Whether to run the controllers on which the API relies, such as the garbage collector.
     #[arg(long, value_enum, default_value = "auto")]
     controllers: Controllers,
@@ -368,10 +369,10 @@ impl Serve {
                 named_certificates: self.tls_sni_cert_key,
                 client_ca: self.authentication.client_ca_file,
                 request_header_ca: self.authentication.requestheader_client_ca_file,
-                protocols: TlsProtocols::parse(&self.tls_min_version, &self.tls_cipher_suites)?,
+                protocols: TlsProtocols::parse(&self.tls_min_version, &StringSlice::concat(&self.tls_cipher_suites))?,
             },
             gates,
-            cors_allowed_origins: self.cors_allowed_origins,
+            cors_allowed_origins: StringSlice::concat(&self.cors_allowed_origins),
             controllers: self.controllers == Controllers::Auto,
             every_namespace_objects: true,
             resource_quotas: true,

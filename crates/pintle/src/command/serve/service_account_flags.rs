@@ -7,6 +7,7 @@ use clap::ArgAction;
 use pintle::{DEFAULT_SERVICE_ACCOUNT_ISSUER, ServiceAccountOptions, TokenCacheTtl};
 
 use super::parse_duration;
+use crate::command::string_slice::StringSlice;
 
 #[derive(clap::Args)]
 pub(crate) struct ServiceAccountFlags {
@@ -25,8 +26,8 @@ pub(crate) struct ServiceAccountFlags {
     service_account_signing_key_file: Option<PathBuf>,
     /// Identifiers of the API, comma separated. Service account tokens used against the API must be bound to at least one
     /// of them [default: the values of --service-account-issuer].
-    #[arg(long, value_name = "AUDIENCE,...", value_delimiter = ',')]
-    api_audiences: Vec<String>,
+    #[arg(long, value_name = "AUDIENCE,...")]
+    api_audiences: Vec<StringSlice>,
     /// If true, legacy service account tokens are valid only while their secret and their service account exist.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = true, action = ArgAction::Set)]
@@ -51,7 +52,7 @@ impl ServiceAccountFlags {
             issuers: self.service_account_issuer,
             key_files: self.service_account_key_file,
             signing_key_file: self.service_account_signing_key_file,
-            api_audiences: self.api_audiences,
+            api_audiences: StringSlice::concat(&self.api_audiences),
             look_up: self.service_account_lookup,
             max_token_expiration: self.service_account_max_token_expiration,
             extend_token_expiration: self.service_account_extend_token_expiration,
