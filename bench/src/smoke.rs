@@ -1,6 +1,6 @@
 //! Runs scenarios with the smallest plan against a server that a kubeconfig names.
 
-use pintle_testkit::Cluster;
+use pintle_integration::Cluster;
 
 use crate::options::Options;
 use crate::plan::Plan;
@@ -8,7 +8,7 @@ use crate::run_scenarios;
 
 /// Runs one scenario and checks the names of its rows and its remarks.
 fn check(scenarios: &'static str, rows: &[&str], remarks: &[&str]) {
-    let report = pintle_testkit::run(async move {
+    let report = pintle_integration::run(async move {
         let mut cluster = Cluster::start().await;
         let file = cluster.kubeconfig_file();
         let folder = file.parent().expect("the file has a parent directory").to_owned();

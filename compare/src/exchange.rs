@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pintle_testkit::ResponseStream;
+use pintle_integration::ResponseStream;
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;

@@ -63,7 +63,7 @@ fn main() -> ExitCode {
         }
     };
     let started = Instant::now();
-    let Outcome { requests, sequences, differences } = pintle_testkit::run(compare(options));
+    let Outcome { requests, sequences, differences } = pintle_integration::run(compare(options));
     let seconds = started.elapsed().as_secs();
     print(&format!("{requests} requests in {sequences} sequences, {} differences, {seconds} s", differences.len()));
     if differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use pintle_gates::{Feature, Gates};
-use pintle_testkit::{AccessOptions, Client, Cluster, Options, Protocol, generic_admission, tool_path};
+use pintle_integration::{AccessOptions, Client, Cluster, Options, Protocol, generic_admission, tool_path};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -82,7 +82,7 @@ impl Servers {
         Self { pintle, go }
     }
 
-    pub(crate) fn request(&self, side: Side, method: &str, path: &str) -> pintle_testkit::RequestBuilder<'_> {
+    pub(crate) fn request(&self, side: Side, method: &str, path: &str) -> pintle_integration::RequestBuilder<'_> {
         let builder = match side {
             Side::Pintle => self.pintle.request(method, path).anonymous(),
             Side::Go => self.go.client.request(method, path),

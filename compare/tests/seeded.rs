@@ -17,7 +17,7 @@ fn the_go_api_server_answers_the_same() {
         cbor: false,
         report: |_| {},
     };
-    let outcome = pintle_testkit::run(compare(options));
+    let outcome = pintle_integration::run(compare(options));
     assert!(outcome.requests > 1_000, "{outcome:?}");
     assert!(outcome.differences.is_empty(), "{}", outcome.differences.join("\n"));
 }

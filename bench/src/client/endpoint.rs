@@ -6,7 +6,7 @@ use http::HeaderValue;
 use http::uri::{Authority, Uri};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use pintle_testkit::AttackTarget;
+use pintle_integration::AttackTarget;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};

@@ -1,11 +1,11 @@
-//! GETs beside hostile clients (`pintle_testkit::ATTACKS`): the latency of the GETs, and the memory that the server takes
+//! GETs beside hostile clients (`pintle_integration::ATTACKS`): the latency of the GETs, and the memory that the server takes
 //! for each connection of an attack. The attackers have a thread of their own, so that they do not delay the client of
 //! the GETs, but they share the machine's processors with it and with the server.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_testkit::{ATTACKS, Attack, AttackTarget};
+use pintle_integration::{ATTACKS, Attack, AttackTarget};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 

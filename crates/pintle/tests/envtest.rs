@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pintle_testkit::{Client, Protocol, RequestBuilder, ReservedPort, run};
+use pintle_integration::{Client, Protocol, RequestBuilder, ReservedPort, run};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;

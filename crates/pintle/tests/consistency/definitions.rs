@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pintle_testkit::{Protocol, Response};
+use pintle_integration::{Protocol, Response};
 use serde_json::{Value, json};
 
 use crate::random::SeededRandom;

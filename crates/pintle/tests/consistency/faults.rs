@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use pintle_integration::{Client, Protocol};
 use pintle_store_powerloss::{Disk, DiskFailure};
-use pintle_testkit::{Client, Protocol};
 use serde_json::json;
 
 use crate::shared::{SharedState, TIMEOUT};

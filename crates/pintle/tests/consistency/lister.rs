@@ -1,6 +1,6 @@
 //! Lists while others write. A list at any revision, in chunks of any size, shows the state at one revision.
 
-use pintle_testkit::{Protocol, Response};
+use pintle_integration::{Protocol, Response};
 
 use crate::format::{ListPage, ResponseFormat};
 use crate::object::ObjectVersion;

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pintle_testkit::{ConnectionError, Protocol, ResponseStream};
+use pintle_integration::{ConnectionError, Protocol, ResponseStream};
 use tokio::sync::{Notify, watch};
 
 use crate::checker::Observation;

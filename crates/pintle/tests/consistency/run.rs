@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use pintle_integration::{Cluster, Options, Protocol};
 use pintle_store::Vfs;
 use pintle_store_powerloss::Disk;
-use pintle_testkit::{Cluster, Options, Protocol};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
@@ -90,7 +90,7 @@ pub(crate) fn write_stderr(text: &str) {
 /// Runs a scenario. Panics at the first violation.
 pub(crate) fn run(scenario: Scenario, seed: u64) -> RunSummary {
     let _seed = SeedReporter { scenario: scenario.name, seed };
-    pintle_testkit::run(async move { WorkloadRun::start(scenario, seed).await.run().await })
+    pintle_integration::run(async move { WorkloadRun::start(scenario, seed).await.run().await })
 }
 
 /// A running reflector and its checker.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pintle_testkit::{Client, Cluster, Protocol, Response};
+use pintle_integration::{Client, Cluster, Protocol, Response};
 use tokio::sync::watch;
 
 use crate::history::{EventType, History};

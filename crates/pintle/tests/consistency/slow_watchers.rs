@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_testkit::{Cluster, Options};
+use pintle_integration::{Cluster, Options};
 use serde_json::{Value, json};
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -15,7 +15,7 @@ fn revision(object: &Value) -> u64 {
 
 #[test]
 fn a_watcher_that_does_not_read_delays_nobody() {
-    pintle_testkit::run(async {
+    pintle_integration::run(async {
         let cluster = Cluster::start().await;
         let mut slow = cluster.watch(&format!("{CONFIGMAPS}?watch=1")).await;
         let mut reading = cluster.watch(&format!("{CONFIGMAPS}?watch=1")).await;
@@ -47,7 +47,7 @@ fn a_watcher_that_does_not_read_delays_nobody() {
 
 #[test]
 fn a_watcher_that_falls_behind_the_history_receives_410() {
-    pintle_testkit::run(async {
+    pintle_integration::run(async {
         let mut options = Options::default();
         options.history.bytes = 1 << 20;
         let cluster = Arc::new(Cluster::with_options(options).await);

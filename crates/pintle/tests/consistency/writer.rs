@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pintle_testkit::{Protocol, Response};
+use pintle_integration::{Protocol, Response};
 use serde_json::{Value, json};
 
 use crate::kind::{KINDS, NAMES, NAMESPACES, TestKind};

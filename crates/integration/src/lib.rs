@@ -1,0 +1,44 @@
+//! An in-process cluster for tests, ready in milliseconds, with a client to send requests and assert responses:
+//!
+//! ```no_run
+//! use pintle_integration::Cluster;
+//!
+//! pintle_integration::run(async {
+//!     let cluster = Cluster::start().await;
+//!     let object = r#"{"metadata": {"name": "a"}, "data": {"k": "v"}}"#;
+//!     cluster.post("/api/v1/namespaces/default/configmaps", object).await.expect(201);
+//!     let found = cluster.get("/api/v1/namespaces/default/configmaps/a").await.expect(200).json();
+//!     assert_eq!(found["data"]["k"], "v");
+//! });
+//! ```
+//!
+//! Failed assertions panic with the request and the response.
+
+mod access_services;
+mod attacks;
+mod bootstrapped;
+mod client;
+mod cluster;
+mod generic_admission;
+mod https_server;
+mod instance;
+mod port;
+mod runtime;
+mod time;
+mod tools;
+
+pub use access_services::AccessServices;
+pub use attacks::{ATTACKS, Attack, AttackEnd, AttackTarget};
+pub use bootstrapped::bootstrapped;
+pub use client::{Client, ConnectionError, Protocol, RequestBuilder, Response, ResponseStream, Watch};
+pub use cluster::{Cluster, Socket};
+pub use generic_admission::generic_admission;
+pub use https_server::{HttpsServer, ReceivedRequest, SentBody, SentResponse};
+pub use port::ReservedPort;
+pub use runtime::run;
+pub use time::{advance_clock_until, manual_clock};
+pub use tools::{run_client_program, tool_path};
+
+pub use pintle::{
+    AccessOptions, AuthorizationMode, AuthorizationOptions, Component, Engine, ManualClock, Options, Timestamp,
+};
