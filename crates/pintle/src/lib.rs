@@ -12,6 +12,7 @@ mod client_certificate;
 mod config_file;
 mod kubeconfig;
 mod renewal;
+mod request_log;
 mod server;
 mod service_accounts;
 mod serving;
@@ -24,8 +25,12 @@ pub use authorization::{AuthorizationMode, AuthorizationOptions};
 pub use client_certificate::{CertificateUser, sign_client_certificate};
 pub use kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
 pub use pintle_auth::{RequestHeaderNames, TokenCacheTtl};
-pub use pintle_server::{Component, MemoryBudget, MemoryUsage, NetworkError, ResidentMemory, ServiceNetwork};
+pub use pintle_server::{
+    Component, InjectedFailure, Interruption, Interruptions, Intervention, MemoryBudget, MemoryUsage, NetworkError,
+    ObservedAnswer, ObservedConnection, ObservedRequest, RequestBody, RequestObserver, ResidentMemory, ServiceNetwork,
+};
 pub use pintle_store::{Clock, Durability, ManualClock, SystemClock, Timestamp};
+pub use request_log::RequestLogError;
 pub use server::{DEFAULT_ENCODING_CACHE_MIB, Engine, Options, Server, StartError, StoreFolder};
 pub use service_accounts::{DEFAULT_SERVICE_ACCOUNT_ISSUER, ServiceAccountOptions};
 pub use serving::{CertificateFiles, NamedCertificate, ServingError, TlsOptions};

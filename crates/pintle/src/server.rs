@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use pintle_gates::Gates;
 use pintle_server::http::{Listener, ListenerOptions};
 use pintle_server::{
     ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, MemoryBudget, RecoveryTimes,
-    RequestLimits, ServiceNetwork,
+    RequestLimits, RequestObserver, ServiceNetwork,
 };
 use pintle_store::{
     Clock, Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot,
@@ -30,6 +31,7 @@ use crate::access::{AccessOptions, AccessReload};
 use crate::advertise;
 use crate::certificates::{CertificateError, Certificates, service_account_key};
 use crate::renewal::{CertificateRenewal, time_of};
+use crate::request_log::{RequestLog, RequestLogError};
 use crate::service_accounts::ServiceAccountOptions;
 use crate::serving::{ServingError, ServingTls, TlsOptions};
 use crate::snapshot::Snapshot;
@@ -43,6 +45,8 @@ const AUTHENTICATION_TASK: &str = "authentication-config";
 const AUTHORIZATION_TASK: &str = "authorization-config";
 /// The name of the task that accepts connections.
 const LISTENER_TASK: &str = "listener";
+/// The name of the task that writes the log of requests.
+const REQUEST_LOG_TASK: &str = "request-log";
 /// kube-apiserver's default of `--event-ttl`.
 const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
 /// kube-apiserver's default of `--min-request-timeout`.
@@ -153,6 +157,12 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// The store to use instead of an engine's, without a data directory. Tests let it fail.
     pub store: Option<Arc<dyn Store>>,
+    /// What sees requests and their answers, and may interfere with them.
+    pub observers: Vec<Arc<dyn RequestObserver>>,
+    /// The file to which a line is appended for each request (`--log-requests`).
+    pub request_log: Option<PathBuf>,
+    /// Number of threads that serve requests; `None` for one per processor.
+    pub worker_threads: Option<NonZeroUsize>,
     /// How the embedded store accesses its files, instead of the operating system's way. Tests let disks fail with it.
     pub vfs: Option<Vfs>,
 }
@@ -195,6 +205,9 @@ impl Default for Options {
             event_ttl: DEFAULT_EVENT_TTL,
             clock: Arc::new(SystemClock),
             store: None,
+            observers: Vec::new(),
+            request_log: None,
+            worker_threads: None,
             vfs: None,
         }
     }
@@ -224,6 +237,9 @@ pub enum StartError {
     /// The cluster cannot be started.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// The log of requests cannot be opened.
+    #[error(transparent)]
+    RequestLog(#[from] RequestLogError),
     /// The server cannot listen on its address.
     #[error("failed to listen on {address}: {error}")]
     Bind {
@@ -265,6 +281,7 @@ struct RunningServer {
     task: JoinHandle<()>,
     /// Reads changed certificates, and renews the server's own.
     background: JoinSet<()>,
+    request_log: Option<RequestLog>,
     shutdown_delay: Duration,
 }
 
@@ -283,12 +300,15 @@ struct OwnRuntime {
 }
 
 impl OwnRuntime {
-    fn start() -> io::Result<Self> {
+    fn start(worker_threads: Option<NonZeroUsize>) -> io::Result<Self> {
         let (end, ended) = mpsc::channel();
         let (sender, built) = mpsc::channel();
         let own = move || {
             let mut builder = tokio::runtime::Builder::new_multi_thread();
             builder.thread_name("pintle").thread_stack_size(TREE_STACK).event_interval(EVENT_INTERVAL).enable_all();
+            if let Some(threads) = worker_threads {
+                builder.worker_threads(threads.get());
+            }
             match builder.build() {
                 Ok(runtime) => {
                     // If the receiver is gone, so is the sender of the end.
@@ -320,7 +340,7 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let runtime = OwnRuntime::start().map_err(StartError::Runtime)?;
+        let runtime = OwnRuntime::start(options.worker_threads).map_err(StartError::Runtime)?;
         match runtime.run(Self::start_parts(options)).await {
             Some(parts) => Ok(parts?.into_server(runtime)),
             None => Err(StartError::Runtime(io::Error::other("the runtime ended while the server started"))),
@@ -349,6 +369,9 @@ impl Server {
         let trust = options.register.then(|| options.access.authentication_trust(&tls));
         let (access, reload) =
             options.access.build(&tls, &options.gates, &hostname, service_accounts.authentication)?;
+        let mut observers = options.observers;
+        let request_log = options.request_log.as_deref().map(RequestLog::open).transpose()?;
+        observers.extend(request_log.iter().map(|log| log.observer()));
         let api_server = ApiServer::start(ClusterConfig {
             store: store.clone(),
             history: options.history,
@@ -380,6 +403,7 @@ impl Server {
             },
             event_ttl: options.event_ttl,
             memory: options.memory,
+            observers,
         })
         .await?;
         let url = base_url(address);
@@ -404,6 +428,9 @@ impl Server {
             let task = api_server.background_task(AUTHORIZATION_TASK);
             background.spawn(follow_configuration(task, move || authorization.clone().run()));
         }
+        if let Some(log) = &request_log {
+            background.spawn(log.clone().run(api_server.background_task(REQUEST_LOG_TASK)));
+        }
         let stop = watch::Sender::new(false);
         let accepting = api_server.background_task(LISTENER_TASK);
         let task = tokio::spawn(listener.serve(api_server.clone(), accepting, stop.subscribe(), SHUTDOWN_GRACE_PERIOD));
@@ -420,6 +447,7 @@ impl Server {
                 stop,
                 task,
                 background,
+                request_log,
                 shutdown_delay: options.shutdown_delay,
             },
         })
@@ -504,6 +532,11 @@ impl RunningServer {
         }
         self.stop.send_replace(true);
         let _ = self.task.await;
+        if let Some(log) = self.request_log
+            && tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, log.finish()).await.is_err()
+        {
+            tracing::warn!("Failed to write the end of the request log: timed out");
+        }
         self.background.shutdown().await;
         if tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, self.api_server.wait_for_writes()).await.is_err() {
             tracing::warn!("Closing the store although some writes have not ended: timed out");

@@ -195,6 +195,28 @@ fn no_controllers_run_as_beside_the_original_programs() {
 }
 
 #[test]
+fn a_variable_names_the_log_of_requests() {
+    run(async {
+        let environment = Environment::new();
+        let _etcd = environment.start_etcd();
+        let log = environment.folder.path().join("requests");
+        let mut command = environment.api_server();
+        command.env("PINTLE_LOG_REQUESTS", &log);
+        let (server, client) = environment.start(command).await;
+        let create = admin(&client, "POST", "/api/v1/namespaces").json(r#"{"metadata":{"name":"a"}}"#);
+        let _ = create.send().await.expect(201);
+        server.stop();
+        let text = fs::read_to_string(&log).expect("the log");
+        let line = text.lines().find(|line| line.contains("\"verb\":\"create\"")).expect("a line");
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(
+            (&line["user"], &line["code"], &line["body"]["metadata"]["name"]),
+            (&json!("admin"), &json!(201), &json!("a"))
+        );
+    });
+}
+
+#[test]
 fn a_variable_turns_controllers_on() {
     run(async {
         let environment = Environment::new();

@@ -26,6 +26,7 @@ use crate::request::deadline::{DeadlineExceeded, RequestDeadline};
 use crate::request::in_flight::InFlightRequest;
 use crate::request::info::RequestInfo;
 use crate::request::negotiate::EndpointRestrictions;
+use crate::request::observed::ObservedParts;
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
 use crate::request::trace::Step;
@@ -78,6 +79,8 @@ pub(crate) struct RequestContext {
     pub(crate) recorder: Recorder,
     /// The request's objects that were already converted to other versions.
     pub(crate) conversions: Arc<MemoizedConversions>,
+    /// What its observers learn later; `None` if the server has none.
+    pub(crate) observed: Option<Box<ObservedParts>>,
 }
 
 impl Drop for RequestContext {
@@ -176,6 +179,9 @@ impl RequestContext {
         let received = self.deadline.run(read).await.unwrap_or_else(|DeadlineExceeded| Err(write_timeout()))?;
         // Already set only if this is not the first call.
         let _ = self.body_received.set(Instant::now());
+        if let Some(observed) = &self.observed {
+            observed.set_body(&received);
+        }
         Ok(received)
     }
 

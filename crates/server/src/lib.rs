@@ -7,9 +7,10 @@
 //! 5. `context`, `represent`: everything known about a request; response formats
 //! 6. `read`, then `write`: get, list and watch from the watch cache; writes through the guaranteed update
 //! 7. `handlers`: choose the operation that a request asks for
-//! 8. `pipeline`: the handler chain of every request
-//! 9. `controllers`, `service_accounts`, `startup`: background tasks, what tokens are bound to, and [`ApiServer`], which
-//!    starts all
+//! 8. `observe`: what sees requests and their answers
+//! 9. `pipeline`: the handler chain of every request
+//! 10. `controllers`, `service_accounts`, `startup`: background tasks, what tokens are bound to, and [`ApiServer`], which
+//!     starts all
 
 mod access;
 mod client_protocols;
@@ -21,6 +22,7 @@ pub mod fuzzing;
 mod handlers;
 pub mod http;
 mod objects;
+mod observe;
 mod pipeline;
 mod read;
 mod represent;
@@ -38,9 +40,14 @@ pub use cluster::{Cluster, Component, MemoryBudget, MemoryUsage, ResidentMemory,
 pub use controllers::ControllerOptions;
 pub use handlers::version;
 pub use http::Cors;
+pub use observe::{
+    InjectedFailure, Intervention, ObservedAnswer, ObservedConnection, ObservedRequest, RedactedBody, RequestBody,
+    RequestObserver,
+};
 pub use pintle_controllers::server_name;
 pub use pintle_kinds::{NetworkError, ServiceNetwork};
 pub use pintle_supervisor::RecoveryTimes;
 pub use pipeline::RequestLimits;
+pub use request::observed::{Interruption, Interruptions};
 pub use service_accounts::{bootstrap_token_lookup, service_account_lookup, token_cache_observer};
 pub use startup::{AccessBuilder, ApiServer, ClusterConfig, ClusterError};

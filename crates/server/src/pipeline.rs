@@ -16,6 +16,7 @@ use http::header::{
 use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
+use pintle_registry::ApiError;
 use pintle_value::print::quote;
 use tokio::sync::SetOnce;
 
@@ -30,6 +31,7 @@ use crate::http::unread_body::{self, BodyProtocol};
 use crate::http::{
     Body, LastResponse, Peer, Response, ResponseDeadline, catch_panic, panic_response, panic_text, plain_error, text,
 };
+use crate::observe::{Interference, Observers, close_connection};
 use crate::represent::error_response;
 use crate::request::body_budget;
 use crate::request::deadline::RequestDeadline;
@@ -81,12 +83,13 @@ pub(crate) struct HandlerChain {
     cors: Cors,
     request_timeout: Duration,
     in_flight: InFlightLimits,
+    observers: Observers,
 }
 
 impl HandlerChain {
-    pub(crate) fn new(cors: Cors, limits: &RequestLimits) -> Self {
+    pub(crate) fn new(cors: Cors, limits: &RequestLimits, observers: Observers) -> Self {
         let in_flight = InFlightLimits::new(limits.max_requests_in_flight, limits.max_mutating_requests_in_flight);
-        Self { cors, request_timeout: limits.request_timeout, in_flight }
+        Self { cors, request_timeout: limits.request_timeout, in_flight, observers }
     }
 }
 
@@ -158,11 +161,13 @@ pub(crate) async fn handle(
         upgrade: Mutex::new(parts.extensions.remove()),
         recorder,
         conversions: Arc::default(),
+        observed: chain.observers.parts(),
     });
-    let unanswered = Unanswered::new(&request);
+    let unanswered = Unanswered::new(&request, &chain.observers);
+    let mut interference = Interference::None;
     let mut answered_by = admitted.as_ref().map_or_else(Refusal::answered_by, |()| AnsweredBy::Handler);
     let mut response = match admitted {
-        Ok(()) => match deadline.run(catch_panic(pin!(route(&request)))).await {
+        Ok(()) => match deadline.run(catch_panic(pin!(answer(&request, chain, &mut interference)))).await {
             // The handler has noticed the deadline first.
             Ok(Ok(Err(_))) if request.is_body_late() => {
                 answered_by = AnsweredBy::Deadline;
@@ -205,12 +210,45 @@ pub(crate) async fn handle(
         *response.body_mut() = Body::empty();
     }
     unanswered.answered();
+    let closes = match interference {
+        Interference::None | Interference::Fail(_) => false,
+        Interference::CloseConnection | Interference::LoseAnswer => true,
+    };
+    let is_unanswered = matches!(interference, Interference::CloseConnection);
+    chain.observers.answered(&request, (!is_unanswered).then(|| response.status()));
     let mut response = record_end(&request, answered_by, response);
+    if closes {
+        close_connection(&request).await;
+    }
     let unread = request.body.lock().take();
     if let Some(unread) = unread {
         unread_body::discard(unread, protocol, &mut response).await;
     }
     response
+}
+
+/// Handles a request, unless an observer interferes.
+async fn answer(
+    request: &Arc<RequestContext>,
+    chain: &HandlerChain,
+    interference: &mut Interference,
+) -> Result<Response, ApiError> {
+    if request.observed.is_some() {
+        *interference = Box::pin(chain.observers.intervene(request)).await;
+        match interference {
+            Interference::None | Interference::LoseAnswer => {}
+            Interference::Fail(error) => {
+                // Observers see what was not written.
+                request.body().await?;
+                return Err(error.clone());
+            }
+            Interference::CloseConnection => {
+                request.body().await?;
+                return Ok(text(StatusCode::SERVICE_UNAVAILABLE, ""));
+            }
+        }
+    }
+    route(request).await
 }
 
 /// The response to a request that does not reach its handler, or whose handler takes too long.

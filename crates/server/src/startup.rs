@@ -28,6 +28,7 @@ use crate::cluster::{
 use crate::controllers::{ControllerOptions, RunningControllers, start_definitions};
 use crate::http::cors::Cors;
 use crate::http::{Handler, Peer, Response, catch_panic, panic_response, panic_text};
+use crate::observe::{Observers, RequestObserver};
 use crate::pipeline::{self, HandlerChain, RequestLimits};
 use crate::read::start_watch_terminator;
 use crate::request::body_budget::BodyBudget;
@@ -80,6 +81,8 @@ pub struct ClusterConfig {
     pub event_ttl: Duration,
     /// How much memory the process may use; `None` for no limit.
     pub memory: Option<MemoryBudget>,
+    /// What sees requests and their answers.
+    pub observers: Vec<Arc<dyn RequestObserver>>,
 }
 
 /// Why a cluster cannot start.
@@ -183,7 +186,7 @@ impl ApiServer {
         start_watch_terminator(&cluster);
         let access = (config.access)(&cluster).map_err(ClusterError::Access)?;
         let access = RwLock::new(Arc::new(access));
-        let chain = HandlerChain::new(config.cors, &config.limits);
+        let chain = HandlerChain::new(config.cors, &config.limits, Observers::new(config.observers));
         Ok(Arc::new(Self { cluster, access, chain, controllers: running }))
     }
 

@@ -127,7 +127,7 @@ impl http_body::Body for Body {
             Body::Pull(body) => {
                 body.poll(cx).map(|chunk| chunk.map(|chunk| chunk.map(|bytes| Frame::data(bytes.into()))))
             }
-            Body::Push(body) => body.poll(cx).map(|chunk| chunk.map(|data| Ok(Frame::data(data)))),
+            Body::Push(body) => body.poll(cx).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data))),
             Body::Observed(body) => body.poll(cx),
         }));
         // A panic ends this response only: over HTTP/2 its stream is reset, over HTTP/1.1 its connection closed, so the

@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use rustls::pki_types::CertificateDer;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, SetOnce, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -50,6 +50,8 @@ pub(crate) struct ConnectionGuard {
     _permit: Option<OwnedSemaphorePermit>,
     _tracked: TaskTrackerToken,
     state: watch::Receiver<ConnectionState>,
+    /// Set if the connection has to be closed before that.
+    aborted: SetOnce<()>,
 }
 
 impl ConnectionGuard {
@@ -58,15 +60,25 @@ impl ConnectionGuard {
         tracked: TaskTrackerToken,
         state: watch::Receiver<ConnectionState>,
     ) -> Self {
-        Self { _permit: permit, _tracked: tracked, state }
+        Self { _permit: permit, _tracked: tracked, state, aborted: SetOnce::new() }
     }
 
     /// Completes when the connection has to be closed, whatever happens on it.
-    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub(crate) async fn closed(&self) {
         let mut state = self.state.clone();
-        async move {
-            let _ = state.wait_for(|state| *state == ConnectionState::Closed).await;
+        tokio::select! {
+            _ = state.wait_for(|state| *state == ConnectionState::Closed) => {}
+            () = self.aborted() => {}
         }
+    }
+
+    /// Closes the connection at once, whatever happens on it. False if that was done before.
+    pub(crate) fn abort(&self) -> bool {
+        self.aborted.set(()).is_ok()
+    }
+
+    async fn aborted(&self) {
+        self.aborted.wait().await;
     }
 }
 
@@ -131,7 +143,6 @@ pub(super) async fn serve_connection(
     let stream = TokioIo::new(Layered(ActivityLayer::new(stream, activity.clone())));
     let connection = protocol.serve_connection_with_upgrades(stream, service);
     let mut connection = std::pin::pin!(connection);
-    let mut closed = state.clone();
     let mut must_finish = std::pin::pin!(async {
         tokio::select! {
             _ = state.wait_for(|state| *state >= ConnectionState::Finishing) => {}
@@ -155,10 +166,11 @@ pub(super) async fn serve_connection(
                     tracing::debug!(%address, reason = expiry.close_reason(), "Connection closed");
                     return;
                 }
-                _ = closed.wait_for(|state| *state == ConnectionState::Closed) => return,
+                () = guard.closed() => return,
             }
         }
         ended = &mut connection => ended,
+        () = guard.aborted() => return,
     };
     if let Err(error) = ended {
         tracing::debug!(%address, %error, "Connection ended with an error");

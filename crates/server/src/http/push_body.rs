@@ -1,6 +1,7 @@
 //! Bodies that a writer sends chunk by chunk, as events happen.
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -20,6 +21,8 @@ struct PendingChunk {
     chunk: Option<Chunk>,
     /// The writer waits for the previous chunk to be taken.
     is_writer_waiting: bool,
+    /// The body breaks off when its writer has ended.
+    is_broken: bool,
 }
 
 impl BodySender {
@@ -37,6 +40,11 @@ impl BodySender {
             Poll::Ready(())
         })
         .await;
+    }
+
+    /// Lets the body break off when its writer ends, so that the client sees that it is not complete.
+    pub fn break_off(&self) {
+        self.0.lock().is_broken = true;
     }
 }
 
@@ -110,7 +118,7 @@ impl PushBody {
         }
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
         let state = &*self.state;
         state.polls.fetch_add(1, Ordering::Relaxed);
         state.waker.connection.register(cx.waker());
@@ -126,7 +134,10 @@ impl PushBody {
             state.waker.is_woken.store(true, Ordering::Release);
         }
         match pending.chunk.take() {
-            Some(chunk) => Poll::Ready(Some(chunk)),
+            Some(chunk) => Poll::Ready(Some(Ok(chunk))),
+            None if writer.is_none() && std::mem::take(&mut pending.is_broken) => {
+                Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::ConnectionAborted))))
+            }
             None if writer.is_none() => Poll::Ready(None),
             None => Poll::Pending,
         }
@@ -173,8 +184,11 @@ mod tests {
     fn poll_times(body: &mut PushBody, times: usize) -> Vec<Option<String>> {
         let waker = noop_waker();
         let mut cx = Context::from_waker(&waker);
-        let text =
-            |chunk: Option<Chunk>| chunk.map_or("end".to_owned(), |p| String::from_utf8_lossy(p.chunk()).into_owned());
+        let text = |chunk: Option<io::Result<Chunk>>| match chunk {
+            Some(Ok(chunk)) => String::from_utf8_lossy(chunk.chunk()).into_owned(),
+            Some(Err(error)) => error.to_string(),
+            None => "end".to_owned(),
+        };
         (0..times)
             .map(|_| match body.poll(&mut cx) {
                 Poll::Ready(chunk) => Some(text(chunk)),
@@ -195,6 +209,15 @@ mod tests {
             }
         });
         assert_eq!(poll_times(&mut body, 5), chunks([Some("a"), Some("b"), Some("c"), Some("end"), Some("end")]));
+    }
+
+    #[test]
+    fn a_writer_can_break_the_body_off() {
+        let mut body = PushBody::new(|sender| async move {
+            sender.send(Bytes::from("a").into()).await;
+            sender.break_off();
+        });
+        assert_eq!(poll_times(&mut body, 3), chunks([Some("a"), Some("connection aborted"), Some("end")]));
     }
 
     #[test]

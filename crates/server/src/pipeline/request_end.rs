@@ -14,6 +14,7 @@ use super::{AUDIT_ID, refuse};
 use crate::cluster::{DryRun, Outcome, RecordedRequest, RequestSeries, RequestTarget};
 use crate::context::RequestContext;
 use crate::http::{BodyEnd, Response, UpgradeEnd, header_text};
+use crate::observe::Observers;
 use crate::request::trace::Step;
 
 /// The duration from which the trace of a request is logged.
@@ -77,23 +78,28 @@ pub(super) fn record_end(request: &Arc<RequestContext>, answered_by: AnsweredBy,
 
 /// A request that is not answered yet. If its client goes away first, this is dropped, and the request is recorded as one
 /// that took too long, as upstream's filter of timeouts does.
-pub(super) struct Unanswered(Option<Arc<RequestContext>>);
+pub(super) struct Unanswered<'c> {
+    request: Option<Arc<RequestContext>>,
+    observers: &'c Observers,
+}
 
-impl Unanswered {
-    pub(super) fn new(request: &Arc<RequestContext>) -> Self {
-        Self(Some(request.clone()))
+impl<'c> Unanswered<'c> {
+    pub(super) fn new(request: &Arc<RequestContext>, observers: &'c Observers) -> Self {
+        Self { request: Some(request.clone()), observers }
     }
 
     /// The request has been answered.
     pub(super) fn answered(mut self) {
-        self.0 = None;
+        self.request = None;
     }
 }
 
-impl Drop for Unanswered {
+impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
-        if let Some(request) = self.0.take() {
-            drop(record_end(&request, AnsweredBy::Deadline, refuse(&request, Refusal::DeadlineExceeded)));
+        if let Some(request) = self.request.take() {
+            let response = refuse(&request, Refusal::DeadlineExceeded);
+            self.observers.answered(&request, Some(response.status()));
+            drop(record_end(&request, AnsweredBy::Deadline, response));
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::conversion::Selection;
 use crate::http::{Body, BodySender, Chunk, Response};
 use crate::represent::ResponseFormat;
 use crate::request::negotiate::Transform;
+use crate::request::observed::{Interruption, Interruptions, interrupted};
 use crate::request::query::{ListOptions, revision_parameter};
 
 /// Maximum size of frames that are sent in one write, in bytes.
@@ -68,6 +69,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
         sender: BodySender::default(),
         delivered: 0,
         metrics: request.cluster.metrics.watch(resource),
+        interruptions: request.observed.as_ref().and_then(|observed| observed.take_interruptions()),
     };
     // Existing objects are sent if the client asks for them, or in the legacy way if it sends no resourceVersion or
     // "0".
@@ -93,7 +95,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     // The watcher starts before the response and before the initial state is read, so no event is missed.
     let watcher = stream.watch_cache.watch_until_corrupt(stream.scope.clone(), from);
     let pin = sends_initial_state.then(|| request.cluster.cache.pin(from));
-    let ending = wait_for_ending(request.cluster.clone(), resource.clone());
+    let ending = wait_for_ending(request.cluster.clone(), resource.clone(), stream.interruptions.clone());
     let shutdown = request.cluster.shutdown();
     let format = stream.format.clone();
     let long_running = request.cluster.metrics.begin_long_running(&request.recorded(), resource);
@@ -149,12 +151,19 @@ enum WatchEnding {
     Unserved,
     /// The server shuts down.
     Shutdown,
+    /// An observer of the request interrupts it.
+    Interrupted(Interruption),
 }
 
 /// Completes when a watch has to end.
-async fn wait_for_ending(cluster: Arc<Cluster>, resource: Arc<Resource>) -> WatchEnding {
+async fn wait_for_ending(
+    cluster: Arc<Cluster>,
+    resource: Arc<Resource>,
+    mut interruptions: Option<Interruptions>,
+) -> WatchEnding {
     let shutdown = cluster.shutdown();
     tokio::select! {
+        interruption = interrupted(&mut interruptions) => WatchEnding::Interrupted(interruption),
         () = wait_until_unserved(cluster, resource) => WatchEnding::Unserved,
         () = shutdown => WatchEnding::Shutdown,
     }
@@ -216,6 +225,8 @@ struct WatchStream {
     bookmarks: bool,
     delivered: u64,
     metrics: Arc<WatchSeries>,
+    /// What the observers of the request interrupt the watch with.
+    interruptions: Option<Interruptions>,
 }
 
 impl WatchStream {
@@ -250,6 +261,13 @@ impl WatchStream {
                     // The client goes on at another server, or later at this one.
                     WatchEnding::Shutdown if self.bookmarks => self.send_bookmark(&mut watcher, from).await,
                     WatchEnding::Shutdown => self.send_pending_events(&mut watcher).await,
+                    WatchEnding::Interrupted(Interruption::Disconnect) => {
+                        self.sender.break_off();
+                        Err(WatchEnded)
+                    }
+                    WatchEnding::Interrupted(Interruption::Expire | Interruption::ExpireAtNextEvent) => {
+                        self.fail_as_too_old(self.delivered, self.watch_cache.newest_revision()).await
+                    }
                 },
                 // Before the events, which a busy collection may always have.
                 event = lifetime.next() => match event {
@@ -258,6 +276,9 @@ impl WatchStream {
                 },
                 events = watcher.next() => match events {
                     Ok(events) => {
+                        if self.expires_at(&events) {
+                            return self.fail_as_too_old(self.delivered, self.watch_cache.newest_revision()).await;
+                        }
                         self.send_events(&events).await?;
                         // A write costs as much for one event as for ten. A watcher that receives many events at once
                         // gets the next ones batched; one that receives single events gets them without delay.
@@ -275,6 +296,13 @@ impl WatchStream {
                 },
             }
         }
+    }
+
+    /// True if an observer lets the watch expire with the next event, and one of these is selected.
+    fn expires_at(&self, events: &[Arc<Event>]) -> bool {
+        let expires = |found: &Interruptions| *found.borrow() == Some(Interruption::ExpireAtNextEvent);
+        self.interruptions.as_ref().is_some_and(expires)
+            && events.iter().any(|event| self.selection.event_type(event).is_some())
     }
 
     /// Checks, before the response starts, that existing objects can be converted.

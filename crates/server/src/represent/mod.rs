@@ -290,6 +290,9 @@ pub(crate) fn status_response(
 /// Responds to a failed request: a `Status` in the negotiated encoding, or in JSON if the client accepts none.
 pub(crate) fn error_response(request: &RequestContext, error: &ApiError) -> Response {
     let error_status = self::status::error_status(error);
+    if let Some(observed) = &request.observed {
+        observed.set_failure(&error_status.status);
+    }
     let mut endpoint = request.endpoint();
     // Upstream's routes answer it, which do not know CBOR.
     endpoint.has_cbor &= !matches!(error, ApiError::MethodNotAllowed);

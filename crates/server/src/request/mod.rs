@@ -7,6 +7,7 @@ pub(crate) mod deadline;
 pub(crate) mod in_flight;
 pub(crate) mod info;
 pub(crate) mod negotiate;
+pub(crate) mod observed;
 pub(crate) mod query;
 pub(crate) mod recorder;
 pub(crate) mod trace;

@@ -382,7 +382,7 @@ pub(crate) fn input(headers: &HeaderMap, endpoint: EndpointRestrictions) -> Resu
 /// The media type of a body in lower case, without parameters. `None` if there is no header; empty, and so unsupported,
 /// if it is malformed (upstream: Go's `mime.ParseMediaType`).
 #[must_use]
-fn media_type(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn media_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(CONTENT_TYPE).filter(|value| !value.is_empty())?;
     let Ok(value) = value.to_str() else { return Some(String::new()) };
     let mut parameters = value.split(';');

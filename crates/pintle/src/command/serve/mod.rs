@@ -37,6 +37,9 @@ use crate::command::string_slice::StringSlice;
 /// The number of open files that are not for connections.
 const RESERVED_FILES: usize = 128;
 
+/// The environment variable for `--log-requests`, which the programs for envtest read too.
+const LOG_REQUESTS_VARIABLE: &str = "PINTLE_LOG_REQUESTS";
+
 /// How long the server may take to stop, after the delay.
 const MAX_STOP_TIME: Duration = Duration::from_secs(60);
 
@@ -158,6 +161,11 @@ pub(crate) struct Serve {
     /// Amount of time to retain events, as a duration such as 1h30m. 0 retains them until they are deleted.
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = parse_event_ttl)]
     event_ttl: Duration,
+    /// The file to which a line of JSON is appended for each request, with its user, answer and the bodies of writes.
+    /// Values of secrets and tokens are replaced. Only for debugging: it holds everything else that clients write. It is
+    /// also set by the environment variable PINTLE_LOG_REQUESTS, for programs that pass no flags.
+    #[arg(long, value_name = "FILE")]
+    log_requests: Option<PathBuf>,
     /// Number for the log level verbosity: 0 logs warnings, 2 also slow requests, 3 also every request, 9 everything.
     /// The environment variable PINTLE_LOG overrides it with a filter such as info,pintle_store=debug.
     #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0)]
@@ -378,6 +386,7 @@ impl Serve {
             resource_quotas: true,
             policy_type_checks: true,
             event_ttl: self.event_ttl,
+            request_log: self.log_requests.or_else(|| std::env::var_os(LOG_REQUESTS_VARIABLE).map(PathBuf::from)),
             ..Options::default()
         })
     }
