@@ -1,0 +1,207 @@
+//! The options of a cluster.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::CustomResourceExt;
+use pintle::{AccessOptions, AuthorizationMode, Options, Server, ServiceAccountOptions, TokenCacheTtl};
+use pintle_gates::{FeatureGatesFlag, Gates};
+
+use crate::access::Access;
+use crate::clock::Clock;
+use crate::cluster::TestCluster;
+use crate::error::Error;
+use crate::observer::Observer;
+
+/// Number of requests that are kept.
+const MAX_RECORDED: usize = 10_000;
+/// Number of threads that serve requests. A test has many clusters rather than much load.
+const WORKER_THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+
+/// The options of a [`TestCluster`]. The defaults are those of `pintle serve`, with objects in memory.
+///
+/// ```no_run
+/// # async fn start() -> Result<(), pintle_testkit::Error> {
+/// use pintle_testkit::TestCluster;
+///
+/// let cluster = TestCluster::builder()
+///     .feature_gates("MutatingAdmissionPolicy=true")
+///     .disable_admission_plugin("ServiceAccount")
+///     .manifests("{apiVersion: v1, kind: Namespace, metadata: {name: team}}")
+///     .start()
+///     .await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Default)]
+#[must_use]
+pub struct TestClusterBuilder {
+    feature_gates: Vec<String>,
+    enabled_plugins: Vec<String>,
+    disabled_plugins: Vec<String>,
+    no_controllers: bool,
+    event_ttl: Option<Duration>,
+    frozen_clock: bool,
+    max_recorded: Option<usize>,
+    request_log: Option<PathBuf>,
+    prepared: Vec<Prepared>,
+}
+
+/// What is in the cluster when it has started.
+#[derive(Debug)]
+enum Prepared {
+    Definition(serde_json::Value),
+    Manifests(String),
+    File(PathBuf),
+}
+
+impl TestClusterBuilder {
+    /// Enables and disables features, in the form of `--feature-gates`: `A=true,B=false`.
+    pub fn feature_gates(mut self, gates: impl Into<String>) -> Self {
+        self.feature_gates.push(gates.into());
+        self
+    }
+
+    /// Enables an admission plugin in addition to the default ones, such as `AlwaysPullImages`.
+    pub fn enable_admission_plugin(mut self, name: impl Into<String>) -> Self {
+        self.enabled_plugins.push(name.into());
+        self
+    }
+
+    /// Disables an admission plugin. Without `ServiceAccount`, for example, pods get no volume with a token.
+    pub fn disable_admission_plugin(mut self, name: impl Into<String>) -> Self {
+        self.disabled_plugins.push(name.into());
+        self
+    }
+
+    /// Whether the controllers run on which the API relies: namespaces, garbage collection, default service accounts,
+    /// quotas and others. The default is true. envtest, for example, has none of them; namespaces stay in `Terminating`
+    /// then. Without them the admission plugin `ServiceAccount` refuses pods in namespaces without a service account.
+    pub fn controllers(mut self, run: bool) -> Self {
+        self.no_controllers = !run;
+        self
+    }
+
+    /// How long events are kept, in whole seconds. The default is an hour.
+    pub fn event_ttl(mut self, ttl: Duration) -> Self {
+        self.event_ttl = Some(ttl);
+        self
+    }
+
+    /// Lets the clock stand still from the start. See [`Clock::freeze`].
+    pub fn frozen_clock(mut self) -> Self {
+        self.frozen_clock = true;
+        self
+    }
+
+    /// Maximum number of requests that are kept for [`TestCluster::requests`]; the oldest are forgotten. The default is
+    /// 10,000.
+    pub fn max_recorded_requests(mut self, count: usize) -> Self {
+        self.max_recorded = Some(count);
+        self
+    }
+
+    /// Appends a line of JSON for each request to a file, as `pintle serve --log-requests` does.
+    pub fn log_requests(mut self, file: impl Into<PathBuf>) -> Self {
+        self.request_log = Some(file.into());
+        self
+    }
+
+    /// Installs the definition of a kind that was derived with `kube::CustomResource`.
+    pub fn crd<K: CustomResourceExt>(mut self) -> Self {
+        // A definition is data that serializes; what does not is refused when the cluster starts.
+        self.prepared.push(Prepared::Definition(serde_json::to_value(K::crd()).unwrap_or_default()));
+        self
+    }
+
+    /// Applies objects from a YAML text when the cluster starts. See [`TestCluster::apply`].
+    pub fn manifests(mut self, yaml: impl Into<String>) -> Self {
+        self.prepared.push(Prepared::Manifests(yaml.into()));
+        self
+    }
+
+    /// Applies objects from a YAML file when the cluster starts. See [`TestCluster::apply`].
+    pub fn manifest_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.prepared.push(Prepared::File(path.into()));
+        self
+    }
+
+    /// Starts the cluster.
+    ///
+    /// # Panics
+    /// Panics if the cluster cannot be started, and says why.
+    pub async fn start(self) -> TestCluster {
+        match self.try_start().await {
+            Ok(cluster) => cluster,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Starts the cluster.
+    ///
+    /// # Errors
+    /// An option is not valid, or a manifest cannot be applied.
+    pub async fn try_start(mut self) -> Result<TestCluster, Error> {
+        let prepared = std::mem::take(&mut self.prepared);
+        let clock = Clock::new();
+        if self.frozen_clock {
+            clock.freeze();
+        }
+        let observer = Arc::new(Observer::new(self.max_recorded.unwrap_or(MAX_RECORDED)));
+        let options = self.options(&clock, &observer)?;
+        let server = Server::start(options).await.map_err(|error| Error::Start(error.to_string()))?;
+        let access = Access::new(&server.url, &server.kubeconfig, &server.certificates);
+        let cluster = TestCluster::new(server, access, clock, observer).await?;
+        for prepared in prepared {
+            match prepared {
+                Prepared::Definition(definition) => cluster.apply_definition(&definition).await?,
+                Prepared::Manifests(yaml) => drop(cluster.apply(&yaml).await?),
+                Prepared::File(path) => drop(cluster.apply_file(path).await?),
+            }
+        }
+        Ok(cluster)
+    }
+
+    fn options(self, clock: &Clock, observer: &Arc<Observer>) -> Result<Options, Error> {
+        let mut options = Options {
+            register: true,
+            // Nothing could reach the server at an address that is not a loopback address.
+            reconcile_endpoints: false,
+            rbac_bootstrap: None,
+            access: AccessOptions {
+                bootstrap_tokens: true,
+                authorization_modes: vec![AuthorizationMode::Node, AuthorizationMode::Rbac],
+                ..AccessOptions::default()
+            },
+            // A cached token would be valid although the clock has passed its expiry.
+            service_accounts: ServiceAccountOptions {
+                token_cache: TokenCacheTtl::DISABLED,
+                ..ServiceAccountOptions::default()
+            },
+            gates: gates(&self.feature_gates)?,
+            controllers: !self.no_controllers,
+            every_namespace_objects: true,
+            resource_quotas: true,
+            policy_type_checks: true,
+            clock: Arc::new(clock.clone()),
+            observers: vec![observer.clone()],
+            request_log: self.request_log,
+            worker_threads: Some(WORKER_THREADS),
+            ..Options::default()
+        };
+        options.admission.enabled = self.enabled_plugins;
+        options.admission.disabled = self.disabled_plugins;
+        options.event_ttl = self.event_ttl.unwrap_or(options.event_ttl);
+        Ok(options)
+    }
+}
+
+/// The gates of `--feature-gates`.
+fn gates(values: &[String]) -> Result<Gates, Error> {
+    let mut flag = FeatureGatesFlag::default();
+    values.iter().for_each(|value| flag.add(value));
+    // The warnings are about gates that will be removed.
+    flag.gates().map(|(gates, _)| gates).map_err(|error| Error::Start(error.to_string()))
+}

@@ -1,0 +1,204 @@
+//! A cluster.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use kube::CustomResourceExt;
+use kube::api::DynamicObject;
+use pintle::Server;
+use tempfile::TempDir;
+
+use crate::access::Access;
+use crate::builder::TestClusterBuilder;
+use crate::clock::Clock;
+use crate::dump::{self, Dump};
+use crate::error::Error;
+use crate::faults::Faults;
+use crate::manifests;
+use crate::observer::Observer;
+use crate::requests::Requests;
+use crate::user::{ServiceAccountUser, User};
+
+/// A Kubernetes control plane in this process. It ends when it is dropped; if the test is failing then, what it has is
+/// printed (see [`TestCluster::dump`]).
+#[must_use]
+pub struct TestCluster {
+    /// `None` once it was stopped.
+    server: Option<Server>,
+    access: Access,
+    clock: Clock,
+    observer: Arc<Observer>,
+    dump: Dump,
+    folder: OnceLock<TempDir>,
+}
+
+impl fmt::Debug for TestCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestCluster").field("url", &self.url()).finish_non_exhaustive()
+    }
+}
+
+impl TestCluster {
+    /// Starts a cluster with the default options. It is ready when this returns.
+    ///
+    /// # Panics
+    /// Panics if the cluster cannot be started, and says why.
+    pub async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    /// The options of a new cluster.
+    pub fn builder() -> TestClusterBuilder {
+        TestClusterBuilder::default()
+    }
+
+    pub(crate) async fn new(
+        server: Server,
+        access: Access,
+        clock: Clock,
+        observer: Arc<Observer>,
+    ) -> Result<Self, Error> {
+        let revision = server.store().current_revision().await.map_err(|error| Error::Start(error.to_string()))?;
+        let dump = Dump::new(access.clone(), observer.clone(), revision.get());
+        Ok(Self { server: Some(server), access, clock, observer, dump, folder: OnceLock::new() })
+    }
+
+    /// A client of the administrator, who may do everything. It uses the tokio runtime in which it was made.
+    ///
+    /// # Panics
+    /// Panics outside of a tokio runtime.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        self.access.client(&self.access.administrator())
+    }
+
+    /// The configuration of the administrator's client, to be changed before it is used.
+    #[must_use]
+    pub fn config(&self) -> kube::Config {
+        self.access.config(&self.access.administrator())
+    }
+
+    /// A user of any name, with a client certificate. It may do what roles and bindings allow.
+    pub fn user(&self, name: impl AsRef<str>) -> User {
+        User::new(&self.access, name.as_ref())
+    }
+
+    /// A service account, which has to exist when a token is requested. Each namespace has one named `default`.
+    pub fn service_account(&self, namespace: impl AsRef<str>, name: impl AsRef<str>) -> ServiceAccountUser {
+        ServiceAccountUser::new(&self.access, namespace.as_ref(), name.as_ref())
+    }
+
+    /// The base URL of the server, without a path.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.access.url()
+    }
+
+    /// The kubeconfig of the administrator, as text.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &str {
+        self.access.kubeconfig()
+    }
+
+    /// The path of a file with the kubeconfig of the administrator, for programs such as kubectl. It is removed with the
+    /// cluster.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn kubeconfig_file(&self) -> Result<PathBuf, Error> {
+        let failed = |path: PathBuf| move |error| Error::File { path, error };
+        let folder = match self.folder.get() {
+            Some(folder) => folder,
+            None => {
+                let folder = TempDir::with_prefix("pintle-").map_err(failed(std::env::temp_dir()))?;
+                self.folder.get_or_init(|| folder)
+            }
+        };
+        let path = folder.path().join("kubeconfig");
+        std::fs::write(&path, self.kubeconfig()).map_err(failed(path.clone()))?;
+        Ok(path)
+    }
+
+    /// Applies the objects of a YAML text in order, and returns them: several documents, and lists. Objects without a
+    /// namespace go to `default`. When this returns, the resources of definitions are served.
+    ///
+    /// # Errors
+    /// The text is malformed, or the server refuses an object.
+    pub async fn apply(&self, yaml: &str) -> Result<Vec<DynamicObject>, Error> {
+        manifests::apply(&self.access.own_client(), yaml).await
+    }
+
+    /// As [`TestCluster::apply`], from a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or as [`TestCluster::apply`].
+    pub async fn apply_file(&self, path: impl AsRef<Path>) -> Result<Vec<DynamicObject>, Error> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(|error| Error::File { path: path.to_owned(), error })?;
+        self.apply(&text).await
+    }
+
+    /// Installs the definition of a kind that was derived with `kube::CustomResource`. When this returns, the resource is
+    /// served.
+    ///
+    /// # Errors
+    /// The server refuses the definition.
+    pub async fn apply_crd<K: CustomResourceExt>(&self) -> Result<(), Error> {
+        manifests::apply_definition(&self.access.own_client(), &K::crd()).await
+    }
+
+    pub(crate) async fn apply_definition(&self, definition: &serde_json::Value) -> Result<(), Error> {
+        manifests::apply_definition(&self.access.own_client(), definition).await
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
+    /// Injects faults.
+    #[must_use]
+    pub fn faults(&self) -> Faults {
+        Faults::new(self.observer.clone())
+    }
+
+    /// The requests that clients have sent.
+    #[must_use]
+    pub fn requests(&self) -> Requests {
+        Requests::new(self.observer.clone())
+    }
+
+    /// What the cluster has, for people: what it does not do and its objects seem to wait for, the last requests, events,
+    /// and the objects as YAML. Left out are the objects with which a cluster starts, managed fields, and values of
+    /// secrets.
+    ///
+    /// A cluster that is dropped while its test fails prints this to standard error, or to a file in the folder that the
+    /// environment variable `PINTLE_TESTKIT_DUMP_DIR` names.
+    ///
+    /// # Errors
+    /// The objects cannot be read.
+    pub async fn dump(&self) -> Result<String, Error> {
+        self.dump.text().await
+    }
+
+    /// Stops the cluster gracefully: watches end, and open requests are answered.
+    ///
+    /// # Errors
+    /// The server has not stopped cleanly.
+    pub async fn stop(mut self) -> Result<(), Error> {
+        match self.server.take() {
+            Some(server) => server.stop().await.map_err(|error| Error::Timeout(error.to_string())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for TestCluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.server.is_some() {
+            dump::print(&self.dump);
+        }
+    }
+}
