@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use pintle::certificates::Certificates;
-use pintle::{AccessOptions, Engine, Options};
+use pintle::{AccessOptions, Engine, Options, Snapshot};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
@@ -293,6 +293,15 @@ impl Cluster {
         let server = instance.as_ref().expect("a running server").server();
         let change = pintle_store::Change::put(key, value);
         server.store().commit(change).await.expect("the store commits the write").revision.get()
+    }
+
+    /// The objects and keys of the server.
+    ///
+    /// # Panics
+    /// Panics if the server is not running, or its store cannot be read.
+    pub async fn snapshot(&self) -> Snapshot {
+        let instance = self.instance.lock().await;
+        instance.as_ref().expect("a running server").server().snapshot().await.expect("the store can be read")
     }
 
     /// Builds a request as administrator.

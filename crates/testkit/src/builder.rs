@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::CustomResourceExt;
-use pintle::{AccessOptions, AuthorizationMode, Options, Server, ServiceAccountOptions, TokenCacheTtl};
+use pintle::{AccessOptions, AuthorizationMode, Options, Server, ServiceAccountOptions, Snapshot, TokenCacheTtl};
 use pintle_gates::{FeatureGatesFlag, Gates};
 
 use crate::access::Access;
@@ -35,7 +35,7 @@ const WORKER_THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct TestClusterBuilder {
     feature_gates: Vec<String>,
@@ -50,7 +50,7 @@ pub struct TestClusterBuilder {
 }
 
 /// What is in the cluster when it has started.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Prepared {
     Definition(serde_json::Value),
     Manifests(String),
@@ -149,11 +149,7 @@ impl TestClusterBuilder {
         if self.frozen_clock {
             clock.freeze();
         }
-        let observer = Arc::new(Observer::new(self.max_recorded.unwrap_or(MAX_RECORDED)));
-        let options = self.options(&clock, &observer)?;
-        let server = Server::start(options).await.map_err(|error| Error::Start(error.to_string()))?;
-        let access = Access::new(&server.url, &server.kubeconfig, &server.certificates);
-        let cluster = TestCluster::new(server, access, clock, observer).await?;
+        let cluster = self.start_server(clock, None, None).await?;
         for prepared in prepared {
             match prepared {
                 Prepared::Definition(definition) => cluster.apply_definition(&definition).await?,
@@ -162,6 +158,21 @@ impl TestClusterBuilder {
             }
         }
         Ok(cluster)
+    }
+
+    /// Starts the server of a cluster, with the objects of a snapshot if there is one. `start_revision` is that
+    /// of the objects with which the cluster starts; `None` for the present one.
+    pub(crate) async fn start_server(
+        self,
+        clock: Clock,
+        snapshot: Option<Snapshot>,
+        start_revision: Option<u64>,
+    ) -> Result<TestCluster, Error> {
+        let observer = Arc::new(Observer::new(self.max_recorded.unwrap_or(MAX_RECORDED)));
+        let options = Options { from: snapshot.map(Arc::new), ..self.clone().options(&clock, &observer)? };
+        let server = Server::start(options).await.map_err(|error| Error::Start(error.to_string()))?;
+        let access = Access::new(&server.url, &server.kubeconfig, &server.certificates);
+        TestCluster::new(server, self, access, clock, observer, start_revision).await
     }
 
     fn options(self, clock: &Clock, observer: &Arc<Observer>) -> Result<Options, Error> {

@@ -46,6 +46,11 @@ impl Clock {
         Self(Arc::new(watch::Sender::new(ClockState { time, since: Some(Instant::now()) })))
     }
 
+    /// Another clock, which shows the same time.
+    pub(crate) fn fork(&self) -> Self {
+        Self(Arc::new(watch::Sender::new(*self.0.borrow())))
+    }
+
     /// The time of the cluster.
     #[must_use]
     pub fn now(&self) -> SystemTime {

@@ -26,6 +26,7 @@ use crate::user::{ServiceAccountUser, User};
 pub struct TestCluster {
     /// `None` once it was stopped.
     server: Option<Server>,
+    options: TestClusterBuilder,
     access: Access,
     clock: Clock,
     observer: Arc<Observer>,
@@ -55,13 +56,47 @@ impl TestCluster {
 
     pub(crate) async fn new(
         server: Server,
+        options: TestClusterBuilder,
         access: Access,
         clock: Clock,
         observer: Arc<Observer>,
+        start_revision: Option<u64>,
     ) -> Result<Self, Error> {
-        let revision = server.store().current_revision().await.map_err(|error| Error::Start(error.to_string()))?;
-        let dump = Dump::new(access.clone(), observer.clone(), revision.get());
-        Ok(Self { server: Some(server), access, clock, observer, dump, folder: OnceLock::new() })
+        let start_revision = match start_revision {
+            Some(revision) => revision,
+            None => {
+                let current = server.store().current_revision().await;
+                current.map_err(|error| Error::Start(error.to_string()))?.get()
+            }
+        };
+        let dump = Dump::new(access.clone(), observer.clone(), start_revision);
+        Ok(Self { server: Some(server), options, access, clock, observer, dump, folder: OnceLock::new() })
+    }
+
+    /// Starts another cluster with the objects, the options and the time of this one. Both go their own ways from then on. What
+    /// is costly to prepare (definitions, roles, objects) is so prepared once for many tests.
+    ///
+    /// Credentials of users and tokens of service accounts are valid for both. Faults and recorded requests are not taken
+    /// over.
+    ///
+    /// # Panics
+    /// Panics if the new cluster cannot be started, and says why.
+    pub async fn fork(&self) -> Self {
+        match self.try_fork().await {
+            Ok(fork) => fork,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// As [`TestCluster::fork`].
+    ///
+    /// # Errors
+    /// The objects cannot be read, or the new cluster cannot be started.
+    pub async fn try_fork(&self) -> Result<Self, Error> {
+        let Some(server) = &self.server else { return Err(Error::Start("the cluster was stopped".to_owned())) };
+        let snapshot = server.snapshot().await.map_err(|error| Error::Start(error.to_string()))?;
+        let options = self.options.clone();
+        options.start_server(self.clock.fork(), Some(snapshot), Some(self.dump.start())).await
     }
 
     /// A client of the administrator, who may do everything. It uses the tokio runtime in which it was made.

@@ -79,6 +79,11 @@ struct KindObjects {
 }
 
 impl Dump {
+    /// The revision of the objects with which the cluster has started.
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
     pub(crate) fn new(access: Access, observer: Arc<Observer>, start: u64) -> Self {
         Self { access, observer, start }
     }

@@ -1,0 +1,125 @@
+//! `pintle serve --from`, with processes of the server.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use pintle_integration::{Cluster, Options, run, tool_path};
+use rustix::process::{Pid, Signal, kill_process};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pintle");
+
+const DEFINITION: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"kind":"Gadget","plural":"gadgets","singular":"gadget"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}"#;
+
+fn serve(data_dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--secure-port", "0", "--data-dir"]).arg(data_dir).args(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A server that serves, and is killed when it is dropped.
+struct Server(Child);
+
+impl Server {
+    fn start(data_dir: &Path, arguments: &[&str]) -> Self {
+        let mut child = serve(data_dir, arguments).spawn().expect("the program runs");
+        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let is_ready = lines.any(|line| line.is_ok_and(|line| line.starts_with("kubeconfig:")));
+        assert!(is_ready, "the server ended");
+        Self(child)
+    }
+
+    fn stop(mut self) {
+        let pid = Pid::from_raw(i32::try_from(self.0.id()).expect("a process ID")).expect("a process ID");
+        kill_process(pid, Signal::TERM).expect("the server runs");
+        assert!(self.0.wait().expect("the server ends").success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What kubectl prints, given the data directory of a server.
+fn kubectl(data_dir: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(tool_path("kubectl"));
+    command.arg("--kubeconfig").arg(data_dir.join("admin.kubeconfig")).args(arguments);
+    command.output().expect("kubectl runs")
+}
+
+fn printed(data_dir: &Path, arguments: &[&str]) -> String {
+    let output = kubectl(data_dir, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn a_server_begins_with_the_data_directory_of_another() {
+    let [prepared, one, two] = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
+    let original = Server::start(prepared.path(), &[]);
+    let definition = prepared.path().join("definition.json");
+    std::fs::write(&definition, DEFINITION).expect("a file");
+    printed(prepared.path(), &["apply", "-f", definition.to_str().expect("UTF-8")]);
+    printed(prepared.path(), &["wait", "--for=condition=Established", "crd/gadgets.example.com"]);
+    printed(prepared.path(), &["create", "configmap", "prepared", "--from-literal=a=one"]);
+    let uid = printed(prepared.path(), &["get", "configmap", "prepared", "-o", "jsonpath={.metadata.uid}"]);
+
+    let from = ["--storage-backend", "memory", "--from", prepared.path().to_str().expect("UTF-8")];
+    let refused = serve(one.path(), &from).output().expect("the program runs");
+    assert!(!refused.status.success(), "a running server is not copied");
+    original.stop();
+
+    let servers = [&one, &two].map(|data_dir| Server::start(data_dir.path(), &from));
+    for data_dir in [&one, &two] {
+        let found = printed(data_dir.path(), &["get", "configmap", "prepared", "-o", "jsonpath={.metadata.uid}"]);
+        assert_eq!(found, uid);
+        assert_eq!(printed(data_dir.path(), &["get", "gadgets.example.com", "-o", "name"]), "");
+    }
+    printed(one.path(), &["delete", "configmap", "prepared"]);
+    printed(two.path(), &["get", "configmap", "prepared"]);
+    drop(servers);
+
+    // The same data directory again, and one of another cluster.
+    Server::start(one.path(), &from).stop();
+    let other = tempfile::tempdir().expect("a folder");
+    Server::start(other.path(), &[]).stop();
+    let refused = serve(other.path(), &from).output().expect("the program runs");
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(text.contains("has the keys of another cluster"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_a_beginning_is_refused() {
+    let [data_dir, empty] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let empty = empty.path().to_str().expect("UTF-8");
+    let check = |arguments: &[&str], expect: &str| {
+        let output = serve(data_dir.path(), arguments).output().expect("the program runs");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains(expect), "{arguments:?}: {text}");
+    };
+    check(&["--storage-backend", "memory", "--from", empty], "is not the data directory of a server");
+    Server::start(data_dir.path(), &[]).stop();
+    let own = data_dir.path().to_str().expect("UTF-8");
+    check(&["--from", own], "only the memory store can begin with the objects of a snapshot");
+}
+
+#[test]
+fn keys_that_expire_do_so_in_a_copy() {
+    run(async {
+        let original =
+            Cluster::with_options(Options { event_ttl: std::time::Duration::from_secs(2), ..Options::default() }).await;
+        let event = r#"{"metadata":{"name":"a"},"involvedObject":{"namespace":"default"}}"#;
+        let _ = original.post("/api/v1/namespaces/default/events", event).await.expect(201);
+        let snapshot = original.snapshot().await;
+        let copy =
+            Cluster::with_options(Options { from: Some(std::sync::Arc::new(snapshot)), ..Options::default() }).await;
+        let _ = copy.get("/api/v1/namespaces/default/events/a").await.expect(200);
+        while copy.get("/api/v1/namespaces/default/events/a").await.status != 404 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    });
+}
