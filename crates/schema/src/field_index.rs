@@ -1,13 +1,68 @@
 //! An index of a struct's fields by name. Every typed walk looks up each key of an object, and a hash table of the usual kind
-//! would spend most of the time with hashing.
+//! would spend most of the time with hashing. The few structs with many fields, which are those of custom resources, have one:
+//! their authors could choose names that collide.
 
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 use pintle_value::key_prefix;
 
 use crate::Field;
 
+/// Maximum number of fields of a struct whose index needs no hashing. Every built-in struct has fewer.
+const MAX_PREFIXED: usize = 64;
+
 /// Maps names to indexes of a list of fields. Derived from the fields, so it is ignored when comparing structs.
+#[derive(Clone, Debug)]
+pub(crate) enum FieldIndex {
+    ByPrefix(PrefixTable),
+    ByHash { indexes: HashTable<u16>, hasher: DefaultHashBuilder },
+}
+
+impl Default for FieldIndex {
+    fn default() -> Self {
+        Self::ByPrefix(PrefixTable::default())
+    }
+}
+
+impl FieldIndex {
+    /// Builds the index of these fields.
+    pub(crate) fn of(fields: &[Field]) -> Self {
+        if fields.len() <= MAX_PREFIXED {
+            return Self::ByPrefix(PrefixTable::of(fields));
+        }
+        let hasher = DefaultHashBuilder::default();
+        let hash = |index: &u16| hasher.hash_one(fields[usize::from(*index)].name.as_str());
+        let mut indexes = HashTable::with_capacity(fields.len());
+        for (index, field) in (0..=u16::MAX).zip(fields) {
+            let is_same = |other: &u16| fields[usize::from(*other)].name == field.name;
+            // The first of several fields with a name is found.
+            indexes.entry(hash(&index), is_same, hash).or_insert(index);
+        }
+        Self::ByHash { indexes, hasher }
+    }
+
+    /// Returns the index of the field with this name. `fields` must be the indexed list.
+    pub(crate) fn index_of(&self, fields: &[Field], name: &str) -> Option<usize> {
+        match self {
+            Self::ByPrefix(table) => table.index_of(fields, name),
+            Self::ByHash { indexes, hasher } => {
+                let is_match = |index: &u16| fields[usize::from(*index)].name == name;
+                indexes.find(hasher.hash_one(name), is_match).map(|index| usize::from(*index))
+            }
+        }
+    }
+}
+
+impl PartialEq for FieldIndex {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// An index by the starts of names.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FieldIndex {
+pub(crate) struct PrefixTable {
     /// A hash table with linear probing. Its size is a power of two, and at least half of it is empty.
     slots: Box<[Slot]>,
 }
@@ -24,26 +79,24 @@ struct Slot {
 /// The index of no field.
 const EMPTY: u16 = u16::MAX;
 
-impl FieldIndex {
-    /// Builds the index of these fields.
-    pub(crate) fn of(fields: &[Field]) -> Self {
+impl PrefixTable {
+    fn of(fields: &[Field]) -> Self {
         let size = (2 * fields.len()).next_power_of_two().max(2);
-        let mut field_index = Self { slots: vec![Slot { prefix: 0, index: EMPTY }; size].into_boxed_slice() };
+        let mut table = Self { slots: vec![Slot { prefix: 0, index: EMPTY }; size].into_boxed_slice() };
         for (index, field) in (0..EMPTY).zip(fields) {
-            if field_index.index_of(fields, &field.name).is_none() {
+            if table.index_of(fields, &field.name).is_none() {
                 let prefix = key_prefix(&field.name);
-                let mut at = field_index.start(prefix);
-                while field_index.slots[at].index != EMPTY {
-                    at = field_index.next(at);
+                let mut at = table.start(prefix);
+                while table.slots[at].index != EMPTY {
+                    at = table.next(at);
                 }
-                field_index.slots[at] = Slot { prefix, index };
+                table.slots[at] = Slot { prefix, index };
             }
         }
-        field_index
+        table
     }
 
-    /// Returns the index of the field with this name. `fields` must be the indexed list.
-    pub(crate) fn index_of(&self, fields: &[Field], name: &str) -> Option<usize> {
+    fn index_of(&self, fields: &[Field], name: &str) -> Option<usize> {
         if self.slots.is_empty() {
             return None;
         }
@@ -70,11 +123,5 @@ impl FieldIndex {
 
     fn next(&self, at: usize) -> usize {
         (at + 1) & (self.slots.len() - 1)
-    }
-}
-
-impl PartialEq for FieldIndex {
-    fn eq(&self, _: &Self) -> bool {
-        true
     }
 }

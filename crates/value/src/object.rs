@@ -65,16 +65,6 @@ pub fn key_prefix(key: &str) -> u64 {
     if bytes.is_empty() { 0 } else { number << unused }
 }
 
-/// The index of the first member that is not before the keys with this prefix.
-#[inline]
-fn first_with_prefix(members: &[Member], prefix: u64) -> usize {
-    match members.len() {
-        // Less work for the few members that most objects have.
-        0..=LINEAR_SEARCH_MAX => members.iter().position(|member| member.prefix >= prefix).unwrap_or(members.len()),
-        _ => members.partition_point(|member| member.prefix < prefix),
-    }
-}
-
 /// An object as JSON text, whose members are decoded when they are first used.
 pub struct EncodedObject {
     text: Box<str>,
@@ -206,16 +196,8 @@ impl Object {
 
     /// The index of a key, or the index at which to insert it.
     fn search(&self, key: &str) -> Result<usize, usize> {
-        let (entries, prefix) = (self.entries(), key_prefix(key));
-        let mut at = first_with_prefix(entries, prefix);
-        while let Some(member) = entries.get(at).filter(|member| member.prefix == prefix) {
-            match member.key.as_str().cmp(key) {
-                Ordering::Less => at += 1,
-                Ordering::Equal => return Ok(at),
-                Ordering::Greater => break,
-            }
-        }
-        Err(at)
+        let prefix = key_prefix(key);
+        self.entries().binary_search_by(|member| member.cmp_key(prefix, key))
     }
 
     /// The index of a key. The prefix of a constant key is a constant, so this part is inlined.
@@ -226,14 +208,13 @@ impl Object {
 
     fn find_with_prefix(&self, prefix: u64, key: &str) -> Option<usize> {
         let entries = self.entries();
-        let mut at = first_with_prefix(entries, prefix);
-        loop {
-            let member = entries.get(at).filter(|member| member.prefix == prefix)?;
-            if member.key.as_str() == key {
-                return Some(at);
-            }
-            at += 1;
+        if entries.len() > LINEAR_SEARCH_MAX {
+            return entries.binary_search_by(|member| member.cmp_key(prefix, key)).ok();
         }
+        // Less work for the few members that most objects have.
+        let first = entries.iter().position(|member| member.prefix >= prefix)?;
+        let same_prefix = entries[first..].iter().take_while(|member| member.prefix == prefix);
+        same_prefix.enumerate().find(|(_, member)| member.key.as_str() == key).map(|(i, _)| first + i)
     }
 
     /// The value of `key`.
@@ -357,7 +338,8 @@ mod tests {
     #[test]
     fn lookups_work_in_objects_of_any_length() {
         for length in 0..=40 {
-            let key = |i: usize| format!("{}{i}", "k".repeat(i % 3));
+            // Many keys have the same first eight bytes.
+            let key = |i: usize| format!("{}{i}", ["", "k", "kk", "a-long-prefix-"][i % 4]);
             let mut object: Object = (0..length).map(|i| (key(i), i as i64)).collect();
             for i in 0..length + 3 {
                 let expect = (i < length).then_some(Value::Int(i as i64));
