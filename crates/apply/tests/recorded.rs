@@ -47,6 +47,7 @@ fn check((group, version, kind): (&str, &str, &str), object: &str, expect: &str)
         FieldManagerRequest { manager: "golden", version: &kind.version, subresource: "", now: Time::from_seconds(0) };
     let managed = field_manager.update(&live, &new, Managed::default(), &request).expect("an update");
     let entries = encode(&managed);
+    assert_eq!(field_manager.create(&live, &new, &request).as_ref(), Some(&entries), "written without a comparison");
     let fields: Value = serde_json::from_str(expect).expect(expect);
     assert_eq!(entries.first().map(|entry| &entry["fieldsV1"]), Some(&fields));
 }
@@ -72,4 +73,25 @@ fn created_definition_matches_the_recorded_fields() {
         r#"{"f:spec":{"f:conversion":{".":{},"f:strategy":{}},"f:group":{},"f:names":{"f:kind":{},"f:listKind":{},
             "f:plural":{},"f:shortNames":{},"f:singular":{}},"f:scope":{},"f:versions":{}}}"#,
     );
+}
+
+#[test]
+fn objects_that_do_not_fit_their_type_are_left_to_the_comparison() {
+    let schema = pintle_catalog::shared().kind_schema("apps", "v1", "Deployment").expect("a kind");
+    let filter = Filter::Exclude(FieldSet::decode(r#"{"f:status":{}}"#).expect("a set"));
+    let kind = BuiltInKind { schema, version: "apps/v1".to_owned(), filter };
+    let field_manager = FieldManager { updater: Updater { converter: &kind } };
+    let request =
+        FieldManagerRequest { manager: "golden", version: &kind.version, subresource: "", now: Time::from_seconds(0) };
+    for (object, fits) in [
+        (r#"{"spec":{"replicas":1},"status":{"replicas":1}}"#, true),
+        (r#"{"spec":{"replicas":"x"}}"#, false),
+        // Nobody owns the status, but it counts whether it fits.
+        (r#"{"spec":{"replicas":1},"status":{"replicas":"x"}}"#, false),
+        (r#"{"spec":{"unknown":1}}"#, false),
+    ] {
+        let (live, new) = (Value::object(), serde_json::from_str(object).expect(object));
+        assert_eq!(field_manager.create(&live, &new, &request).is_some(), fits, "{object}");
+        assert_eq!(field_manager.update(&live, &new, Managed::default(), &request).is_ok(), fits, "{object}");
+    }
 }

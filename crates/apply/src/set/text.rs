@@ -9,6 +9,9 @@ use pintle_value::{EncodedObject, Object, Str, Value};
 use super::{FieldSet, Node};
 use crate::path::{PathElement, PathElementError};
 
+/// Maximum nesting of a set that is kept as text: that of JSON which the server accepts.
+const MAX_DEPTH: usize = 10_000;
+
 impl FieldSet {
     /// The set as an object that is kept as text, in the order of the elements. `None` if the set is empty, or if a key
     /// has characters that encoders write differently.
@@ -148,11 +151,14 @@ pub fn encoded_field_set(text: &str, at: usize) -> Option<(EncodedObject, usize)
     Some((EncodedObject::new(set, reader.is_sorted, decode), set.len()))
 }
 
-/// Whether the key with this text comes before the other by the bytes of the keys.
+/// Whether the key with this text is known to come before the other by the bytes of the keys.
 fn is_before(key: &str, other: &str) -> bool {
     let (key, other) = (key.as_bytes(), other.as_bytes());
     let Some(at) = key.iter().zip(other).position(|(a, b)| a != b) else { return key.len() < other.len() };
-    // A backslash stands for the byte after it.
+    // A backslash stands for the byte after it, unless it is the second of an escape.
+    if at > 0 && key[at - 1] == b'\\' {
+        return false;
+    }
     let byte = |text: &[u8]| if text[at] == b'\\' { text.get(at + 1).copied() } else { Some(text[at]) };
     byte(key) < byte(other)
 }
@@ -161,13 +167,14 @@ fn is_before(key: &str, other: &str) -> bool {
 struct SetReader<'t> {
     text: &'t str,
     at: usize,
+    depth: usize,
     /// Whether the keys that were skipped are sorted by their bytes.
     is_sorted: bool,
 }
 
 impl<'t> SetReader<'t> {
     fn new(text: &'t str, at: usize) -> Self {
-        Self { text, at, is_sorted: true }
+        Self { text, at, depth: 0, is_sorted: true }
     }
 
     fn take(&mut self, byte: u8) -> Option<()> {
@@ -179,7 +186,9 @@ impl<'t> SetReader<'t> {
     /// Enters an object. `Some(false)` if it has no members.
     fn open(&mut self) -> Option<bool> {
         self.take(b'{')?;
-        Some(self.take(b'}').is_none())
+        let has_members = self.take(b'}').is_none();
+        self.depth += usize::from(has_members);
+        (self.depth <= MAX_DEPTH).then_some(has_members)
     }
 
     /// The key of the next member.
@@ -216,7 +225,9 @@ impl<'t> SetReader<'t> {
         if self.take(b',').is_some() {
             return Some(true);
         }
-        self.take(b'}').map(|()| false)
+        self.take(b'}')?;
+        self.depth -= 1;
+        Some(false)
     }
 
     fn object(&mut self) -> Option<Object> {
@@ -242,10 +253,10 @@ impl<'t> SetReader<'t> {
                 member = true;
             } else {
                 match (PathElement::deserialize(&key), below) {
+                    // An unknown variant.
+                    (Ok(None), _) => {}
                     (Err(error), _) | (_, Err(error)) => return Some(Err(error)),
                     (Ok(Some(element)), Ok((children, member))) => nodes.push(Node { element, member, children }),
-                    // An unknown variant.
-                    (Ok(None), Ok(_)) => {}
                 }
             }
             has_next = self.has_next()?;

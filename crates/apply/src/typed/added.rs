@@ -81,7 +81,10 @@ fn changed_entries(
             continue;
         }
         let type_ref = entries.entry(key)?;
-        let Left::Node { member, below } = without.at(|| PathElement::field(key)) else { continue };
+        let Left::Node { member, below } = without.at(|| PathElement::field(key)) else {
+            check_excluded(type_ref, value)?;
+            continue;
+        };
         match before {
             None => writer.field(key, member, |writer| whole_value(writer, type_ref, value, below))?,
             Some(before) => changed_entry(writer, key, type_ref, (before, value), (member, below))?,
@@ -132,8 +135,11 @@ fn whole_value(writer: &mut SetWriter, type_ref: TypeRef<'_>, value: &Value, wit
         (Atom::Map(entries), Value::Object(object)) if !entries.atomic => {
             for (key, value) in object.iter() {
                 let type_ref = entries.entry(key)?;
-                if let Left::Node { member, below } = without.at(|| PathElement::field(key)) {
-                    writer.field(key, member, |writer| whole_value(writer, type_ref, value, below))?;
+                match without.at(|| PathElement::field(key)) {
+                    Left::Nothing => check_excluded(type_ref, value)?,
+                    Left::Node { member, below } => {
+                        writer.field(key, member, |writer| whole_value(writer, type_ref, value, below))?;
+                    }
                 }
             }
             Some(())
@@ -153,7 +159,10 @@ fn whole_items(writer: &mut SetWriter, items: &ListSchema<'_>, values: &[Value],
     // Duplicates are one unit.
     for group in sorted.chunk_by(|(a, _), (b, _)| a == b) {
         let [(element, value), rest @ ..] = group else { continue };
-        let Left::Node { member, below } = without.at(|| element.clone()) else { continue };
+        let Left::Node { member, below } = without.at(|| element.clone()) else {
+            group.iter().try_for_each(|(_, value)| check_excluded(items.item, value))?;
+            continue;
+        };
         let write_below = |writer: &mut SetWriter| match rest {
             [] => whole_value(writer, items.item, value, below),
             _ => Some(()),
@@ -161,6 +170,11 @@ fn whole_items(writer: &mut SetWriter, items: &ListSchema<'_>, values: &[Value],
         writer.item(element, &mut previous, member, write_below)?;
     }
     Some(())
+}
+
+/// Checks a value that is left out. As in a comparison, it has to fit its type.
+fn check_excluded(type_ref: TypeRef<'_>, value: &Value) -> Option<()> {
+    validate(type_ref, value, Duplicates::Allowed).ok()
 }
 
 /// Checks whether a value fits its type. The content of granular lists and maps is checked when the walk gets there.

@@ -1,9 +1,12 @@
 //! Server-side apply: field sets as JSON (`fieldsV1`), and applies to objects with managed fields. The input of an apply
 //! is a live object and a configuration, separated by a zero byte, after the two bytes of their kind.
 
+use std::sync::LazyLock;
+
 use pintle_apply::managed_fields::{self, FieldManager, FieldManagerRequest, Managed};
 use pintle_apply::merge::{ConvertError, Updater, VersionConverter};
-use pintle_apply::set::FieldSet;
+use pintle_apply::path::PathElement;
+use pintle_apply::set::{FieldSet, Filter};
 use pintle_apply::typed::{Duplicates, TypeRef};
 use pintle_codec::json;
 use pintle_schema::{Problems, TypeId, normalise};
@@ -45,6 +48,10 @@ fn without_text(value: &Value) -> Value {
 /// A kind with one version.
 struct OneVersion<'t>(TypeRef<'t>);
 
+/// The fields that a write of the main resource does not own.
+static NOT_OWNED: LazyLock<Filter> =
+    LazyLock::new(|| Filter::Exclude([[PathElement::field("status")]].into_iter().collect()));
+
 impl VersionConverter for OneVersion<'_> {
     fn type_ref(&self, version: &str) -> Option<TypeRef<'_>> {
         (version == VERSION).then_some(self.0)
@@ -52,6 +59,10 @@ impl VersionConverter for OneVersion<'_> {
 
     fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, ConvertError> {
         if from == to { Ok(object.clone()) } else { Err(ConvertError::MissingVersion) }
+    }
+
+    fn ignore_filter(&self, _: &str) -> Option<&Filter> {
+        Some(&NOT_OWNED)
     }
 }
 
