@@ -218,15 +218,26 @@ impl Certificates {
 /// # Errors
 /// A file cannot be read or written, or the random source fails.
 pub fn service_account_key(data_dir: Option<&Path>) -> Result<String, CertificateError> {
-    let path = data_dir.map(|data_dir| data_dir.join("pki/sa.key"));
-    if let Some(path) = path.filter(|path| path.exists()) {
-        return read_file(&path);
+    if let Some(data_dir) = data_dir.filter(|data_dir| service_account_key_path(data_dir).exists()) {
+        return read_service_account_key(data_dir);
     }
     let pem = sec1_pem(&new_key()?)?;
     if let Some(data_dir) = data_dir {
         write_service_account_key(data_dir, &pem)?;
     }
     Ok(pem)
+}
+
+/// Reads the private key that signs tokens of service accounts, in PEM.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn read_service_account_key(data_dir: &Path) -> Result<String, CertificateError> {
+    read_file(&service_account_key_path(data_dir))
+}
+
+fn service_account_key_path(data_dir: &Path) -> PathBuf {
+    data_dir.join("pki/sa.key")
 }
 
 /// Writes the private key of service accounts and its public key to a data directory.
@@ -237,7 +248,7 @@ pub(crate) fn write_service_account_key(data_dir: &Path, pem: &str) -> Result<()
     let directory = data_dir.join("pki");
     fs::create_dir_all(&directory).map_err(|error| file_error(&directory, error))?;
     write_private(&directory.join("sa.pub"), &read_key(pem)?.public_key_pem())?;
-    write_private(&directory.join("sa.key"), pem)
+    write_private(&service_account_key_path(data_dir), pem)
 }
 
 /// The certificate of an authority with this key.

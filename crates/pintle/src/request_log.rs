@@ -56,7 +56,7 @@ struct LineReceiver {
 }
 
 impl RequestLog {
-    /// Creates the file or opens it to append to it. Only its owner can read it.
+    /// Creates the file, which only its owner can read, or opens it to append to it.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -214,7 +214,8 @@ fn describe(request: &ObservedRequest<'_>, answer: &ObservedAnswer) -> Value {
 
 /// True if the message of an answer may quote the body of the request, as those about malformed and invalid objects do.
 fn quotes_bodies(code: u16) -> bool {
-    !matches!(code, 401 | 403 | 404 | 405 | 409 | 410 | 415 | 429 | 503 | 504)
+    // A policy or webhook that refuses an object with 403 may quote it.
+    !matches!(code, 401 | 404 | 405 | 409 | 410 | 415 | 429 | 503 | 504)
 }
 
 /// Adds a body, as far as there is room for it.

@@ -1,5 +1,6 @@
 //! Starts a server with its options, and stops it.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -252,7 +253,6 @@ pub enum StartError {
 
 /// A running server. It runs on threads of its own, because those of the caller may have stacks that are too small for
 /// nested objects. Dropping it ends it abruptly.
-#[derive(Debug)]
 pub struct Server {
     /// The base URL.
     pub url: String,
@@ -331,6 +331,13 @@ impl OwnRuntime {
             Ok(result) => Some(result),
             Err(error) => error.try_into_panic().map_or(None, |panic| std::panic::resume_unwind(panic)),
         }
+    }
+}
+
+impl fmt::Debug for Server {
+    /// Does not print the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("url", &self.url).finish_non_exhaustive()
     }
 }
 

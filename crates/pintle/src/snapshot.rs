@@ -1,20 +1,28 @@
 //! What a server can begin with: the objects and the keys of another server, so that a prepared cluster is there at once.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use pintle_store::{EmbeddedOptions, EmbeddedStore, Store, StoreSnapshot};
 
-use crate::certificates::{Certificates, service_account_key, write_service_account_key};
+use crate::certificates::{Certificates, read_service_account_key, write_service_account_key};
 use crate::server::StartError;
 
 /// The objects of a server at one revision, and its keys: what it has signed stays valid on a server that begins with them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Snapshot {
     pub(crate) objects: StoreSnapshot,
     pub(crate) certificates: Certificates,
     /// The private key of service accounts, in PEM.
     pub(crate) service_account_key: String,
+}
+
+impl fmt::Debug for Snapshot {
+    /// Does not print the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("revision", &self.objects.revision()).finish_non_exhaustive()
+    }
 }
 
 impl Snapshot {
@@ -28,7 +36,7 @@ impl Snapshot {
             return Err(StartError::Options(why));
         }
         let certificates = Certificates::load(data_dir)?;
-        let service_account_key = service_account_key(Some(data_dir))?;
+        let service_account_key = read_service_account_key(data_dir)?;
         let store = EmbeddedStore::open(data_dir, EmbeddedOptions::default())?;
         let objects = StoreSnapshot::of(&store).await;
         store.close().await?;
@@ -55,7 +63,7 @@ impl Snapshot {
             return Ok(write_service_account_key(data_dir, &self.service_account_key)?);
         }
         let is_same = Certificates::load(data_dir)?.authority.key == self.certificates.authority.key
-            && service_account_key(Some(data_dir))? == self.service_account_key;
+            && read_service_account_key(data_dir)? == self.service_account_key;
         if !is_same {
             let why = format!("the data directory {} has the keys of another cluster", data_dir.display());
             return Err(StartError::Options(why));

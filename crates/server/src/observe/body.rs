@@ -139,7 +139,7 @@ fn redact(tree: &mut Value, row: &SecretResource) {
                 match operation {
                     Value::Object(fields) => fields
                         .iter_mut()
-                        .filter(|(name, _)| !matches!(*name, "op" | "path" | "from"))
+                        .filter(|(name, value)| !(matches!(*name, "op" | "path" | "from") && value.as_str().is_some()))
                         .for_each(|(_, value)| replace_values(value)),
                     other => replace_values(other),
                 }

@@ -212,7 +212,7 @@ impl<'r> ObservedRequest<'r> {
 pub struct ObservedConnection(Weak<ConnectionGuard>);
 
 impl ObservedConnection {
-    /// Closes the connection at once, whatever happens on it. False if it is closed already.
+    /// Closes the connection at once, whatever happens on it. False if it was closed this way before, or is gone.
     pub fn close(&self) -> bool {
         let guard = self.0.upgrade();
         guard.is_some_and(|guard| guard.abort())
