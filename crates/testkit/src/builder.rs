@@ -133,7 +133,8 @@ impl TestClusterBuilder {
     /// # Panics
     /// Panics if the cluster cannot be started, and says why.
     pub async fn start(self) -> TestCluster {
-        match self.try_start().await {
+        // Futures of starts are large, and the stack of a test may be small.
+        match Box::pin(self.try_start()).await {
             Ok(cluster) => cluster,
             Err(error) => panic!("{error}"),
         }
@@ -149,7 +150,7 @@ impl TestClusterBuilder {
         if self.frozen_clock {
             clock.freeze();
         }
-        let cluster = self.start_server(clock, None, None).await?;
+        let cluster = Box::pin(self.start_server(clock, None, None)).await?;
         for prepared in prepared {
             match prepared {
                 Prepared::Definition(definition) => cluster.apply_definition(&definition).await?,
@@ -170,7 +171,7 @@ impl TestClusterBuilder {
     ) -> Result<TestCluster, Error> {
         let observer = Arc::new(Observer::new(self.max_recorded.unwrap_or(MAX_RECORDED)));
         let options = Options { from: snapshot.map(Arc::new), ..self.clone().options(&clock, &observer)? };
-        let server = Server::start(options).await.map_err(|error| Error::Start(error.to_string()))?;
+        let server = Box::pin(Server::start(options)).await.map_err(|error| Error::Start(error.to_string()))?;
         let access = Access::new(&server.url, &server.kubeconfig, &server.certificates);
         TestCluster::new(server, self, access, clock, observer, start_revision).await
     }

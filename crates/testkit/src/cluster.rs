@@ -82,7 +82,7 @@ impl TestCluster {
     /// # Panics
     /// Panics if the new cluster cannot be started, and says why.
     pub async fn fork(&self) -> Self {
-        match self.try_fork().await {
+        match Box::pin(self.try_fork()).await {
             Ok(fork) => fork,
             Err(error) => panic!("{error}"),
         }
@@ -96,7 +96,7 @@ impl TestCluster {
         let Some(server) = &self.server else { return Err(Error::Start("the cluster was stopped".to_owned())) };
         let snapshot = server.snapshot().await.map_err(|error| Error::Start(error.to_string()))?;
         let options = self.options.clone();
-        options.start_server(self.clock.fork(), Some(snapshot), Some(self.dump.start())).await
+        Box::pin(options.start_server(self.clock.fork(), Some(snapshot), Some(self.dump.start()))).await
     }
 
     /// A client of the administrator, who may do everything. It uses the tokio runtime in which it was made.
@@ -224,7 +224,7 @@ impl TestCluster {
     /// The server has not stopped cleanly.
     pub async fn stop(mut self) -> Result<(), Error> {
         match self.server.take() {
-            Some(server) => server.stop().await.map_err(|error| Error::Timeout(error.to_string())),
+            Some(server) => server.stop().await.map_err(|error| Error::Stop(error.to_string())),
             None => Ok(()),
         }
     }

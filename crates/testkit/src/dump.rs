@@ -113,7 +113,9 @@ impl Dump {
         let client = self.access.own_client();
         let discovery = Discovery::new(client.clone()).run_aggregated().await?;
         let mut kinds: BTreeMap<String, KindObjects> = BTreeMap::new();
-        for (resource, capabilities) in discovery.groups().flat_map(|group| group.recommended_resources()) {
+        for (resource, capabilities) in
+            discovery.groups_alphabetical().into_iter().flat_map(|group| group.recommended_resources())
+        {
             if !capabilities.supports_operation(verbs::LIST) {
                 continue;
             }
@@ -269,7 +271,8 @@ pub(crate) fn print(dump: &Dump) {
 
 #[expect(clippy::print_stderr, reason = "the harness shows it with the test, unlike what is written to stderr itself")]
 fn print_error(text: &str) {
-    eprint!("{text}");
+    // It panics if nothing can be written, and a second panic would end the process.
+    let _ = std::panic::catch_unwind(|| eprint!("{text}"));
 }
 
 /// Writes the dump of a test to a file of its own.

@@ -9,6 +9,12 @@ pub enum Error {
     /// The cluster cannot be started with these options.
     #[error("the cluster cannot start: {0}")]
     Start(String),
+    /// The cluster has not stopped cleanly.
+    #[error("the cluster has not stopped cleanly: {0}")]
+    Stop(String),
+    /// The server has answered with something else than was asked for.
+    #[error("{0}")]
+    Answer(String),
     /// A request of the kit has failed.
     #[error(transparent)]
     Request(#[from] kube::Error),

@@ -90,7 +90,7 @@ impl ServiceAccountUser {
         let body = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec });
         let answer: serde_json::Value = crate::manifests::post(&access.own_client(), &path, &body).await?;
         let token = answer["status"]["token"].as_str();
-        token.map(str::to_owned).ok_or_else(|| Error::Start("the server has issued no token".to_owned()))
+        token.map(str::to_owned).ok_or_else(|| Error::Answer("the server has issued no token".to_owned()))
     }
 
     /// Requests a token, and returns a client that uses it.

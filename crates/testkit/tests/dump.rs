@@ -59,6 +59,7 @@ async fn a_dump_has_the_objects_of_the_test_and_says_what_nothing_will_happen_to
     ] {
         assert!(dump.contains(text), "{text}\n{dump}");
     }
+    assert_eq!(dump.matches("Tired").count(), 1, "{dump}");
     for text in
         ["aGlkZGVu", "hidden", "managedFields", "  name: kube-root-ca.crt\n  namespace", "ClusterRole", "kind: Event"]
     {
