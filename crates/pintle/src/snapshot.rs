@@ -59,8 +59,9 @@ impl Snapshot {
     /// The directory has the keys of another cluster, or cannot be written.
     pub(crate) fn write_keys(&self, data_dir: &Path) -> Result<(), StartError> {
         if !Certificates::exist_in(data_dir) {
-            self.certificates.write_all(data_dir)?;
-            return Ok(write_service_account_key(data_dir, &self.service_account_key)?);
+            // The certificates are written last: a directory that has them has all keys.
+            write_service_account_key(data_dir, &self.service_account_key)?;
+            return Ok(self.certificates.write_all(data_dir)?);
         }
         let is_same = Certificates::load(data_dir)?.authority.key == self.certificates.authority.key
             && read_service_account_key(data_dir)? == self.service_account_key;

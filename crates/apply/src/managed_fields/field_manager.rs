@@ -69,8 +69,9 @@ pub struct FieldManager<'v> {
 }
 
 impl FieldManager<'_> {
-    /// Returns the entries of a new object that has none. `empty` is the empty object as its type encodes it. The result is
-    /// that of [`Self::update`], without making the set. `None` if that is needed.
+    /// Returns `metadata.managedFields` for the create of an object that was sent without them. `empty` is the empty object as
+    /// its type encodes it. The result is that of [`Self::update`], but no field set is made. `None` if the caller has to call
+    /// [`Self::update`].
     #[must_use]
     pub fn create(&self, empty: &Value, new: &Value, request: &FieldManagerRequest<'_>) -> Option<Vec<Value>> {
         let converter = self.updater.converter;

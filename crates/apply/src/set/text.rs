@@ -129,7 +129,8 @@ impl SetWriter {
     }
 }
 
-/// Decodes the text of a set into an object. Nothing is left of a text that is not one, which does not happen.
+/// Decodes the text of a set into an object. Every text that gets here was written or checked by this module; any other
+/// would give an empty object.
 fn decode(text: &str) -> Object {
     SetReader::new(text, 0).object().unwrap_or_default()
 }
