@@ -25,7 +25,8 @@ impl Server {
     fn start(data_dir: &Path, arguments: &[&str]) -> Self {
         let mut child = serve(data_dir, arguments).spawn().expect("the program runs");
         let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-        let is_ready = lines.any(|line| line.is_ok_and(|line| line.starts_with("kubeconfig:")));
+        // The last line that it prints.
+        let is_ready = lines.any(|line| line.is_ok_and(|line| line.starts_with("try:")));
         assert!(is_ready, "the server ended");
         Self(child)
     }
