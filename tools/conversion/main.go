@@ -2,7 +2,7 @@
 // conversion. For each case of the file it requests the test's widget at another version, returns the response of the
 // case, and writes the converted object or the error into the case.
 //
-//	go run . ../../crates/integration/tests/conversion/answers.json
+//	go run . ../../crates/integration/tests/custom_resources/conversion/answers.json
 package main
 
 import (

@@ -2,7 +2,7 @@
 // writes of several managers, with the same requests in every run, and the fields of the sample of every kind that an
 // apply owns.
 //
-//	go run . ../../crates/integration/tests
+//	go run . ../../crates/integration/tests/objects
 package main
 
 import (

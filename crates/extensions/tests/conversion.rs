@@ -1,5 +1,5 @@
 //! Properties of the handling of conversion webhook responses: nothing panics, and an accepted object has the identity
-//! of the original. The error messages are tested with a server (`crates/integration/tests/conversion`).
+//! of the original. The error messages are tested with a server (`crates/integration/tests/custom_resources/conversion`).
 
 use pintle_codec::json;
 use pintle_extensions::conversion::{ConversionReview, ReviewVersion, accept_converted, parse_response};

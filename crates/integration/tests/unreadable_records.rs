@@ -1,5 +1,5 @@
 //! Start-up over a store with records that cannot be read: the server starts, names each of them in its log, and serves
-//! everything else.
+//! everything else. This is a test program of its own because it reads the log of its whole process.
 
 use std::fmt;
 use std::sync::Arc;

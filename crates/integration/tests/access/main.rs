@@ -1,0 +1,13 @@
+//! Who may do what: authentication, authorization, service accounts, and the objects that the server creates for them.
+
+mod authentication;
+mod authorization;
+mod bootstrap_policy;
+mod bootstrapped;
+mod cluster_role_aggregation;
+mod node_authorizer;
+mod rbac;
+mod reviews;
+mod security;
+mod service_accounts;
+mod serving_certificates;

@@ -1,0 +1,4 @@
+//! CustomResourceDefinitions and the objects of the kinds that they define.
+
+mod conversion;
+mod lifecycle;

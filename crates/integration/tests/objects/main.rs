@@ -1,0 +1,18 @@
+//! Verbs, kinds and the rules of objects: reads, writes, watches, deletion.
+
+mod apply;
+mod components;
+mod create_on_update;
+mod deletion;
+mod dry_run;
+mod every_kind;
+mod eviction;
+mod expiry;
+mod features;
+mod garbage_collection;
+mod lists;
+mod namespaces;
+mod patches;
+mod quantities;
+mod service_allocation;
+mod watches;

@@ -1,0 +1,196 @@
+//! Bookmarks and timeouts of watches, with a manual clock.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pintle_integration::{Options, Watch};
+use serde_json::json;
+
+use super::{CONFIGMAPS, check, cluster_with_manual_clock, create, current_revision, open_watch, revision};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Checks that the next event is a bookmark of a revision.
+async fn check_bookmark(watch: &mut Watch, expect: u64) {
+    let event = watch.next().await.expect("a bookmark");
+    let metadata = json!({"resourceVersion": expect.to_string()});
+    let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata});
+    assert_eq!(event, json!({"type": "BOOKMARK", "object": object}));
+}
+
+#[test]
+fn bookmarks_are_sent_every_minute_and_before_the_timeout() {
+    pintle_integration::run(async {
+        let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
+        create(&cluster, "a", "red").await;
+        let query = format!("resourceVersion={}&timeoutSeconds=150", current_revision(&cluster).await);
+        let bookmarks = "allowWatchBookmarks=true";
+        let mut with_bookmarks = open_watch(&cluster, CONFIGMAPS, &format!("{query}&{bookmarks}")).await;
+        let mut with_selector =
+            open_watch(&cluster, CONFIGMAPS, &format!("{query}&{bookmarks}&labelSelector=no")).await;
+        let mut without_bookmarks = open_watch(&cluster, CONFIGMAPS, &query).await;
+        // Changes of other resources advance the revision of bookmarks.
+        let secret = cluster.post("/api/v1/namespaces/n/secrets", r#"{"metadata": {"name": "s"}}"#).await.expect(201);
+        let secret = revision(&secret.json());
+        clock.advance(seconds(59));
+        let b = create(&cluster, "b", "red").await;
+        check(&mut with_bookmarks, &[format!("ADDED b {b}")]).await;
+        clock.advance(seconds(1));
+        check_bookmark(&mut with_bookmarks, b).await;
+        check_bookmark(&mut with_selector, b).await;
+        assert!(b > secret);
+        // A bookmark is sent even if the revision has not changed.
+        clock.advance(seconds(60));
+        check_bookmark(&mut with_bookmarks, b).await;
+        check_bookmark(&mut with_selector, b).await;
+        clock.advance(seconds(27));
+        let c = create(&cluster, "c", "red").await;
+        clock.advance(seconds(1));
+        check(&mut with_bookmarks, &[format!("ADDED c {c}")]).await;
+        check_bookmark(&mut with_bookmarks, c).await;
+        check_bookmark(&mut with_selector, c).await;
+        clock.advance(seconds(2));
+        assert_eq!((with_bookmarks.next().await, with_selector.next().await), (None, None));
+        check(&mut without_bookmarks, &[format!("ADDED b {b}"), format!("ADDED c {c}")]).await;
+        assert_eq!(without_bookmarks.next().await, None);
+    });
+}
+
+#[test]
+fn no_bookmark_is_sent_for_a_revision_that_the_client_knows() {
+    pintle_integration::run(async {
+        let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
+        let a = create(&cluster, "a", "red").await;
+        let query = "allowWatchBookmarks=true&timeoutSeconds=100";
+        let mut current = open_watch(&cluster, CONFIGMAPS, &format!("{query}&resourceVersion={a}")).await;
+        let mut future = open_watch(&cluster, CONFIGMAPS, &format!("{query}&resourceVersion={}", a + 2)).await;
+        let mut state = open_watch(&cluster, CONFIGMAPS, query).await;
+        check(&mut state, &[format!("ADDED a {a}")]).await;
+        let end = state.next().await.expect("a bookmark");
+        assert_eq!(end["object"]["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
+        for passed in [60, 38, 2] {
+            clock.advance(seconds(passed));
+        }
+        for watch in [&mut current, &mut future, &mut state] {
+            assert_eq!(watch.next().await, None);
+        }
+    });
+}
+
+#[test]
+fn short_watches_have_no_bookmarks() {
+    pintle_integration::run(async {
+        let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
+        let a = create(&cluster, "a", "red").await;
+        let query = |seconds| format!("resourceVersion={}&allowWatchBookmarks=1&timeoutSeconds={seconds}", a - 1);
+        let mut two = open_watch(&cluster, CONFIGMAPS, &query(2)).await;
+        let mut three = open_watch(&cluster, CONFIGMAPS, &query(3)).await;
+        for watch in [&mut two, &mut three] {
+            check(watch, &[format!("ADDED a {a}")]).await;
+        }
+        clock.advance(seconds(1));
+        check_bookmark(&mut three, a).await;
+        clock.advance(seconds(2));
+        assert_eq!((two.next().await, three.next().await), (None, None));
+    });
+}
+
+#[test]
+fn watches_end_after_the_minimum_request_timeout() {
+    pintle_integration::run(async {
+        for minimum in [1800, 60] {
+            let mut options = Options { min_request_timeout: seconds(minimum), ..Options::default() };
+            options.history.duration = seconds(100_000);
+            let (cluster, clock) = cluster_with_manual_clock(options).await;
+            let at = current_revision(&cluster).await;
+            let mut watches = Vec::new();
+            for query in ["", "&timeoutSeconds=0"] {
+                watches.push(open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={at}{query}")).await);
+            }
+            let mut longer =
+                open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={at}&timeoutSeconds={}", 3 * minimum)).await;
+            clock.advance(seconds(minimum - 1));
+            let a = create(&cluster, "a", "red").await;
+            for watch in &mut watches {
+                check(watch, &[format!("ADDED a {a}")]).await;
+            }
+            clock.advance(seconds(minimum + 1));
+            for watch in &mut watches {
+                assert_eq!(watch.next().await, None);
+            }
+            let b = create(&cluster, "b", "red").await;
+            check(&mut longer, &[format!("ADDED a {a}"), format!("ADDED b {b}")]).await;
+        }
+        // With a timeout of zero, a watch ends at once.
+        let (cluster, _) =
+            cluster_with_manual_clock(Options { min_request_timeout: Duration::ZERO, ..Options::default() }).await;
+        let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={}", current_revision(&cluster).await);
+        assert_eq!(cluster.get(&path).await.expect(200).text(), "");
+    });
+}
+
+#[test]
+fn history_is_kept_for_its_duration() {
+    pintle_integration::run(async {
+        let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
+        let a = create(&cluster, "a", "red").await;
+        let b = create(&cluster, "b", "red").await;
+        clock.advance(seconds(299));
+        create(&cluster, "c", "red").await;
+        let mut watch = open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={a}")).await;
+        check(&mut watch, &[format!("ADDED b {b}")]).await;
+        clock.advance(seconds(2));
+        // The next change removes expired history.
+        create(&cluster, "d", "red").await;
+        let exact = format!("{CONFIGMAPS}?resourceVersion={a}&resourceVersionMatch=Exact");
+        while cluster.get(&exact).await.status != 410 {}
+        let old =
+            open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={a}")).await.next().await.expect("an event");
+        assert_eq!((&old["type"], &old["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    });
+}
+
+/// The events of a busy collection must not keep a watch from its bookmarks and its end.
+#[test]
+fn a_busy_watch_gets_bookmarks_and_ends() {
+    pintle_integration::run(async {
+        let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
+        let at = current_revision(&cluster).await;
+        let query = format!("resourceVersion={at}&allowWatchBookmarks=true&timeoutSeconds=100");
+        let mut unselective = open_watch(&cluster, CONFIGMAPS, &query).await;
+        let mut selective = open_watch(&cluster, CONFIGMAPS, &format!("{query}&labelSelector=no")).await;
+        for name in 0..16 {
+            create(&cluster, &format!("c{name}"), "red").await;
+        }
+        let stop = AtomicBool::new(false);
+        let write = async |name: usize| {
+            for number in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let patch = json!({"data": {"number": number.to_string()}}).to_string();
+                let _ = cluster.patch(&format!("{CONFIGMAPS}/c{name}"), "merge", patch).await.expect(200);
+            }
+        };
+        let watch = async {
+            clock.advance(seconds(60));
+            for watch in [&mut selective, &mut unselective] {
+                loop {
+                    let event = watch.next().await.expect("an event");
+                    if event["type"] == "BOOKMARK" {
+                        break;
+                    }
+                }
+            }
+            clock.advance(seconds(40));
+            for watch in [&mut selective, &mut unselective] {
+                while watch.next().await.is_some() {}
+            }
+            // Until here the writes went on.
+            stop.store(true, Ordering::Relaxed);
+        };
+        tokio::join!(watch, futures_util::future::join_all((0..16).map(&write)));
+    });
+}

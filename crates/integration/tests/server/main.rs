@@ -1,0 +1,14 @@
+//! The server as one runs it: representations, limits, health, logs, metrics, restarts and failures.
+
+mod cbor;
+mod deep_objects;
+mod headers;
+mod health;
+mod limits;
+mod logging;
+mod lost_feed;
+mod metrics;
+mod negotiation;
+mod request_log;
+mod request_observers;
+mod restart;
