@@ -10,6 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::GADGETS;
+
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[kube(group = "example.com", version = "v1", kind = "Widget", namespaced)]
 struct WidgetSpec {
@@ -17,27 +19,10 @@ struct WidgetSpec {
     size: u8,
 }
 
-const GADGET: &str = "
-apiVersion: v1
-kind: Namespace
-metadata: {name: team}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: gadgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {kind: Gadget, plural: gadgets, singular: gadget}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        x-kubernetes-preserve-unknown-fields: true
----
+/// A namespace, [`GADGETS`], and two objects of this kind.
+fn manifests() -> String {
+    let namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: team}}";
+    let objects = "
 apiVersion: example.com/v1
 kind: Gadget
 metadata: {name: a, namespace: team}
@@ -46,6 +31,8 @@ apiVersion: example.com/v1
 kind: Gadget
 metadata: {name: b}
 ";
+    format!("{namespace}\n---{GADGETS}---{objects}")
+}
 
 #[tokio::test]
 async fn derived_kinds_are_served_at_once() {
@@ -65,9 +52,9 @@ async fn derived_kinds_are_served_at_once() {
 async fn manifests_are_applied_in_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("gadget.yaml");
-    std::fs::write(&path, GADGET).expect("a file");
+    std::fs::write(&path, manifests()).expect("a file");
     let cluster = TestCluster::builder().crd::<Widget>().manifest_file(&path).start().await;
-    let again = cluster.apply(GADGET).await.expect("they are applied again");
+    let again = cluster.apply(&manifests()).await.expect("they are applied again");
     let found: Vec<_> = again.iter().map(|o| (o.metadata.namespace.as_deref(), o.metadata.name.as_deref())).collect();
     let expect = [
         (None, Some("team")),

@@ -13,6 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
 
+use super::PROGRAM;
+
 /// How long a program may take to start or to stop.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const ADMIN: &str = "Bearer admin-token";
@@ -31,7 +33,7 @@ impl Environment {
     fn new() -> Self {
         let folder = TempDir::new().expect("a folder");
         let assets = folder.path().join("assets");
-        let made = Command::new(env!("CARGO_BIN_EXE_pintle")).args(["envtest", "--assets-dir"]).arg(&assets).output();
+        let made = Command::new(PROGRAM).args(["envtest", "--assets-dir"]).arg(&assets).output();
         let made = made.expect("the program runs");
         assert!(made.status.success(), "{made:?}");
         assert_eq!(String::from_utf8_lossy(&made.stdout), format!("{}\n", assets.display()));

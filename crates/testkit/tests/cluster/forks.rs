@@ -9,23 +9,10 @@ use kube::{Api, Client};
 use pintle_testkit::TestCluster;
 use serde_json::json;
 
-const GADGETS: &str = "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: gadgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {kind: Gadget, plural: gadgets, singular: gadget}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        x-kubernetes-preserve-unknown-fields: true
----
+use super::GADGETS;
+
+/// What a prepared cluster has beside [`GADGETS`].
+const OBJECTS: &str = "
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: prepared}
@@ -54,7 +41,7 @@ fn config_map(name: &str) -> ConfigMap {
 
 #[tokio::test]
 async fn a_fork_has_the_objects_and_goes_its_own_way() {
-    let prepared = TestCluster::builder().manifests(GADGETS).start().await;
+    let prepared = TestCluster::builder().manifests(GADGETS).manifests(OBJECTS).start().await;
     let fork = prepared.fork().await;
     assert_ne!(fork.url(), prepared.url());
     let object = config_maps(fork.client()).get("prepared").await.expect("the prepared object");
@@ -69,7 +56,7 @@ async fn a_fork_has_the_objects_and_goes_its_own_way() {
 
 #[tokio::test]
 async fn definitions_are_served_by_a_fork_at_once() {
-    let prepared = TestCluster::builder().manifests(GADGETS).start().await;
+    let prepared = TestCluster::builder().manifests(GADGETS).manifests(OBJECTS).start().await;
     let fork = prepared.fork().await;
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Gadget"));
     let gadgets: Api<DynamicObject> = Api::default_namespaced_with(fork.client(), &resource);
@@ -79,7 +66,7 @@ async fn definitions_are_served_by_a_fork_at_once() {
 
 #[tokio::test]
 async fn credentials_are_valid_for_both() {
-    let prepared = TestCluster::builder().manifests(GADGETS).start().await;
+    let prepared = TestCluster::builder().manifests(GADGETS).manifests(OBJECTS).start().await;
     let mut jane = prepared.user("jane").config();
     let token = prepared.service_account("default", "default").token().await.expect("a token");
     let fork = prepared.fork().await;

@@ -84,7 +84,7 @@ async fn a_test_that_fails() {
 fn a_failing_test_prints_its_cluster() {
     let run = |folder: Option<&std::path::Path>| {
         let mut command = Command::new(std::env::current_exe().expect("a program"));
-        command.args(["--exact", "a_test_that_fails"]).env(FAIL, "1").env_remove("PINTLE_TESTKIT_DUMP_DIR");
+        command.args(["--exact", "dump::a_test_that_fails"]).env(FAIL, "1").env_remove("PINTLE_TESTKIT_DUMP_DIR");
         command.envs(folder.map(|folder| ("PINTLE_TESTKIT_DUMP_DIR", folder)));
         let output = command.output().expect("the program runs");
         assert_eq!(output.status.code(), Some(101), "{output:?}");
@@ -92,7 +92,7 @@ fn a_failing_test_prints_its_cluster() {
     };
     let object = "  name: of-a-test-that-fails\n";
     let output = run(None);
-    assert!(output.contains("# The cluster of a_test_that_fails\n") && output.contains(object), "{output}");
+    assert!(output.contains("# The cluster of dump::a_test_that_fails\n") && output.contains(object), "{output}");
     let folder = tempfile::tempdir().expect("a folder");
     let output = run(Some(folder.path()));
     let path = output.split_once("The dump of the cluster is in ").and_then(|(_, rest)| rest.lines().next());

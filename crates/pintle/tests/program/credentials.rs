@@ -14,7 +14,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_pintle");
+use super::PROGRAM;
+
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 
 fn pintle(data_dir: &Path, arguments: &[&str]) -> Output {

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use super::PROGRAM;
+
 /// The error of the program for these flags, in which `$DIR` is a folder with a broken kubeconfig `w`, a broken
 /// policy file `p`, and a configuration of admission `a` that names a file which does not exist.
 fn error(flags: &str) -> String {
@@ -12,7 +14,7 @@ fn error(flags: &str) -> String {
     let plugin = "{name: PodNodeSelector, path: gone.yaml}";
     write("a", &format!("apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{plugin}]\n"));
     let flags = flags.replace("$DIR", &folder.path().to_string_lossy());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pintle"));
+    let mut command = Command::new(PROGRAM);
     command.arg("serve").args(flags.split(' ')).arg("--data-dir").arg(folder.path().join("data"));
     command.args(["--storage-backend", "memory", "--secure-port", "0"]);
     let output = command.output().expect("the program runs");
@@ -53,7 +55,7 @@ fn wrong_flags_of_admission_end_the_program_with_upstreams_messages() {
 
 #[test]
 fn the_help_lists_the_plugins_as_upstream_does() {
-    let output = Command::new(env!("CARGO_BIN_EXE_pintle")).args(["serve", "--help"]).output();
+    let output = Command::new(PROGRAM).args(["serve", "--help"]).output();
     let help = String::from_utf8(output.expect("the program runs").stdout).expect("a text");
     let help: String = help.split_whitespace().collect::<Vec<_>>().join(" ");
     let enabled = "Admission plugins that should be enabled in addition to default enabled ones (NamespaceLifecycle, ";

@@ -1,0 +1,9 @@
+//! The program `pintle`, run as its users run it.
+
+mod access_flags;
+mod credentials;
+mod envtest;
+mod from;
+
+/// The path of the program.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pintle");
