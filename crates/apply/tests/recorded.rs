@@ -2,7 +2,7 @@
 
 use pintle_apply::managed_fields::{FieldManager, FieldManagerRequest, Managed, encode};
 use pintle_apply::merge::{ConvertError, Updater, VersionConverter};
-use pintle_apply::set::{FieldSet, Filter};
+use pintle_apply::set::{FieldSet, Filter, encoded_field_set};
 use pintle_apply::typed::TypeRef;
 use pintle_schema::{Problems, Schema, normalise};
 use pintle_value::Value;
@@ -73,6 +73,50 @@ fn created_definition_matches_the_recorded_fields() {
         r#"{"f:spec":{"f:conversion":{".":{},"f:strategy":{}},"f:group":{},"f:names":{"f:kind":{},"f:listKind":{},
             "f:plural":{},"f:shortNames":{},"f:singular":{}},"f:scope":{},"f:versions":{}}}"#,
     );
+}
+
+#[test]
+fn fields_of_list_items_are_written_as_the_comparison_writes_them() {
+    let schema = pintle_catalog::shared().kind_schema("", "v1", "Pod").expect("a kind");
+    let filter = Filter::Exclude(FieldSet::decode(r#"{"f:status":{}}"#).expect("a set"));
+    let kind = BuiltInKind { schema, version: "v1".to_owned(), filter };
+    let field_manager = FieldManager { updater: Updater { converter: &kind } };
+    let request =
+        FieldManagerRequest { manager: "golden", version: &kind.version, subresource: "", now: Time::from_seconds(0) };
+    let container = |fields: &str| format!(r#"{{"name":"a","image":"i",{fields}}}"#);
+    let cases = [
+        r#"{"name":"b"},{"name":"a"}"#.to_owned(),
+        // The order of the keys as text is not that of the names.
+        r#"{"name":"a"},{"name":"a b"},{"name":"a!"},{"name":""}"#.to_owned(),
+        r#"{"name":"a"},{"name":"a"},{"name":"b"}"#.to_owned(),
+        r#"{"name":"a\"b"},{"name":"c\\d"}"#.to_owned(),
+        r#"{"name":"a<"},{"name":"\u00e9"}"#.to_owned(),
+        r#"{"name":"\u00e9"}"#.to_owned(),
+        r#"{"image":"nameless"}"#.to_owned(),
+        r#"{"image":"nameless"},{"name":"a"}"#.to_owned(),
+        container(r#""ports":[{"containerPort":80,"protocol":"TCP"}]"#),
+        container(r#""ports":[{"containerPort":80}]"#),
+        container(r#""ports":[{"containerPort":443,"protocol":"TCP"},{"containerPort":80,"protocol":"TCP"}]"#),
+        container(
+            r#""env":[{"name":"Z","value":"1"},{"name":"A"},{"name":"A"}],"volumeMounts":[{"mountPath":"/a b"}]"#,
+        ),
+        container(r#""env":[{"name":"Z","value":"1"},{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"x"}}}]"#),
+    ];
+    for containers in cases {
+        let object = format!(r#"{{"metadata":{{"name":"p"}},"spec":{{"containers":[{containers}]}}}}"#);
+        let (live, new) = (Value::object(), serde_json::from_str(&object).expect(&object));
+        let managed = field_manager.update(&live, &new, Managed::default(), &request);
+        let entries = field_manager.create(&live, &new, &request);
+        let compared = managed.ok().map(|managed| encode(&managed));
+        // Keys with unusual escapes are left to the comparison.
+        let is_written = !object.contains('<') && !object.contains("\\u") || compared.is_none();
+        assert_eq!(entries.as_ref(), compared.as_ref().filter(|_| is_written), "{object}");
+        let fields = entries.as_ref().and_then(|entries| entries[0]["fieldsV1"].as_object()?.encoded());
+        if let Some(fields) = fields.filter(|fields| fields.is_sorted()) {
+            let (read, _) = encoded_field_set(fields.text(), 0).expect("a field set");
+            assert!(read.is_sorted(), "{}", fields.text());
+        }
+    }
 }
 
 #[test]

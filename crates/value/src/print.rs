@@ -108,7 +108,7 @@ fn separated<T>(out: &mut String, separator: char, items: impl IntoIterator<Item
 /// Appends a string as `json.Marshal` encodes it, including the quotes.
 pub fn json_string(out: &mut String, text: &str) {
     out.push('"');
-    if text.bytes().all(is_plain_in_json) {
+    if is_plain_text_in_json(text.as_bytes()) {
         out.push_str(text);
         out.push('"');
         return;
@@ -138,10 +138,35 @@ pub fn is_plain_in_json(byte: u8) -> bool {
     PLAIN_IN_JSON[usize::from(byte)]
 }
 
+/// True for ASCII text that no encoder of JSON escapes.
+#[must_use]
+pub fn is_plain_text_in_json(text: &[u8]) -> bool {
+    match text.last_chunk() {
+        // The last word may overlap the one before.
+        Some(last) => text.as_chunks().0.iter().all(is_plain_word) && is_plain_word(last),
+        None => text.iter().all(|byte| is_plain_in_json(*byte)),
+    }
+}
+
+/// Like [`is_plain_text_in_json`], for eight bytes at once.
+fn is_plain_word(word: &[u8; 8]) -> bool {
+    const fn repeated(byte: u8) -> u64 {
+        u64::from_ne_bytes([byte; 8])
+    }
+    let word = u64::from_le_bytes(*word);
+    // Subtracting one sets the highest bit of an ASCII byte only if it is zero, or if the byte before it is.
+    let controls = word.wrapping_sub(repeated(0x20));
+    // `"` and `&`, and `<` and `>`, differ in one bit each.
+    let quotes = ((word | repeated(0x04)) ^ repeated(b'&')).wrapping_sub(repeated(0x01));
+    let angles = ((word | repeated(0x02)) ^ repeated(b'>')).wrapping_sub(repeated(0x01));
+    let backslashes = (word ^ repeated(b'\\')).wrapping_sub(repeated(0x01));
+    (word | controls | quotes | angles | backslashes) & repeated(0x80) == 0
+}
+
 const PLAIN_IN_JSON: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = b' ';
-    while byte <= b'~' {
+    while byte <= 0x7f {
         table[byte as usize] = !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&');
         byte += 1;
     }
@@ -242,6 +267,18 @@ mod tests {
         check("a\"\\\n\u{7}\u{0}", r#""a\"\\\n\a\x00""#);
         check("\u{e4}\u{301} \u{a0}\u{200b}\u{10ffff}", "\"\u{e4}\u{301} \\u00a0\\u200b\\U0010ffff\"");
         check("\u{301}\u{1f600}\u{7f}\u{85}", "\"\u{301}\u{1f600}\\x7f\\u0085\"");
+    }
+
+    #[test]
+    fn plain_text_is_found_a_word_at_a_time() {
+        for byte in 0..=u8::MAX {
+            for (length, at) in [(1, 0), (7, 6), (8, 0), (8, 7), (9, 8), (16, 7), (17, 3)] {
+                let mut text = vec![b'a'; length];
+                text[at] = byte;
+                assert_eq!(is_plain_text_in_json(&text), is_plain_in_json(byte), "{byte} at {at} of {length}");
+            }
+        }
+        assert!(is_plain_text_in_json(b""));
     }
 
     #[test]

@@ -170,7 +170,7 @@ fn write_value(out: &mut String, value: &Value) {
 /// characters that are special in HTML are escaped; json-iterator does this for values but not for names.
 pub fn write_json_string(out: &mut String, text: &str, html: bool) {
     out.push('"');
-    if text.bytes().all(print::is_plain_in_json) {
+    if print::is_plain_text_in_json(text.as_bytes()) {
         out.push_str(text);
         out.push('"');
         return;

@@ -2,8 +2,9 @@
 //! A set whose keys need unusual escapes is kept as a tree, because encoders differ in how they write these.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
-use pintle_value::print::is_plain_in_json;
+use pintle_value::print::{is_plain_in_json, is_plain_text_in_json};
 use pintle_value::{EncodedObject, Object, Str, Value};
 
 use super::{FieldSet, Node};
@@ -67,7 +68,7 @@ impl SetWriter {
         below: impl FnOnce(&mut Self) -> Option<()>,
     ) -> Option<()> {
         let start = self.out.len();
-        if !name.bytes().all(is_plain_in_json) {
+        if !is_plain_text_in_json(name.as_bytes()) {
             return None;
         }
         self.out.push_str("\"f:");
@@ -105,8 +106,49 @@ impl SetWriter {
         self.node(start, member, below)
     }
 
+    /// Writes the key of an item from the sorted fields that identify it, without making its element. Returns where the
+    /// node begins. Writes nothing and returns `None` if a value is neither plain text nor an integer.
+    pub(crate) fn plain_item_key<'v>(
+        &mut self,
+        fields: impl Iterator<Item = (&'v str, Option<&'v Value>)>,
+    ) -> Option<usize> {
+        let start = self.out.len();
+        self.out.push_str("\"k:{");
+        for (i, (name, value)) in fields.enumerate() {
+            self.out.push_str(if i > 0 { ",\\\"" } else { "\\\"" });
+            self.out.push_str(name);
+            let written = is_plain_text_in_json(name.as_bytes()).then_some(()).and_then(|()| match value? {
+                Value::String(text) if is_plain_text_in_json(text.as_bytes()) => {
+                    self.out.push_str("\\\":\\\"");
+                    self.out.push_str(text);
+                    self.out.push_str("\\\"");
+                    Some(())
+                }
+                Value::Int(number) => write!(self.out, "\\\":{number}").ok(),
+                _ => None,
+            });
+            if written.is_none() {
+                self.out.truncate(start);
+                return None;
+            }
+        }
+        self.out.push('}');
+        Some(start)
+    }
+
+    /// Notes the order of two items that follow each other, which are identified by plain text under the same name.
+    pub(crate) fn note_order(&mut self, previous: &str, next: &str) {
+        // The quote after the shorter text is less than all plain characters but these.
+        self.is_sorted &= !previous.bytes().chain(next.bytes()).any(|byte| byte < b'"');
+    }
+
     /// Writes the rest of the node that begins at `start`.
-    fn node(&mut self, start: usize, member: bool, below: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+    pub(crate) fn node(
+        &mut self,
+        start: usize,
+        member: bool,
+        below: impl FnOnce(&mut Self) -> Option<()>,
+    ) -> Option<()> {
         self.out.push_str("\":{");
         let inside = self.out.len();
         if member {

@@ -1,9 +1,10 @@
 //! The fields that a new object adds to an empty one, as text. It equals what [`super::compare`] finds, but no set is
 //! made: most objects are created by one manager, which owns all of it.
 
-use pintle_value::{EncodedObject, Object, Value};
+use pintle_value::print::is_plain_text_in_json;
+use pintle_value::{EncodedObject, Object, Str, Value};
 
-use super::atom::{Atom, ListSchema, MapSchema, TypeRef};
+use super::atom::{Atom, ElementRelationship, ListSchema, MapSchema, TypeRef};
 use super::validate::{Duplicates, validate};
 use crate::path::{PathElement, values_equal};
 use crate::set::{FieldSet, SetWriter};
@@ -40,8 +41,12 @@ enum Left<'s> {
 impl<'s> Without<'s> {
     const NOTHING: Self = Self { unowned: None, excluded: None };
 
+    fn is_nothing(self) -> bool {
+        self.unowned.is_none() && self.excluded.is_none()
+    }
+
     fn at(self, element: impl FnOnce() -> PathElement) -> Left<'s> {
-        if self.unowned.is_none() && self.excluded.is_none() {
+        if self.is_nothing() {
             return Left::Node { member: true, below: Self::NOTHING };
         }
         let element = element();
@@ -150,6 +155,23 @@ fn whole_value(writer: &mut SetWriter, type_ref: TypeRef<'_>, value: &Value, wit
 
 /// Writes the items of a list that only the new object has.
 fn whole_items(writer: &mut SetWriter, items: &ListSchema<'_>, values: &[Value], without: Without<'_>) -> Option<()> {
+    if without.is_nothing()
+        && let ElementRelationship::Keys(keys) = items.relationship
+    {
+        match (values, keys) {
+            ([value], keys) if keys.is_sorted() => {
+                if let Some(start) = plain_item_key(writer, keys, value) {
+                    return writer.node(start, true, |writer| whole_value(writer, items.item, value, without));
+                }
+            }
+            (_, [key]) => {
+                if let Some(named) = named_items(key, values) {
+                    return whole_named_items(writer, items, key, &named);
+                }
+            }
+            _ => {}
+        }
+    }
     let mut sorted = Vec::with_capacity(values.len());
     for value in values {
         sorted.push((items.element(value).ok()?, value));
@@ -168,6 +190,42 @@ fn whole_items(writer: &mut SetWriter, items: &ListSchema<'_>, values: &[Value],
             _ => Some(()),
         };
         writer.item(element, &mut previous, member, write_below)?;
+    }
+    Some(())
+}
+
+/// Writes the key of an item that has all the fields which identify it, if they are plain.
+fn plain_item_key(writer: &mut SetWriter, keys: &[Str], item: &Value) -> Option<usize> {
+    let fields = item.as_object()?;
+    writer.plain_item_key(keys.iter().map(|key| (key.as_str(), fields.get(key))))
+}
+
+/// The items of a list that are identified by one field, sorted by it. `None` unless each has other plain text there.
+fn named_items<'v>(key: &str, values: &'v [Value]) -> Option<Vec<(&'v str, &'v Value)>> {
+    let name = |value: &'v Value| match value.as_object()?.get(key)? {
+        Value::String(name) if is_plain_text_in_json(name.as_bytes()) => Some((name.as_str(), value)),
+        _ => None,
+    };
+    let mut named: Vec<_> = values.iter().map(name).collect::<Option<_>>()?;
+    if !named.is_sorted_by(|(a, _), (b, _)| a < b) {
+        named.sort_unstable_by_key(|(name, _)| *name);
+    }
+    named.windows(2).all(|pair| pair[0].0 != pair[1].0).then_some(named)
+}
+
+/// Writes items with other plain names, nothing of which is left out.
+fn whole_named_items(
+    writer: &mut SetWriter,
+    items: &ListSchema<'_>,
+    key: &Str,
+    named: &[(&str, &Value)],
+) -> Option<()> {
+    let mut previous = "";
+    for (name, value) in named {
+        writer.note_order(previous, name);
+        previous = name;
+        let start = plain_item_key(writer, std::slice::from_ref(key), value)?;
+        writer.node(start, true, |writer| whole_value(writer, items.item, value, Without::NOTHING))?;
     }
     Some(())
 }

@@ -2,7 +2,7 @@
 //! separators escaped, floats in their shortest form. A response body ends with a line feed, which the caller adds.
 
 use pintle_value::Value;
-use pintle_value::print::json_float;
+use pintle_value::print::{is_plain_text_in_json, json_float};
 
 use super::indent::indent;
 use super::word::{repeated, zero_bytes};
@@ -117,32 +117,12 @@ fn needs_escape(word: &[u8; 8]) -> bool {
     controls | quotes | angles | backslashes | separators != 0
 }
 
-/// True if all bytes of the word are ASCII and need no escape, which costs half as much as [`needs_escape`].
-fn is_plain_ascii(word: &[u8; 8]) -> bool {
-    let word = u64::from_le_bytes(*word);
-    // Subtracting one sets the highest bit of an ASCII byte only if it is zero, or if the byte before it is.
-    let controls = word.wrapping_sub(repeated(0x20));
-    let quotes = ((word | repeated(0x04)) ^ repeated(b'&')).wrapping_sub(repeated(0x01));
-    let angles = ((word | repeated(0x02)) ^ repeated(b'>')).wrapping_sub(repeated(0x01));
-    let backslashes = (word ^ repeated(b'\\')).wrapping_sub(repeated(0x01));
-    (word | controls | quotes | angles | backslashes) & repeated(0x80) == 0
-}
-
-/// True if no byte of a text needs an escape. May be false for text that is not ASCII.
-fn is_plain(text: &[u8]) -> bool {
-    match text.last_chunk() {
-        // The last word may overlap the one before.
-        Some(last) => text.as_chunks().0.iter().all(is_plain_ascii) && is_plain_ascii(last),
-        None => text.iter().all(|byte| ESCAPES[usize::from(*byte)] == 0),
-    }
-}
-
 /// Appends a string with its quotes, with Go's escapes, which include the characters that are special in HTML.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
     out.push(b'"');
-    if is_plain(bytes) {
+    if is_plain_text_in_json(bytes) {
         out.extend_from_slice(bytes);
     } else {
         write_escaped(bytes, out);
