@@ -20,6 +20,7 @@ mod scenarios;
 #[cfg(test)]
 mod smoke;
 mod target;
+mod test_clusters;
 mod watchers;
 mod webhook;
 
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.split_first() {
         Some((command, rest)) if command == "baseline" => baseline::run(rest),
+        Some((command, rest)) if command == test_clusters::COMMAND => test_clusters::run(rest),
         _ => Options::read(&arguments).and_then(|options| run(&options)),
     };
     match result {

@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     /// The number of timed server starts.
     pub(crate) starts: usize,
+    /// The number of clusters that are started in a process one after the other, and at once.
+    pub(crate) test_clusters: (usize, usize),
     /// The number of stored objects when a start on a filled store is timed.
     pub(crate) stored_objects: usize,
     /// The number of CustomResourceDefinitions.
@@ -46,6 +48,7 @@ impl Plan {
         open_loop_duration: Duration::from_secs(10),
         rounds: 3,
         starts: 5,
+        test_clusters: (20, 100),
         stored_objects: 300_000,
         definitions: 800,
         listed_objects: 10_000,
@@ -64,6 +67,7 @@ impl Plan {
         open_loop_duration: Duration::from_secs(2),
         rounds: 1,
         starts: 2,
+        test_clusters: (5, 20),
         stored_objects: 20_000,
         definitions: 400,
         listed_objects: 10_000,
@@ -83,6 +87,7 @@ impl Plan {
         open_loop_duration: Duration::from_millis(100),
         rounds: 1,
         starts: 1,
+        test_clusters: (1, 2),
         stored_objects: 10,
         definitions: 4,
         listed_objects: 100,

@@ -9,8 +9,9 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    access, admission, apply, big_list, cascading_delete, codecs, conversion, create, custom_objects, definitions,
-    delete, fanout, filtered_watches, get, hostile, list, memory, mixed, open_loop, start, start_loaded, update,
+    access, admission, apply, big_list, cascading_delete, clusters, codecs, conversion, create, custom_objects,
+    definitions, delete, fanout, filtered_watches, get, hostile, list, memory, mixed, open_loop, start, start_loaded,
+    update,
 };
 use crate::target::{Server, ServerProcess, Target};
 
@@ -36,6 +37,7 @@ pub(crate) const ALL: &[Scenario] = &[
     codecs::SCENARIO,
     start::SCENARIO,
     start_loaded::SCENARIO,
+    clusters::SCENARIO,
     definitions::SCENARIO,
     memory::SCENARIO,
     get::SCENARIO,

@@ -5,6 +5,7 @@ pub(crate) mod admission;
 pub(crate) mod apply;
 pub(crate) mod big_list;
 pub(crate) mod cascading_delete;
+pub(crate) mod clusters;
 pub(crate) mod codecs;
 pub(crate) mod conversion;
 pub(crate) mod create;

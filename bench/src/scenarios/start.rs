@@ -1,5 +1,8 @@
 //! The start time of a server, until it prints its URL and until the first response over TLS: with an empty data
-//! directory, and with one from an earlier start. Also the memory of an idle server.
+//! directory, with one from an earlier start, and with the store in memory. Also how long it takes to stop, and the memory
+//! of an idle server.
+
+use std::time::Instant;
 
 use super::megabytes;
 use crate::Result;
@@ -30,6 +33,10 @@ impl StartTimes {
         self.until_response.push(server.time_to_first_response.as_secs_f64() * 1e3);
     }
 
+    fn is_empty(&self) -> bool {
+        self.until_url.is_empty()
+    }
+
     /// Reports the median start time. `limit` is its budget in milliseconds.
     pub(super) fn report(self, name: &str, limit: f64, report: &mut Report) {
         let note = format!("first response over TLS after {:.1} ms", median(self.until_response));
@@ -38,12 +45,15 @@ impl StartTimes {
 }
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {
-    let (mut first, mut second, mut idle) = (StartTimes::default(), StartTimes::default(), Vec::new());
+    let (mut first, mut second, mut memory) = (StartTimes::default(), StartTimes::default(), StartTimes::default());
+    let (mut stops, mut idle) = (Vec::new(), Vec::new());
     for round in 0..bench.plan.starts {
         let folder = bench.scratch().join(format!("start-{round}"));
         let server = bench.start_server(&folder).await?;
         first.add(&server);
+        let stopping = Instant::now();
         server.stop().await?;
+        stops.push(stopping.elapsed().as_secs_f64() * 1e3);
         let process = bench.start_server(&folder).await?;
         second.add(&process);
         if round < bench.plan.rounds {
@@ -51,12 +61,21 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
             idle.extend(process.server.meter.resident_bytes()?.map(megabytes));
         }
         process.stop().await?;
+        if let Ok(binary) = bench.binary() {
+            let server = ServerProcess::pintle_in_memory(&binary, &folder).await?;
+            memory.add(&server);
+            server.stop().await?;
+        }
     }
     let name = format!("idle server, {:.0} s after the start", bench.plan.idle.as_secs_f64());
     let report = &mut bench.report;
     report.section("start to ready");
     first.report("empty data directory, first start (generates certificates)", 100.0, report);
     second.report("empty store, second start", 100.0, report);
+    if !memory.is_empty() {
+        memory.report("store in memory", 30.0, report);
+    }
+    report.row("stop", median(stops), "ms").at_most(20.0);
     report.section("memory");
     report.row(name, median(idle), "MB").at_most(30.0);
     Ok(())

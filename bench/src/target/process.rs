@@ -41,8 +41,17 @@ pub(crate) struct ServerProcess {
 impl ServerProcess {
     /// Starts `pintle serve` with a data directory.
     pub(crate) async fn pintle(binary: &Path, folder: &Path) -> Result<Self> {
+        Self::pintle_with(binary, folder, &[]).await
+    }
+
+    /// Starts `pintle serve` with the store in memory. Certificates are kept in the data directory.
+    pub(crate) async fn pintle_in_memory(binary: &Path, folder: &Path) -> Result<Self> {
+        Self::pintle_with(binary, folder, &["--storage-backend", "memory"]).await
+    }
+
+    async fn pintle_with(binary: &Path, folder: &Path, options: &[&str]) -> Result<Self> {
         let mut command = Command::new(binary);
-        command.args(["serve", "--secure-port", "0", "--data-dir"]).arg(folder).stdin(Stdio::null());
+        command.args(["serve", "--secure-port", "0", "--data-dir"]).arg(folder).args(options).stdin(Stdio::null());
         let file = folder.join("admin.kubeconfig");
         let ready = |line: &str| {
             line.strip_prefix("url:")?;
@@ -112,7 +121,7 @@ impl ServerProcess {
             if Instant::now() > deadline {
                 return Err("the server did not exit in time".into());
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
         Ok(())
     }
