@@ -41,6 +41,13 @@ impl Member {
         Self { prefix: key_prefix(&key), key, value }
     }
 
+    /// Whether this is the key, whose prefix is the same. A key of up to eight bytes is its prefix and its length.
+    #[inline]
+    fn has_key(&self, key: &str) -> bool {
+        let own = self.key.as_bytes();
+        own.len() == key.len() && (own.len() <= 8 || own[8..] == key.as_bytes()[8..])
+    }
+
     /// Compares the keys by their bytes.
     #[inline]
     fn cmp_key(&self, prefix: u64, key: &str) -> Ordering {
@@ -212,9 +219,17 @@ impl Object {
             return entries.binary_search_by(|member| member.cmp_key(prefix, key)).ok();
         }
         // Less work for the few members that most objects have.
-        let first = entries.iter().position(|member| member.prefix >= prefix)?;
-        let same_prefix = entries[first..].iter().take_while(|member| member.prefix == prefix);
-        same_prefix.enumerate().find(|(_, member)| member.key.as_str() == key).map(|(i, _)| first + i)
+        for (index, member) in entries.iter().enumerate() {
+            if member.prefix >= prefix {
+                if member.prefix > prefix {
+                    return None;
+                }
+                if member.has_key(key) {
+                    return Some(index);
+                }
+            }
+        }
+        None
     }
 
     /// The value of `key`.

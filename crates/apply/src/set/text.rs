@@ -33,7 +33,7 @@ pub(crate) struct SetWriter {
 impl SetWriter {
     /// A writer of a set.
     pub(crate) fn new() -> Self {
-        let mut out = String::with_capacity(1024);
+        let mut out = String::with_capacity(2048);
         out.push('{');
         Self { out, is_sorted: true }
     }
