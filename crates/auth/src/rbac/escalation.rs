@@ -7,7 +7,7 @@ use pintle_value::Value;
 use pintle_value::print::quote;
 
 use super::covers::{compact_rules, uncovered_rules};
-use super::index::{ResolutionError, UserRules, aggregate};
+use super::index::{UserRules, aggregate};
 use super::policy::{GROUP, PolicyRule, RoleKind, RoleRef};
 use crate::text::quote_list;
 use crate::user::SYSTEM_PRIVILEGED_GROUP;
@@ -21,11 +21,17 @@ pub const AGGREGATION_RULE_MESSAGE: &str = "must have cluster-admin privileges t
 #[error("{0}")]
 pub struct EscalationError(pub String);
 
-/// Confirms that a user holds all the permissions of some rules (`ConfirmNoEscalation`).
+/// Confirms that a user holds all the permissions of some rules (`ConfirmNoEscalation`). `requested` is the resource of
+/// the request.
 ///
 /// # Errors
 /// The user does not hold all of them; the text lists those that are missing.
-pub fn confirm_no_escalation(user: &UserInfo, held: &UserRules, granted: &[PolicyRule]) -> Result<(), EscalationError> {
+pub fn confirm_no_escalation(
+    user: &UserInfo,
+    held: &UserRules,
+    granted: &[PolicyRule],
+    requested: &str,
+) -> Result<(), EscalationError> {
     let missing = uncovered_rules(&held.rules, granted);
     if missing.is_empty() {
         return Ok(());
@@ -38,8 +44,7 @@ pub fn confirm_no_escalation(user: &UserInfo, held: &UserRules, granted: &[Polic
         quote_list(&user.groups),
         missing.join("\n")
     );
-    // Upstream resolves these rules from the storage, which names resources in the plural.
-    if let Some(errors) = aggregate(held.errors.iter().map(ResolutionError::storage_text)) {
+    if let Some(errors) = aggregate(held.errors.iter().map(|error| error.storage_text(requested))) {
         message.push_str("; resolution errors: [");
         message.push_str(&errors);
         message.push(']');
@@ -223,7 +228,7 @@ mod tests {
         let pods = [rule("get", "", "pods", "", "")];
         let check = |name: &str, namespace: &str, granted: &[PolicyRule]| {
             let user = user(name, &["g"]);
-            confirm_no_escalation(&user, &index.rules_for(&user, namespace), granted).is_ok()
+            confirm_no_escalation(&user, &index.rules_for(&user, namespace), granted, "roles").is_ok()
         };
         assert!(check("alice", "", &pods) && check("alice", "ns", &pods));
         assert!(check("bob", "ns", &pods) && !check("bob", "", &pods) && !check("bob", "other", &pods));
@@ -247,7 +252,7 @@ mod tests {
         ];
         let message = |granted: &[PolicyRule]| {
             let held = index.rules_for(&user, "");
-            confirm_no_escalation(&user, &held, granted).unwrap_err().to_string()
+            confirm_no_escalation(&user, &held, granted, "rolebindings").unwrap_err().to_string()
         };
         let expect = r#"user "ja\"ne" (groups=["dev" "system:authenticated"]) is attempting to grant RBAC permissions not currently held:
 {APIGroups:[""], Resources:["nodes"], Verbs:["watch" "get" "list"]}
@@ -259,10 +264,10 @@ mod tests {
         assert_eq!(message(&granted), expect);
 
         index.set_cluster_role_binding("b", binding("ClusterRole/gone", &["Group:dev"]));
-        let one = r#"; resolution errors: [clusterroles.rbac.authorization.k8s.io "gone" not found]"#;
+        let one = r#"; resolution errors: [rolebindings.rbac.authorization.k8s.io "gone" not found]"#;
         assert_eq!(message(&granted), format!("{expect}{one}"));
         index.set_cluster_role_binding("c", binding("ClusterRole/lost", &["Group:dev"]));
-        let two = r#"; resolution errors: [[clusterroles.rbac.authorization.k8s.io "gone" not found, clusterroles.rbac.authorization.k8s.io "lost" not found]]"#;
+        let two = r#"; resolution errors: [[rolebindings.rbac.authorization.k8s.io "gone" not found, rolebindings.rbac.authorization.k8s.io "lost" not found]]"#;
         assert_eq!(message(&granted), format!("{expect}{two}"));
     }
 

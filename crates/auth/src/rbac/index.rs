@@ -56,10 +56,10 @@ impl ResolutionError {
     }
 
     /// The text with which escalation errors report the error. Upstream takes roles from the storage there, whose errors
-    /// name the resource.
+    /// name the resource of the request (`Store.qualifiedResourceFromContext`), as in `rolebindings`.
     #[must_use]
-    pub fn storage_text(&self) -> String {
-        self.text(self.role().kind.resource())
+    pub fn storage_text(&self, requested: &str) -> String {
+        self.text(requested)
     }
 
     fn text(&self, prefix: &str) -> String {

@@ -338,7 +338,8 @@ fn a_binding_grants_only_what_its_author_holds() {
                 ),
             );
             let missing = send_as(&cluster, "alice", "POST", path, Some(bind("none"))).await;
-            missing.expect_error(404, "NotFound", "clusterroles.rbac.authorization.k8s.io \"none\" not found");
+            let message = format!("{resource}.rbac.authorization.k8s.io \"none\" not found");
+            missing.expect_error(404, "NotFound", &message);
             let mut unknown = bind("pods");
             unknown["roleRef"]["kind"] = json!("Group");
             let unknown = send_as(&cluster, "alice", "POST", path, Some(unknown)).await.expect(500).json();

@@ -3,7 +3,7 @@
 
 use pintle_auth::ForbiddenError;
 use pintle_auth::rbac::{
-    AGGREGATION_RULE_MESSAGE, GROUP, PolicyRule, ResolutionError, Role, RoleKind, RoleRef, binding_authorized,
+    AGGREGATION_RULE_MESSAGE, PolicyRule, ResolutionError, Role, RoleKind, RoleRef, binding_authorized,
     confirm_no_escalation, escalation_allowed, full_authority, has_aggregation_rule, role_escalation_authorized,
 };
 use pintle_registry::{ApiError, EscalationCheck, GroupResource, Resource};
@@ -86,10 +86,13 @@ impl PolicyWrite<'_> {
             return Ok(());
         }
         let rules = cluster.rbac()?.role_rules(&role, namespace).map_err(|error| match error {
+            // As upstream, the error names the resource of the request, not that of the role.
             ResolutionError::NotFound(role) => {
-                ApiError::NotFound { resource: GroupResource::new(GROUP, role.kind.resource()), name: role.name }
+                ApiError::NotFound { resource: self.resource.group_resource(), name: role.name }
             }
-            error @ ResolutionError::Unreadable(..) => ApiError::Unclassified(error.storage_text()),
+            error @ ResolutionError::Unreadable(..) => {
+                ApiError::Unclassified(error.storage_text(&self.resource.group_resource().resource))
+            }
         })?;
         self.confirm(&rules).map_err(|why| self.forbidden(why))
     }
@@ -99,7 +102,8 @@ impl PolicyWrite<'_> {
         let RequestContext { user, cluster, .. } = self.request;
         let held = cluster.rbac().map_err(|error| error.to_string())?;
         let held = held.rules_for(user, self.request.namespace_of(self.resource));
-        confirm_no_escalation(user, &held, granted).map_err(|error| error.to_string())
+        confirm_no_escalation(user, &held, granted, &self.resource.group_resource().resource)
+            .map_err(|error| error.to_string())
     }
 
     fn forbidden(&self, why: String) -> ApiError {

@@ -290,17 +290,17 @@ fn the_rules_of_a_role_are_found_by_reference() {
     index.set_cluster_role("c", role(&rules));
     let find = |kind, name: &str, namespace: &str| {
         let found = index.role_rules(&RoleRef { kind, name: name.into() }, namespace);
-        found.map_err(|error| error.storage_text())
+        found.map_err(|error| error.storage_text("rolebindings"))
     };
     assert_eq!(find(RoleKind::Role, "r", "ns").as_deref(), Ok(&rules[..]));
     assert_eq!(find(RoleKind::ClusterRole, "c", "ns").as_deref(), Ok(&rules[..]));
     assert_eq!(find(RoleKind::ClusterRole, "c", "").as_deref(), Ok(&rules[..]));
     let missing = |text: &str| Err(text.to_owned());
-    assert_eq!(find(RoleKind::Role, "r", ""), missing(r#"roles.rbac.authorization.k8s.io "r" not found"#));
-    assert_eq!(find(RoleKind::Role, "r", "x"), missing(r#"roles.rbac.authorization.k8s.io "r" not found"#));
+    assert_eq!(find(RoleKind::Role, "r", ""), missing(r#"rolebindings.rbac.authorization.k8s.io "r" not found"#));
+    assert_eq!(find(RoleKind::Role, "r", "x"), missing(r#"rolebindings.rbac.authorization.k8s.io "r" not found"#));
     assert_eq!(
         find(RoleKind::ClusterRole, "r", ""),
-        missing(r#"clusterroles.rbac.authorization.k8s.io "r" not found"#)
+        missing(r#"rolebindings.rbac.authorization.k8s.io "r" not found"#)
     );
 }
 
