@@ -99,6 +99,10 @@ impl MultiVersion for DefinitionVersions {
         self.since
     }
 
+    fn lacks_default(&self, object: &Value) -> bool {
+        self.version(object.api_version()).is_some_and(|version| version.schema.lacks_default(object))
+    }
+
     fn prune_and_default_stored(&self, object: &mut Value) {
         let Some(DefinitionVersion { schema, .. }) = self.version(object.api_version()) else { return };
         schema.repair(object);

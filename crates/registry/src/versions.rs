@@ -32,6 +32,10 @@ pub trait MultiVersion: Send + Sync {
     /// defaulted by its schemas; others may not be.
     fn definition_revision(&self) -> u64;
 
+    /// True if an object lacks a top-level field that has a default. The strategy removes the status of a new object
+    /// after the object was defaulted.
+    fn lacks_default(&self, object: &Value) -> bool;
+
     /// Prunes and defaults a stored object by the schema of the version that it is stored at.
     fn prune_and_default_stored(&self, object: &mut Value);
 

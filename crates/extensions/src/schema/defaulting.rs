@@ -10,6 +10,13 @@ impl StructuralSchema {
     pub fn default(&self, object: &mut Value) {
         fill(object, self.root());
     }
+
+    /// True if an object lacks a top-level field that has a default.
+    pub fn lacks_default(&self, object: &Value) -> bool {
+        let root = self.root();
+        root.has(Flags::DEFAULTS_WITHIN)
+            && root.properties().any(|(name, node)| node.default().is_some() && object.get(name).is_none())
+    }
 }
 
 fn fill(value: &mut Value, node: SchemaNode<'_>) {

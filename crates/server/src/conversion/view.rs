@@ -217,7 +217,10 @@ impl VersionView {
                 Ok(self.encode_unlike_read(versions, &stored))
             }
             // Nulls that are not nullable are stored, and dropped when the object is read.
-            Some(served_version) if has_null(object) => Ok(self.encode_unlike_read(&*served_version.versions, object)),
+            // So is an object without its status, whose default is set when the object is read.
+            Some(served_version) if has_null(object) || served_version.versions.lacks_default(object) => {
+                Ok(self.encode_unlike_read(&*served_version.versions, object))
+            }
             // What is written as it was stored may need pruning and defaulting.
             None if self.hub.versions.is_some() => Ok(with_kind_first(&self.encode(object))),
             _ => Ok(self.encode(object)),

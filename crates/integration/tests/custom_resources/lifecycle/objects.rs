@@ -3,7 +3,7 @@
 use pintle_integration::Cluster;
 use serde_json::{Value, json};
 
-use super::{WIDGETS, start_with_widgets, widget};
+use super::{DEFINITIONS, WIDGETS, start_with_widgets, wait_for_condition, widget, widget_definition};
 
 const MERGE: &str = "merge";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -89,6 +89,33 @@ fn status_and_spec_are_written_separately() {
         let more = r#"{"spec": {"replicas": 5}}"#;
         let _ = cluster.patch(&format!("{path}/scale"), MERGE, more).await.expect(200);
         assert_eq!(cluster.get(&path).await.expect(200).json()["spec"]["replicas"], 5);
+        cluster.stop().await;
+    });
+}
+
+/// As upstream, a new object is stored without a status, and has the default of the status whenever it is read.
+#[test]
+fn a_new_object_has_the_default_of_its_status() {
+    pintle_integration::run(async {
+        let cluster = Cluster::start().await;
+        let mut definition = widget_definition();
+        for version in 0..2 {
+            let schema = &mut definition["spec"]["versions"][version]["schema"]["openAPIV3Schema"];
+            schema["properties"]["status"]["default"] = json!({"replicas": 7});
+        }
+        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
+        let path = format!("{WIDGETS}/a");
+        let mut object = widget("a", &json!({"colour": "red"}));
+        object["status"] = json!({"ready": true, "replicas": 5});
+        let created = cluster.post(WIDGETS, object.to_string()).await.expect(201).json();
+        assert_eq!(created["status"], json!({"replicas": 7}));
+        assert_eq!(cluster.get(&path).await.expect(200).json()["status"], json!({"replicas": 7}));
+        let list = cluster.get(WIDGETS).await.expect(200).json();
+        assert_eq!(list["items"][0]["status"], json!({"replicas": 7}));
+        let ready = r#"{"status": {"ready": false}}"#;
+        let patched = cluster.patch(&format!("{path}/status"), MERGE, ready).await.expect(200).json();
+        assert_eq!(patched["status"], json!({"replicas": 7, "ready": false}));
         cluster.stop().await;
     });
 }
