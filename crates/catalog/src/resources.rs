@@ -94,6 +94,8 @@ pub struct SubresourceFacts {
     pub served: bool,
     /// The action that a create runs, if it does not write the object.
     pub action: Option<&'static str>,
+    /// The connector that serves it, if it connects clients with a node, pod or service.
+    pub connector: Option<&'static str>,
     /// The group and version of another version of the kind that is accepted. It has the same fields.
     pub accepts: Option<(&'static str, &'static str)>,
     /// The paths for the scale subresource.
@@ -248,6 +250,7 @@ fn subresource(resource: &ResourceFacts, line: &'static str) -> Result<Subresour
         verbs: SUBRESOURCE_VERBS.to_vec(),
         served: true,
         action: None,
+        connector: None,
         accepts: None,
         scale: None,
     };
@@ -257,6 +260,7 @@ fn subresource(resource: &ResourceFacts, line: &'static str) -> Result<Subresour
             ("verbs", verbs) => parsed.verbs = verbs.split(',').collect(),
             ("unserved", "") => parsed.served = false,
             ("action", name) => parsed.action = Some(name),
+            ("connector", name) => parsed.connector = Some(name),
             ("accepts", version) => parsed.accepts = Some(api_version(version)),
             ("replicas", path) => scale.replicas = path,
             ("current", path) => scale.current = path,

@@ -19,6 +19,9 @@ impl Feature {
     pub const ALLOW_PARSING_USER_UID_FROM_CERT_AUTH: Feature = Feature("AllowParsingUserUIDFromCertAuth");
     /// Leases that identify API servers (KEP-1965).
     pub const API_SERVER_IDENTITY: Feature = Feature("APIServerIdentity");
+    /// WebSockets of clients need the verb `create`, as SPDY does (KEP-4006).
+    pub const AUTHORIZE_POD_WEBSOCKET_UPGRADE_CREATE_PERMISSION: Feature =
+        Feature("AuthorizePodWebsocketUpgradeCreatePermission");
     /// CBOR as an encoding of requests and responses (KEP-4222).
     pub const CBOR: Feature = Feature("CBORServingAndStorage");
     /// Impersonation that is limited to some requests (KEP-5284).
@@ -31,6 +34,8 @@ impl Feature {
     pub const DRA_EXTENDED_RESOURCE: Feature = Feature("DRAExtendedResource");
     /// List-valued attributes of devices in dynamic resource allocation.
     pub const DRA_LIST_TYPE_ATTRIBUTES: Feature = Feature("DRAListTypeAttributes");
+    /// WebSockets of clients reach kubelets that declare this feature (KEP-4006).
+    pub const EXTEND_WEB_SOCKETS_TO_KUBELET: Feature = Feature("ExtendWebSocketsToKubelet");
     /// HorizontalPodAutoscalers that scale to zero (KEP-2021).
     pub const HPA_SCALE_TO_ZERO: Feature = Feature("HPAScaleToZero");
     /// Resources of pods as a whole that are resized in place (KEP-5419).
@@ -47,8 +52,14 @@ impl Feature {
     pub const NODE_DECLARED_FEATURES: Feature = Feature("NodeDeclaredFeatures");
     /// Resources of pods as a whole (KEP-2837).
     pub const POD_LEVEL_RESOURCES: Feature = Feature("PodLevelResources");
+    /// Logs of one output stream of containers (KEP-3288).
+    pub const POD_LOGS_QUERY_SPLIT_STREAMS: Feature = Feature("PodLogsQuerySplitStreams");
     /// Pods with the topology labels of their nodes (KEP-4742).
     pub const POD_TOPOLOGY_LABELS_ADMISSION: Feature = Feature("PodTopologyLabelsAdmission");
+    /// Port forwarding of clients over WebSockets (KEP-4006).
+    pub const PORT_FORWARD_WEBSOCKETS: Feature = Feature("PortForwardWebsockets");
+    /// WebSockets of clients are translated to SPDY for kubelets (KEP-4006).
+    pub const TRANSLATE_STREAM_CLOSE_WEBSOCKET_REQUESTS: Feature = Feature("TranslateStreamCloseWebsocketRequests");
     /// Connections of clients that are not authenticated serve one request of HTTP/2 (CVE-2023-44487).
     pub const UNAUTHENTICATED_HTTP2_DOS_MITIGATION: Feature = Feature("UnauthenticatedHTTP2DOSMitigation");
     /// Requests for tokens that name the uid of their service account.
@@ -60,21 +71,26 @@ impl Feature {
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
     /// The features whose gates have an effect in this server. All others behave as by default.
-    pub const SUPPORTED: [Feature; 18] = [
+    pub const SUPPORTED: [Feature; 23] = [
         Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION,
         Feature::ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS,
         Feature::ALLOW_PARSING_USER_UID_FROM_CERT_AUTH,
         Feature::API_SERVER_IDENTITY,
+        Feature::AUTHORIZE_POD_WEBSOCKET_UPGRADE_CREATE_PERMISSION,
         Feature::CBOR,
         Feature::CONSTRAINED_IMPERSONATION,
         Feature::CONTAINER_STOP_SIGNALS,
         Feature::COORDINATED_LEADER_ELECTION,
         Feature::DRA_LIST_TYPE_ATTRIBUTES,
+        Feature::EXTEND_WEB_SOCKETS_TO_KUBELET,
         Feature::HPA_SCALE_TO_ZERO,
         Feature::KUBELET_SERVICE_ACCOUNT_TOKENS_FOR_CREDENTIAL_PROVIDERS,
         Feature::MAX_UNAVAILABLE_STATEFUL_SET,
         Feature::SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION,
+        Feature::POD_LOGS_QUERY_SPLIT_STREAMS,
         Feature::POD_TOPOLOGY_LABELS_ADMISSION,
+        Feature::PORT_FORWARD_WEBSOCKETS,
+        Feature::TRANSLATE_STREAM_CLOSE_WEBSOCKET_REQUESTS,
         Feature::UNAUTHENTICATED_HTTP2_DOS_MITIGATION,
         Feature::TOKEN_REQUEST_SERVICE_ACCOUNT_UID_VALIDATION,
         Feature::UNKNOWN_VERSION_INTEROPERABILITY_PROXY,

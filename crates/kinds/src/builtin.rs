@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pintle_apply::set::Filter;
 use pintle_catalog::{BackingFacts, Catalog, ResourceFacts, ScaleFacts, SubresourceFacts};
 use pintle_registry::{
-    Action, Backing, Collection, Computed, GroupVersion, GroupVersionKind, Resource, ScalePaths, ScaleSelector, Scope,
-    SelectableField, Strategy, Subresource, SubresourceRole, Verb, Verbs, field_path,
+    Action, Backing, Collection, Computed, Connector, GroupVersion, GroupVersionKind, Resource, ScalePaths,
+    ScaleSelector, Scope, SelectableField, Strategy, Subresource, SubresourceRole, Verb, Verbs, field_path,
 };
 use pintle_schema::Schema;
 use pintle_value::Str;
@@ -107,6 +107,9 @@ fn backing(facts: &ResourceFacts) -> Option<Backing> {
 }
 
 fn role(facts: &SubresourceFacts) -> SubresourceRole {
+    if let Some(connector) = facts.connector.and_then(Connector::from_name) {
+        return SubresourceRole::Connect(connector);
+    }
     match (facts.action.and_then(Action::from_name), &facts.scale) {
         (Some(action), _) => SubresourceRole::Action(action),
         (None, Some(scale)) => SubresourceRole::Scale(scale_paths(scale)),
@@ -149,7 +152,9 @@ mod tests {
         for resource in resources {
             for subresource in &resource.subresources {
                 let own = subresource.kind == resource.gvk();
-                assert_eq!(subresource.role == SubresourceRole::Object, own, "{resource:?}/{}", subresource.name);
+                let has_own_kind =
+                    matches!(subresource.role, SubresourceRole::Object | SubresourceRole::Connect(Connector::Logs));
+                assert_eq!(has_own_kind, own, "{resource:?}/{}", subresource.name);
             }
         }
     }

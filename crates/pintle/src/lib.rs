@@ -26,8 +26,9 @@ pub use client_certificate::{CertificateUser, sign_client_certificate};
 pub use kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
 pub use pintle_auth::{RequestHeaderNames, TokenCacheTtl};
 pub use pintle_server::{
-    Component, InjectedFailure, Interruption, Interruptions, Intervention, MemoryBudget, MemoryUsage, NetworkError,
-    ObservedAnswer, ObservedConnection, ObservedRequest, RequestBody, RequestObserver, ResidentMemory, ServiceNetwork,
+    Component, InjectedFailure, Interruption, Interruptions, Intervention, KubeletOptions, MemoryBudget, MemoryUsage,
+    NetworkError, ObservedAnswer, ObservedConnection, ObservedRequest, RequestBody, RequestObserver, ResidentMemory,
+    ServiceNetwork,
 };
 pub use pintle_store::{Clock, Durability, ManualClock, SystemClock, Timestamp};
 pub use request_log::RequestLogError;

@@ -15,8 +15,8 @@ use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
 use pintle_server::http::{Listener, ListenerOptions};
 use pintle_server::{
-    ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, MemoryBudget, RecoveryTimes,
-    RequestLimits, RequestObserver, ServiceNetwork,
+    ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, KubeletOptions, MemoryBudget,
+    RecoveryTimes, RequestLimits, RequestObserver, ServiceNetwork,
 };
 use pintle_store::{
     Clock, Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot,
@@ -137,6 +137,8 @@ pub struct Options {
     pub admission: AdmissionConfiguration,
     /// The feature gates.
     pub gates: Gates,
+    /// How kubelets are reached for logs, exec, attach, port forwarding and proxies.
+    pub kubelets: KubeletOptions,
     /// The origins that CORS allows, as regular expressions.
     pub cors_allowed_origins: Vec<String>,
     /// Whether the server runs the controllers on which the API relies. They stand by while a controller manager is
@@ -198,6 +200,7 @@ impl Default for Options {
             shutdown_delay: Duration::ZERO,
             admission: AdmissionConfiguration::default(),
             gates: Gates::default(),
+            kubelets: KubeletOptions::default(),
             cors_allowed_origins: Vec::new(),
             controllers: true,
             every_namespace_objects: false,
@@ -410,6 +413,7 @@ impl Server {
             },
             event_ttl: options.event_ttl,
             memory: options.memory,
+            kubelets: options.kubelets,
             observers,
         })
         .await?;

@@ -5,6 +5,7 @@
 //! **Invariant:** this crate does not know about HTTP or storage engines.
 
 mod backing;
+mod connector;
 mod definition;
 mod deletion;
 mod error;
@@ -22,6 +23,7 @@ mod webhook;
 pub use pintle_apply::set::Filter;
 
 pub use backing::{Action, Backing, Collection, Computed, Review};
+pub use connector::Connector;
 pub use definition::DefinitionSource;
 pub use deletion::DeletionPropagation;
 pub use error::{ApiError, Cause, ErrorReason, RetryAfter};

@@ -8,8 +8,8 @@ use pintle_schema::LazySchema;
 use pintle_value::Str;
 
 use crate::{
-    Action, Backing, Collection, DefinitionSource, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource,
-    MultiVersion, ScalePaths, Strategy, TableConvertor,
+    Action, Backing, Collection, Connector, DefinitionSource, GroupResource, GroupVersion, GroupVersionKind,
+    GroupVersionResource, MultiVersion, ScalePaths, Strategy, TableConvertor,
 };
 
 /// The scope of the objects of a resource.
@@ -269,4 +269,6 @@ pub enum SubresourceRole {
     Scale(ScalePaths),
     /// A create runs an action.
     Action(Action),
+    /// It connects clients with a node, pod or service.
+    Connect(Connector),
 }

@@ -13,12 +13,13 @@ use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use pintle_auth::{Authorization, UserInfo};
 use pintle_catalog::Catalog;
+use pintle_metrics::GaugeGuard;
 use pintle_registry::{ApiError, Resource, Scope, StrategyContext};
 use tokio::sync::SetOnce;
 use tokio::time::{Instant, sleep_until};
 
 use crate::access::{AccessControl, forbidden_error};
-use crate::cluster::{Cluster, RecordedRequest};
+use crate::cluster::{Cluster, RecordedRequest, RequestSeries};
 use crate::conversion::MemoizedConversions;
 use crate::http::ConnectionGuard;
 use crate::request::body_budget::{HeldBody, TooManyBytes};
@@ -76,6 +77,8 @@ pub(crate) struct RequestContext {
     /// Counts the request as in flight, with its writes that go on after it. `None` if it was refused.
     pub(crate) _in_flight: Option<InFlightRequest>,
     pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
+    /// Counts a connection as long-running.
+    pub(crate) long_running: Mutex<Option<GaugeGuard<RequestSeries>>>,
     pub(crate) recorder: Recorder,
     /// The request's objects that were already converted to other versions.
     pub(crate) conversions: Arc<MemoizedConversions>,

@@ -6,7 +6,7 @@
 //! 4. `webhook`; `access`, `objects`, `conversion`: who may do what; decoding and encoding; objects at API versions
 //! 5. `context`, `represent`: everything known about a request; response formats
 //! 6. `read`, then `write`: get, list and watch from the watch cache; writes through the guaranteed update
-//! 7. `handlers`: choose the operation that a request asks for
+//! 7. `connect`: connections of clients with pods, services and nodes; `handlers`: choose the operation that a request asks for
 //! 8. `observe`: what sees requests and their answers
 //! 9. `pipeline`: the handler chain of every request
 //! 10. `controllers`, `service_accounts`, `startup`: background tasks, what tokens are bound to, and [`ApiServer`], which
@@ -15,6 +15,7 @@
 mod access;
 mod client_protocols;
 mod cluster;
+mod connect;
 mod context;
 mod controllers;
 mod conversion;
@@ -36,7 +37,9 @@ pub use access::{
     AccessControl, CountedAuthorizer, JwtAuthenticators, NodeAuthorizer, RbacAuthorizer, ReloadableAuthorizer,
     ReloadableJwtAuthenticators, TokenWebhookAuthenticator, WebhookAuthorizer, record_authorization_reload,
 };
-pub use cluster::{Cluster, Component, MemoryBudget, MemoryUsage, ResidentMemory, ServiceAccountConfig};
+pub use cluster::{
+    Cluster, Component, KubeletOptions, MemoryBudget, MemoryUsage, ResidentMemory, ServiceAccountConfig,
+};
 pub use controllers::ControllerOptions;
 pub use handlers::version;
 pub use http::Cors;

@@ -159,6 +159,7 @@ pub(crate) async fn handle(
         deadline,
         _in_flight: in_flight,
         upgrade: Mutex::new(parts.extensions.remove()),
+        long_running: Mutex::default(),
         recorder,
         conversions: Arc::default(),
         observed: chain.observers.parts(),

@@ -23,7 +23,7 @@ use pintle_value::{Str, Value};
 use self::bootstrap_policy::reconcile_bootstrap_policy;
 use crate::access::AccessControl;
 use crate::cluster::{
-    Cluster, ClusterParts, Component, Indexers, MemoryBudget, ServiceAccountConfig, start_memory_task,
+    Cluster, ClusterParts, Component, Indexers, KubeletOptions, MemoryBudget, ServiceAccountConfig, start_memory_task,
 };
 use crate::controllers::{ControllerOptions, RunningControllers, start_definitions};
 use crate::http::cors::Cors;
@@ -81,6 +81,8 @@ pub struct ClusterConfig {
     pub event_ttl: Duration,
     /// How much memory the process may use; `None` for no limit.
     pub memory: Option<MemoryBudget>,
+    /// How kubelets are reached.
+    pub kubelets: KubeletOptions,
     /// What sees requests and their answers.
     pub observers: Vec<Arc<dyn RequestObserver>>,
 }
@@ -170,6 +172,7 @@ impl ApiServer {
             memory: config.memory,
             bodies: BodyBudget::new(config.limits.max_body_bytes_in_flight),
             recovery: config.recovery,
+            kubelets: config.kubelets,
         }));
         start_memory_task(&cluster);
         let webhooks = AdmissionWebhooks::load(&cluster, &plugins).map_err(|(name, error)| {

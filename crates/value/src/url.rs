@@ -225,7 +225,9 @@ fn is_valid_path(path: &str) -> bool {
     path.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@!'()*[]%".contains(&b))
 }
 
-fn escape_path(path: &str) -> String {
+/// Escapes a path as Go's `URL.EscapedPath` does.
+#[must_use]
+pub fn escape_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for b in path.bytes() {
         if b.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&b) {

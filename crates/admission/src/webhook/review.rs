@@ -170,7 +170,11 @@ pub(super) fn encode(
         let options = attributes.options.to_object(attributes.operation);
         let kind = GroupVersionKind::new("meta.k8s.io", "v1", options.kind());
         request.key("options");
-        attributes.objects.encode(attributes.resource, &options, &kind, request.0);
+        // Connections have none.
+        match options.is_null() {
+            true => request.0.extend_from_slice(b"null"),
+            false => attributes.objects.encode(attributes.resource, &options, &kind, request.0),
+        }
     });
     out.extend_from_slice(b"}\n");
     out

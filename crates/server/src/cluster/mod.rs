@@ -6,6 +6,7 @@ mod corrupt;
 pub(crate) mod documents;
 mod followed;
 mod indexers;
+mod kubelets;
 mod lazy;
 mod memory;
 mod metrics;
@@ -40,6 +41,8 @@ use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
 use self::followed::{FollowedIndex, ObjectIndex, empty_node_authorizer};
 pub(crate) use self::indexers::Indexers;
+pub use self::kubelets::KubeletOptions;
+pub(crate) use self::kubelets::{KubeletAddress, KubeletClient, join_host_port};
 use self::lazy::Lazy;
 use self::memory::MemoryGuard;
 pub(crate) use self::memory::start_memory_task;
@@ -106,6 +109,8 @@ pub struct Cluster {
     pub(crate) components: Vec<Component>,
     pub(crate) service_accounts: ServiceAccountConfig,
     pub(crate) webhook_clients: WebhookClients,
+    /// The connections to kubelets and to what requests are proxied to.
+    pub(crate) kubelets: KubeletClient,
     pub(crate) conversion_cache: ConversionCache,
     /// The bodies of requests that are held at present.
     pub(crate) bodies: Arc<BodyBudget>,
@@ -157,6 +162,7 @@ pub(crate) struct ClusterParts {
     pub(crate) memory: Option<MemoryBudget>,
     pub(crate) bodies: Arc<BodyBudget>,
     pub(crate) recovery: RecoveryTimes,
+    pub(crate) kubelets: KubeletOptions,
 }
 
 impl Cluster {
@@ -179,6 +185,7 @@ impl Cluster {
             admission: RwLock::default(),
             webhook_caller: RwLock::new(Arc::new(NoWebhooks)),
             metrics: Metrics::new(&parts.gates),
+            kubelets: KubeletClient::new(parts.kubelets, &parts.gates),
             cbor: parts.gates.is_enabled(Feature::CBOR),
             limits_unauthenticated_http2: parts.gates.is_enabled(Feature::UNAUTHENTICATED_HTTP2_DOS_MITIGATION),
             gates: Arc::new(parts.gates),

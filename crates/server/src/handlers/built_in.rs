@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use http::Method;
-use pintle_registry::{ApiError, Backing, Resource, Scope, Verb};
+use pintle_registry::{ApiError, Backing, Resource, Scope, SubresourceRole, Verb};
 
 use super::verbs;
+use crate::connect::connect;
 use crate::context::RequestContext;
 use crate::http::Response;
 use crate::read;
@@ -27,11 +28,24 @@ pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resourc
     };
     // The deprecated `/watch/` paths exist for collections and for single objects, but not for subresources.
     let has_watch_route = info.subresource.is_empty() && (info.name.is_empty() || namespaced == info.in_namespace);
-    if !has_route || !info.rest.is_empty() || (info.is_watch_path && !has_watch_route) {
+    let subresource = resource.subresource(&info.subresource);
+    let connector = subresource.and_then(|found| match found.role {
+        SubresourceRole::Connect(connector) => Some((found, connector)),
+        _ => None,
+    });
+    let has_path = info.rest.is_empty() || connector.is_some_and(|(_, connector)| connector.has_path());
+    if !has_route || !has_path || (info.is_watch_path && !has_watch_route) {
         return Err(ApiError::NoSuchPath);
     }
     if info.is_watch_path && request.method != Method::GET {
         return Err(ApiError::MethodNotAllowed);
+    }
+    if let Some((subresource, connector)) = connector {
+        if !connector.serves(request.method.as_str()) {
+            return Err(ApiError::MethodNotAllowed);
+        }
+        // Boxed: few requests are connections, and the future is large.
+        return Box::pin(connect(request, resource, subresource, connector)).await;
     }
     // There are no routes for HEAD.
     if request.method == Method::HEAD
@@ -43,7 +57,7 @@ pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resourc
         request.warn(warning.as_str());
     }
     if !info.subresource.is_empty() {
-        let Some(subresource) = resource.subresource(&info.subresource) else { return Err(ApiError::NoSuchPath) };
+        let Some(subresource) = subresource else { return Err(ApiError::NoSuchPath) };
         let verb = match info.verb {
             "create" => Verb::Create,
             "get" => Verb::Get,

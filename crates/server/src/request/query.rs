@@ -76,7 +76,7 @@ fn is_well_formed(pair: &str) -> bool {
 }
 
 /// Parses an integer like Go's `strconv.ParseInt(text, 10, 64)`.
-fn go_integer(text: &str) -> Result<i64, &'static str> {
+pub(crate) fn go_integer(text: &str) -> Result<i64, &'static str> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err("invalid syntax");

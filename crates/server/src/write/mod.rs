@@ -7,6 +7,7 @@
 mod action;
 mod allocation;
 mod commit;
+mod connection;
 mod create;
 mod delete;
 mod escalation;
@@ -27,6 +28,7 @@ mod update;
 mod validate;
 mod writer;
 
+pub(crate) use connection::admit_connection;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all, delete_collection, delete_kind};
 pub(crate) use internal_client::InternalClient;

@@ -3,6 +3,7 @@
 mod admission_flags;
 mod authentication_flags;
 mod authorization_flags;
+mod kubelet_flags;
 mod service_account_flags;
 mod service_flags;
 
@@ -28,6 +29,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::admission_flags::AdmissionFlags;
 use self::authentication_flags::AuthenticationFlags;
 use self::authorization_flags::AuthorizationFlags;
+use self::kubelet_flags::KubeletFlags;
 use self::service_account_flags::ServiceAccountFlags;
 use self::service_flags::ServiceFlags;
 use super::fail;
@@ -88,6 +90,8 @@ pub(crate) struct Serve {
     service_accounts: ServiceAccountFlags,
     #[command(flatten)]
     services: ServiceFlags,
+    #[command(flatten)]
+    kubelets: KubeletFlags,
     #[command(flatten)]
     admission: AdmissionFlags,
     /// The file with the certificate for HTTPS, followed by its chain, in PEM. Without it the server uses its own
@@ -380,6 +384,7 @@ impl Serve {
                 protocols: TlsProtocols::parse(&self.tls_min_version, &StringSlice::concat(&self.tls_cipher_suites))?,
             },
             gates,
+            kubelets: self.kubelets.options(),
             cors_allowed_origins: StringSlice::concat(&self.cors_allowed_origins),
             controllers: self.controllers == Controllers::Auto,
             every_namespace_objects: true,

@@ -7,6 +7,7 @@ mod authorization;
 mod collect;
 mod collections;
 mod config_reloads;
+mod connections;
 mod conversions;
 mod health;
 mod in_flight;
@@ -31,6 +32,7 @@ pub(crate) use self::authentication::{AuthenticationMetrics, IssuerSeries};
 pub(crate) use self::authorization::{AuthorizationMetrics, AuthorizerLabels, Decisions, MatchOutcome};
 use self::collections::Collections;
 pub(crate) use self::collections::{CollectionSeries, StorageOperation, WatchSeries};
+pub(crate) use self::connections::ConnectionMetrics;
 use self::conversions::Conversions;
 use self::health::HealthChecks;
 use self::in_flight::InFlightWatermark;
@@ -50,6 +52,7 @@ pub(crate) struct Metrics {
     mutating: InFlightWatermark,
     collections: Collections,
     conversions: Conversions,
+    connections: ConnectionMetrics,
     health_checks: HealthChecks,
     access: AccessMetrics,
     tokens: TokenMetrics,
@@ -76,6 +79,7 @@ impl Metrics {
             mutating: InFlightWatermark::default(),
             collections: Collections::default(),
             conversions: Conversions::default(),
+            connections: ConnectionMetrics::default(),
             health_checks: HealthChecks::default(),
             access: AccessMetrics::new(gates),
             tokens: TokenMetrics::new(),
@@ -130,6 +134,11 @@ impl Metrics {
     /// The series of the watches of a resource.
     pub(crate) fn watch(&self, resource: &Resource) -> Arc<WatchSeries> {
         self.collections.watch(resource)
+    }
+
+    /// The metrics of connections with pods.
+    pub(crate) fn connections(&self) -> &ConnectionMetrics {
+        &self.connections
     }
 
     /// The metrics of access control.
@@ -215,6 +224,7 @@ impl Metrics {
         }
         self.collections.write(out);
         self.conversions.write(out);
+        self.connections.write(out);
         self.access.write(out);
         self.tokens.write(out);
         self.authentication.write(out);

@@ -1,0 +1,145 @@
+//! Bytes that are copied between a client and a backend, and bodies of backends.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use pintle_outbound::ResponseBody;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split};
+use tokio::time::timeout;
+
+use crate::context::RequestContext;
+use crate::http::{Body, Response, UpgradeEnd};
+
+/// How long the other direction goes on after one has ended. Upstream closes both at once, which may lose the last bytes.
+const REMAINING_TIME: Duration = Duration::from_secs(5);
+
+/// A connection of a client after HTTP.
+pub(super) type ClientStream = TokioIo<Upgraded>;
+
+/// Serves the connection of a client after the response has switched protocols, until the client has gone or the server
+/// stops. Meanwhile the request counts as long-running.
+pub(super) fn take_over<F>(
+    request: &Arc<RequestContext>,
+    upgrade: OnUpgrade,
+    mut response: Response,
+    serve: impl FnOnce(ClientStream) -> F + Send + 'static,
+) -> Response
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (end, guard) = UpgradeEnd::new();
+    response.extensions_mut().insert(end);
+    // Without it the client has gone.
+    let Some(connection) = request.connection.upgrade() else { return response };
+    let request = request.clone();
+    tokio::spawn(async move {
+        let served = async {
+            match upgrade.await {
+                Ok(upgraded) => serve(TokioIo::new(upgraded)).await,
+                Err(error) => tracing::debug!(%error, "Failed to take over a connection"),
+            }
+        };
+        tokio::select! {
+            () = served => {}
+            () = connection.closed() => {}
+            () = request.cluster.shutdown() => {}
+        }
+        drop(request);
+        drop(guard);
+    });
+    response
+}
+
+/// Copies bytes in both directions until either side ends.
+pub(super) async fn copy_both<C, B>(client: C, backend: B)
+where
+    C: AsyncRead + AsyncWrite,
+    B: AsyncRead + AsyncWrite,
+{
+    let (mut from_client, mut to_client) = split(client);
+    let (mut from_backend, mut to_backend) = split(backend);
+    // Errors are ends: either side may break off at any time.
+    let upwards = async {
+        let _ = copy(&mut from_client, &mut to_backend).await;
+        let _ = to_backend.shutdown().await;
+    };
+    let downwards = async {
+        let _ = copy(&mut from_backend, &mut to_client).await;
+        let _ = to_client.shutdown().await;
+    };
+    let (mut upwards, mut downwards) = (pin!(upwards), pin!(downwards));
+    tokio::select! {
+        () = &mut upwards => drop(timeout(REMAINING_TIME, downwards).await),
+        () = &mut downwards => drop(timeout(REMAINING_TIME, upwards).await),
+    }
+}
+
+/// A body that sends what a backend sends, as it arrives. One that breaks off there breaks off here too.
+pub(super) fn streamed(request: &RequestContext, mut backend: ResponseBody) -> Body {
+    let shutdown = request.cluster.shutdown();
+    Body::from_writer(move |sender| async move {
+        let copied = async {
+            while let Some(frame) = backend.frame().await {
+                match frame {
+                    Ok(frame) => {
+                        if let Ok(bytes) = frame.into_data() {
+                            sender.send(bytes.into()).await;
+                        }
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "Backend broke off its response");
+                        sender.break_off();
+                        return;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = copied => {}
+            () = shutdown => sender.break_off(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, duplex};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_sent_before_an_end_arrives() {
+        for client_ends in [true, false] {
+            let (mut client, client_side) = duplex(16);
+            let (mut backend, backend_side) = duplex(16);
+            let copying = tokio::spawn(copy_both(client_side, backend_side));
+            client.write_all(b"question").await.expect("written");
+            backend.write_all(b"answer").await.expect("written");
+            let (first, last) = if client_ends { (&mut client, &mut backend) } else { (&mut backend, &mut client) };
+            first.shutdown().await.expect("ended");
+            let mut received = Vec::new();
+            last.read_to_end(&mut received).await.expect("read");
+            assert_eq!(received, if client_ends { &b"question"[..] } else { b"answer" });
+            // The rest of the other direction arrives too.
+            last.write_all(b" and more").await.expect("written");
+            last.shutdown().await.expect("ended");
+            received.clear();
+            first.read_to_end(&mut received).await.expect("read");
+            assert_eq!(received, if client_ends { &b"answer and more"[..] } else { b"question and more" });
+            copying.await.expect("no panic");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_side_that_does_not_end_is_given_up() {
+        let (mut client, client_side) = duplex(16);
+        let (_backend, backend_side) = duplex(16);
+        client.shutdown().await.expect("ended");
+        copy_both(client_side, backend_side).await;
+    }
+}

@@ -1,0 +1,146 @@
+//! Plain requests that are passed on to a backend, with bodies that are streamed both ways (Go:
+//! `httputil.ReverseProxy`; upstream: `util/proxy.UpgradeAwareHandler` and its `Transport`).
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION};
+use http::{HeaderName, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Either, Empty};
+use pintle_outbound::{Client, StreamOptions};
+use pintle_registry::ApiError;
+use pintle_value::url::escape_path;
+
+use super::Location;
+use super::copy::streamed;
+use super::headers::{add_own_cache_control, forwarded, remove_cors, remove_hop_by_hop};
+use super::proxies::clean;
+use super::rewrite::{LinkRewriter, rewritten};
+use super::upgrade::uri_of;
+use crate::context::RequestContext;
+use crate::http::{Body, Response, header_text, joined_headers};
+
+const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+
+/// Passes a request on to a backend. Redirects and links of its pages that lead to the backend lead through the proxy.
+///
+/// # Errors
+/// The backend cannot be reached.
+pub(super) async fn forward(
+    request: &Arc<RequestContext>,
+    client: &Client,
+    mut location: Location,
+) -> Result<Response, ApiError> {
+    let path = &request.info.path;
+    request.uri.query().unwrap_or_default().clone_into(&mut location.query);
+    if path.ends_with('/') && !location.path.ends_with('/') {
+        location.path.push('/');
+    }
+    if location.path.is_empty() && matches!(request.method, Method::GET | Method::HEAD) {
+        return Ok(redirect_to_root(path, request.uri.query()));
+    }
+    let rewriter = LinkRewriter::new(path, &location, &request_host(request));
+    let unreachable =
+        |why: &dyn std::fmt::Display| ApiError::Unavailable(format!("error trying to reach service: {why}"));
+    let uri = uri_of(&location).map_err(|error| unreachable(&error))?;
+    let mut headers = forwarded(&request.headers, &request.uri, request.source);
+    remove_hop_by_hop(&mut headers);
+    if let Ok(value) = HeaderValue::from_str(&forwarded_uri(rewriter.prefix(), &location.path)) {
+        headers.insert(FORWARDED_URI, value);
+    }
+    let body = match request.body.lock().take() {
+        Some(body) => Either::Left(body.map_err(|error| -> Box<dyn std::error::Error + Send + Sync> { error.into() })),
+        None => Either::Right(Empty::new().map_err(|never: std::convert::Infallible| match never {})),
+    };
+    let mut outgoing = Request::new(body);
+    *outgoing.method_mut() = request.method.clone();
+    *outgoing.uri_mut() = uri;
+    *outgoing.headers_mut() = headers;
+    let answer = client.stream(outgoing, StreamOptions::default()).await;
+    let answer = answer.map_err(|error| unreachable(&error.cause))?;
+    let (mut parts, body) = answer.into_parts();
+    remove_hop_by_hop(&mut parts.headers);
+    remove_cors(&mut parts.headers);
+    let target = joined_headers(&parts.headers, &LOCATION);
+    let mut is_page = false;
+    if target.is_empty() {
+        let media_type = header_text(&parts.headers, &CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
+        is_page = media_type == "text/html" && request.method != Method::HEAD;
+    } else {
+        let rewritten = rewriter
+            .rewrite(&target)
+            .map_err(|error| ApiError::Internal(format!("error trying to parse Location header: {error}")))?;
+        if let Ok(value) = HeaderValue::from_str(&rewritten) {
+            parts.headers.insert(LOCATION, value);
+        }
+    }
+    add_own_cache_control(&mut parts.headers);
+    let body = if is_page {
+        let encoding = joined_headers(&parts.headers, &http::header::CONTENT_ENCODING);
+        let page = rewritten(body, &encoding, &rewriter).await.map_err(|error| unreachable(&error))?;
+        if page.is_changed {
+            parts.headers.remove(CONTENT_LENGTH);
+        }
+        page.into_body(request)
+    } else {
+        streamed(request, body)
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = parts.status;
+    *response.headers_mut() = parts.headers;
+    Ok(response)
+}
+
+/// The host that the client has asked for.
+fn request_host(request: &RequestContext) -> String {
+    let named = request.uri.authority().map(|authority| authority.as_str());
+    named.unwrap_or_else(|| header_text(&request.headers, &http::header::HOST)).to_owned()
+}
+
+/// The path that the client has asked for, as the backend is told.
+fn forwarded_uri(prefix: &str, path: &str) -> String {
+    let parts: Vec<String> =
+        [prefix.to_owned(), escape_path(path)].into_iter().filter(|part| !part.is_empty()).collect();
+    let mut uri = if parts.is_empty() { String::new() } else { clean(&parts.join("/")) };
+    if path.ends_with('/') {
+        uri.push('/');
+    }
+    uri
+}
+
+/// Adds the slash without which relative links of a page would not work.
+fn redirect_to_root(path: &str, query: Option<&str>) -> Response {
+    let query = query.filter(|query| !query.is_empty()).map(|query| format!("?{query}")).unwrap_or_default();
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    // A line break in the path ends no header.
+    let target: String = format!("{path}/{query}").chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if let Ok(target) = HeaderValue::from_bytes(target.as_bytes()) {
+        response.headers_mut().insert(LOCATION, target);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backends_learn_the_path_of_the_client() {
+        let prefix = "/api/v1/namespaces/n/pods/p/proxy";
+        for (path, expect) in [
+            ("/", "/api/v1/namespaces/n/pods/p/proxy/"),
+            ("/a b/", "/api/v1/namespaces/n/pods/p/proxy/a%20b/"),
+            ("/a", "/api/v1/namespaces/n/pods/p/proxy/a"),
+        ] {
+            assert_eq!(forwarded_uri(prefix, path), expect);
+        }
+    }
+
+    #[test]
+    fn the_root_without_a_slash_is_redirected() {
+        let target = |response: Response| header_text(response.headers(), &LOCATION).to_owned();
+        assert_eq!(target(redirect_to_root("/x/proxy", None)), "/x/proxy/");
+        assert_eq!(target(redirect_to_root("/x/proxy", Some("a=b"))), "/x/proxy/?a=b");
+        assert_eq!(target(redirect_to_root("/x\r\ny", None)), "/x  y/");
+    }
+}

@@ -1,0 +1,357 @@
+//! Where pods, services and nodes are reached (upstream: `LogLocation`, `ExecLocation`, `PortForwardLocation` and
+//! `ResourceLocation` of pods, services and nodes).
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use pintle_registry::{ApiError, GroupResource};
+use pintle_value::Value;
+use pintle_value::print::quote;
+
+use crate::cluster::{Cluster, KubeletAddress, join_host_port};
+use crate::http::random_share;
+
+/// The scheme, host and port, the path and the query of a backend.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Location {
+    pub(super) scheme: String,
+    /// The host with its port; an IPv6 address is in brackets.
+    pub(super) authority: String,
+    /// The path, not escaped.
+    pub(super) path: String,
+    /// The query, escaped.
+    pub(super) query: String,
+}
+
+impl Location {
+    /// A location at a kubelet. The parameters are in the order of their names.
+    pub(super) fn of_kubelet(kubelet: &KubeletAddress, path: String, parameters: &[(&str, &str)]) -> Self {
+        let authority = join_host_port(&kubelet.host, &kubelet.port);
+        Self { scheme: "https".to_owned(), authority, path, query: encode_query(parameters) }
+    }
+}
+
+/// Encodes parameters as Go's `url.Values` does.
+fn encode_query(parameters: &[(&str, &str)]) -> String {
+    let mut out = String::new();
+    for (key, value) in parameters {
+        if !out.is_empty() {
+            out.push('&');
+        }
+        escape_parameter(key, &mut out);
+        out.push('=');
+        escape_parameter(value, &mut out);
+    }
+    out
+}
+
+fn escape_parameter(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
+            b' ' => out.push('+'),
+            _ => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+}
+
+/// The parts of `name`, `name:port` or `scheme:name:port` (upstream: `net.SplitSchemeNamePort`).
+pub(super) struct NamedPort<'n> {
+    pub(super) scheme: &'n str,
+    pub(super) name: &'n str,
+    pub(super) port: &'n str,
+}
+
+impl<'n> NamedPort<'n> {
+    /// `None` if there is no name, or if the scheme is neither `http` nor `https`.
+    pub(super) fn parse(id: &'n str) -> Option<Self> {
+        let parts: Vec<&str> = id.split(':').collect();
+        let (scheme, name, port) = match parts.as_slice() {
+            [name] => ("", *name, ""),
+            [name, port] => ("", *name, *port),
+            [scheme, name, port] => (*scheme, *name, *port),
+            _ => return None,
+        };
+        (!name.is_empty() && matches!(scheme, "" | "http" | "https")).then_some(Self { scheme, name, port })
+    }
+
+    /// The scheme, which is `http` if none is named.
+    fn scheme_or_http(&self) -> String {
+        if self.scheme.is_empty() { "http".to_owned() } else { self.scheme.to_owned() }
+    }
+}
+
+/// Reads an object.
+///
+/// # Errors
+/// `NotFound`, or the stored object is corrupt.
+pub(super) fn get(cluster: &Cluster, plural: &str, namespace: &str, name: &str) -> Result<Value, ApiError> {
+    let resource = GroupResource::new("", plural);
+    let found = cluster.get_object(&resource, namespace, name)?;
+    found.ok_or_else(|| ApiError::NotFound { resource, name: name.into() })
+}
+
+/// All containers of a pod, in upstream's order: those of the pod, which init containers precede, and the ephemeral ones.
+fn container_names(pod: &Value) -> Vec<&str> {
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    lists.iter().flat_map(|list| pod.items_at(&["spec", list])).map(|container| container.str_at(&["name"])).collect()
+}
+
+/// The container of a request: the one that it names, or the only one.
+///
+/// # Errors
+/// The pod has no such container, or several and none is named.
+pub(super) fn container<'c>(pod: &'c Value, wanted: &'c str) -> Result<&'c str, ApiError> {
+    let name = pod.name();
+    if !wanted.is_empty() {
+        let is_valid = container_names(pod).contains(&wanted);
+        return match is_valid {
+            true => Ok(wanted),
+            false => Err(ApiError::BadRequest(format!("container {wanted} is not valid for pod {name}"))),
+        };
+    }
+    match pod.items_at(&["spec", "containers"]) {
+        [only] => Ok(only.str_at(&["name"])),
+        [] => Err(ApiError::BadRequest(format!("a container name must be specified for pod {name}"))),
+        _ => Err(ApiError::BadRequest(format!(
+            "a container name must be specified for pod {name}, choose one of: [{}]",
+            container_names(pod).join(" ")
+        ))),
+    }
+}
+
+/// The kubelet of a pod.
+///
+/// # Errors
+/// The pod is not on a node, or the node is unknown or has no address.
+pub(super) fn kubelet_of(cluster: &Cluster, pod: &Value) -> Result<KubeletAddress, ApiError> {
+    let node = pod.str_at(&["spec", "nodeName"]);
+    if node.is_empty() {
+        return Err(ApiError::BadRequest(format!("pod {} does not have a host assigned", pod.name())));
+    }
+    cluster.kubelets.address(&get(cluster, "nodes", "", node)?)
+}
+
+/// True if an address is one that requests may be proxied to (Go: `IP.IsGlobalUnicast`).
+fn is_global_unicast(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    let is_link_local = match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_link_local)
+}
+
+fn address_not_allowed() -> ApiError {
+    ApiError::BadRequest("address not allowed".to_owned())
+}
+
+/// Where the HTTP server of a pod is reached.
+///
+/// # Errors
+/// The name is malformed, there is no such pod, or its address is not allowed.
+pub(super) fn pod_location(cluster: &Cluster, namespace: &str, id: &str) -> Result<Location, ApiError> {
+    let invalid = || ApiError::BadRequest(format!("invalid pod request {}", quote(id)));
+    let named = NamedPort::parse(id).ok_or_else(invalid)?;
+    let pod = get(cluster, "pods", namespace, named.name)?;
+    pod_backend(&pod, &named)
+}
+
+fn pod_backend(pod: &Value, named: &NamedPort<'_>) -> Result<Location, ApiError> {
+    let ports =
+        pod.items_at(&["spec", "containers"]).iter().find_map(|container| container.items_at(&["ports"]).first());
+    let port = match (named.port, ports.and_then(|port| port.int_at(&["containerPort"]))) {
+        ("", Some(port)) => port.to_string(),
+        (port, _) => port.to_owned(),
+    };
+    let ip = pod.items_at(&["status", "podIPs"]).first().map_or("", |entry| entry.str_at(&["ip"]));
+    let address = pintle_value::ip::parse_sloppy(ip).filter(|address| is_global_unicast(*address));
+    address.ok_or_else(address_not_allowed)?;
+    let authority = match port.as_str() {
+        "" if ip.contains(':') => format!("[{ip}]"),
+        "" => ip.to_owned(),
+        port => join_host_port(ip, port),
+    };
+    Ok(Location { scheme: named.scheme_or_http(), authority, ..Location::default() })
+}
+
+/// Where a service is reached: at one of its endpoints that is a pod of the namespace.
+///
+/// # Errors
+/// The name is malformed, there is no such service or port, or no endpoint.
+pub(super) fn service_location(cluster: &Cluster, namespace: &str, id: &str) -> Result<Location, ApiError> {
+    let invalid = || ApiError::BadRequest(format!("invalid service request {}", quote(id)));
+    let named = NamedPort::parse(id).ok_or_else(invalid)?;
+    let mut port = named.port.to_owned();
+    if let Ok(number) = crate::request::query::go_integer(named.port) {
+        let service = get(cluster, "services", namespace, named.name)?;
+        let ports = service.items_at(&["spec", "ports"]);
+        let found = ports.iter().find(|candidate| candidate.int_at(&["port"]) == Some(number));
+        let found = found.ok_or_else(|| {
+            ApiError::Unavailable(format!("no service port {number} found for service {}", quote(named.name)))
+        })?;
+        found.str_at(&["name"]).clone_into(&mut port);
+    }
+    let endpoints = get(cluster, "endpoints", namespace, named.name)?;
+    let subsets = endpoints.items_at(&["subsets"]);
+    if subsets.is_empty() {
+        return Err(ApiError::Unavailable(format!("no endpoints available for service {}", quote(named.name))));
+    }
+    let is_valid = |address: &Value| {
+        let target = address.at(&["targetRef"]).filter(|target| !target.is_null());
+        let pod = target.filter(|target| target.str_at(&["namespace"]) == namespace);
+        let pod = pod.and_then(|target| get(cluster, "pods", namespace, target.str_at(&["name"])).ok());
+        let ip = address.str_at(&["ip"]);
+        pod.is_some_and(|pod| pod.items_at(&["status", "podIPs"]).iter().any(|entry| entry.str_at(&["ip"]) == ip))
+    };
+    let found = rotated(subsets).find_map(|subset| {
+        let port = subset.items_at(&["ports"]).iter().find(|candidate| candidate.str_at(&["name"]) == port)?;
+        let address = rotated(subset.items_at(&["addresses"])).find(|address| is_valid(address))?;
+        Some(join_host_port(address.str_at(&["ip"]), &port.int_at(&["port"]).unwrap_or_default().to_string()))
+    });
+    match found {
+        Some(authority) => Ok(Location { scheme: named.scheme_or_http(), authority, ..Location::default() }),
+        None => Err(ApiError::Unavailable(format!("no endpoints available for service {}", quote(id)))),
+    }
+}
+
+/// The items of a list, from a random one on.
+fn rotated(items: &[Value]) -> impl Iterator<Item = &Value> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "the product is below the number of items"
+    )]
+    let start = ((random_share() * items.len() as f64) as usize).min(items.len().saturating_sub(1));
+    items.iter().cycle().skip(start).take(items.len())
+}
+
+/// Where a node is reached.
+#[derive(Debug)]
+pub(super) enum NodeLocation {
+    /// At its kubelet.
+    Kubelet(KubeletAddress),
+    /// At another port.
+    Port(Location),
+}
+
+/// Where the HTTP server of a node is reached: its kubelet, or another port.
+///
+/// # Errors
+/// The name is malformed, or the node is unknown, has no address, or one that is not allowed.
+pub(super) async fn node_location(cluster: &Arc<Cluster>, id: &str) -> Result<NodeLocation, ApiError> {
+    let invalid = || ApiError::BadRequest(format!("invalid node request {}", quote(id)));
+    let named = NamedPort::parse(id).ok_or_else(invalid)?;
+    let kubelet = cluster.kubelets.address(&get(cluster, "nodes", "", named.name)?)?;
+    if named.port.is_empty() || named.port == kubelet.port {
+        return Ok(NodeLocation::Kubelet(kubelet));
+    }
+    check_host(&kubelet.host).await?;
+    let authority = join_host_port(&kubelet.host, named.port);
+    Ok(NodeLocation::Port(Location { scheme: named.scheme_or_http(), authority, ..Location::default() }))
+}
+
+/// Checks that no address of a host is a local one (upstream: `proxyutil.IsProxyableHostname`).
+async fn check_host(host: &str) -> Result<(), ApiError> {
+    let found = tokio::net::lookup_host((host, 0)).await;
+    let failed = |error| ApiError::BadRequest(format!("lookup {host}: {error}"));
+    let addresses: Vec<IpAddr> = found.map_err(failed)?.map(|address| address.ip()).collect();
+    if addresses.is_empty() {
+        return Err(ApiError::BadRequest("No addresses for hostname".to_owned()));
+    }
+    if addresses.into_iter().all(is_global_unicast) { Ok(()) } else { Err(address_not_allowed()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_value::object;
+
+    use super::*;
+
+    fn named(names: &[&str]) -> Vec<Value> {
+        names.iter().map(|name| object! { "name": *name }).collect()
+    }
+
+    #[test]
+    fn schemes_names_and_ports_are_told_apart() {
+        for (id, expect) in [
+            ("a", Some(("", "a", ""))),
+            ("a:80", Some(("", "a", "80"))),
+            ("a:", Some(("", "a", ""))),
+            ("https:a:web", Some(("https", "a", "web"))),
+            (":a:80", Some(("", "a", "80"))),
+            ("ftp:a:80", None),
+            ("https::80", None),
+            (":80", None),
+            ("", None),
+            ("a:b:c:d", None),
+        ] {
+            let parsed = NamedPort::parse(id).map(|named| (named.scheme, named.name, named.port));
+            assert_eq!(parsed, expect, "{id}");
+        }
+    }
+
+    #[test]
+    fn the_container_is_the_named_or_the_only_one() {
+        let pod = |init: &[&str], main: &[&str], ephemeral: &[&str]| {
+            object! {
+                "metadata": object! { "name": "p" },
+                "spec": object! {
+                    "initContainers": named(init), "containers": named(main), "ephemeralContainers": named(ephemeral),
+                },
+            }
+        };
+        for (pod, wanted, expect) in [
+            (pod(&[], &["a"], &[]), "", Ok("a")),
+            (pod(&["i"], &["a"], &["e"]), "", Ok("a")),
+            (pod(&["i"], &["a"], &["e"]), "i", Ok("i")),
+            (pod(&["i"], &["a"], &["e"]), "e", Ok("e")),
+            (pod(&[], &["a"], &[]), "b", Err("container b is not valid for pod p")),
+            (pod(&[], &[], &[]), "", Err("a container name must be specified for pod p")),
+            (
+                pod(&["i"], &["a", "b"], &["e"]),
+                "",
+                Err("a container name must be specified for pod p, choose one of: [i a b e]"),
+            ),
+        ] {
+            let found = container(&pod, wanted).map_err(|error| error.to_string());
+            assert_eq!(found, expect.map_err(str::to_owned), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn pods_are_reached_at_their_first_port_and_not_at_local_addresses() {
+        let pod = |ip: &str, port: Option<i64>| {
+            let ports: Vec<Value> = port.map(|port| object! { "containerPort": port }).into_iter().collect();
+            object! {
+                "spec": object! { "containers": vec![object! { "name": "a" }, object! { "ports": ports }] },
+                "status": object! { "podIPs": vec![object! { "ip": ip }] },
+            }
+        };
+        let denied = Err("address not allowed".to_owned());
+        for (ip, port, id, expect) in [
+            ("10.0.0.1", Some(8080), "p", Ok("http://10.0.0.1:8080".to_owned())),
+            ("10.0.0.1", None, "p", Ok("http://10.0.0.1".to_owned())),
+            ("10.0.0.1", Some(8080), "https:p:8443", Ok("https://10.0.0.1:8443".to_owned())),
+            ("fd00::1", None, "p", Ok("http://[fd00::1]".to_owned())),
+            ("fd00::1", Some(80), "p", Ok("http://[fd00::1]:80".to_owned())),
+            ("127.0.0.1", Some(80), "p", denied.clone()),
+            ("::1", Some(80), "p", denied.clone()),
+            ("::ffff:127.0.0.1", Some(80), "p", denied.clone()),
+            ("169.254.169.254", Some(80), "p", denied.clone()),
+            ("fe80::1", Some(80), "p", denied.clone()),
+            ("0.0.0.0", Some(80), "p", denied.clone()),
+            ("224.0.0.1", Some(80), "p", denied.clone()),
+            ("", Some(80), "p", denied),
+        ] {
+            let named = NamedPort::parse(id).expect("a name");
+            let found = pod_backend(&pod(ip, port), &named);
+            let found = found.map(|found| format!("{}://{}", found.scheme, found.authority));
+            assert_eq!(found.map_err(|error| error.to_string()), expect, "{ip}");
+        }
+    }
+}
