@@ -17,6 +17,7 @@ pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
     build("client-go", STRIP_SYMBOLS)?;
     build("controller-runtime", STRIP_SYMBOLS)?;
     build("access-services", STRIP_SYMBOLS)?;
+    build("kubelet", STRIP_SYMBOLS)?;
     api_server().map(drop)
 }
 

@@ -1,0 +1,168 @@
+//! The server of a kubelet, as a program made of upstream's streaming library (`tools/kubelet`), and a cluster whose
+//! node it is.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::{IpAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use pintle::{KubeletOptions, Options};
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use serde_json::{Value, json};
+
+use crate::{Cluster, tool_path};
+
+/// The running program, which ends with this value.
+pub struct Kubelet {
+    program: Child,
+    port: u16,
+    /// The port of the HTTP server that stands for a pod.
+    pub backend_port: u16,
+    /// The address of that server, which is not a loopback address: upstream does not proxy to those.
+    pub backend_address: IpAddr,
+    files: tempfile::TempDir,
+}
+
+impl Kubelet {
+    /// Starts the program.
+    ///
+    /// # Panics
+    /// Panics if the program does not start.
+    #[must_use]
+    pub fn start() -> Self {
+        let files = tempfile::tempdir().expect("a temporary folder");
+        write_certificates(&files);
+        let backend_address = host_address();
+        let file = |name: &str| files.path().join(name);
+        let mut program = Command::new(tool_path("kubelet"))
+            .arg("--certificate")
+            .arg(file("server.crt"))
+            .arg("--key")
+            .arg(file("server.key"))
+            .arg("--client-ca")
+            .arg(file("ca.crt"))
+            .arg("--plain")
+            .arg(std::net::SocketAddr::new(backend_address, 0).to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut output = BufReader::new(program.stdout.take().expect("its output"));
+        let mut line = String::new();
+        let _ = output.read_line(&mut line).expect("a line");
+        let mut ports = line.split_whitespace().map(|port| port.parse().expect("a port"));
+        let (port, backend_port) = (ports.next().expect("a port"), ports.next().expect("a second port"));
+        Self { program, port, backend_port, backend_address, files }
+    }
+
+    /// How a server reaches the kubelet, with certificates that both verify.
+    #[must_use]
+    pub fn options(&self) -> KubeletOptions {
+        KubeletOptions {
+            client_certificate: Some((self.file("client.crt"), self.file("client.key"))),
+            certificate_authority: Some(self.file("ca.crt")),
+            ..KubeletOptions::default()
+        }
+    }
+
+    /// A file with a certificate or key: `ca.crt`, `client.crt`, `client.key`.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+
+    /// Starts a cluster in memory with the kubelet's node `n` and its pod `p` in the namespace `default`.
+    ///
+    /// # Panics
+    /// Panics if a request fails.
+    pub async fn cluster(&self, options: Options) -> Cluster {
+        let cluster = Cluster::with_options(Options { kubelets: self.options(), ..options }).await;
+        self.create_node(&cluster, "n", &[]).await;
+        self.create_pod(&cluster, "p", &["c"]).await;
+        cluster
+    }
+
+    /// Creates a node with the address of the kubelet, which declares features.
+    ///
+    /// # Panics
+    /// Panics if a request fails.
+    pub async fn create_node(&self, cluster: &Cluster, name: &str, features: &[&str]) {
+        let node = json!({
+            "metadata": {"name": name},
+            "status": {
+                "addresses": [{"type": "Hostname", "address": "127.0.0.1"}],
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port}},
+                "declaredFeatures": features,
+            },
+        });
+        let _ = cluster.post("/api/v1/nodes", node.to_string()).await.expect(201);
+        let _ = cluster.put(&format!("/api/v1/nodes/{name}/status"), node.to_string()).await.expect(200);
+    }
+
+    /// Creates a pod with containers on the node `n`.
+    ///
+    /// # Panics
+    /// Panics if a request fails.
+    pub async fn create_pod(&self, cluster: &Cluster, name: &str, containers: &[&str]) {
+        self.create_pod_on(cluster, name, containers, "n").await;
+    }
+
+    /// Creates a pod with containers on a node.
+    ///
+    /// # Panics
+    /// Panics if a request fails.
+    pub async fn create_pod_on(&self, cluster: &Cluster, name: &str, containers: &[&str], node: &str) {
+        let port = json!([{"containerPort": self.backend_port}]);
+        let containers: Vec<Value> = containers
+            .iter()
+            .map(|name| json!({"name": name, "image": "i", "ports": port, "terminationMessagePolicy": "File"}))
+            .collect();
+        let pod = json!({
+            "metadata": {"name": name, "labels": {"app": "a"}},
+            "spec": {"nodeName": node, "containers": containers},
+        });
+        let _ = cluster.post("/api/v1/namespaces/default/pods", pod.to_string()).await.expect(201);
+        let address = self.backend_address.to_string();
+        let status = json!({
+            "status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]},
+        });
+        let path = format!("/api/v1/namespaces/default/pods/{name}/status");
+        let _ = cluster.patch(&path, "merge", status.to_string()).await.expect(200);
+    }
+}
+
+impl Drop for Kubelet {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+/// Writes an authority, and certificates of a server and of a client.
+fn write_certificates(files: &tempfile::TempDir) {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority_key = KeyPair::generate().expect("a key");
+    let certificate = authority.self_signed(&authority_key).expect("a certificate").pem();
+    std::fs::write(files.path().join("ca.crt"), certificate).expect("a file");
+    let issuer = Issuer::new(authority, authority_key);
+    for (name, subject, usage) in [
+        ("server", "kubelet", ExtendedKeyUsagePurpose::ServerAuth),
+        ("client", "kube-apiserver-kubelet-client", ExtendedKeyUsagePurpose::ClientAuth),
+    ] {
+        let mut parameters = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("names");
+        parameters.distinguished_name.push(DnType::CommonName, subject);
+        parameters.extended_key_usages = vec![usage];
+        let key = KeyPair::generate().expect("a key");
+        let certificate = parameters.signed_by(&key, &issuer).expect("a certificate").pem();
+        std::fs::write(files.path().join(format!("{name}.crt")), certificate).expect("a file");
+        std::fs::write(files.path().join(format!("{name}.key")), key.serialize_pem()).expect("a file");
+    }
+}
+
+/// The address of this host that is used for other networks. Nothing is sent.
+fn host_address() -> IpAddr {
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    socket.connect("198.51.100.1:9").expect("a route to other networks");
+    socket.local_addr().expect("an address").ip()
+}

@@ -1,0 +1,10 @@
+//! Connections with pods, services and nodes through a cluster whose node is the program `tools/kubelet`, which serves
+//! them with upstream's streaming library.
+
+mod admission;
+mod authorization;
+mod kubectl;
+mod locations;
+mod logs;
+mod proxies;
+mod upgrades;

@@ -1,0 +1,130 @@
+//! Requests that are proxied to pods, services and nodes.
+
+use pintle_integration::{Cluster, Kubelet, Options, Protocol, run};
+use serde_json::json;
+
+const PROXY: &str = "/api/v1/namespaces/default/pods/p/proxy";
+
+/// Creates a service of the pod `p` with its endpoints.
+async fn create_service(kubelet: &Kubelet, cluster: &Cluster) {
+    let ports = json!([{"name": "web", "port": 80, "targetPort": kubelet.backend_port}]);
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": ports}});
+    let _ = cluster.post("/api/v1/namespaces/default/services", service.to_string()).await.expect(201);
+    let target = json!({"kind": "Pod", "namespace": "default", "name": "p"});
+    let address = kubelet.backend_address.to_string();
+    let endpoints = json!({
+        "metadata": {"name": "s"},
+        "subsets": [{
+            "addresses": [{"ip": address, "targetRef": target}],
+            "ports": [{"name": "web", "port": kubelet.backend_port}],
+        }],
+    });
+    let _ = cluster.post("/api/v1/namespaces/default/endpoints", endpoints.to_string()).await.expect(201);
+}
+
+#[test]
+fn requests_reach_their_backends_with_path_query_headers_and_body() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        create_service(&kubelet, &cluster).await;
+        for prefix in [
+            PROXY.to_owned(),
+            format!("/api/v1/namespaces/default/pods/p:{}/proxy", kubelet.backend_port),
+            format!("/api/v1/namespaces/default/pods/http:p:{}/proxy", kubelet.backend_port),
+            "/api/v1/namespaces/default/services/s:web/proxy".to_owned(),
+            "/api/v1/namespaces/default/services/s:80/proxy".to_owned(),
+            "/api/v1/nodes/n/proxy".to_owned(),
+        ] {
+            for protocol in [Protocol::Http1, Protocol::Any] {
+                let client = cluster.client(protocol);
+                let request = client.request("POST", &format!("{prefix}/a%20b/c/?x=1&x=%2F&path=/y"));
+                let request = request.header("x-own", "1").header("authorization", "Bearer x");
+                let answer = request.header("x-forwarded-for", "10.0.0.9").body("text/x", "hello").send().await;
+                let answer = answer.expect(200).json();
+                assert_eq!(answer["uri"], "/a%20b/c/?x=1&x=%2F&path=/y", "{prefix}");
+                assert_eq!((&answer["method"], &answer["body"]), (&json!("POST"), &json!("hello")));
+                let headers = &answer["headers"];
+                assert_eq!(headers["X-Own"], json!(["1"]));
+                assert_eq!(headers["Content-Type"], json!(["text/x"]));
+                assert_eq!(headers["X-Forwarded-For"], json!(["10.0.0.9, 127.0.0.1"]));
+                assert_eq!(headers["X-Forwarded-Uri"], json!([format!("{prefix}/a%20b/c/")]));
+                assert_eq!(headers["Authorization"], json!(null));
+                assert_eq!(answer["host"], cluster.url().trim_start_matches("https://"));
+            }
+        }
+        let answer = cluster.get("/api/v1/nodes/n/proxy/metrics").await.expect(200).json();
+        assert_eq!(answer["client"], "kube-apiserver-kubelet-client");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn answers_come_back_without_the_headers_of_the_backends_connection() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        let response = cluster.get(&format!("{PROXY}/cors")).await.expect(418);
+        assert_eq!(response.header("x-kept"), "yes");
+        assert_eq!(response.headers.get("access-control-allow-origin"), None);
+        let values: Vec<_> = response.headers.get_all("cache-control").iter().collect();
+        assert_eq!(values, ["no-cache, private", "max-age=5"]);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn redirects_lead_through_the_proxy() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        let backend = format!("http://{}:{}/z/?q=1#f", kubelet.backend_address, kubelet.backend_port);
+        for (to, expect) in [
+            ("/x", format!("{PROXY}/x")),
+            ("x", "x".to_owned()),
+            ("http://example.com/x", "http://example.com/x".to_owned()),
+            (backend.as_str(), format!("{PROXY}/z/?q=1#f")),
+        ] {
+            let to = to.replace('#', "%23").replace('?', "%3F");
+            let response = cluster.get(&format!("{PROXY}/redirect?to={to}")).await.expect(302);
+            assert_eq!(response.header("location"), expect, "{to}");
+        }
+        let response = cluster.get(&format!("{PROXY}?a=b")).await.expect(301);
+        assert_eq!(response.header("location"), format!("{PROXY}/?a=b"));
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_body_without_an_end_is_streamed_and_ends_with_its_client_or_the_server() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        for protocol in [Protocol::Http1, Protocol::Any] {
+            let client = cluster.client(protocol);
+            let stream = client.request("GET", &format!("{PROXY}/endless")).stream().await.expect("a connection");
+            let mut stream = stream.unwrap_or_else(|response| panic!("{}", response.text()));
+            for _ in 0..3 {
+                assert!(stream.next().await.expect("a connection").expect("a tick").starts_with(b"tick"));
+            }
+            assert_eq!(long_running(&cluster).await.as_deref(), Some("1"));
+            drop(stream);
+            drop(client);
+            // The end of the client is noticed.
+            while long_running(&cluster).await.as_deref() != Some("0") {
+                tokio::task::yield_now().await;
+            }
+        }
+        cluster.stop().await;
+    });
+}
+
+/// The number of open connections of the proxy of pods.
+async fn long_running(cluster: &Cluster) -> Option<String> {
+    let metrics = cluster.get("/metrics").await.expect(200).text();
+    let found = metrics.lines().find(|line| {
+        let labels = ["verb=\"CONNECT\"", "resource=\"pods\"", "subresource=\"proxy\"", "scope=\"resource\""];
+        line.starts_with("apiserver_longrunning_requests{") && labels.iter().all(|label| line.contains(label))
+    });
+    found.and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
+}
