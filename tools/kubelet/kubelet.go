@@ -35,6 +35,10 @@ func kubelet() http.Handler {
 			http.Error(w, "the container is broken", http.StatusConflict)
 			return
 		}
+		if container == "redirecting" {
+			http.Redirect(w, req, "https://127.0.0.1:1/exec", http.StatusFound)
+			return
+		}
 		remotecommand.ServeExec(w, req, containers{}, req.PathValue("pod"), "", container, req.URL.Query()["command"],
 			options, idleTimeout, creationTimeout, remotecommand.SupportedStreamingProtocols)
 	})

@@ -18,9 +18,15 @@ func main() {
 	certificate := flag.String("certificate", "", "file with the certificate of the server")
 	key := flag.String("key", "", "file with its key")
 	clientCA := flag.String("client-ca", "", "file with the authority of client certificates")
+	clientCertificate := flag.String("client-certificate", "", "file with the certificate with which it calls itself")
+	clientKey := flag.String("client-key", "", "file with the key of that certificate")
 	plain := flag.String("plain", "127.0.0.1:0", "address of a server without TLS, which stands for a pod")
 	flag.Parse()
 	pair, err := tls.LoadX509KeyPair(*certificate, *key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	clientPair, err := tls.LoadX509KeyPair(*clientCertificate, *clientKey)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -43,8 +49,9 @@ func main() {
 		log.Fatal(err)
 	}
 	fmt.Println(secure.Addr().(*net.TCPAddr).Port, pod.Addr().(*net.TCPAddr).Port)
+	own := newOwnConnection(secure.Addr().String(), clientPair)
 	go func() {
-		log.Fatal(http.Serve(secure, kubelet()))
+		log.Fatal(http.Serve(secure, own.serve(kubelet())))
 	}()
 	go func() {
 		log.Fatal(http.Serve(pod, backend()))

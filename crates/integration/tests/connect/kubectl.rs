@@ -8,24 +8,29 @@ use std::process::{Child, Command, Output, Stdio};
 use pintle_integration::{Cluster, Kubelet, Options, tool_path};
 use tokio::runtime::Runtime;
 
-/// How kubectl connects: over SPDY, or over WebSockets, which the server translates or passes on to the kubelet.
-#[derive(Clone, Copy, Debug)]
+/// How kubectl connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transport {
+    /// Over SPDY.
     Spdy,
+    /// Over WebSockets, which the server translates to SPDY.
+    Translated,
+    /// Over WebSockets, which the server passes on: the kubelet serves them.
+    PassedOn,
 }
 
 impl Transport {
-    const ALL: [Transport; 1] = [Transport::Spdy];
+    const ALL: [Transport; 3] = [Transport::Spdy, Transport::Translated, Transport::PassedOn];
 
     /// The variables of kubectl.
     fn variables(self) -> [(&'static str, &'static str); 2] {
-        let websockets = "false";
+        let websockets = if self == Transport::Spdy { "false" } else { "true" };
         [("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websockets), ("KUBECTL_PORT_FORWARD_WEBSOCKETS", websockets)]
     }
 
     /// The pod of the transport.
     fn pod(self) -> &'static str {
-        "p"
+        if self == Transport::PassedOn { "w" } else { "p" }
     }
 }
 
@@ -35,7 +40,7 @@ struct Setup {
     kubeconfig: PathBuf,
     cluster: Option<Cluster>,
     runtime: Runtime,
-    _kubelet: Kubelet,
+    kubelet: Kubelet,
 }
 
 impl Setup {
@@ -43,10 +48,15 @@ impl Setup {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
         let kubelet = Kubelet::start();
-        let mut cluster = runtime.block_on(kubelet.cluster(Options::default()));
+        let mut cluster = runtime.block_on(async {
+            let cluster = kubelet.cluster(Options::default()).await;
+            kubelet.create_node(&cluster, "m", &["ExtendWebSocketsToKubelet"]).await;
+            kubelet.create_pod_on(&cluster, "w", &["c"], "m").await;
+            cluster
+        });
         let kubeconfig = cluster.kubeconfig_file();
         let home = tempfile::tempdir().expect("a temporary folder");
-        Self { home, kubeconfig, cluster: Some(cluster), runtime, _kubelet: kubelet }
+        Self { home, kubeconfig, cluster: Some(cluster), runtime, kubelet }
     }
 
     fn command(&self, transport: Transport, arguments: &[&str]) -> Command {
@@ -87,6 +97,11 @@ impl Setup {
         assert_eq!(found, expect, "{transport:?}: kubectl {}", arguments.join(" "));
     }
 
+    fn metrics(&self) -> String {
+        let cluster = self.cluster.as_ref().expect("a cluster");
+        self.runtime.block_on(async { cluster.get("/metrics").await.expect(200).text() })
+    }
+
     fn stop(mut self) {
         if let Some(cluster) = self.cluster.take() {
             self.runtime.block_on(cluster.stop());
@@ -109,6 +124,53 @@ fn commands_run_in_containers() {
         let stderr = String::from_utf8_lossy(&missing.stderr);
         assert_eq!(missing.status.code(), Some(1), "{stderr}");
         assert!(stderr.contains("no-such-command"), "{stderr}");
+    }
+    setup.stop();
+}
+
+#[test]
+fn clients_are_connected_as_they_ask_for() {
+    let setup = Setup::start();
+    for transport in Transport::ALL {
+        setup.check(transport, &["exec", transport.pod(), "--", "echo", "hello"], "", (0, "hello\n", ""));
+    }
+    let metrics = setup.metrics();
+    for (name, labels) in [
+        ("apiserver_stream_translator_requests_total", &["code=\"200\""][..]),
+        (
+            "apiserver_websocket_streaming_requests_total",
+            &["subresource=\"exec\"", "proxy_type=\"translated_at_apiserver\""],
+        ),
+        (
+            "apiserver_websocket_streaming_requests_total",
+            &["subresource=\"exec\"", "proxy_type=\"proxied_to_kubelet\""],
+        ),
+    ] {
+        let has_series = |line: &&str| line.starts_with(name) && labels.iter().all(|label| line.contains(label));
+        let found = metrics.lines().find(has_series).and_then(|line| line.rsplit(' ').next());
+        assert_eq!(found, Some("1"), "{name} {labels:?}");
+    }
+    setup.stop();
+}
+
+#[test]
+fn errors_of_kubelets_reach_clients_over_every_transport() {
+    let setup = Setup::start();
+    let cluster = setup.cluster.as_ref().expect("a cluster");
+    setup.runtime.block_on(async {
+        setup.kubelet.create_pod(cluster, "b", &["broken"]).await;
+        setup.kubelet.create_node(cluster, "down", &[]).await;
+        let port = r#"{"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 1}}}}"#;
+        let _ = cluster.patch("/api/v1/nodes/down/status", "merge", port).await.expect(200);
+        setup.kubelet.create_pod_on(cluster, "u", &["c"], "down").await;
+    });
+    for transport in [Transport::Spdy, Transport::Translated] {
+        for (pod, expect) in [("b", "the container is broken"), ("u", "connect: connection refused")] {
+            let output = setup.run(transport, &["exec", pod, "--", "ls"], "");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{transport:?} {stderr}");
+            assert!(stderr.contains(expect), "{transport:?} {stderr}");
+        }
     }
     setup.stop();
 }

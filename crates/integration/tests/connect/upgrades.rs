@@ -100,3 +100,21 @@ fn a_backend_that_does_not_switch_protocols_is_an_error() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn redirects_of_kubelets_are_not_followed() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        kubelet.create_pod(&cluster, "r", &["redirecting"]).await;
+        let exec = "/api/v1/namespaces/default/pods/r/exec?command=x&stdout=true";
+        let headers = "Upgrade: SPDY/3.1\r\nContent-Length: 0\r\nAccept: */*\r\n";
+        let (mut socket, head) = ask(&cluster, "POST", exec, headers).await;
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("a length");
+        let mut body = vec![0; length.parse().expect("a number")];
+        socket.read_exact(&mut body).await.expect("read");
+        let status: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(status["message"], "invalid upgrade response: status code 302");
+        cluster.stop().await;
+    });
+}

@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use pintle_outbound::ResponseBody;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, sink, split};
 use tokio::time::timeout;
 
 use crate::context::RequestContext;
@@ -65,7 +65,11 @@ where
     let (mut from_backend, mut to_backend) = split(backend);
     // Errors are ends: either side may break off at any time.
     let upwards = async {
-        let _ = copy(&mut from_client, &mut to_backend).await;
+        if copy(&mut from_client, &mut to_backend).await.is_err() {
+            // The backend has gone. A connection that is closed while its client still sends is reset, and then the client
+            // loses what it has not read yet. So the rest is dropped.
+            let _ = copy(&mut from_client, &mut sink()).await;
+        }
         let _ = to_backend.shutdown().await;
     };
     let downwards = async {
@@ -133,6 +137,24 @@ mod tests {
             assert_eq!(received, if client_ends { &b"answer and more"[..] } else { b"question and more" });
             copying.await.expect("no panic");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_client_sends_to_a_backend_that_has_gone_is_dropped() {
+        let (mut client, client_side) = duplex(16);
+        let (mut backend, backend_side) = duplex(16);
+        let copying = tokio::spawn(copy_both(client_side, backend_side));
+        backend.write_all(b"answer").await.expect("written");
+        drop(backend);
+        let (mut from_server, mut to_server) = split(client);
+        let mut answer = Vec::new();
+        from_server.read_to_end(&mut answer).await.expect("read");
+        assert_eq!(answer, b"answer");
+        // Much more than the buffers hold.
+        to_server.write_all(&[0; 100_000]).await.expect("the connection is still open");
+        client = from_server.unsplit(to_server);
+        client.shutdown().await.expect("ended");
+        copying.await.expect("no panic");
     }
 
     #[tokio::test(start_paused = true)]

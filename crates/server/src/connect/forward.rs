@@ -55,7 +55,9 @@ pub(super) async fn forward(
     *outgoing.method_mut() = request.method.clone();
     *outgoing.uri_mut() = uri;
     *outgoing.headers_mut() = headers;
-    let answer = client.stream(outgoing, StreamOptions::default()).await;
+    let answer = client
+        .stream(outgoing, StreamOptions { dial_address: location.checked.as_ref(), ..StreamOptions::default() })
+        .await;
     let answer = answer.map_err(|error| unreachable(&error.cause))?;
     let (mut parts, body) = answer.into_parts();
     remove_hop_by_hop(&mut parts.headers);

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use pintle_outbound::DialAddress;
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::Value;
 use pintle_value::print::quote;
@@ -22,13 +23,15 @@ pub(super) struct Location {
     pub(super) path: String,
     /// The query, escaped.
     pub(super) query: String,
+    /// The address to connect to, if it was checked: the name of the host may lead elsewhere later.
+    pub(super) checked: Option<DialAddress>,
 }
 
 impl Location {
     /// A location at a kubelet. The parameters are in the order of their names.
     pub(super) fn of_kubelet(kubelet: &KubeletAddress, path: String, parameters: &[(&str, &str)]) -> Self {
         let authority = join_host_port(&kubelet.host, &kubelet.port);
-        Self { scheme: "https".to_owned(), authority, path, query: encode_query(parameters) }
+        Self { scheme: "https".to_owned(), authority, path, query: encode_query(parameters), checked: None }
     }
 }
 
@@ -250,20 +253,21 @@ pub(super) async fn node_location(cluster: &Arc<Cluster>, id: &str) -> Result<No
     if named.port.is_empty() || named.port == kubelet.port {
         return Ok(NodeLocation::Kubelet(kubelet));
     }
-    check_host(&kubelet.host).await?;
+    let checked = check_host(&kubelet.host).await?;
+    let checked = named.port.parse().ok().map(|port| DialAddress { host: checked.to_string(), port });
     let authority = join_host_port(&kubelet.host, named.port);
-    Ok(NodeLocation::Port(Location { scheme: named.scheme_or_http(), authority, ..Location::default() }))
+    Ok(NodeLocation::Port(Location { scheme: named.scheme_or_http(), authority, checked, ..Location::default() }))
 }
 
-/// Checks that no address of a host is a local one (upstream: `proxyutil.IsProxyableHostname`).
-async fn check_host(host: &str) -> Result<(), ApiError> {
+/// Checks that no address of a host is a local one, and returns the first (upstream: `proxyutil.IsProxyableHostname`).
+async fn check_host(host: &str) -> Result<IpAddr, ApiError> {
     let found = tokio::net::lookup_host((host, 0)).await;
     let failed = |error| ApiError::BadRequest(format!("lookup {host}: {error}"));
     let addresses: Vec<IpAddr> = found.map_err(failed)?.map(|address| address.ip()).collect();
-    if addresses.is_empty() {
+    let Some(first) = addresses.first() else {
         return Err(ApiError::BadRequest("No addresses for hostname".to_owned()));
-    }
-    if addresses.into_iter().all(is_global_unicast) { Ok(()) } else { Err(address_not_allowed()) }
+    };
+    if addresses.iter().copied().all(is_global_unicast) { Ok(*first) } else { Err(address_not_allowed()) }
 }
 
 #[cfg(test)]
@@ -352,6 +356,16 @@ mod tests {
             let found = pod_backend(&pod(ip, port), &named);
             let found = found.map(|found| format!("{}://{}", found.scheme, found.authority));
             assert_eq!(found.map_err(|error| error.to_string()), expect, "{ip}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nodes_are_called_at_the_address_that_was_checked() {
+        // The lookup of an address gives the address.
+        assert_eq!(check_host("10.0.0.1").await.ok(), "10.0.0.1".parse().ok());
+        for local in ["127.0.0.1", "::1", "169.254.0.1", "localhost"] {
+            let error = check_host(local).await.expect_err("a local address").to_string();
+            assert_eq!(error, "address not allowed", "{local}");
         }
     }
 }

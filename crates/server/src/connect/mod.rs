@@ -8,9 +8,12 @@ mod location;
 mod logs;
 mod options;
 mod proxies;
+mod remote_command;
 mod rewrite;
 mod streams;
+mod tunnel;
 mod upgrade;
+mod websocket;
 
 use std::sync::Arc;
 

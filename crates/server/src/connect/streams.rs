@@ -9,6 +9,7 @@ use pintle_value::Value;
 use super::headers::is_upgrade;
 use super::location::{self, Location};
 use super::upgrade::pass_on;
+use super::{remote_command, tunnel};
 use crate::cluster::KubeletAddress;
 use crate::context::RequestContext;
 use crate::http::Response;
@@ -29,7 +30,11 @@ pub(super) async fn attach(request: &Arc<RequestContext>, options: &Value) -> Re
     remote_command(request, options, "attach").await
 }
 
-async fn remote_command(request: &Arc<RequestContext>, options: &Value, action: &str) -> Result<Response, ApiError> {
+async fn remote_command(
+    request: &Arc<RequestContext>,
+    options: &Value,
+    action: &'static str,
+) -> Result<Response, ApiError> {
     check_create(request).await?;
     let pod = location::get(&request.cluster, "pods", &request.info.namespace, &request.info.name)?;
     let container = location::container(&pod, options.str_at(&["container"]))?;
@@ -44,7 +49,27 @@ async fn remote_command(request: &Arc<RequestContext>, options: &Value, action: 
         }
     }
     let location = Location::of_kubelet(&kubelet, path, &parameters);
+    if remote_command::is_wanted(request) {
+        let translates = request.cluster.gates().is_enabled(Feature::TRANSLATE_STREAM_CLOSE_WEBSOCKET_REQUESTS);
+        if count_websocket(request, action, &kubelet, translates) {
+            let client = request.cluster.kubelets.client(&kubelet, false).await?;
+            return remote_command::translate(request, client, location, options);
+        }
+    }
     serve(request, &kubelet, &location).await
+}
+
+/// Counts a WebSocket. True if the kubelet serves none, and it is translated.
+fn count_websocket(
+    request: &RequestContext,
+    subresource: &'static str,
+    kubelet: &KubeletAddress,
+    translates: bool,
+) -> bool {
+    if translates || kubelet.serves_websockets {
+        request.cluster.metrics.connections().record_websocket(subresource, kubelet.serves_websockets);
+    }
+    translates && !kubelet.serves_websockets
 }
 
 /// Forwards ports of a pod.
@@ -61,6 +86,13 @@ pub(super) async fn port_forward(request: &Arc<RequestContext>, options: &Value)
     let parameters = if ports.is_empty() { &[][..] } else { &[("port", ports.as_str())] };
     let path = format!("/portForward/{}/{}", pod.namespace(), pod.name());
     let location = Location::of_kubelet(&kubelet, path, parameters);
+    if tunnel::is_wanted(request) {
+        let tunnels = request.cluster.gates().is_enabled(Feature::PORT_FORWARD_WEBSOCKETS);
+        if count_websocket(request, "portforward", &kubelet, tunnels) {
+            let client = request.cluster.kubelets.client(&kubelet, false).await?;
+            return tunnel::tunnel(request, &client, &location).await;
+        }
+    }
     serve(request, &kubelet, &location).await
 }
 

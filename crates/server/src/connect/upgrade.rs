@@ -77,7 +77,9 @@ pub(super) async fn ask(
     *outgoing.method_mut() = method;
     *outgoing.uri_mut() = uri_of(location)?;
     *outgoing.headers_mut() = headers;
-    let answer = client.upgrade(outgoing, StreamOptions { idle_timeout: None, ..StreamOptions::default() }).await;
+    let answer = client
+        .upgrade(outgoing, StreamOptions { dial_address: location.checked.as_ref(), ..StreamOptions::default() })
+        .await;
     match answer.map_err(|error| dial_error(&error))? {
         UpgradeResponse::Upgraded(response) => Ok(Asked::Upgraded(response)),
         UpgradeResponse::NotUpgraded(response) if response.status().as_u16() < 400 => {

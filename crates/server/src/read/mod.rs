@@ -12,6 +12,7 @@ mod websocket;
 pub(crate) use get::{find, get, wait_until_fresh};
 pub(crate) use list::{collect, list, select};
 pub(crate) use watch::start_watch_terminator;
+pub(crate) use websocket::{check_opening, switching_protocols};
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -62,6 +62,22 @@ fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> &'h str {
 /// Returns the response of the handshake, or the error response. As upstream, it requires an origin but accepts any,
 /// and at most one subprotocol.
 fn handshake(method: &Method, headers: &HeaderMap) -> Result<Response, Response> {
+    let key = check_opening(method, headers)?;
+    if !is_uri(text(headers, &ORIGIN)) {
+        return Err(reject(StatusCode::FORBIDDEN, ""));
+    }
+    let protocol = text(headers, &SEC_WEBSOCKET_PROTOCOL).trim();
+    if protocol.contains(',') {
+        return Err(reject(StatusCode::BAD_REQUEST, ""));
+    }
+    Ok(switching_protocols(key, protocol))
+}
+
+/// Checks what every client of a WebSocket sends, and returns its key.
+///
+/// # Errors
+/// The response for a client that asks for no WebSocket of this version.
+pub(crate) fn check_opening<'h>(method: &Method, headers: &'h HeaderMap) -> Result<&'h str, Response> {
     if method != Method::GET {
         return Err(reject(StatusCode::METHOD_NOT_ALLOWED, "bad method"));
     }
@@ -74,13 +90,11 @@ fn handshake(method: &Method, headers: &HeaderMap) -> Result<Response, Response>
         rejection.headers_mut().insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static(PROTOCOL_VERSION));
         return Err(rejection);
     }
-    if !is_uri(text(headers, &ORIGIN)) {
-        return Err(reject(StatusCode::FORBIDDEN, ""));
-    }
-    let protocol = text(headers, &SEC_WEBSOCKET_PROTOCOL).trim();
-    if protocol.contains(',') {
-        return Err(reject(StatusCode::BAD_REQUEST, ""));
-    }
+    Ok(key)
+}
+
+/// The response that begins a WebSocket, with a subprotocol if one was chosen.
+pub(crate) fn switching_protocols(key: &str, protocol: &str) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let received =
@@ -95,7 +109,7 @@ fn handshake(method: &Method, headers: &HeaderMap) -> Result<Response, Response>
             headers.insert(name, value);
         }
     }
-    Ok(response)
+    response
 }
 
 fn reject(code: StatusCode, why: &'static str) -> Response {
