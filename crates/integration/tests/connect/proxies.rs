@@ -96,6 +96,23 @@ fn redirects_lead_through_the_proxy() {
 }
 
 #[test]
+fn links_of_pages_lead_through_the_proxy() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        let page = cluster.get(&format!("{PROXY}/page")).await.expect(200);
+        let expect = format!(
+            "<!DOCTYPE html><HTML><a HREF=\"{PROXY}/below?x=1&amp;y=2\" class=\"k\">/below</a>\
+             <img src='http://other/x'><script>'<a href=\"/x\">'</script></html>"
+        );
+        assert_eq!(page.text(), expect);
+        let head = cluster.request("HEAD", &format!("{PROXY}/page")).send().await.expect(200);
+        assert_eq!(head.header("content-type"), "text/html; charset=utf-8");
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn a_body_without_an_end_is_streamed_and_ends_with_its_client_or_the_server() {
     run(async {
         let kubelet = Kubelet::start();

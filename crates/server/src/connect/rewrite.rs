@@ -1,6 +1,11 @@
 //! Links of a backend that are changed so that they lead through the proxy (upstream: `util/proxy.Transport`).
 
+use std::io::{Read as _, Write as _};
+
 use bytes::{Bytes, BytesMut};
+use flate2::Compression;
+use flate2::read::{DeflateDecoder, GzDecoder};
+use flate2::write::{DeflateEncoder, GzEncoder};
 use http_body_util::BodyExt;
 use pintle_outbound::{RequestError, ResponseBody};
 use pintle_value::url::parse_reference;
@@ -101,14 +106,15 @@ impl Page {
     }
 }
 
-/// Reads a page.
+/// Reads a page and changes its links. One that is too large, or that is encoded in a way that is not known, stays as it
+/// is.
 ///
 /// # Errors
 /// The backend breaks off.
 pub(super) async fn rewritten(
     mut body: ResponseBody,
-    _encoding: &str,
-    _rewriter: &LinkRewriter,
+    encoding: &str,
+    rewriter: &LinkRewriter,
 ) -> Result<Page, RequestError> {
     let mut content = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -119,5 +125,312 @@ pub(super) async fn rewritten(
             return Ok(Page { is_changed: false, content: content.freeze(), rest: Some(body) });
         }
     }
-    Ok(Page { is_changed: false, content: content.freeze(), rest: None })
+    let content = content.freeze();
+    let changed = decoded(&content, encoding).map(|page| rewrite_page(&page, |link| rewriter.rewrite(link)));
+    match changed.and_then(|page| encoded(page, encoding)) {
+        Some(changed) => Ok(Page { is_changed: true, content: changed.into(), rest: None }),
+        None => Ok(Page { is_changed: false, content, rest: None }),
+    }
+}
+
+/// The text of a page. `None` if it cannot be read, or is too large.
+fn decoded(content: &Bytes, encoding: &str) -> Option<Vec<u8>> {
+    let limit = MAX_PAGE_BYTES as u64 + 1;
+    let mut page = Vec::new();
+    let read = match encoding {
+        "" => return Some(content.to_vec()),
+        "gzip" => GzDecoder::new(&content[..]).take(limit).read_to_end(&mut page),
+        "deflate" => DeflateDecoder::new(&content[..]).take(limit).read_to_end(&mut page),
+        _ => return None,
+    };
+    (read.is_ok() && page.len() <= MAX_PAGE_BYTES).then_some(page)
+}
+
+/// The page in the encoding that it had.
+fn encoded(page: Vec<u8>, encoding: &str) -> Option<Vec<u8>> {
+    match encoding {
+        "" => Some(page),
+        "gzip" => {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+            encoder.write_all(&page).and_then(|()| encoder.finish()).ok()
+        }
+        _ => {
+            let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+            encoder.write_all(&page).and_then(|()| encoder.finish()).ok()
+        }
+    }
+}
+
+/// The attributes with links, by the names of elements (upstream: `atomsToAttrs`).
+const LINKS: [(&str, &[&str]); 25] = [
+    ("a", &["href"]),
+    ("applet", &["codebase"]),
+    ("area", &["href"]),
+    ("audio", &["src"]),
+    ("base", &["href"]),
+    ("blockquote", &["cite"]),
+    ("body", &["background"]),
+    ("button", &["formaction"]),
+    ("command", &["icon"]),
+    ("del", &["cite"]),
+    ("embed", &["src"]),
+    ("form", &["action"]),
+    ("frame", &["longdesc", "src"]),
+    ("head", &["profile"]),
+    ("html", &["manifest"]),
+    ("iframe", &["longdesc", "src"]),
+    ("img", &["longdesc", "src", "usemap"]),
+    ("input", &["src", "usemap", "formaction"]),
+    ("ins", &["cite"]),
+    ("link", &["href"]),
+    ("object", &["classid", "codebase", "data", "usemap"]),
+    ("q", &["cite"]),
+    ("script", &["src"]),
+    ("source", &["src"]),
+    ("video", &["poster", "src"]),
+];
+
+/// Elements whose content is no markup.
+const RAW_TEXT: [&str; 10] =
+    ["iframe", "noembed", "noframes", "noscript", "plaintext", "script", "style", "textarea", "title", "xmp"];
+
+/// Changes the links in the start tags of a page. Everything else stays as it is, byte for byte.
+fn rewrite_page(page: &[u8], rewrite: impl Fn(&str) -> Result<String, String>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(page.len() + page.len() / 8);
+    let mut rest = page;
+    while let Some(start) = memchr::memchr(b'<', rest) {
+        let (text, markup) = rest.split_at(start);
+        out.extend_from_slice(text);
+        let length = match markup {
+            [b'<', b'!', b'-', b'-', ..] => memchr::memmem::find(markup, b"-->").map(|end| end + 3),
+            [b'<', first, ..] if first.is_ascii_alphabetic() => tag_length(markup),
+            [b'<', b'!' | b'?' | b'/', ..] => memchr::memchr(b'>', markup).map(|end| end + 1),
+            _ => Some(1),
+        };
+        // Without an end it is no markup.
+        let Some(length) = length else {
+            rest = markup;
+            break;
+        };
+        let (tag, after) = markup.split_at(length);
+        rest = after;
+        if !tag.get(1).is_some_and(u8::is_ascii_alphabetic) {
+            out.extend_from_slice(tag);
+            continue;
+        }
+        let name_end = tag.iter().position(|b| b.is_ascii_whitespace() || matches!(b, b'/' | b'>')).unwrap_or(length);
+        let name = String::from_utf8_lossy(&tag[1..name_end]).to_ascii_lowercase();
+        let links = LINKS.iter().find(|(element, _)| *element == name).map_or(&[][..], |(_, attributes)| attributes);
+        match links {
+            [] => out.extend_from_slice(tag),
+            links => rewrite_tag(tag, name_end, links, &rewrite, &mut out),
+        }
+        if RAW_TEXT.contains(&name.as_str()) {
+            let end = raw_text_end(rest, &name);
+            let (text, after) = rest.split_at(end);
+            out.extend_from_slice(text);
+            rest = after;
+        }
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// The length of a start tag, whose attributes may have quoted values.
+fn tag_length(markup: &[u8]) -> Option<usize> {
+    let mut quote = None;
+    let mut before = b' ';
+    for (at, byte) in markup.iter().enumerate() {
+        match (quote, byte) {
+            (Some(open), byte) if open == *byte => quote = None,
+            (Some(_), _) => {}
+            (None, b'"' | b'\'') if before == b'=' => quote = Some(*byte),
+            (None, b'>') => return Some(at + 1),
+            (None, _) => {}
+        }
+        if !byte.is_ascii_whitespace() {
+            before = *byte;
+        }
+    }
+    None
+}
+
+/// Where the content of an element without markup ends.
+fn raw_text_end(text: &[u8], name: &str) -> usize {
+    let is_end = |at: &usize| {
+        let after = text.get(at + 2..).unwrap_or_default();
+        after.get(..name.len()).is_some_and(|found| found.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    memchr::memmem::find_iter(text, b"</").find(is_end).unwrap_or(text.len())
+}
+
+/// Writes a tag with other links.
+fn rewrite_tag(
+    tag: &[u8],
+    name_end: usize,
+    links: &[&str],
+    rewrite: &impl Fn(&str) -> Result<String, String>,
+    out: &mut Vec<u8>,
+) {
+    let mut written = 0;
+    let mut at = name_end;
+    let skip = |mut at: usize, is_skipped: fn(u8) -> bool| {
+        while tag.get(at).is_some_and(|byte| is_skipped(*byte)) {
+            at += 1;
+        }
+        at
+    };
+    loop {
+        at = skip(at, |byte| byte.is_ascii_whitespace() || byte == b'/');
+        let key_start = at;
+        at = skip(at, |byte| !byte.is_ascii_whitespace() && !matches!(byte, b'/' | b'>' | b'='));
+        let key = String::from_utf8_lossy(&tag[key_start..at]).to_ascii_lowercase();
+        let after_key = skip(at, |byte| byte.is_ascii_whitespace());
+        if tag.get(after_key) != Some(&b'=') {
+            match tag.get(at) {
+                None | Some(b'>') => break,
+                _ => continue,
+            }
+        }
+        at = skip(after_key + 1, |byte| byte.is_ascii_whitespace());
+        let (start, end, after) = match tag.get(at) {
+            Some(quote @ (b'"' | b'\'')) => {
+                let end = memchr::memchr(*quote, &tag[at + 1..]).map_or(tag.len() - 1, |end| at + 1 + end);
+                (at + 1, end, end + 1)
+            }
+            _ => {
+                let end = skip(at, |byte| !byte.is_ascii_whitespace() && byte != b'>');
+                (at, end, end)
+            }
+        };
+        let value = std::str::from_utf8(&tag[start..end]).ok().filter(|_| links.contains(&key.as_str()));
+        if let Some(link) = value.map(unescape)
+            && let Ok(changed) = rewrite(&link)
+            && changed != link
+        {
+            out.extend_from_slice(&tag[written..at]);
+            out.push(b'"');
+            out.extend_from_slice(escape(&changed).as_bytes());
+            out.push(b'"');
+            written = after;
+        }
+        at = after;
+        if at >= tag.len() {
+            break;
+        }
+    }
+    out.extend_from_slice(&tag[written.min(tag.len())..]);
+}
+
+/// The characters that links have references for.
+const REFERENCES: [(&str, &str); 6] =
+    [("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#34;", "\""), ("&#39;", "'")];
+
+fn unescape(value: &str) -> String {
+    // The ampersand comes last: what it makes is no reference.
+    let (ampersand, others) = REFERENCES.split_at(1);
+    let unescaped = others.iter().fold(value.to_owned(), |value, (reference, text)| value.replace(reference, text));
+    ampersand.iter().fold(unescaped, |value, (reference, text)| value.replace(reference, text))
+}
+
+fn escape(value: &str) -> String {
+    let escaped = value.replace('&', "&amp;").replace('\'', "&#39;").replace('<', "&lt;");
+    escaped.replace('>', "&gt;").replace('"', "&#34;").replace('\r', "&#13;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewriter() -> LinkRewriter {
+        let location = Location { authority: "10.0.0.1:80".to_owned(), path: "/a/".to_owned(), ..Location::default() };
+        LinkRewriter::new("/api/proxy/a/", &location, "h:6443")
+    }
+
+    #[test]
+    fn links_to_the_backend_lead_through_the_proxy() {
+        for (link, expect) in [
+            ("/x", "/api/proxy/x"),
+            ("/x/", "/api/proxy/x/"),
+            ("/", "/api/proxy/"),
+            ("/x/../y?q=%2F#f", "/api/proxy/y?q=%2F#f"),
+            ("/api/proxy/x", "/api/proxy/x"),
+            ("x", "x"),
+            ("?q", "?q"),
+            ("#f", "#f"),
+            ("http://10.0.0.1:80/x", "/api/proxy/x"),
+            ("https://h:6443/x", "https://h:6443/api/proxy/x"),
+            ("http://example.com/x", "http://example.com/x"),
+            ("mailto:x@example.com", "mailto:x@example.com"),
+        ] {
+            assert_eq!(rewriter().rewrite(link).as_deref(), Ok(expect), "{link}");
+        }
+        assert!(rewriter().rewrite("http://[x/").is_err());
+    }
+
+    #[test]
+    fn pages_get_other_links() {
+        let check = |page: &str, expect: &str| {
+            let changed = rewrite_page(page.as_bytes(), |link| rewriter().rewrite(link));
+            assert_eq!(String::from_utf8_lossy(&changed), expect);
+        };
+        check("<a href=\"/x\">/x</a>", "<a href=\"/api/proxy/x\">/x</a>");
+        check("<A HREF=/x?a=1&amp;b='2' class=k>", "<A HREF=\"/api/proxy/x?a=1&amp;b=&#39;2&#39;\" class=k>");
+        check("<a  href = '/x' >", "<a  href = \"/api/proxy/x\" >");
+        check("<img alt=\"a>b\" src=/x/>", "<img alt=\"a>b\" src=\"/api/proxy/x/\">");
+        check("<a data-href=/x title=/y>", "<a data-href=/x title=/y>");
+        for same in [
+            "",
+            "<",
+            "< a href=/x>",
+            "a < b <",
+            "<a href=\"/x",
+            "<!-- <a href=/x> -->",
+            "<!-- <a href=/x>",
+            "<!DOCTYPE html><p class=\"/x\">&copy; <a href='x'>",
+            "<script>\"<a href='/x'>\"</script>",
+            "<style><a href=/x></STYLE>",
+            "<textarea><a href=/x>",
+            "<a href>",
+            "<a href=>",
+            "<a =/x>",
+            "<a href=\"http://[x/\">",
+        ] {
+            check(same, same);
+        }
+        check(
+            "<script src=/x>'<a href=/y>'</script><a href=/z>",
+            "<script src=\"/api/proxy/x\">'<a href=/y>'</script><a href=\"/api/proxy/z\">",
+        );
+    }
+
+    #[test]
+    fn any_bytes_are_a_page() {
+        let pieces = ["<", "a ", "href", "=", "\"", "'", "/x", ">", "/", "<!--", "-->", "<script", "</", " ", "\u{e9}"];
+        let mut state = 1_u32;
+        for _ in 0..20_000 {
+            let mut page = String::new();
+            for _ in 0..8 {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                page.push_str(pieces[(state >> 16) as usize % pieces.len()]);
+            }
+            // Links that stay the same leave the page as it is.
+            let same = rewrite_page(page.as_bytes(), |link| Ok(link.to_owned()));
+            assert_eq!(String::from_utf8_lossy(&same), page);
+            let _ = rewrite_page(page.as_bytes(), |link| rewriter().rewrite(link));
+        }
+    }
+
+    #[test]
+    fn compressed_pages_stay_compressed() {
+        let page = Bytes::from_static(b"<a href=/x>");
+        for encoding in ["", "gzip", "deflate"] {
+            let compressed = encoded(page.to_vec(), encoding).expect("an encoding");
+            assert_eq!(decoded(&compressed.into(), encoding).as_deref(), Some(&page[..]), "{encoding}");
+        }
+        assert_eq!(decoded(&page, "br"), None);
+        assert_eq!(decoded(&page, "gzip"), None);
+        let large = encoded(vec![b'x'; MAX_PAGE_BYTES + 1], "gzip").expect("an encoding");
+        assert_eq!(decoded(&large.into(), "gzip"), None);
+    }
 }
