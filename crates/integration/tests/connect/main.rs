@@ -8,3 +8,4 @@ mod locations;
 mod logs;
 mod proxies;
 mod upgrades;
+mod websockets;

@@ -1,0 +1,159 @@
+//! WebSockets of clients, message by message.
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use pintle_integration::{Cluster, Kubelet, Options, Socket, run};
+use serde_json::{Value, json};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::handshake::client::Response;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+const EXEC: &str = "/api/v1/namespaces/default/pods/p/exec";
+
+type WebSocket = WebSocketStream<Socket>;
+
+/// Opens a WebSocket with a subprotocol.
+async fn open(cluster: &Cluster, path: &str, protocol: &str) -> Result<(WebSocket, Response), Error> {
+    let mut request = format!("wss://localhost{path}").into_client_request().expect("a request");
+    let protocol = HeaderValue::from_str(protocol).expect("a protocol");
+    request.headers_mut().insert("sec-websocket-protocol", protocol);
+    tokio_tungstenite::client_async(request, cluster.connect().await).await
+}
+
+async fn exec(cluster: &Cluster, query: &str) -> WebSocket {
+    let (socket, response) = open(cluster, &format!("{EXEC}?{query}"), "v5.channel.k8s.io").await.expect("a WebSocket");
+    assert_eq!(response.headers()["sec-websocket-protocol"], "v5.channel.k8s.io");
+    socket
+}
+
+/// What was received on each channel until the end.
+async fn receive(socket: &mut WebSocket) -> [Vec<u8>; 5] {
+    let mut received = [const { Vec::new() }; 5];
+    while let Some(message) = socket.next().await {
+        match message.expect("a message") {
+            Message::Binary(bytes) => received[usize::from(bytes[0])].extend_from_slice(&bytes[1..]),
+            Message::Close(frame) => assert_eq!(u16::from(frame.expect("a reason").code), 1000),
+            other => panic!("{other:?}"),
+        }
+    }
+    received
+}
+
+fn status(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).expect("a status")
+}
+
+async fn send(socket: &mut WebSocket, channel: u8, bytes: &[u8]) {
+    let message = [&[channel], bytes].concat();
+    socket.send(Message::Binary(message.into())).await.expect("sent");
+}
+
+#[test]
+fn channels_are_translated_to_streams() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        let mut socket = exec(&cluster, "command=cat&stdin=true&stdout=true&stderr=true").await;
+        // The first message says that the connection is there.
+        assert_eq!(socket.next().await.expect("a message").expect("no error"), Message::Binary(vec![1].into()));
+        send(&mut socket, 0, b"hello").await;
+        // Channels that the client does not write, and that do not exist.
+        send(&mut socket, 1, b"ignored").await;
+        send(&mut socket, 9, b"ignored").await;
+        send(&mut socket, 255, &[0]).await;
+        send(&mut socket, 0, b"too late").await;
+        let received = receive(&mut socket).await;
+        assert_eq!(received[1], b"hello");
+        assert_eq!(status(&received[3]), json!({"metadata": {}, "status": "Success"}));
+        let mut socket = exec(&cluster, "command=sh&command=-c&command=echo%20e%20%3E%262%3Bexit%203&stderr=1").await;
+        let received = receive(&mut socket).await;
+        assert_eq!(received[2], b"e\n");
+        let expect = json!({
+            "metadata": {},
+            "status": "Failure",
+            "message": "command terminated with non-zero exit code: command terminated with exit code 3",
+            "reason": "NonZeroExitCode",
+            "details": {"causes": [{"reason": "ExitCode", "message": "3"}]},
+        });
+        assert_eq!(status(&received[3]), expect);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn terminals_have_a_size() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        let mut socket = exec(&cluster, "command=size&stdin=true&stdout=true&tty=true").await;
+        send(&mut socket, 4, br#"{"Width":80,"Height":24}"#).await;
+        let received = receive(&mut socket).await;
+        assert_eq!(String::from_utf8_lossy(&received[1]), "80x24 tty=true\n");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn older_protocols_are_passed_on() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        let path = format!("{EXEC}?command=echo&command=hello&stdout=true");
+        let (mut socket, response) = open(&cluster, &path, "v4.channel.k8s.io").await.expect("a WebSocket");
+        assert_eq!(response.headers()["sec-websocket-protocol"], "v4.channel.k8s.io");
+        let received = receive(&mut socket).await;
+        assert_eq!(received[1], b"hello\n");
+        assert_eq!(status(&received[3])["status"], "Success");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn tunnels_need_a_protocol_and_a_kubelet() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        let path = "/api/v1/namespaces/default/pods/p/portforward";
+        let (_socket, response) = open(&cluster, path, "SPDY/3.1+portforward.k8s.io").await.expect("a WebSocket");
+        assert_eq!(response.headers()["sec-websocket-protocol"], "SPDY/3.1+portforward.k8s.io");
+        // The kubelet speaks no other protocol.
+        let Err(Error::Http(response)) = open(&cluster, path, "SPDY/3.1+other.k8s.io").await else {
+            panic!("a tunnel")
+        };
+        assert_eq!(response.status(), 403);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_client_that_goes_away_ends_its_connection() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        let mut socket =
+            exec(&cluster, "command=sh&command=-c&command=echo%20ready%3Bcat&stdin=true&stdout=true").await;
+        loop {
+            match socket.next().await.expect("a message").expect("no error") {
+                Message::Binary(bytes) if &bytes[..] == b"\x01ready\n" => break,
+                Message::Binary(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(open_connections(&cluster).await.as_deref(), Some("1"));
+        drop(socket);
+        while open_connections(&cluster).await.as_deref() != Some("0") {
+            tokio::task::yield_now().await;
+        }
+        cluster.stop().await;
+    });
+}
+
+/// The number of connections for exec.
+async fn open_connections(cluster: &Cluster) -> Option<String> {
+    let metrics = cluster.get("/metrics").await.expect(200).text();
+    let found = metrics
+        .lines()
+        .find(|line| line.starts_with("apiserver_longrunning_requests{") && line.contains("subresource=\"exec\""));
+    found.and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
+}
