@@ -1,5 +1,7 @@
 //! WebSockets of clients, message by message.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::{SinkExt as _, StreamExt as _};
 use pintle_integration::{Cluster, Kubelet, Options, Socket, run};
 use serde_json::{Value, json};
@@ -105,6 +107,36 @@ fn older_protocols_are_passed_on() {
         let received = receive(&mut socket).await;
         assert_eq!(received[1], b"hello\n");
         assert_eq!(status(&received[3])["status"], "Success");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn logs_are_sent_as_messages() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        let path = "/api/v1/namespaces/default/pods/p/log";
+        let log = "query \nline 1 of c\nline 2 of c\nline 3 of c\n";
+        for protocol in ["binary.k8s.io", "base64.binary.k8s.io"] {
+            let (mut socket, response) = open(&cluster, path, protocol).await.expect("a WebSocket");
+            assert_eq!(response.headers()["sec-websocket-protocol"], protocol);
+            let mut received = Vec::new();
+            let mut count = 0;
+            while let Some(message) = socket.next().await {
+                match message.expect("a message") {
+                    Message::Binary(bytes) => received.extend_from_slice(&bytes),
+                    Message::Text(text) => received.extend(STANDARD.decode(text.as_str()).expect("base64")),
+                    Message::Close(frame) => assert_eq!(u16::from(frame.expect("a reason").code), 1000),
+                    other => panic!("{other:?}"),
+                }
+                assert!(count > 0 || received.is_empty(), "the first message is empty");
+                count += 1;
+            }
+            assert_eq!(String::from_utf8_lossy(&received), log);
+        }
+        let Err(Error::Http(response)) = open(&cluster, path, "other").await else { panic!("a log") };
+        assert_eq!(response.status(), 403);
         cluster.stop().await;
     });
 }

@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Empty};
+use pintle_auth::is_websocket_request;
 use pintle_gates::Feature;
 use pintle_outbound::{ErrorCause, ResponseBody, StreamOptions};
 use pintle_registry::{ApiError, GroupVersionKind};
@@ -15,6 +16,7 @@ use pintle_value::{Errors, FieldPath, Value, object};
 
 use super::copy::streamed;
 use super::location::{self, Location};
+use super::log_socket;
 use super::options::decode_options;
 use super::upgrade::uri_of;
 use crate::context::RequestContext;
@@ -78,6 +80,9 @@ pub(super) async fn respond(request: &Arc<RequestContext>) -> Result<Response, A
     }
     if !(200..=206).contains(&parts.status.as_u16()) {
         return Err(failure(parts.status, &info.name, body).await);
+    }
+    if is_websocket_request(&request.headers) {
+        return Ok(log_socket::respond(request, body));
     }
     let mut response = Response::new(streamed(request, body));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));

@@ -5,6 +5,7 @@ mod copy;
 mod forward;
 mod headers;
 mod location;
+mod log_socket;
 mod logs;
 mod options;
 mod proxies;
