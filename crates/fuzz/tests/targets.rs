@@ -63,6 +63,7 @@ targets!(
     cbor,
     cbor_typed,
     selector,
+    spdy,
     json_patch,
     merge_patch,
     strategic_merge_patch,

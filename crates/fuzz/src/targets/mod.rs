@@ -18,6 +18,7 @@ mod request;
 mod scalar;
 mod schema;
 mod selector;
+mod spdy;
 mod token;
 mod webhook;
 mod yaml;
@@ -55,6 +56,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "cbor", run: cbor::untyped, seeds: cbor::seeds },
     FuzzTarget { name: "cbor_typed", run: cbor::typed, seeds: cbor::typed_seeds },
     FuzzTarget { name: "selector", run: selector::parsed, seeds: selector::seeds },
+    FuzzTarget { name: "spdy", run: spdy::decoded, seeds: spdy::seeds },
     FuzzTarget { name: "json_patch", run: patch::json_patch, seeds: patch::json_patch_seeds },
     FuzzTarget { name: "merge_patch", run: patch::merge_patch, seeds: patch::patch_seeds },
     FuzzTarget { name: "strategic_merge_patch", run: patch::strategic, seeds: patch::patch_seeds },
