@@ -18,7 +18,7 @@ use pintle_registry::ApiError;
 use pintle_spdy::{Decoder, Encoder, Frame};
 use pintle_value::{Value, object};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, interval, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -50,6 +50,8 @@ const IDLE_TIME: Duration = Duration::from_secs(4 * 3600);
 const STATUS_TIME: Duration = Duration::from_secs(10);
 /// Maximum size of what the kubelet says about the end of the command, in bytes.
 const MAX_RESULT_BYTES: usize = 1 << 20;
+/// How many answers to frames of the kubelet may wait; further ones are left out.
+const MAX_ANSWERS: usize = 16;
 /// How many bytes of the kubelet are read at once.
 const READ_BYTES: usize = 32 * 1024;
 
@@ -335,10 +337,12 @@ async fn run(
         }
     }
     let to_backend = Mutex::new(to_backend);
+    // Who reads from the kubelet never waits until it can write to it: both sides could wait for each other.
+    let (answers, answered) = mpsc::channel(MAX_ANSWERS);
     let activity = LastActivity::new();
     let mut upwards = pin!(send_input(from_client, &to_backend, &streams, &activity));
-    let mut downwards = pin!(receive_output(from_backend, &to_backend, to_client, &streams, &activity));
-    let mut pings = pin!(ping(&to_backend));
+    let mut downwards = pin!(receive_output(from_backend, &answers, to_client, &streams, &activity));
+    let mut pings = pin!(ping(&to_backend, answered));
     let mut idle = pin!(activity.idle());
     tokio::select! {
         outcome = &mut downwards => outcome,
@@ -400,20 +404,27 @@ async fn send_input(
     }
 }
 
-/// Keeps the connection with a kubelet open.
-async fn ping(to_backend: &Mutex<ToBackend>) {
+/// Keeps the connection with a kubelet open, and sends answers to its own frames.
+async fn ping(to_backend: &Mutex<ToBackend>, mut answers: mpsc::Receiver<Frame>) {
     let mut period = interval(PING_PERIOD);
     period.tick().await;
-    for id in (1..).step_by(2) {
-        period.tick().await;
-        let _ = to_backend.lock().await.send(&Frame::Ping(id)).await;
+    let mut id = 1;
+    loop {
+        let frame = tokio::select! {
+            _ = period.tick() => Frame::Ping(id),
+            Some(answer) = answers.recv() => answer,
+        };
+        if frame == Frame::Ping(id) {
+            id = id.wrapping_add(2);
+        }
+        let _ = to_backend.lock().await.send(&frame).await;
     }
 }
 
 /// Sends what a kubelet sends, until it has sent all output and the result. `None` if the client has gone.
 async fn receive_output(
     mut from_backend: ReadHalf<UpgradedStream>,
-    to_backend: &Mutex<ToBackend>,
+    answers: &mpsc::Sender<Frame>,
     to_client: &ToClient,
     streams: &Streams,
     activity: &LastActivity,
@@ -467,12 +478,12 @@ async fn receive_output(
             }
             // The kubelet's own pings have even numbers.
             Frame::Ping(id) if id % 2 == 0 => {
-                let _ = to_backend.lock().await.send(&Frame::Ping(id)).await;
+                let _ = answers.try_send(Frame::Ping(id));
             }
             Frame::GoAway { .. } => break,
             Frame::SynStream { stream, .. } => {
                 // Refused: kubelets open no streams.
-                let _ = to_backend.lock().await.send(&Frame::RstStream { stream, status: 3 }).await;
+                let _ = answers.try_send(Frame::RstStream { stream, status: 3 });
             }
             Frame::Ping(_) | Frame::Settings | Frame::WindowUpdate { .. } => {}
         }
