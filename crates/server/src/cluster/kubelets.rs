@@ -139,8 +139,7 @@ impl KubeletClient {
         };
         let config = ClientConfig { server_trust, credentials, protocols: Protocols::Http1 };
         let client = Client::new(&config).map_err(|error| failed(error.to_string()))?;
-        self.clients.insert(key, client.clone());
-        Ok(client)
+        Ok(self.clients.add(key, client))
     }
 
     /// The client of pods, services and ports of nodes that are not kubelets. As upstream's, it does not verify them.

@@ -32,18 +32,20 @@ impl<K, C: Clone> RecentClients<K, C> {
         Some(client)
     }
 
-    /// Adds a client, in place of one that was added for the same key meanwhile.
-    pub(crate) fn insert(&self, key: K, client: C)
+    /// Adds a client, and returns it; or the one that was added for the same key meanwhile, whose connections are shared.
+    pub(crate) fn add(&self, key: K, client: C) -> C
     where
         K: PartialEq,
     {
         let mut clients = self.0.lock();
-        if let Some(index) = clients.iter().position(|(other, _)| *other == key) {
-            clients.remove(index);
-        } else if clients.len() == MAX_CLIENTS {
+        if let Some((_, present)) = clients.iter().find(|(other, _)| *other == key) {
+            return present.clone();
+        }
+        if clients.len() == MAX_CLIENTS {
             clients.remove(0);
         }
-        clients.push((key, client));
+        clients.push((key, client.clone()));
+        client
     }
 }
 
@@ -73,10 +75,7 @@ impl WebhookClients {
         };
         let client_config = ClientConfig { server_trust, credentials: None, protocols: webhook_protocols(config) };
         let client = Client::new(&client_config).map_err(|error| error.to_string());
-        if client.is_ok() || !config.authorities.is_empty() {
-            self.0.insert(config.clone(), client.clone());
-        }
-        client
+        if client.is_ok() || !config.authorities.is_empty() { self.0.add(config.clone(), client) } else { client }
     }
 
     /// True if the authorities of a webhook cannot be used.
@@ -109,6 +108,15 @@ mod tests {
         assert_eq!(clients.get(&broken).err(), Some(error.clone()));
         assert_eq!(errors(&clients), [error]);
         assert!(clients.has_invalid_authorities(&broken));
+    }
+
+    #[test]
+    fn clients_made_at_once_share_their_connections() {
+        let clients = RecentClients::default();
+        assert_eq!(clients.add("a", 1), 1);
+        assert_eq!(clients.add("a", 2), 1);
+        assert_eq!(clients.add("b", 3), 3);
+        assert_eq!(clients.get(|key| *key == "a"), Some(1));
     }
 
     #[test]

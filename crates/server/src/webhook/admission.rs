@@ -68,9 +68,8 @@ impl AdmissionWebhooks {
         let client = tokio::task::block_in_place(|| user.client(&config.url(), &config.authorities, protocols));
         let client = client.map(Arc::new).map_err(|error| error.to_string());
         // The credentials of the user may be in files, which may become readable.
-        if client.is_ok() || cluster.webhook_clients.has_invalid_authorities(config) {
-            self.clients.insert((path.to_owned(), config.clone()), client.clone());
-        }
+        let is_final = client.is_ok() || cluster.webhook_clients.has_invalid_authorities(config);
+        let client = if is_final { self.clients.add((path.to_owned(), config.clone()), client) } else { client };
         client.map(WebhookClient::User)
     }
 }
