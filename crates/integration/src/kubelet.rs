@@ -2,7 +2,7 @@
 //! node it is.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -12,14 +12,17 @@ use serde_json::{Value, json};
 
 use crate::{Cluster, tool_path};
 
+/// The address of the node. It is not a loopback address, because requests are not proxied to those.
+const NODE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 88, 0, 1));
+/// The address of the pod.
+pub const POD_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 88, 0, 2));
+
 /// The running program, which ends with this value.
 pub struct Kubelet {
     program: Child,
     port: u16,
     /// The port of the HTTP server that stands for a pod.
     pub backend_port: u16,
-    /// The address of that server, which is not a loopback address: upstream does not proxy to those.
-    pub backend_address: IpAddr,
     files: tempfile::TempDir,
 }
 
@@ -32,7 +35,6 @@ impl Kubelet {
     pub fn start() -> Self {
         let files = tempfile::tempdir().expect("a temporary folder");
         write_certificates(&files);
-        let backend_address = host_address();
         let file = |name: &str| files.path().join(name);
         let mut program = Command::new(tool_path("kubelet"))
             .arg("--certificate")
@@ -46,7 +48,7 @@ impl Kubelet {
             .arg("--client-key")
             .arg(file("client.key"))
             .arg("--plain")
-            .arg(std::net::SocketAddr::new(backend_address, 0).to_string())
+            .arg("127.0.0.1:0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -56,7 +58,7 @@ impl Kubelet {
         let _ = output.read_line(&mut line).expect("a line");
         let mut ports = line.split_whitespace().map(|port| port.parse().expect("a port"));
         let (port, backend_port) = (ports.next().expect("a port"), ports.next().expect("a second port"));
-        Self { program, port, backend_port, backend_address, files }
+        Self { program, port, backend_port, files }
     }
 
     /// How a server reaches the kubelet, with certificates that both verify.
@@ -65,6 +67,7 @@ impl Kubelet {
         KubeletOptions {
             client_certificate: Some((self.file("client.crt"), self.file("client.key"))),
             certificate_authority: Some(self.file("ca.crt")),
+            routes: [NODE_ADDRESS, POD_ADDRESS].map(|address| (address, Ipv4Addr::LOCALHOST.into())).into(),
             ..KubeletOptions::default()
         }
     }
@@ -94,7 +97,7 @@ impl Kubelet {
         let node = json!({
             "metadata": {"name": name},
             "status": {
-                "addresses": [{"type": "Hostname", "address": "127.0.0.1"}],
+                "addresses": [{"type": "Hostname", "address": NODE_ADDRESS}],
                 "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port}},
                 "declaredFeatures": features,
             },
@@ -126,7 +129,7 @@ impl Kubelet {
             "spec": {"nodeName": node, "containers": containers},
         });
         let _ = cluster.post("/api/v1/namespaces/default/pods", pod.to_string()).await.expect(201);
-        let address = self.backend_address.to_string();
+        let address = POD_ADDRESS;
         let status = json!({
             "status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]},
         });
@@ -154,7 +157,7 @@ fn write_certificates(files: &tempfile::TempDir) {
         ("server", "kubelet", ExtendedKeyUsagePurpose::ServerAuth),
         ("client", "kube-apiserver-kubelet-client", ExtendedKeyUsagePurpose::ClientAuth),
     ] {
-        let mut parameters = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("names");
+        let mut parameters = CertificateParams::new(vec![NODE_ADDRESS.to_string()]).expect("names");
         parameters.distinguished_name.push(DnType::CommonName, subject);
         parameters.extended_key_usages = vec![usage];
         let key = KeyPair::generate().expect("a key");
@@ -162,11 +165,4 @@ fn write_certificates(files: &tempfile::TempDir) {
         std::fs::write(files.path().join(format!("{name}.crt")), certificate).expect("a file");
         std::fs::write(files.path().join(format!("{name}.key")), key.serialize_pem()).expect("a file");
     }
-}
-
-/// The address of this host that is used for other networks. Nothing is sent.
-fn host_address() -> IpAddr {
-    let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
-    socket.connect("198.51.100.1:9").expect("a route to other networks");
-    socket.local_addr().expect("an address").ip()
 }

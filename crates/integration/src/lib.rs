@@ -35,7 +35,7 @@ pub use client::{Client, ConnectionError, Protocol, RequestBuilder, Response, Re
 pub use cluster::{Cluster, Socket};
 pub use generic_admission::generic_admission;
 pub use https_server::{HttpsServer, ReceivedRequest, SentBody, SentResponse};
-pub use kubelet::Kubelet;
+pub use kubelet::{Kubelet, POD_ADDRESS};
 pub use port::ReservedPort;
 pub use runtime::run;
 pub use time::{advance_clock_until, manual_clock};

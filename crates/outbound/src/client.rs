@@ -218,8 +218,7 @@ impl Client {
         }
         if !request.headers().contains_key(HOST) {
             let authority = uri.authority().map_or("", |authority| authority.as_str());
-            let host = authority.rsplit('@').next().unwrap_or_default();
-            let host = HeaderValue::from_str(host).map_err(|_| ErrorCause::MissingHost)?;
+            let host = HeaderValue::from_str(authority).map_err(|_| ErrorCause::MissingHost)?;
             request.headers_mut().insert(HOST, host);
         }
         to_http1(request)?;

@@ -34,15 +34,22 @@ impl Origin {
     /// The origin of a URI.
     ///
     /// # Errors
-    /// The scheme is neither `http` nor `https`, or there is no host.
+    /// The scheme is neither `http` nor `https`, there is no host, or there is more than a host and a port.
     pub(crate) fn of(uri: &Uri) -> Result<Self, ErrorCause> {
         let is_https = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
             other => return Err(ErrorCause::UnsupportedScheme(other.unwrap_or_default().to_owned())),
         };
-        let host = uri.host().ok_or(ErrorCause::MissingHost)?.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = uri.port_u16().unwrap_or(if is_https { 443 } else { 80 });
+        let host = uri.host().ok_or(ErrorCause::MissingHost)?;
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        let port = match authority.strip_prefix(host) {
+            Some("") if is_https => 443,
+            Some("") => 80,
+            Some(_) => uri.port_u16().ok_or(ErrorCause::InvalidPort)?,
+            None => return Err(ErrorCause::UserInUri),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         Ok(Self { is_https, host, port })
     }
 }
@@ -154,4 +161,29 @@ pub(crate) fn network_error(error: &hyper::Error) -> Option<&io::Error> {
     let source = std::error::Error::source(error)?;
     // That of an HTTP/2 body is inside an error of h2.
     source.downcast_ref().or_else(|| source.downcast_ref::<h2::Error>()?.get_io())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_a_host_and_a_port() {
+        for (uri, expect) in [
+            ("https://a/x", Ok((true, "a", 443))),
+            ("http://a:81?x", Ok((false, "a", 81))),
+            ("https://[fd00::1]", Ok((true, "fd00::1", 443))),
+            ("https://[fd00::1]:8443/", Ok((true, "fd00::1", 8443))),
+            ("ftp://a", Err(r#"unsupported protocol scheme "ftp""#)),
+            ("/x", Err(r#"unsupported protocol scheme """#)),
+            ("http://u@a", Err("a user in the request URL is not supported")),
+            ("http://10.0.0.1:80@127.0.0.1", Err("a user in the request URL is not supported")),
+            ("http://a:99999", Err("dial tcp: invalid port in request URL")),
+        ] {
+            let origin = Origin::of(&uri.parse().expect("a URI")).map_err(|error| error.to_string());
+            let origin = origin.map(|origin| (origin.is_https, origin.host, origin.port));
+            let expect = expect.map(|(is_https, host, port)| (is_https, host.to_owned(), port));
+            assert_eq!(origin, expect.map_err(str::to_owned), "{uri}");
+        }
+    }
 }

@@ -51,6 +51,12 @@ pub enum ErrorCause {
     /// The URI has no usable host.
     #[error("http: no Host in request URL")]
     MissingHost,
+    /// The URI has a user, whose password would have to be sent, or something else before the host.
+    #[error("a user in the request URL is not supported")]
+    UserInUri,
+    /// The port of the URI is not a number below 65536.
+    #[error("dial tcp: invalid port in request URL")]
+    InvalidPort,
     /// The client has credentials, and they are for another origin than the one in the URI.
     #[error("the client's credentials are for another origin")]
     ForeignOrigin,

@@ -45,22 +45,28 @@ fn connections_that_lead_nowhere_are_refused() {
             let path = format!("/api/v1/namespaces/default/{path}");
             cluster.post(&path, "").await.expect_error(code, reason, message);
         }
+        let node = r#"{"metadata": {"name": "local"}, "status": {"addresses": [{"type": "Hostname", "address": "localhost"}]}}"#;
+        let _ = cluster.post("/api/v1/nodes", node).await.expect(201);
+        let _ = cluster.put("/api/v1/nodes/local/status", node).await.expect(200);
         for (node, code, reason, message) in [
             ("x", 404, "NotFound", r#"nodes "x" not found"#),
             ("silent", 500, "", "no preferred addresses found; known addresses: []"),
             (":80", 400, "BadRequest", r#"invalid node request ":80""#),
-            // Loopback addresses are proxied to for the kubelet only.
-            ("n:1", 400, "BadRequest", "address not allowed"),
+            ("local", 400, "BadRequest", "address not allowed"),
+            ("local:1", 400, "BadRequest", "address not allowed"),
+            (
+                "n:80@127.0.0.1",
+                503,
+                "ServiceUnavailable",
+                "error trying to reach service: dial tcp: lookup tcp/80@127.0.0.1: unknown port",
+            ),
         ] {
             let path = format!("/api/v1/nodes/{node}/proxy/");
             cluster.get(&path).await.expect_error(code, reason, message);
         }
         // Nothing listens at port 1.
-        let message = format!(
-            "error trying to reach service: dial tcp {}:1: connect: connection refused",
-            kubelet.backend_address
-        );
-        cluster.get(&format!("{pods}/p:1/proxy/")).await.expect_error(503, "ServiceUnavailable", &message);
+        let message = "error trying to reach service: dial tcp 127.0.0.1:1: connect: connection refused";
+        cluster.get(&format!("{pods}/p:1/proxy/")).await.expect_error(503, "ServiceUnavailable", message);
         cluster.stop().await;
     });
 }

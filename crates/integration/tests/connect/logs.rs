@@ -98,7 +98,7 @@ fn kubelets_are_verified_unless_the_client_asks_otherwise() {
         kubelet.create_pod(&cluster, "p", &["c"]).await;
         let response = cluster.get(LOG).await.expect(500).json();
         let message = response["message"].as_str().expect("a message");
-        assert!(message.starts_with("Get \"https://127.0.0.1:"), "{message}");
+        assert!(message.starts_with("Get \"https://10.88.0.1:"), "{message}");
         assert!(message.ends_with("x509: certificate signed by unknown authority"), "{message}");
         let text = cluster.get(&format!("{LOG}?insecureSkipTLSVerifyBackend=true")).await.expect(200).text();
         assert!(text.contains("line 3 of c"), "{text}");

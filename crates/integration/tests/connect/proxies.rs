@@ -1,6 +1,6 @@
 //! Requests that are proxied to pods, services and nodes.
 
-use pintle_integration::{Cluster, Kubelet, Options, Protocol, run};
+use pintle_integration::{Cluster, Kubelet, Options, POD_ADDRESS, Protocol, run};
 use serde_json::json;
 
 const PROXY: &str = "/api/v1/namespaces/default/pods/p/proxy";
@@ -11,7 +11,7 @@ async fn create_service(kubelet: &Kubelet, cluster: &Cluster) {
     let service = json!({"metadata": {"name": "s"}, "spec": {"ports": ports}});
     let _ = cluster.post("/api/v1/namespaces/default/services", service.to_string()).await.expect(201);
     let target = json!({"kind": "Pod", "namespace": "default", "name": "p"});
-    let address = kubelet.backend_address.to_string();
+    let address = POD_ADDRESS.to_string();
     let endpoints = json!({
         "metadata": {"name": "s"},
         "subsets": [{
@@ -78,7 +78,7 @@ fn redirects_lead_through_the_proxy() {
     run(async {
         let kubelet = Kubelet::start();
         let cluster = kubelet.cluster(Options::default()).await;
-        let backend = format!("http://{}:{}/z/?q=1#f", kubelet.backend_address, kubelet.backend_port);
+        let backend = format!("http://{}:{}/z/?q=1#f", POD_ADDRESS, kubelet.backend_port);
         for (to, expect) in [
             ("/x", format!("{PROXY}/x")),
             ("x", "x".to_owned()),

@@ -1,13 +1,15 @@
 //! Connections to kubelets (upstream: `kubelet/client`): where they listen, the client certificate of this server, and
 //! the authority of their certificates.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use http::Uri;
 use pintle_gates::{Feature, Gates};
-use pintle_outbound::{Client, ClientCertificate, ClientConfig, Credentials, Protocols, ServerTrust};
+use pintle_outbound::{Client, ClientCertificate, ClientConfig, Credentials, DialAddress, Protocols, ServerTrust};
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
@@ -30,6 +32,8 @@ pub struct KubeletOptions {
     pub preferred_address_types: Vec<String>,
     /// The port of kubelets whose node does not name one (`--kubelet-port`).
     pub port: u16,
+    /// Addresses of nodes and pods that are reached at other ones, for a program without their network. No flag sets it.
+    pub routes: BTreeMap<IpAddr, IpAddr>,
 }
 
 impl Default for KubeletOptions {
@@ -41,6 +45,7 @@ impl Default for KubeletOptions {
             certificate_authority: None,
             preferred_address_types: types.map(str::to_owned).into(),
             port: 10250,
+            routes: BTreeMap::new(),
         }
     }
 }
@@ -50,6 +55,8 @@ impl Default for KubeletOptions {
 pub(crate) struct KubeletAddress {
     pub(crate) host: String,
     pub(crate) port: String,
+    /// The address to connect to, if it is not that of the host.
+    pub(crate) dial_address: Option<DialAddress>,
     /// True if it serves WebSockets itself.
     pub(crate) serves_websockets: bool,
 }
@@ -107,11 +114,20 @@ impl KubeletClient {
         let port = node.int_at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]).filter(|port| *port > 0);
         let declared = node.items_at(&["status", "declaredFeatures"]);
         let feature = Feature::EXTEND_WEB_SOCKETS_TO_KUBELET.name();
+        let host = found.str_at(&["address"]);
+        let port = port.and_then(|port| u16::try_from(port).ok()).unwrap_or(self.options.port);
+        let route = host.parse().ok().and_then(|address| self.options.routes.get(&address));
         Ok(KubeletAddress {
-            host: found.str_at(&["address"]).to_owned(),
-            port: port.unwrap_or(i64::from(self.options.port)).to_string(),
+            host: host.to_owned(),
+            port: port.to_string(),
+            dial_address: route.map(|route| DialAddress { host: route.to_string(), port }),
             serves_websockets: self.extends_websockets && declared.iter().any(|name| name.as_str() == Some(feature)),
         })
+    }
+
+    /// Where an address is reached.
+    pub(crate) fn dial_address(&self, address: IpAddr, port: u16) -> DialAddress {
+        DialAddress { host: self.options.routes.get(&address).unwrap_or(&address).to_string(), port }
     }
 
     /// The client of a kubelet.

@@ -56,7 +56,7 @@ pub(super) async fn forward(
     *outgoing.uri_mut() = uri;
     *outgoing.headers_mut() = headers;
     let answer = client
-        .stream(outgoing, StreamOptions { dial_address: location.checked.as_ref(), ..StreamOptions::default() })
+        .stream(outgoing, StreamOptions { dial_address: location.dial_address.as_ref(), ..StreamOptions::default() })
         .await;
     let answer = answer.map_err(|error| unreachable(&error.cause))?;
     let (mut parts, body) = answer.into_parts();

@@ -10,7 +10,7 @@ use pintle_registry::{ApiError, GroupResource};
 use pintle_value::Value;
 use pintle_value::print::quote;
 
-use crate::cluster::{Cluster, KubeletAddress, join_host_port};
+use crate::cluster::{Cluster, KubeletAddress, KubeletClient, join_host_port};
 use crate::http::random_share;
 
 /// The scheme, host and port, the path and the query of a backend.
@@ -23,15 +23,22 @@ pub(super) struct Location {
     pub(super) path: String,
     /// The query, escaped.
     pub(super) query: String,
-    /// The address to connect to, if it was checked: the name of the host may lead elsewhere later.
-    pub(super) checked: Option<DialAddress>,
+    /// The address to connect to. Always set where the host was checked: its name may lead elsewhere later. Otherwise the
+    /// host is looked up.
+    pub(super) dial_address: Option<DialAddress>,
 }
 
 impl Location {
     /// A location at a kubelet. The parameters are in the order of their names.
     pub(super) fn of_kubelet(kubelet: &KubeletAddress, path: String, parameters: &[(&str, &str)]) -> Self {
         let authority = join_host_port(&kubelet.host, &kubelet.port);
-        Self { scheme: "https".to_owned(), authority, path, query: encode_query(parameters), checked: None }
+        Self {
+            scheme: "https".to_owned(),
+            authority,
+            path,
+            query: encode_query(parameters),
+            dial_address: kubelet.dial_address.clone(),
+        }
     }
 }
 
@@ -160,10 +167,45 @@ pub(super) fn pod_location(cluster: &Cluster, namespace: &str, id: &str) -> Resu
     let invalid = || ApiError::BadRequest(format!("invalid pod request {}", quote(id)));
     let named = NamedPort::parse(id).ok_or_else(invalid)?;
     let pod = get(cluster, "pods", namespace, named.name)?;
-    pod_backend(&pod, &named)
+    pod_backend(&cluster.kubelets, &pod, &named)
 }
 
-fn pod_backend(pod: &Value, named: &NamedPort<'_>) -> Result<Location, ApiError> {
+/// A backend at an address that was checked. `host` is the address or a name, and `port` a number or empty.
+///
+/// # Errors
+/// The port is not one.
+fn backend(
+    kubelets: &KubeletClient,
+    scheme: String,
+    (host, address): (&str, IpAddr),
+    port: &str,
+) -> Result<Location, ApiError> {
+    let number = match port {
+        "" if scheme == "https" => 443,
+        "" => 80,
+        port => port_number(port)
+            .map_err(|why| ApiError::Unavailable(format!("error trying to reach service: dial tcp: {why}")))?,
+    };
+    let authority = match port {
+        "" if host.contains(':') => format!("[{host}]"),
+        "" => host.to_owned(),
+        _ => join_host_port(host, &number.to_string()),
+    };
+    let dial_address = Some(kubelets.dial_address(address, number));
+    Ok(Location { scheme, authority, dial_address, ..Location::default() })
+}
+
+/// The number of a port. What else is in the text never gets into a URL.
+fn port_number(port: &str) -> Result<u16, String> {
+    let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+    match port.parse() {
+        Ok(number) if is_number => Ok(number),
+        _ if is_number => Err(format!("address {port}: invalid port")),
+        _ => Err(format!("lookup tcp/{port}: unknown port")),
+    }
+}
+
+fn pod_backend(kubelets: &KubeletClient, pod: &Value, named: &NamedPort<'_>) -> Result<Location, ApiError> {
     let ports =
         pod.items_at(&["spec", "containers"]).iter().find_map(|container| container.items_at(&["ports"]).first());
     let port = match (named.port, ports.and_then(|port| port.int_at(&["containerPort"]))) {
@@ -172,13 +214,8 @@ fn pod_backend(pod: &Value, named: &NamedPort<'_>) -> Result<Location, ApiError>
     };
     let ip = pod.items_at(&["status", "podIPs"]).first().map_or("", |entry| entry.str_at(&["ip"]));
     let address = pintle_value::ip::parse_sloppy(ip).filter(|address| is_global_unicast(*address));
-    address.ok_or_else(address_not_allowed)?;
-    let authority = match port.as_str() {
-        "" if ip.contains(':') => format!("[{ip}]"),
-        "" => ip.to_owned(),
-        port => join_host_port(ip, port),
-    };
-    Ok(Location { scheme: named.scheme_or_http(), authority, ..Location::default() })
+    let address = address.ok_or_else(address_not_allowed)?;
+    backend(kubelets, named.scheme_or_http(), (&address.to_string(), address), &port)
 }
 
 /// Where a service is reached: at one of its endpoints that is a pod of the namespace.
@@ -213,10 +250,11 @@ pub(super) fn service_location(cluster: &Cluster, namespace: &str, id: &str) -> 
     let found = rotated(subsets).find_map(|subset| {
         let port = subset.items_at(&["ports"]).iter().find(|candidate| candidate.str_at(&["name"]) == port)?;
         let address = rotated(subset.items_at(&["addresses"])).find(|address| is_valid(address))?;
-        Some(join_host_port(address.str_at(&["ip"]), &port.int_at(&["port"]).unwrap_or_default().to_string()))
+        let ip = pintle_value::ip::parse_sloppy(address.str_at(&["ip"]))?;
+        Some((ip, port.int_at(&["port"]).unwrap_or_default().to_string()))
     });
     match found {
-        Some(authority) => Ok(Location { scheme: named.scheme_or_http(), authority, ..Location::default() }),
+        Some((ip, port)) => backend(&cluster.kubelets, named.scheme_or_http(), (&ip.to_string(), ip), &port),
         None => Err(ApiError::Unavailable(format!("no endpoints available for service {}", quote(id)))),
     }
 }
@@ -250,13 +288,14 @@ pub(super) async fn node_location(cluster: &Arc<Cluster>, id: &str) -> Result<No
     let invalid = || ApiError::BadRequest(format!("invalid node request {}", quote(id)));
     let named = NamedPort::parse(id).ok_or_else(invalid)?;
     let kubelet = cluster.kubelets.address(&get(cluster, "nodes", "", named.name)?)?;
+    let address = check_host(&kubelet.host).await?;
     if named.port.is_empty() || named.port == kubelet.port {
-        return Ok(NodeLocation::Kubelet(kubelet));
+        let port = port_number(&kubelet.port).map_err(ApiError::Unavailable)?;
+        let dial_address = Some(cluster.kubelets.dial_address(address, port));
+        return Ok(NodeLocation::Kubelet(KubeletAddress { dial_address, ..kubelet }));
     }
-    let checked = check_host(&kubelet.host).await?;
-    let checked = named.port.parse().ok().map(|port| DialAddress { host: checked.to_string(), port });
-    let authority = join_host_port(&kubelet.host, named.port);
-    Ok(NodeLocation::Port(Location { scheme: named.scheme_or_http(), authority, checked, ..Location::default() }))
+    let location = backend(&cluster.kubelets, named.scheme_or_http(), (&kubelet.host, address), named.port)?;
+    Ok(NodeLocation::Port(location))
 }
 
 /// Checks that no address of a host is a local one, and returns the first (upstream: `proxyutil.IsProxyableHostname`).
@@ -275,6 +314,19 @@ mod tests {
     use pintle_value::object;
 
     use super::*;
+    use crate::cluster::KubeletOptions;
+
+    fn kubelets() -> KubeletClient {
+        KubeletClient::new(KubeletOptions::default(), &pintle_gates::Gates::default())
+    }
+
+    fn pod(ip: &str, port: Option<i64>) -> Value {
+        let ports: Vec<Value> = port.map(|port| object! { "containerPort": port }).into_iter().collect();
+        object! {
+            "spec": object! { "containers": vec![object! { "name": "a" }, object! { "ports": ports }] },
+            "status": object! { "podIPs": vec![object! { "ip": ip }] },
+        }
+    }
 
     fn named(names: &[&str]) -> Vec<Value> {
         names.iter().map(|name| object! { "name": *name }).collect()
@@ -329,18 +381,19 @@ mod tests {
 
     #[test]
     fn pods_are_reached_at_their_first_port_and_not_at_local_addresses() {
-        let pod = |ip: &str, port: Option<i64>| {
-            let ports: Vec<Value> = port.map(|port| object! { "containerPort": port }).into_iter().collect();
-            object! {
-                "spec": object! { "containers": vec![object! { "name": "a" }, object! { "ports": ports }] },
-                "status": object! { "podIPs": vec![object! { "ip": ip }] },
-            }
-        };
         let denied = Err("address not allowed".to_owned());
+        let unreachable = "error trying to reach service: dial tcp";
+        let unknown = |port: &str| Err(format!("{unreachable}: lookup tcp/{port}: unknown port"));
         for (ip, port, id, expect) in [
             ("10.0.0.1", Some(8080), "p", Ok("http://10.0.0.1:8080".to_owned())),
             ("10.0.0.1", None, "p", Ok("http://10.0.0.1".to_owned())),
             ("10.0.0.1", Some(8080), "https:p:8443", Ok("https://10.0.0.1:8443".to_owned())),
+            ("10.0.0.1", Some(8080), "p:80@127.0.0.1", unknown("80@127.0.0.1")),
+            ("10.0.0.1", Some(8080), "p:web", unknown("web")),
+            ("10.0.0.1", Some(8080), "p:+80", unknown("+80")),
+            ("10.0.0.1", Some(8080), "p:99999", Err(format!("{unreachable}: address 99999: invalid port"))),
+            // As Go's parser of old addresses: decimal, whatever the zeros.
+            ("0177.0.0.1", Some(80), "p", Ok("http://177.0.0.1:80".to_owned())),
             ("fd00::1", None, "p", Ok("http://[fd00::1]".to_owned())),
             ("fd00::1", Some(80), "p", Ok("http://[fd00::1]:80".to_owned())),
             ("127.0.0.1", Some(80), "p", denied.clone()),
@@ -353,14 +406,25 @@ mod tests {
             ("", Some(80), "p", denied),
         ] {
             let named = NamedPort::parse(id).expect("a name");
-            let found = pod_backend(&pod(ip, port), &named);
+            let found = pod_backend(&kubelets(), &pod(ip, port), &named);
             let found = found.map(|found| format!("{}://{}", found.scheme, found.authority));
             assert_eq!(found.map_err(|error| error.to_string()), expect, "{ip}");
         }
     }
 
+    #[test]
+    fn backends_are_called_at_the_address_that_was_checked() {
+        let named = NamedPort::parse("https:p:8443").expect("a name");
+        let found = pod_backend(&kubelets(), &pod("10.0.0.1", None), &named).expect("a location");
+        assert_eq!(found.dial_address, Some(DialAddress { host: "10.0.0.1".to_owned(), port: 8443 }));
+        let found = backend(&kubelets(), "https".to_owned(), ("node", IpAddr::from([10, 0, 0, 2])), "");
+        let found = found.expect("a location");
+        assert_eq!(found.authority, "node");
+        assert_eq!(found.dial_address, Some(DialAddress { host: "10.0.0.2".to_owned(), port: 443 }));
+    }
+
     #[tokio::test]
-    async fn nodes_are_called_at_the_address_that_was_checked() {
+    async fn addresses_of_nodes_are_checked() {
         // The lookup of an address gives the address.
         assert_eq!(check_host("10.0.0.1").await.ok(), "10.0.0.1".parse().ok());
         for local in ["127.0.0.1", "::1", "169.254.0.1", "localhost"] {

@@ -65,12 +65,15 @@ pub(super) async fn respond(request: &Arc<RequestContext>) -> Result<Response, A
     let client = cluster.kubelets.client(&kubelet, skip_verify).await?;
     let mut outgoing = Request::new(Empty::new());
     *outgoing.uri_mut() = uri_of(&location)?;
-    let answer = client.stream(outgoing, StreamOptions::default()).await.map_err(|error| {
-        if matches!(error.cause, ErrorCause::Tls(_)) && error.to_string().contains("x509:") {
-            cluster.metrics.connections().record_log_tls_failure();
-        }
-        ApiError::Unclassified(error.to_string())
-    })?;
+    let answer = client
+        .stream(outgoing, StreamOptions { dial_address: kubelet.dial_address.as_ref(), ..StreamOptions::default() })
+        .await
+        .map_err(|error| {
+            if matches!(error.cause, ErrorCause::Tls(_)) && error.to_string().contains("x509:") {
+                cluster.metrics.connections().record_log_tls_failure();
+            }
+            ApiError::Unclassified(error.to_string())
+        })?;
     let (parts, body) = answer.into_parts();
     if parts.status.is_redirection()
         && let Some(target) = parts.headers.get(LOCATION)

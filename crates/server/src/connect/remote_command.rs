@@ -229,7 +229,8 @@ async fn connect(client: &Client, location: &Location) -> Result<UpgradedStream,
         headers.append(STREAM_PROTOCOL, HeaderValue::from_static(protocol));
     }
     *outgoing.headers_mut() = headers;
-    let answer = client.upgrade(outgoing, StreamOptions::default()).await;
+    let options = StreamOptions { dial_address: location.dial_address.as_ref(), ..StreamOptions::default() };
+    let answer = client.upgrade(outgoing, options).await;
     match answer.map_err(|error| format!("error sending request: {error}"))? {
         UpgradeResponse::Upgraded(response) => {
             let value = |name: http::HeaderName| crate::http::joined_headers(response.headers(), &name).to_lowercase();

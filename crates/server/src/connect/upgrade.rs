@@ -8,6 +8,7 @@ use http::header::{CONNECTION, HeaderValue, USER_AGENT};
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use pintle_outbound::{Client, ErrorCause, RequestError, ResponseBody, StreamOptions, UpgradeResponse, UpgradedStream};
 use pintle_registry::ApiError;
+use pintle_value::print::quote;
 use pintle_value::url::escape_path;
 
 use super::Location;
@@ -42,6 +43,11 @@ pub(super) fn uri_of(location: &Location) -> Result<Uri, ApiError> {
     if !location.query.is_empty() {
         target.push('?');
         target.push_str(&location.query);
+    }
+    if location.authority.contains('@') {
+        // What is before it would be taken for a user, and what is behind it for the host.
+        let authority = quote(&location.authority);
+        return Err(ApiError::Unclassified(format!("error dialing backend: {authority} is no host")));
     }
     let uri = Uri::builder().scheme(location.scheme.as_str()).authority(location.authority.as_str());
     let failed = |error: http::Error| ApiError::Unclassified(format!("error dialing backend: {error}"));
@@ -78,7 +84,7 @@ pub(super) async fn ask(
     *outgoing.uri_mut() = uri_of(location)?;
     *outgoing.headers_mut() = headers;
     let answer = client
-        .upgrade(outgoing, StreamOptions { dial_address: location.checked.as_ref(), ..StreamOptions::default() })
+        .upgrade(outgoing, StreamOptions { dial_address: location.dial_address.as_ref(), ..StreamOptions::default() })
         .await;
     match answer.map_err(|error| dial_error(&error))? {
         UpgradeResponse::Upgraded(response) => Ok(Asked::Upgraded(response)),

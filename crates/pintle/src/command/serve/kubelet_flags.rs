@@ -36,6 +36,7 @@ impl KubeletFlags {
             certificate_authority: self.kubelet_certificate_authority.clone(),
             preferred_address_types: StringSlice::concat(&self.kubelet_preferred_address_types),
             port: self.kubelet_port,
+            ..KubeletOptions::default()
         }
     }
 }
