@@ -176,6 +176,27 @@ fn validating_webhooks_see_the_result_of_mutating_ones() {
 }
 
 #[test]
+fn webhooks_see_the_old_and_the_new_object_of_an_update() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let webhook = Webhook::start(Behavior::Respond(allow)).await;
+        let rules = [rule(&["UPDATE"], &["nodes"])];
+        configure(&cluster, VALIDATING, "v", &[webhook.configured("v.example.com", &rules, &json!({}))]).await;
+        let node = |label: &str, cidr: &str| {
+            json!({"metadata": {"name": "n", "labels": {"l": label}}, "spec": {"podCIDR": cidr}}).to_string()
+        };
+        let _ = cluster.post("/api/v1/nodes", node("old", "")).await.expect(201);
+        let _ = cluster.put("/api/v1/nodes/n", node("new", "10.1.0.0/24")).await.expect(200);
+        let request = &webhook.last().1["request"];
+        for (field, label, cidr) in [("oldObject", "old", Value::Null), ("object", "new", json!("10.1.0.0/24"))] {
+            let seen = &request[field];
+            assert_eq!((&seen["metadata"]["labels"]["l"], &seen["spec"]["podCIDR"]), (&json!(label), &cidr), "{field}");
+        }
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn a_webhook_cannot_move_an_object_and_its_name_in_reviews_is_the_given_one() {
     run(async {
         let (cluster, webhook) = start(Behavior::Respond(allow)).await;

@@ -17,6 +17,8 @@ pub(crate) enum Behavior {
     With(Value),
     /// With a body, in which `$UID` is the request's uid, and a code.
     Send(u16, String),
+    /// With a redirect to a URL.
+    Redirect(String),
     /// With a body that does not end.
     Endless,
     /// With less than it promises, and the end of the connection.
@@ -134,6 +136,9 @@ impl State {
             Behavior::Send(code, body) => {
                 let uid = review["request"]["uid"].as_str().unwrap_or_default();
                 SentResponse::json(code, body.replace("$UID", uid))
+            }
+            Behavior::Redirect(location) => {
+                SentResponse::json(307, Vec::new()).header(&format!("Location: {location}"))
             }
             Behavior::Endless => endless(SentBody::Endless),
             Behavior::CutOff => endless(SentBody::CutOff),
