@@ -51,14 +51,14 @@ pub struct DialAddress {
     pub port: u16,
 }
 
-/// The options of a streamed request or an upgrade. The default has no limits.
+/// The options of a streamed request or an upgrade. By default only connecting is limited.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamOptions<'a> {
     /// Where to connect to; the host in the URI by default. The server's certificate has to be valid for the host in
     /// the URI in any case.
     pub dial_address: Option<&'a DialAddress>,
     /// Maximum time until the response head has arrived, including the time to connect and to send the request body as
-    /// far as the server wants it first.
+    /// far as the server wants it first. Connecting may take 30 s at most, and the TLS handshake 10 s.
     pub head_timeout: Option<Duration>,
     /// Maximum time in which nothing arrives while the client waits and no frame of the request body is sent.
     /// Connecting counts as one wait.
@@ -232,10 +232,10 @@ impl Client {
         outgoing: OutgoingRequest<'_>,
         target: ConnectionTarget,
     ) -> Result<Responding, ErrorCause> {
-        let OutgoingRequest { mut request, is_replayable, new_connection, idle_timeout, .. } = outgoing;
+        let OutgoingRequest { mut request, is_replayable, new_connection, idle_timeout, deadline, .. } = outgoing;
         let mut http2_retries = 0;
         loop {
-            let attempt = match self.connect(&target, new_connection, idle_timeout).await? {
+            let attempt = match self.connect(&target, new_connection, deadline, idle_timeout).await? {
                 ReadyConnection::Http1 { connection, is_reused } => {
                     let may_replay = is_reused && is_replayable;
                     send_http1(connection, &self.pool, request, idle_timeout, is_reused, may_replay).await?
@@ -260,12 +260,13 @@ impl Client {
         &self,
         target: &ConnectionTarget,
         is_upgrade: bool,
+        deadline: Option<Instant>,
         idle_timeout: Option<Duration>,
     ) -> Result<ReadyConnection, ErrorCause> {
         let connecting = async {
             if is_upgrade {
-                let NewConnection::Http1(connection) = Box::pin(self.http1_connector.open(target.clone())).await?
-                else {
+                let opening = self.http1_connector.open(target.clone(), deadline);
+                let NewConnection::Http1(connection) = Box::pin(opening).await? else {
                     return Err(ErrorCause::UnexpectedProtocol);
                 };
                 return Ok(ReadyConnection::Http1 { connection, is_reused: false });
@@ -277,7 +278,7 @@ impl Client {
                 Pooled::Http2(permit) => return Ok(ReadyConnection::Http2(permit)),
                 Pooled::Nothing(dial) => dial,
             };
-            match Box::pin(self.connector.open(target.clone())).await? {
+            match Box::pin(self.connector.open(target.clone(), deadline)).await? {
                 NewConnection::Http1(connection) => {
                     dial.end_with_http1();
                     Ok(ReadyConnection::Http1 { connection, is_reused: false })

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Uri;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -10,14 +11,23 @@ use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use crate::client::DialAddress;
 use crate::config::Http2HealthCheck;
 use crate::error::ErrorCause;
 use crate::http2::Http2Connection;
+use crate::keep_alive::enable_keep_alive;
 use crate::request_body::RequestBody;
 use crate::tls::HTTP2_PROTOCOL;
+
+/// Maximum time to connect (Go: the dialer of `http.DefaultTransport`).
+const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a connection is silent before it is probed (Go: the dialer of `http.DefaultTransport`).
+const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(30);
+/// Maximum time of a TLS handshake (Go: `http.DefaultTransport`).
+const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The scheme, host and port of a URI.
 #[derive(Clone, Debug)]
@@ -109,20 +119,29 @@ pub(crate) enum NewConnection {
 }
 
 impl Connector {
-    /// Opens a connection.
+    /// Opens a connection. Both steps have limits of their own, in addition to the deadline of the caller.
     ///
     /// # Errors
-    /// The server cannot be reached or is not trusted.
-    pub(crate) async fn open(&self, target: ConnectionTarget) -> Result<NewConnection, ErrorCause> {
-        let tcp = TcpStream::connect((target.host.as_str(), target.port)).await;
+    /// The server cannot be reached in time, or is not trusted.
+    pub(crate) async fn open(
+        &self,
+        target: ConnectionTarget,
+        deadline: Option<Instant>,
+    ) -> Result<NewConnection, ErrorCause> {
+        let dialing = TcpStream::connect((target.host.as_str(), target.port));
+        let tcp = within(DIAL_TIMEOUT, deadline, dialing).await;
+        let tcp = tcp.ok_or_else(|| ErrorCause::DialTimeout { address: target.address() })?;
         let tcp = tcp.map_err(|error| ErrorCause::Dial { address: target.address(), error })?;
         // A small request is one write, which must not wait for an acknowledgement.
         let _ = tcp.set_nodelay(true);
+        // A connection without it works, too.
+        let _ = enable_keep_alive(&tcp, KEEP_ALIVE_IDLE);
         if !target.is_https {
             return Http1Connection::handshake(target, tcp).await.map(NewConnection::Http1);
         }
         let name = ServerName::try_from(target.tls_name.clone()).map_err(|_| ErrorCause::MissingHost)?;
-        let stream = self.tls.connect(name, tcp).await.map_err(ErrorCause::Tls)?;
+        let stream = within(TLS_HANDSHAKE_TIMEOUT, deadline, self.tls.connect(name, tcp)).await;
+        let stream = stream.ok_or(ErrorCause::TlsTimeout)?.map_err(ErrorCause::Tls)?;
         match self.health_check {
             Some(check) if stream.get_ref().1.alpn_protocol() == Some(HTTP2_PROTOCOL) => {
                 Http2Connection::handshake(target, stream, check).await.map(NewConnection::Http2)
@@ -130,6 +149,14 @@ impl Connector {
             _ => Http1Connection::handshake(target, stream).await.map(NewConnection::Http1),
         }
     }
+}
+
+/// The output of a future, unless it takes too long. A deadline that comes first is the caller's to report.
+async fn within<T>(limit: Duration, deadline: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
+    if deadline.is_some_and(|deadline| deadline <= Instant::now() + limit) {
+        return Some(future.await);
+    }
+    timeout(limit, future).await.ok()
 }
 
 /// An open HTTP/1.1 connection. Dropping it lets hyper close it properly once nothing is in flight.

@@ -68,9 +68,18 @@ pub enum ErrorCause {
         /// What went wrong.
         error: io::Error,
     },
+    /// Connecting takes too long.
+    #[error("dial tcp {address}: i/o timeout")]
+    DialTimeout {
+        /// The host and port.
+        address: String,
+    },
     /// The TLS handshake failed.
     #[error("{}", go_tls_error(.0))]
     Tls(io::Error),
+    /// The TLS handshake takes too long.
+    #[error("net/http: TLS handshake timeout")]
+    TlsTimeout,
     /// The connection broke before the response head arrived, or the response is not HTTP.
     #[error("{}", go_http_error(.0))]
     Http(hyper::Error),

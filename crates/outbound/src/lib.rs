@@ -1,6 +1,6 @@
 //! The HTTP client of the server: bounded calls (webhooks, health checks), streamed requests and responses, and
-//! upgrades to other protocols, in HTTP/1.1 and HTTP/2. Error texts are those of Go's `net/http`, because clients see them. This crate knows
-//! nothing of Kubernetes.
+//! upgrades to other protocols, in HTTP/1.1 and HTTP/2. Error texts are those of Go's `net/http`, because clients see them.
+//! This crate knows nothing of Kubernetes.
 
 mod attempt;
 mod client;
@@ -10,6 +10,7 @@ mod error;
 mod exchange;
 mod http2;
 mod idle_timer;
+mod keep_alive;
 mod pool;
 mod request_body;
 mod response_body;
@@ -22,6 +23,7 @@ pub use config::{
     BearerToken, ClientCertificate, ClientConfig, ClientConfigError, Credentials, Http2HealthCheck, Protocols,
 };
 pub use error::{ErrorCause, RequestError};
+pub use keep_alive::enable_keep_alive;
 pub use response_body::ResponseBody;
 pub use tls::ServerTrust;
 pub use upgrade::{UpgradeResponse, UpgradedStream};

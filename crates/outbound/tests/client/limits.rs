@@ -1,11 +1,13 @@
 //! The limits of streamed requests.
 
+use std::net::TcpListener;
 use std::time::Duration;
 
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use pintle_outbound::StreamOptions;
+use pintle_outbound::{Client, StreamOptions};
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::support::{AfterFrames, FRAME, ServerBody, TestBody, get, insecure_client, serve, within};
 
@@ -66,4 +68,47 @@ async fn a_response_body_is_cut_at_the_size_limit() {
     for bytes in [0, 1, FRAME.len(), whole - 1] {
         check("/", limit(bytes), bytes, Err("response body too large")).await;
     }
+}
+
+/// The error of a streamed request to a server that never answers, and how long it takes. Time is paused.
+async fn error_after(client: &Client, url: &str, options: StreamOptions<'_>) -> (String, u64) {
+    let started = tokio::time::Instant::now();
+    let error = client.stream(get(url), options).await.expect_err("no answer");
+    (error.cause.to_string(), started.elapsed().as_secs())
+}
+
+/// Checks that a step of connecting ends after its limit, or at an earlier deadline.
+async fn check_limit(url: &str, limit: u64, expect: &str) {
+    let deadline = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+    for (head_timeout, expect) in [
+        (None, (expect, limit)),
+        (Some(60), (expect, limit)),
+        (Some(limit), (deadline, limit)),
+        (Some(5), (deadline, 5)),
+    ] {
+        let head_timeout = head_timeout.map(Duration::from_secs);
+        let options = StreamOptions { head_timeout, ..StreamOptions::default() };
+        let (error, seconds) = error_after(&insecure_client(), url, options).await;
+        assert_eq!((error.as_str(), seconds), expect, "{head_timeout:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tls_handshake_takes_10_seconds_at_most() {
+    // The system accepts connections to it.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let url = format!("https://{}/", listener.local_addr().expect("an address"));
+    check_limit(&url, 10, "net/http: TLS handshake timeout").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn connecting_takes_30_seconds_at_most() {
+    // The system answers no more once one connection waits to be accepted.
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    rustix::net::bind(&socket, &std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0)).expect("bound");
+    rustix::net::listen(&socket, 0).expect("a listener");
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().expect("an address");
+    let _waiting = std::net::TcpStream::connect(address).expect("connected");
+    check_limit(&format!("http://{address}/"), 30, &format!("dial tcp {address}: i/o timeout")).await;
 }

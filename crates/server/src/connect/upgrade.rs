@@ -24,9 +24,11 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 pub(super) fn dial_error(error: &RequestError) -> ApiError {
     let cause = &error.cause;
     match cause {
-        ErrorCause::Dial { .. } | ErrorCause::Tls(_) | ErrorCause::MissingHost => {
-            ApiError::Unclassified(format!("error dialing backend: {cause}"))
-        }
+        ErrorCause::Dial { .. }
+        | ErrorCause::DialTimeout { .. }
+        | ErrorCause::Tls(_)
+        | ErrorCause::TlsTimeout
+        | ErrorCause::MissingHost => ApiError::Unclassified(format!("error dialing backend: {cause}")),
         _ => ApiError::Unclassified(cause.to_string()),
     }
 }

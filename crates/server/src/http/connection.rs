@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use pintle_outbound::enable_keep_alive;
 use rustls::pki_types::CertificateDer;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, SetOnce, watch};
@@ -21,7 +22,11 @@ use super::layer::Layered;
 use super::lingering_close::LingeringClose;
 use super::open_body::{LastResponse, open_response};
 use super::write_timeout::WriteTimeout;
-use super::{Handler, Peer, TlsConfig, keep_alive};
+use super::{Handler, Peer, TlsConfig};
+
+/// How long a connection is silent before the system probes the client (upstream's `tcpKeepAliveListener`). Nothing else
+/// would for watches over HTTP/1.1 and connections that were taken over from HTTP, because the server does not ping them.
+const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(3 * 60);
 
 /// What the connections of a listener share.
 #[derive(Clone)]
@@ -93,7 +98,7 @@ pub(super) async fn serve_connection(
     let ConnectionContext { protocol, handler, goaway_chance, timeouts, handshake_timeout, write_timeout, mut state } =
         context;
     let _ = stream.set_nodelay(true);
-    if let Err(error) = keep_alive::enable(&stream) {
+    if let Err(error) = enable_keep_alive(&stream, KEEP_ALIVE_IDLE) {
         tracing::debug!(%address, %error, "Failed to enable TCP keep-alive");
     }
     // Unknown only if the client has gone.

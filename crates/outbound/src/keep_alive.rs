@@ -1,5 +1,5 @@
-//! TCP keep-alive: the system detects clients that have vanished without closing their connections. Nothing else would
-//! for watches over HTTP/1.1 and connections that were taken over from HTTP, because the server does not ping them.
+//! TCP keep-alive: the system detects peers that have vanished without closing their connections. Nothing else would for
+//! connections on which nobody pings.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,20 +7,18 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-/// How long a connection is silent before it is probed (upstream's `tcpKeepAliveListener`).
-const IDLE: Duration = Duration::from_secs(3 * 60);
 /// The interval of probes (Go's default).
 const INTERVAL: Duration = Duration::from_secs(15);
 /// How many probes in a row have no answer before the connection is closed (Go's default).
 const PROBES: u32 = 9;
 
-/// Enables TCP keep-alive.
+/// Enables TCP keep-alive for connections that are silent for a time.
 ///
 /// # Errors
 /// The socket is not one of TCP.
-pub(super) fn enable(socket: impl AsFd) -> io::Result<()> {
+pub fn enable_keep_alive(socket: impl AsFd, idle: Duration) -> io::Result<()> {
     sockopt::set_socket_keepalive(&socket, true)?;
-    sockopt::set_tcp_keepidle(&socket, IDLE)?;
+    sockopt::set_tcp_keepidle(&socket, idle)?;
     sockopt::set_tcp_keepintvl(&socket, INTERVAL)?;
     Ok(sockopt::set_tcp_keepcnt(&socket, PROBES)?)
 }
@@ -35,9 +33,10 @@ mod tests {
         let _client = std::net::TcpStream::connect(listener.local_addr()?)?;
         let (accepted, _) = listener.accept()?;
         assert!(!sockopt::socket_keepalive(&accepted)?);
-        enable(&accepted)?;
+        let idle = Duration::from_secs(180);
+        enable_keep_alive(&accepted, idle)?;
         assert!(sockopt::socket_keepalive(&accepted)?);
-        assert_eq!(sockopt::tcp_keepidle(&accepted)?, IDLE);
+        assert_eq!(sockopt::tcp_keepidle(&accepted)?, idle);
         assert_eq!((sockopt::tcp_keepintvl(&accepted)?, sockopt::tcp_keepcnt(&accepted)?), (INTERVAL, PROBES));
         Ok(())
     }
