@@ -44,6 +44,12 @@ func backend() http.Handler {
 			time.Sleep(20 * time.Millisecond)
 		}
 	})
+	mux.HandleFunc("/switch", func(w http.ResponseWriter, req *http.Request) {
+		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			defer conn.Close()
+			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+		}
+	})
 	mux.HandleFunc("/upgrade", func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Upgrade") != "shout" {
 			http.Error(w, "only shouting", http.StatusUpgradeRequired)

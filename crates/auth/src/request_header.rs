@@ -90,6 +90,31 @@ impl RequestHeaderAuthenticator {
 }
 
 impl RequestHeaders {
+    /// The headers that front proxies use where nothing else is configured.
+    #[must_use]
+    pub fn standard() -> Self {
+        let name = HeaderName::from_static;
+        Self {
+            names: vec![name("x-remote-user")],
+            uids: vec![name("x-remote-uid")],
+            groups: vec![name("x-remote-group")],
+            extra_prefixes: vec!["x-remote-extra-".to_owned()],
+        }
+    }
+
+    /// Removes these headers, which are for this server only (upstream: `ClearAuthenticationHeaders`).
+    pub fn clear(&self, headers: &mut HeaderMap) {
+        for name in self.names.iter().chain(&self.uids).chain(&self.groups) {
+            headers.remove(name);
+        }
+        let is_extra =
+            |name: &&HeaderName| self.extra_prefixes.iter().any(|prefix| name.as_str().starts_with(prefix.as_str()));
+        let extra: Vec<HeaderName> = headers.keys().filter(is_extra).cloned().collect();
+        for name in extra {
+            headers.remove(name);
+        }
+    }
+
     /// The user that the headers name.
     fn user(&self, headers: &HeaderMap) -> Result<Option<UserInfo>, AuthenticationError> {
         let first = |names: &[HeaderName]| -> Result<Str, AuthenticationError> {

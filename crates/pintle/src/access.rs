@@ -5,8 +5,9 @@ use std::sync::Arc;
 use pintle_auth::{
     AnonymousAuthenticator, AudienceAgnosticAuthenticator, AuthenticationTrust, Authenticator,
     BearerTokenAuthenticator, BootstrapTokenAuthenticator, CachedTokenAuthenticator, ClientCertificateAuthenticator,
-    Impersonator, RequestHeaderAuthenticator, RequestHeaderNames, TokenAuthenticator, TokenFileAuthenticator,
-    UnionAuthenticator, UnionTokenAuthenticator, VerifyCertificate, WebSocketProtocolAuthenticator,
+    Impersonator, RequestHeaderAuthenticator, RequestHeaderNames, RequestHeaders, TokenAuthenticator,
+    TokenFileAuthenticator, UnionAuthenticator, UnionTokenAuthenticator, VerifyCertificate,
+    WebSocketProtocolAuthenticator,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_registry::ApiError;
@@ -71,7 +72,9 @@ impl AccessOptions {
         let chain = self.authorization.load(&self.authorization_modes).map_err(StartError::Options)?;
         let request_headers = self.request_headers.headers().map_err(StartError::Options)?;
         let mut authenticators: Vec<Box<dyn Authenticator>> = Vec::new();
+        let mut front_proxy_headers = RequestHeaders::default();
         if tls.has_front_proxies() {
+            front_proxy_headers.clone_from(&request_headers);
             let tls = tls.clone();
             authenticators.push(Box::new(RequestHeaderAuthenticator {
                 verify: Box::new(move |leaf, rest| tls.verify_front_proxy(leaf, rest)),
@@ -122,7 +125,7 @@ impl AccessOptions {
                 false => Box::new(authenticator),
             };
             let authorizer = authorizers.start(cluster).map_err(ApiError::Internal)?;
-            Ok(AccessControl { authenticator, authorizer, impersonator })
+            Ok(AccessControl { authenticator, front_proxy_headers, authorizer, impersonator })
         });
         Ok((builder, reload))
     }

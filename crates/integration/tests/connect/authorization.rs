@@ -16,7 +16,7 @@ fn connections_are_reads_or_writes_by_their_method() {
         };
         let cluster = kubelet.cluster(Options { access, ..Options::default() }).await;
         for (user, verbs) in [("reader", &["get"][..]), ("writer", &["get", "create"])] {
-            let resources = json!(["pods/exec", "pods/proxy", "pods/log"]);
+            let resources = json!(["pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "pods/log"]);
             let role = json!({
                 "metadata": {"name": user},
                 "rules": [{"apiGroups": [""], "resources": resources, "verbs": verbs}],
@@ -39,7 +39,10 @@ fn connections_are_reads_or_writes_by_their_method() {
             // A WebSocket begins with a GET, and may do what SPDY may.
             ("reader", "GET", "exec", 403),
             ("reader", "GET", "attach", 403),
+            ("reader", "GET", "portforward", 403),
             ("writer", "GET", "exec", 400),
+            ("writer", "GET", "attach", 400),
+            ("writer", "GET", "portforward", 400),
             ("writer", "POST", "exec", 400),
             ("writer", "POST", "proxy/", 200),
             ("writer", "PUT", "proxy/", 403),

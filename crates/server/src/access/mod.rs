@@ -14,7 +14,7 @@ use pintle_admission::AdmissionRecorder;
 use pintle_auth::user::ANONYMOUS;
 use pintle_auth::{
     Authentication, AuthenticationRequest, Authenticator, Authorization, AuthorizationAttributes, Authorizer,
-    ForbiddenError, Impersonation, ImpersonationError, ImpersonationObserver, Impersonator, UserInfo,
+    ForbiddenError, Impersonation, ImpersonationError, ImpersonationObserver, Impersonator, RequestHeaders, UserInfo,
 };
 use pintle_registry::{ApiError, GroupResource};
 
@@ -35,6 +35,8 @@ use crate::request::recorder::Recorder;
 pub struct AccessControl {
     /// Identifies the sender of a request.
     pub authenticator: Box<dyn Authenticator>,
+    /// The headers in which front proxies name users. They are not passed on to backends.
+    pub front_proxy_headers: RequestHeaders,
     /// Decides what a user may do.
     pub authorizer: Box<dyn Authorizer>,
     /// Decides who may act as whom.

@@ -61,15 +61,15 @@ pub(crate) struct KubeletAddress {
     pub(crate) serves_websockets: bool,
 }
 
-/// The files of a client: the certificate, its key, and the authority.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The files of a client: the certificate, its key, and the authority. Not to be printed.
+#[derive(Clone, Default, PartialEq, Eq)]
 struct ClientFiles {
     certificate: Option<(Vec<u8>, Vec<u8>)>,
     authority: Option<Vec<u8>>,
 }
 
 /// What a client is for. One whose files have changed is replaced.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct ClientKey {
     authority: String,
     skip_verify: bool,

@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION, UPGRADE};
 use http::{HeaderName, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Either, Empty};
 use pintle_outbound::{Client, StreamOptions};
 use pintle_registry::ApiError;
+use pintle_value::print::quote;
 use pintle_value::url::escape_path;
 
 use super::Location;
 use super::copy::streamed;
-use super::headers::{add_own_cache_control, forwarded, remove_cors, remove_hop_by_hop};
+use super::headers::{add_own_cache_control, forwarded, received, remove_cors, remove_hop_by_hop};
 use super::proxies::clean;
 use super::rewrite::{LinkRewriter, rewritten};
 use super::upgrade::uri_of;
@@ -42,8 +43,8 @@ pub(super) async fn forward(
     let unreachable =
         |why: &dyn std::fmt::Display| ApiError::Unavailable(format!("error trying to reach service: {why}"));
     let uri = uri_of(&location).map_err(|error| unreachable(&error))?;
-    let mut headers = forwarded(&request.headers, &request.uri, request.source);
-    remove_hop_by_hop(&mut headers);
+    let mut headers = forwarded(received(request), request.source);
+    headers.remove(&FORWARDED_URI);
     if let Ok(value) = HeaderValue::from_str(&forwarded_uri(rewriter.prefix(), &location.path)) {
         headers.insert(FORWARDED_URI, value);
     }
@@ -60,6 +61,11 @@ pub(super) async fn forward(
         .await;
     let answer = answer.map_err(|error| unreachable(&error.cause))?;
     let (mut parts, body) = answer.into_parts();
+    if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+        let protocol = quote(header_text(&parts.headers, &UPGRADE));
+        let why = format!("backend tried to switch protocol {protocol} when \"\" was requested");
+        return Err(ApiError::Unclassified(why));
+    }
     remove_hop_by_hop(&mut parts.headers);
     remove_cors(&mut parts.headers);
     let target = joined_headers(&parts.headers, &LOCATION);

@@ -8,38 +8,68 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHENTICATE,
     PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use pintle_auth::RequestHeaders;
+
+use crate::context::RequestContext;
+use crate::http::joined_headers;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
-/// What the filters before the handler take out of a request: credentials, and who somebody else is.
-const CONSUMED_PREFIXES: [&str; 2] = ["x-remote-", "impersonate-"];
+/// The headers of impersonation, and the prefix of those with extra attributes.
+const IMPERSONATION: [&str; 3] = ["impersonate-user", "impersonate-uid", "impersonate-group"];
+const IMPERSONATION_EXTRA: &str = "impersonate-extra-";
 
-/// The headers of the client's request without those that are for this server, with the address of the client added.
-pub(super) fn forwarded(received: &HeaderMap, uri: &Uri, source: Option<SocketAddr>) -> HeaderMap {
-    let mut headers = received.clone();
-    headers.remove(AUTHORIZATION);
-    let consumed = |name: &&HeaderName| CONSUMED_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix));
-    for name in received.keys().filter(consumed) {
-        headers.remove(name);
-    }
-    if let Some(source) = source {
-        let mut hops: Vec<&[u8]> = received.get_all(&FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();
-        let own = source.ip().to_canonical().to_string();
-        hops.push(own.as_bytes());
-        if let Ok(value) = HeaderValue::from_bytes(&hops.join(&b", "[..])) {
-            headers.insert(FORWARDED_FOR, value);
-        }
-    }
+/// The headers of the client's request without those that the filters before the handler consume: credentials, and who
+/// somebody else is (upstream: `filters.WithAuthentication`, `WithImpersonation`).
+pub(super) fn received(request: &RequestContext) -> HeaderMap {
+    let mut headers = without_credentials(request.headers.clone(), &request.access.front_proxy_headers);
     // Clients of HTTP/2 name the host in the URI.
-    if let Some(authority) = uri.authority()
+    if let Some(authority) = request.uri.authority()
         && !headers.contains_key(HOST)
         && let Ok(host) = HeaderValue::from_str(authority.as_str())
     {
         headers.insert(HOST, host);
     }
+    headers
+}
+
+fn without_credentials(mut headers: HeaderMap, front_proxy_headers: &RequestHeaders) -> HeaderMap {
+    headers.remove(AUTHORIZATION);
+    RequestHeaders::standard().clear(&mut headers);
+    front_proxy_headers.clear(&mut headers);
+    let impersonates =
+        |name: &&HeaderName| IMPERSONATION.contains(&name.as_str()) || name.as_str().starts_with(IMPERSONATION_EXTRA);
+    let impersonation: Vec<HeaderName> = headers.keys().filter(impersonates).cloned().collect();
+    for name in impersonation {
+        headers.remove(name);
+    }
+    headers
+}
+
+/// Adds the address of the client to those of the proxies before this one (upstream: `AppendForwardedForHeader`). After
+/// the headers of the connection were removed, which the client names: it cannot hide its address.
+pub(super) fn add_forwarded_for(headers: &mut HeaderMap, source: Option<SocketAddr>) {
+    let Some(source) = source else { return };
+    let own = source.ip().to_canonical().to_string();
+    let mut hops: Vec<&[u8]> = headers.get_all(&FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();
+    hops.push(own.as_bytes());
+    if let Ok(value) = HeaderValue::from_bytes(&hops.join(&b", "[..])) {
+        headers.insert(FORWARDED_FOR, value);
+    }
+}
+
+/// The headers of a plain request as the backend gets them (Go: `ReverseProxy.ServeHTTP`).
+pub(super) fn forwarded(mut headers: HeaderMap, source: Option<SocketAddr>) -> HeaderMap {
+    let takes_trailers =
+        joined_headers(&headers, &TE).split(',').any(|word| word.trim().eq_ignore_ascii_case("trailers"));
+    remove_hop_by_hop(&mut headers);
+    if takes_trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    add_forwarded_for(&mut headers, source);
     headers
 }
 
@@ -122,21 +152,51 @@ mod tests {
     }
 
     #[test]
-    fn credentials_stay_here_and_the_client_is_added() {
+    fn credentials_stay_here() {
         let received = headers(&[
             ("authorization", "Bearer secret"),
             ("impersonate-user", "bob"),
+            ("impersonate-extra-a", "b"),
+            ("impersonated", "1"),
+            ("x-remote-user", "bob"),
+            ("x-remote-uid", "1"),
             ("x-remote-group", "admins"),
-            ("x-forwarded-for", "10.0.0.1"),
-            ("x-forwarded-for", "10.0.0.2"),
+            ("x-remote-extra-scope", "all"),
+            ("x-remote-addr", "10.0.0.1"),
+            ("x-own-user", "bob"),
+            ("x-own-extra-a", "b"),
             ("accept", "*/*"),
         ]);
-        let source = "[::ffff:127.0.0.1]:80".parse().ok();
-        let uri = "https://example.com/x".parse().expect("a URI");
+        let own = RequestHeaders {
+            names: vec![HeaderName::from_static("x-own-user")],
+            extra_prefixes: vec!["x-own-extra-".to_owned()],
+            ..RequestHeaders::default()
+        };
         assert_eq!(
-            shown(&forwarded(&received, &uri, source)),
-            ["accept: */*", "host: example.com", "x-forwarded-for: 10.0.0.1, 10.0.0.2, 127.0.0.1"]
+            shown(&without_credentials(received, &own)),
+            ["accept: */*", "impersonated: 1", "x-remote-addr: 10.0.0.1"]
         );
+    }
+
+    #[test]
+    fn clients_are_added_and_cannot_hide() {
+        let source = || "[::ffff:127.0.0.1]:80".parse().ok();
+        let hops = ("x-forwarded-for", "10.0.0.1");
+        for (received, expect) in [
+            (headers(&[hops, ("x-forwarded-for", "10.0.0.2")]), "10.0.0.1, 10.0.0.2, 127.0.0.1"),
+            (headers(&[("connection", "x-forwarded-for"), hops]), "127.0.0.1"),
+        ] {
+            assert_eq!(shown(&forwarded(received, source())), [format!("x-forwarded-for: {expect}")]);
+        }
+    }
+
+    #[test]
+    fn backends_may_send_trailers_if_the_client_takes_them() {
+        for (te, expect) in
+            [("trailers", vec!["te: trailers"]), ("gzip, Trailers", vec!["te: trailers"]), ("gzip", vec![])]
+        {
+            assert_eq!(shown(&forwarded(headers(&[("te", te)]), None)), expect, "{te}");
+        }
     }
 
     #[test]

@@ -75,7 +75,8 @@ pub(super) async fn respond(request: &Arc<RequestContext>) -> Result<Response, A
             ApiError::Unclassified(error.to_string())
         })?;
     let (parts, body) = answer.into_parts();
-    if parts.status.is_redirection()
+    // What Go's client follows, if it may.
+    if matches!(parts.status.as_u16(), 301 | 302 | 303 | 307 | 308)
         && let Some(target) = parts.headers.get(LOCATION)
     {
         let target = String::from_utf8_lossy(target.as_bytes());

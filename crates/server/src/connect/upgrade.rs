@@ -13,7 +13,7 @@ use pintle_value::url::escape_path;
 
 use super::Location;
 use super::copy::{copy_both, streamed, take_over};
-use super::headers::{forwarded, remove_body_headers};
+use super::headers::{add_forwarded_for, received, remove_body_headers};
 use crate::context::RequestContext;
 use crate::http::{Body, Response};
 
@@ -58,7 +58,8 @@ pub(super) fn uri_of(location: &Location) -> Result<Uri, ApiError> {
 
 /// The headers with which an upgrade is asked for at a backend.
 pub(super) fn upgrade_headers(request: &RequestContext) -> HeaderMap {
-    let mut headers = forwarded(&request.headers, &request.uri, request.source);
+    let mut headers = received(request);
+    add_forwarded_for(&mut headers, request.source);
     remove_body_headers(&mut headers);
     headers.entry(USER_AGENT).or_insert(HeaderValue::from_static("Go-http-client/1.1"));
     headers
