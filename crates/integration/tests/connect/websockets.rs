@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::{SinkExt as _, StreamExt as _};
-use pintle_integration::{Cluster, Kubelet, Options, Socket, run};
+use pintle_integration::{Cluster, HttpsServer, Kubelet, Options, Socket, run};
 use serde_json::{Value, json};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
@@ -173,6 +173,36 @@ fn a_client_that_goes_away_ends_its_connection() {
             }
         }
         assert_eq!(open_connections(&cluster).await.as_deref(), Some("1"));
+        drop(socket);
+        while open_connections(&cluster).await.as_deref() != Some("0") {
+            tokio::task::yield_now().await;
+        }
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_client_that_goes_away_before_the_kubelet_answers_ends_its_connection() {
+    run(async {
+        let silent = HttpsServer::start(|_| std::future::pending()).await;
+        let cluster = Cluster::start().await;
+        let node = json!({
+            "metadata": {"name": "n"},
+            "status": {
+                "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": silent.port}},
+            },
+        });
+        let _ = cluster.post("/api/v1/nodes", node.to_string()).await.expect(201);
+        let _ = cluster.put("/api/v1/nodes/n/status", node.to_string()).await.expect(200);
+        let containers = json!([{"name": "c", "image": "i"}]);
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": containers}});
+        let _ = cluster.post("/api/v1/namespaces/default/pods", pod.to_string()).await.expect(201);
+        let mut socket = exec(&cluster, "command=cat&stdin=true&stdout=true").await;
+        assert_eq!(socket.next().await.expect("a message").expect("no error"), Message::Binary(vec![1].into()));
+        while silent.connection_count() == 0 {
+            tokio::task::yield_now().await;
+        }
         drop(socket);
         while open_connections(&cluster).await.as_deref() != Some("0") {
             tokio::task::yield_now().await;

@@ -2,13 +2,13 @@
 //! `util/proxy.StreamTranslatorHandler`, and the executor of client-go's `tools/remotecommand`). Each channel of the
 //! WebSocket is a stream of SPDY.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::stream::{Peekable, SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
 use http::{HeaderMap, Method, Request};
@@ -19,7 +19,7 @@ use pintle_spdy::{Decoder, Encoder, Frame};
 use pintle_value::{Value, object};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::sync::{Mutex, mpsc};
-use tokio::time::{Instant, interval, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::Location;
@@ -163,9 +163,14 @@ async fn serve(
     if socket.send(Message::Binary(Bytes::copy_from_slice(&[wanted.first_channel()]))).await.is_err() {
         return;
     }
-    let (to_client, mut from_client) = socket.split();
+    let (to_client, from_client) = socket.split();
+    let mut from_client = from_client.peekable();
     let to_client = Mutex::new(to_client);
-    let outcome = match connect(&client, &location).await {
+    let connected = tokio::select! {
+        connected = connect(&client, &location) => connected,
+        () = departure(&mut from_client) => return,
+    };
+    let outcome = match connected {
         Ok(backend) => run(backend, &to_client, &mut from_client, wanted).await,
         Err(failure) => Some(Outcome::Failed(failure)),
     };
@@ -289,7 +294,7 @@ impl ToBackend {
     }
 }
 
-/// When something has last happened on a connection.
+/// When the connection with a client was last used. Frames with which a kubelet keeps its own connection open do not count.
 struct LastActivity {
     started: Instant,
     /// In milliseconds after the start.
@@ -318,12 +323,28 @@ impl LastActivity {
 }
 
 type ToClient = Mutex<SplitSink<Socket, Message>>;
+type FromClient = Peekable<SplitStream<Socket>>;
+
+/// Completes when a client has gone. Its first input stays for the command, and nothing behind it is read, as upstream
+/// reads nothing before the kubelet takes it.
+async fn departure(from_client: &mut FromClient) {
+    let mut from_client = Pin::new(from_client);
+    loop {
+        match from_client.as_mut().peek().await {
+            None | Some(Err(_) | Ok(Message::Close(_))) => return,
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => {
+                let _ = from_client.next().await;
+            }
+            Some(Ok(_)) => std::future::pending().await,
+        }
+    }
+}
 
 /// Runs a command. `None` if the client has gone.
 async fn run(
     backend: UpgradedStream,
     to_client: &ToClient,
-    from_client: &mut SplitStream<Socket>,
+    from_client: &mut FromClient,
     wanted: WantedStreams,
 ) -> Option<Outcome> {
     let (from_backend, to_backend) = tokio::io::split(backend);
@@ -368,7 +389,7 @@ impl Streams {
 
 /// Sends what a client sends. Completes when the client has gone.
 async fn send_input(
-    from_client: &mut SplitStream<Socket>,
+    from_client: &mut FromClient,
     to_backend: &Mutex<ToBackend>,
     streams: &Streams,
     activity: &LastActivity,
@@ -408,6 +429,8 @@ async fn send_input(
 /// Keeps the connection with a kubelet open, and sends answers to its own frames.
 async fn ping(to_backend: &Mutex<ToBackend>, mut answers: mpsc::Receiver<Frame>) {
     let mut period = interval(PING_PERIOD);
+    // A kubelet that was slow gets one ping, not all that it has missed.
+    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
     period.tick().await;
     let mut id = 1;
     loop {
@@ -444,7 +467,7 @@ async fn receive_output(
                 match from_backend.read_buf(&mut buffer).await {
                     // As upstream, all streams end with the connection.
                     Ok(0) | Err(_) => break,
-                    Ok(_) => activity.record(),
+                    Ok(_) => {}
                 }
                 continue;
             }
@@ -463,6 +486,7 @@ async fn receive_output(
                         message.extend_from_slice(&[channel]);
                         message.extend_from_slice(&bytes);
                         to_client.lock().await.send(Message::Binary(message.freeze())).await.ok()?;
+                        activity.record();
                     }
                     _ => {}
                 }
