@@ -39,13 +39,11 @@ func (e *extractor) reportf(format string, args ...any) {
 func shortName(path string) string {
 	parts := strings.Split(path, "/")
 	last := parts[len(parts)-1]
-	if version.MatchString(last) {
+	if apiVersion.MatchString(last) {
 		return parts[len(parts)-2] + "/" + last
 	}
 	return last
 }
-
-var version = regexp.MustCompile(`^v[0-9]+$`)
 
 // typeText formats a Go type. Names of the package that is being written are unqualified.
 func (e *extractor) typeText(from string, t types.Type, references *[]*types.TypeName) string {

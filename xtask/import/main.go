@@ -33,7 +33,10 @@ const (
 `
 )
 
-var stable = regexp.MustCompile(`^v[0-9]+$`)
+var (
+	stable     = regexp.MustCompile(`^v[0-9]+$`)
+	apiVersion = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
+)
 
 // otherPackages are read in addition to the stable versions of k8s.io/api.
 var otherPackages = []string{
@@ -44,6 +47,14 @@ var otherPackages = []string{
 	"k8s.io/apimachinery/pkg/util/intstr",
 	"k8s.io/apimachinery/pkg/api/resource",
 	"k8s.io/apimachinery/pkg/types",
+}
+
+// laterKinds are the kinds of versions that are not stable, by package. Their other kinds are no longer served.
+var laterKinds = map[string][]string{
+	"k8s.io/api/admissionregistration/v1beta1": {
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyList",
+		"MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBindingList",
+	},
 }
 
 // extraRoots are types that are served or stored, but not registered in a group of their own.
@@ -69,6 +80,9 @@ func run() error {
 		return err
 	}
 	paths = append(paths, otherPackages...)
+	for path := range laterKinds {
+		paths = append(paths, path)
+	}
 	extract := &extractor{loader: loader, kinds: map[string]bool{}, messages: map[string]map[string]bool{}}
 	var roots []*types.TypeName
 	for _, path := range paths {
@@ -79,7 +93,10 @@ func run() error {
 		if err := extract.findMessages(src); err != nil {
 			return err
 		}
-		names := append(registeredTypes(src), extraRoots[path]...)
+		names, isSelection := laterKinds[path]
+		if !isSelection {
+			names = append(registeredTypes(src), extraRoots[path]...)
+		}
 		for _, name := range names {
 			extract.kinds[path+"."+name] = !contains(extraRoots[path], name)
 		}
@@ -273,7 +290,7 @@ func (s *source) identity() string {
 		}
 	}
 	group, ok := s.types.Scope().Lookup("GroupName").(*types.Const)
-	if last := filepath.Base(s.dir); ok && stable.MatchString(last) {
+	if last := filepath.Base(s.dir); ok && apiVersion.MatchString(last) {
 		text += fmt.Sprintf(" group=%q version=%s", constant.StringVal(group.Val()), last)
 	}
 	model := marks.first("k8s:openapi-model-package")

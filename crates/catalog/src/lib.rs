@@ -11,4 +11,5 @@ pub use catalog::{Catalog, GatedField, UnionFacts, load, shared};
 pub use descriptions::{Descriptions, descriptions};
 pub use resources::{
     BackingFacts, GroupFacts, ResourceFacts, ScaleFacts, StorageFacts, SubresourceFacts, VersionFacts,
+    registered_versions,
 };

@@ -20,6 +20,8 @@ pub struct VersionFacts {
     pub name: &'static str,
     /// Versions with a higher priority come first in their group.
     pub priority: u32,
+    /// False if it is served only where the configuration says so (`--runtime-config`).
+    pub enabled: bool,
 }
 
 /// One version of a resource.
@@ -155,7 +157,8 @@ pub(crate) fn parse(text: &'static str) -> Result<(Vec<GroupFacts>, Vec<Resource
         }
         let group = groups.last_mut().ok_or_else(|| fail("no preceding group"))?;
         if let Some((name, number)) = line.strip_prefix("version ").and_then(|l| l.split_once(' ')) {
-            group.versions.push(VersionFacts { name, priority: priority(number)? });
+            let (number, enabled) = number.strip_suffix(" disabled").map_or((number, true), |number| (number, false));
+            group.versions.push(VersionFacts { name, priority: priority(number)?, enabled });
             continue;
         }
         let version = group.versions.last().ok_or_else(|| fail("no preceding version"))?.name;
@@ -285,4 +288,41 @@ fn group_name(text: &'static str) -> &'static str {
 /// Splits an `apiVersion` into group and version.
 fn api_version(text: &'static str) -> (&'static str, &'static str) {
     text.split_once('/').unwrap_or(("", text))
+}
+
+/// The groups and versions that kube-apiserver 1.36 registers, sorted, including versions that are no longer served.
+const REGISTERED_VERSIONS: &[(&str, &[&str])] = &[
+    ("", &["v1"]),
+    ("admission.k8s.io", &["v1", "v1beta1"]),
+    ("admissionregistration.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("apiextensions.k8s.io", &["v1", "v1beta1"]),
+    ("apiregistration.k8s.io", &["v1", "v1beta1"]),
+    ("apps", &["v1", "v1beta1", "v1beta2"]),
+    ("authentication.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("authorization.k8s.io", &["v1", "v1beta1"]),
+    ("autoscaling", &["v1", "v2"]),
+    ("batch", &["v1", "v1beta1"]),
+    ("certificates.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("coordination.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
+    ("discovery.k8s.io", &["v1", "v1beta1"]),
+    ("events.k8s.io", &["v1", "v1beta1"]),
+    ("extensions", &["v1beta1"]),
+    ("flowcontrol.apiserver.k8s.io", &["v1", "v1beta1", "v1beta2", "v1beta3"]),
+    ("imagepolicy.k8s.io", &["v1alpha1"]),
+    ("internal.apiserver.k8s.io", &["v1alpha1"]),
+    ("networking.k8s.io", &["v1", "v1beta1"]),
+    ("node.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("policy", &["v1", "v1beta1"]),
+    ("rbac.authorization.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("resource.k8s.io", &["v1", "v1alpha3", "v1beta1", "v1beta2"]),
+    ("scheduling.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
+    ("storage.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("storagemigration.k8s.io", &["v1beta1"]),
+];
+
+/// The groups and versions that kube-apiserver 1.36 registers, each group with its versions, sorted, including versions
+/// that are no longer served.
+#[must_use]
+pub fn registered_versions() -> &'static [(&'static str, &'static [&'static str])] {
+    REGISTERED_VERSIONS
 }

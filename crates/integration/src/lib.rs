@@ -42,5 +42,6 @@ pub use time::{advance_clock_until, manual_clock};
 pub use tools::{run_client_program, tool_path};
 
 pub use pintle::{
-    AccessOptions, AuthorizationMode, AuthorizationOptions, Component, Engine, ManualClock, Options, Timestamp,
+    AccessOptions, AuthorizationMode, AuthorizationOptions, Component, Engine, ManualClock, Options, RuntimeConfig,
+    Timestamp,
 };

@@ -12,22 +12,23 @@ use pintle_schema::Schema;
 use pintle_value::Str;
 use sha2::{Digest, Sha256};
 
-use crate::ServiceNetwork;
+use crate::{RuntimeConfig, ServiceNetwork};
 
 /// Returns the served resources of a cluster with the default service network.
 #[must_use]
 pub fn resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
-    resources_in(catalog, &ServiceNetwork::default())
+    resources_in(catalog, &RuntimeConfig::default(), &ServiceNetwork::default())
 }
 
 /// Returns the served resources in the order of discovery, of a cluster whose services have these addresses and ports.
 /// Strategies may be stateful (allocators), so every cluster builds its own resources; types are shared.
 #[must_use]
-pub fn resources_in(catalog: &Catalog, network: &ServiceNetwork) -> Vec<Arc<Resource>> {
+pub fn resources_in(catalog: &Catalog, runtime_config: &RuntimeConfig, network: &ServiceNetwork) -> Vec<Arc<Resource>> {
     let mut resources = Vec::new();
+    let is_served = |facts: &ResourceFacts| facts.served && runtime_config.is_enabled(catalog, facts);
     for group in catalog.groups() {
         for version in &group.versions {
-            let of_version = |r: &&ResourceFacts| r.group == group.name && r.version == version.name && r.served;
+            let of_version = |r: &&ResourceFacts| r.group == group.name && r.version == version.name && is_served(r);
             for facts in catalog.resources().iter().filter(of_version) {
                 let schema = catalog.kind_schema(facts.group, facts.version, facts.kind);
                 resources.extend(schema.and_then(|schema| build_resource(facts, schema, network)).map(Arc::new));
@@ -147,7 +148,8 @@ mod tests {
     fn every_served_resource_can_be_built() {
         let catalog = pintle_catalog::shared();
         let served = catalog.resources().iter().filter(|facts| facts.served).count();
-        let resources = resources(catalog);
+        let everything = RuntimeConfig::parse(catalog, &["api/all=true"]).expect("valid");
+        let resources = resources_in(catalog, &everything, &ServiceNetwork::default());
         assert_eq!(resources.len(), served);
         for resource in resources {
             for subresource in &resource.subresources {

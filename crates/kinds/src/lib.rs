@@ -24,6 +24,7 @@ mod pem;
 mod policy;
 mod rbac;
 mod resource;
+mod runtime_config;
 pub mod scale;
 mod scheduling;
 mod storage;
@@ -48,6 +49,7 @@ pub use self::core::pod::{
 pub use builtin::{resources, resources_in, storage_version_hash};
 pub use certificates::{RequestedSubject, requested_subject};
 pub use policy::{budget_not_observed, budget_spares, count_disruption, is_covered_by};
+pub use runtime_config::RuntimeConfig;
 pub use scheduling::system_priority_classes;
 
 pub use self::apiextensions::{

@@ -14,36 +14,6 @@ const CORE_KINDS: &[&str] = &["APIGroup", "APIGroupList", "APIResourceList", "AP
 /// The kinds of the meta package that belong to every group and version.
 const KINDS_OF_EVERY_VERSION: &[&str] = &["DeleteOptions", "WatchEvent"];
 
-/// The groups and versions that kube-apiserver 1.36 registers, sorted, including versions that are no longer served.
-const REGISTERED_VERSIONS: &[(&str, &[&str])] = &[
-    ("", &["v1"]),
-    ("admission.k8s.io", &["v1", "v1beta1"]),
-    ("admissionregistration.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("apiextensions.k8s.io", &["v1", "v1beta1"]),
-    ("apiregistration.k8s.io", &["v1", "v1beta1"]),
-    ("apps", &["v1", "v1beta1", "v1beta2"]),
-    ("authentication.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("authorization.k8s.io", &["v1", "v1beta1"]),
-    ("autoscaling", &["v1", "v2"]),
-    ("batch", &["v1", "v1beta1"]),
-    ("certificates.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("coordination.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
-    ("discovery.k8s.io", &["v1", "v1beta1"]),
-    ("events.k8s.io", &["v1", "v1beta1"]),
-    ("extensions", &["v1beta1"]),
-    ("flowcontrol.apiserver.k8s.io", &["v1", "v1beta1", "v1beta2", "v1beta3"]),
-    ("imagepolicy.k8s.io", &["v1alpha1"]),
-    ("internal.apiserver.k8s.io", &["v1alpha1"]),
-    ("networking.k8s.io", &["v1", "v1beta1"]),
-    ("node.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("policy", &["v1", "v1beta1"]),
-    ("rbac.authorization.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("resource.k8s.io", &["v1", "v1alpha3", "v1beta1", "v1beta2"]),
-    ("scheduling.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
-    ("storage.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("storagemigration.k8s.io", &["v1beta1"]),
-];
-
 /// The groups that client-go does not know. Upstream describes custom resources with client-go's scheme.
 const UNKNOWN_TO_CLIENT_GO: &[&str] =
     &["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
@@ -77,8 +47,9 @@ impl KindsOfTypes {
             kinds_of_types.insert(id, vec![entry("", "v1", kind)]);
         }
         for (kind, id) in KINDS_OF_EVERY_VERSION.iter().filter_map(|kind| meta(kind)) {
-            let all =
-                REGISTERED_VERSIONS.iter().flat_map(|(group, versions)| versions.iter().map(move |v| (*group, *v)));
+            let all = pintle_catalog::registered_versions()
+                .iter()
+                .flat_map(|(group, versions)| versions.iter().map(move |v| (*group, *v)));
             let shown = |(group, version): &(&str, &str)| match document {
                 DocumentScope::All => true,
                 DocumentScope::Custom => !UNKNOWN_TO_CLIENT_GO.contains(group),
@@ -132,7 +103,9 @@ mod tests {
     fn every_group_of_the_catalog_is_registered() {
         for group in pintle_catalog::shared().groups() {
             for version in &group.versions {
-                let known = REGISTERED_VERSIONS.iter().any(|(g, vs)| *g == group.name && vs.contains(&version.name));
+                let known = pintle_catalog::registered_versions()
+                    .iter()
+                    .any(|(g, vs)| *g == group.name && vs.contains(&version.name));
                 assert!(known, "{} {}", group.name, version.name);
             }
         }

@@ -16,7 +16,7 @@ use pintle_gates::Gates;
 use pintle_server::http::{Listener, ListenerOptions};
 use pintle_server::{
     ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, KubeletOptions, MemoryBudget,
-    RecoveryTimes, RequestLimits, RequestObserver, ServiceNetwork,
+    RecoveryTimes, RequestLimits, RequestObserver, RuntimeConfig, ServiceNetwork,
 };
 use pintle_store::{
     Clock, Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot,
@@ -107,6 +107,8 @@ pub struct Options {
     pub rbac_bootstrap: Option<bool>,
     /// How tokens of service accounts are issued and validated.
     pub service_accounts: ServiceAccountOptions,
+    /// Which versions of the built-in API are served (`--runtime-config`).
+    pub runtime_config: RuntimeConfig,
     /// The addresses and node ports of services (`--service-cluster-ip-range`, `--service-node-port-range`).
     pub services: ServiceNetwork,
     /// How much history watches and consistent lists can use.
@@ -186,6 +188,7 @@ impl Default for Options {
             access: AccessOptions::default(),
             rbac_bootstrap: Some(false),
             service_accounts: ServiceAccountOptions::default(),
+            runtime_config: RuntimeConfig::default(),
             services: ServiceNetwork::default(),
             history: HistoryLimits::default(),
             encoding_cache: DEFAULT_ENCODING_CACHE_MIB << 20,
@@ -392,6 +395,7 @@ impl Server {
             recovery: options.recovery,
             access,
             service_accounts: service_accounts.config,
+            runtime_config: options.runtime_config,
             services: options.services,
             admission: admission_configuration(options.admission, options.every_namespace_objects),
             components: options.components,

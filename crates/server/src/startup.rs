@@ -14,7 +14,7 @@ use pintle_admission::{AdmissionConfiguration, ConfigurationError, PluginChain};
 use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits};
 use pintle_controllers::{DefinitionController, SYSTEM_NAMESPACES};
 use pintle_gates::Gates;
-use pintle_kinds::ServiceNetwork;
+use pintle_kinds::{RuntimeConfig, ServiceNetwork};
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Registry};
 use pintle_store::{Clock, Store};
 use pintle_supervisor::{BackgroundTask, RecoveryTimes};
@@ -62,6 +62,8 @@ pub struct ClusterConfig {
     pub components: Vec<Component>,
     /// How tokens of service accounts are issued.
     pub service_accounts: ServiceAccountConfig,
+    /// Which versions of the built-in API are served.
+    pub runtime_config: RuntimeConfig,
     /// The addresses and node ports of services.
     pub services: ServiceNetwork,
     /// The feature gates.
@@ -136,7 +138,8 @@ impl ApiServer {
     pub async fn start(config: ClusterConfig) -> Result<Arc<Self>, ClusterError> {
         let plugins = PluginChain::assemble(&config.admission, &config.gates).map_err(ClusterError::Admission)?;
         let running = RunningControllers::new(&config.controllers, &config.services, &config.gates);
-        let mut built_in = pintle_kinds::resources_in(pintle_catalog::shared(), &config.services);
+        let mut built_in =
+            pintle_kinds::resources_in(pintle_catalog::shared(), &config.runtime_config, &config.services);
         pintle_extensions::install_definition_validation(&mut built_in);
         let registry = Arc::new(Registry::new(built_in.clone()));
         let prefixes: HashSet<Str> =
@@ -181,7 +184,8 @@ impl ApiServer {
         *cluster.webhook_caller.write() = Arc::new(webhooks);
         *cluster.admission.write() = Arc::new(plugins);
         create_bootstrap_objects(&cluster, &config.services).await.map_err(ClusterError::Bootstrap)?;
-        if config.rbac_bootstrap {
+        let has_roles = cluster.hub_of(&GroupResource::new("rbac.authorization.k8s.io", "clusterroles")).is_ok();
+        if config.rbac_bootstrap && has_roles {
             reconcile_bootstrap_policy(&cluster).await;
         }
         start_definitions(definitions, &cluster).await.map_err(ClusterError::Bootstrap)?;
@@ -250,7 +254,7 @@ impl Handler for ApiServer {
     }
 }
 
-/// Creates the bootstrap objects that do not exist yet.
+/// Creates the bootstrap objects that do not exist yet, as far as their resources are served.
 async fn create_bootstrap_objects(cluster: &Arc<Cluster>, services: &ServiceNetwork) -> Result<(), ApiError> {
     let namespaces = GroupResource::new("", "namespaces");
     let object_named = |name: &str| pintle_value::object! { "metadata": pintle_value::object! { "name": name } };
@@ -261,7 +265,8 @@ async fn create_bootstrap_objects(cluster: &Arc<Cluster>, services: &ServiceNetw
 
     // The creates run concurrently, so that they share a commit.
     let mut creates = tokio::task::JoinSet::new();
-    for (resource, object) in objects {
+    let registry = cluster.registry();
+    for (resource, object) in objects.into_iter().filter(|(resource, _)| registry.hub_of(resource).is_some()) {
         // A corrupt object is skipped: an administrator has to repair it, and needs a running server for that.
         if !matches!(cluster.get_object(&resource, object.namespace(), object.name()), Ok(None)) {
             continue;

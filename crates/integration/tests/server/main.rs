@@ -12,3 +12,4 @@ mod negotiation;
 mod request_log;
 mod request_observers;
 mod restart;
+mod runtime_config;

@@ -28,7 +28,7 @@ use pintle_admission::webhook::{NoWebhooks, WebhookCaller};
 use pintle_auth::node::NodeAuthorizer;
 use pintle_auth::rbac::RbacIndex;
 use pintle_cache::{Cache, WatchCache};
-use pintle_catalog::Catalog;
+use pintle_catalog::{Catalog, ResourceFacts};
 use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, GroupResource, Registry, Resource, StrategyContext};
 use pintle_store::{Clock, Sleep, Store};
@@ -342,6 +342,19 @@ impl Cluster {
     /// The resource is not served.
     pub(crate) fn hub_of(&self, resource: &GroupResource) -> Result<Arc<Resource>, ApiError> {
         self.registry().hub_of(resource).cloned().ok_or(ApiError::NoSuchPath)
+    }
+
+    /// The storage version of a group and resource; `None` for a built-in one that is turned off, which has no objects.
+    ///
+    /// # Errors
+    /// The resource is unknown.
+    pub(crate) fn readable_hub(&self, resource: &GroupResource) -> Result<Option<Arc<Resource>>, ApiError> {
+        let found = self.registry().hub_of(resource).cloned();
+        let is_it = |facts: &ResourceFacts| facts.group == resource.group && facts.plural == resource.resource;
+        if found.is_none() && !self.catalog.resources().iter().any(is_it) {
+            return Err(ApiError::NoSuchPath);
+        }
+        Ok(found)
     }
 
     /// Waits until the watch caches contain everything that was committed before the call. Returns that revision.

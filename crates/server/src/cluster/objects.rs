@@ -84,7 +84,7 @@ impl Cluster {
         namespace: &str,
         name: &str,
     ) -> Result<Option<Box<dyn StoredObject>>, ApiError> {
-        let hub = self.hub_of(resource)?;
+        let Some(hub) = self.readable_hub(resource)? else { return Ok(None) };
         let object = self.watch_cache(&hub)?.read(&object_key(namespace, name));
         let object = object.map_err(|corrupt| self.corrupt_read_error(&hub, &corrupt))?;
         Ok(object.map(|object| Box::new(CachedObject(object)) as Box<dyn StoredObject>))
@@ -122,7 +122,7 @@ impl Cluster {
     /// # Errors
     /// The resource is not served.
     pub(crate) fn last_change(&self, resource: &GroupResource) -> Result<u64, ApiError> {
-        let hub = self.hub_of(resource)?;
+        let Some(hub) = self.readable_hub(resource)? else { return Ok(0) };
         Ok(self.watch_cache(&hub)?.last_change())
     }
 
@@ -131,7 +131,7 @@ impl Cluster {
     /// # Errors
     /// The resource is not served, or a stored object is corrupt.
     pub(crate) fn read_objects(&self, resource: &GroupResource, namespace: &str) -> Result<StoredObjects, ApiError> {
-        let hub = self.hub_of(resource)?;
+        let Some(hub) = self.readable_hub(resource)? else { return Ok(Box::new(std::iter::empty())) };
         let watch_cache = self.watch_cache(&hub)?;
         let range = if namespace.is_empty() { KeyRange::All } else { KeyRange::Namespace(namespace.into()) };
         self.check_readable(&hub, &watch_cache, &range, None, (None, None))?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
-use pintle_integration::{Cluster, Options, manual_clock};
+use pintle_integration::{Cluster, Options, RuntimeConfig, manual_clock};
 
 use super::served_kind::{NAMESPACE, ServedKind, samples_dir};
 
@@ -42,9 +42,14 @@ pub(crate) async fn create_namespace(cluster: &Cluster) {
     let _ = cluster.post("/api/v1/namespaces", namespace).await.expect(201);
 }
 
+/// Options with which all versions are served, those too that are disabled by default.
+fn with_all_versions(options: Options) -> Options {
+    Options { runtime_config: RuntimeConfig::from_flags(&["api/all=true"]).expect("a valid value"), ..options }
+}
+
 /// Checks that there is one sample for each served resource, and none for others.
 pub(crate) async fn check_samples_match_discovery() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::with_options(with_all_versions(Options::default())).await;
     let served: BTreeSet<String> = discover(&cluster).await.iter().map(|kind| format!("{kind}.yaml")).collect();
     let files = std::fs::read_dir(samples_dir()).expect("the samples");
     let samples: BTreeSet<String> =
@@ -83,7 +88,7 @@ where
     T: Future<Output = ()> + Send + 'static,
 {
     pintle_integration::run(async move {
-        let cluster = Arc::new(Cluster::with_options(options).await);
+        let cluster = Arc::new(Cluster::with_options(with_all_versions(options)).await);
         create_namespace(&cluster).await;
         let mut failures = Vec::new();
         for kind in discover_without_definitions(&cluster).await {

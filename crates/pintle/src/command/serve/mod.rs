@@ -17,7 +17,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use pintle::{
     AccessOptions, CertificateFiles, Engine, MemoryBudget, MemoryUsage, NamedCertificate, Options, ResidentMemory,
-    Server, Snapshot, TlsOptions, cgroup,
+    RuntimeConfig, Server, Snapshot, TlsOptions, cgroup,
 };
 use pintle_cache::HistoryLimits;
 use pintle_gates::{FeatureGatesFlag, Gates};
@@ -151,6 +151,11 @@ pub(crate) struct Serve {
     /// fails, so that load balancers notice.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
     shutdown_delay_duration: Duration,
+    /// A set of KEY=true|false pairs, comma separated, that enable or disable built-in APIs. May be given more than once.
+    /// Keys: GROUP/VERSION, GROUP/VERSION/RESOURCE, api/all, api/ga (versions such as v1), api/beta (v1beta1), api/alpha
+    /// (v1alpha1).
+    #[arg(long, value_name = "KEY=BOOL,...")]
+    runtime_config: Vec<String>,
     /// A set of NAME=true|false pairs, comma separated, that enable or disable features. May be given more than once.
     #[arg(long, value_name = "[kube:]NAME=BOOL,...", long_help = feature_gates_help())]
     feature_gates: Vec<String>,
@@ -327,6 +332,8 @@ impl Serve {
             None => None,
         };
         let (engine, gates) = (self.engine(), self.gates()?);
+        let runtime_config =
+            RuntimeConfig::from_flags(&self.runtime_config).map_err(|why| format!("--runtime-config: {why}"))?;
         let from = self.from.as_deref().map(read_snapshot).transpose()?;
         let memory_limit = memory_limit(self.memory_limit_mib)?;
         let (authorization_modes, authorization) = self.authorization.options()?;
@@ -351,6 +358,7 @@ impl Serve {
             rbac_bootstrap: None,
             access,
             service_accounts: self.service_accounts.options(),
+            runtime_config,
             services: self.services.network()?,
             history: HistoryLimits { bytes: self.watch_window_mib << 20, ..HistoryLimits::default() },
             encoding_cache: self.encoding_cache_mib << 20,

@@ -64,12 +64,12 @@ impl<I: ObjectIndex> FollowedIndex<I> {
     /// Fills an empty index with the objects of a cluster.
     ///
     /// # Errors
-    /// A resource of the index is not served.
+    /// A resource of the index is unknown.
     pub(super) fn new(cluster: &Cluster, index: I) -> Result<Self, ApiError> {
         let complete_to = cluster.cache.applied_revision();
         let mut sources = Vec::with_capacity(I::KINDS.len());
         for (kind, group, resource) in I::KINDS {
-            let hub = cluster.hub_of(&GroupResource::new(*group, *resource))?;
+            let Some(hub) = cluster.readable_hub(&GroupResource::new(*group, *resource))? else { continue };
             sources.push(Source::new(*kind, &cluster.cache, cluster.watch_cache(&hub)?, &index));
         }
         Ok(Self { index, complete_to: AtomicU64::new(complete_to), sources: Mutex::new(sources) })

@@ -1,0 +1,272 @@
+//! Which versions of the built-in API are served (upstream: `apiserver/pkg/server/resourceconfig` and
+//! `APIEnablementOptions`, the flag `--runtime-config`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_catalog::{Catalog, ResourceFacts};
+
+/// The versions and resources of the built-in API that are turned on or off. The default serves what 1.36 serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuntimeConfig {
+    /// The values of the kinds of versions, in the order in which they count.
+    stages: Vec<(Stage, bool)>,
+    versions: BTreeMap<(String, String), bool>,
+    resources: BTreeMap<(String, String, String), bool>,
+}
+
+/// A kind of versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    All,
+    Ga,
+    Beta,
+    Alpha,
+}
+
+impl Stage {
+    /// The names of all kinds, in the order in which their values count.
+    const NAMES: [(&'static str, Self); 4] =
+        [("api/all", Self::All), ("api/ga", Self::Ga), ("api/beta", Self::Beta), ("api/alpha", Self::Alpha)];
+
+    fn contains(self, version: &str) -> bool {
+        self == Self::All || Self::of(version) == Some(self)
+    }
+
+    /// The kind of a version: `v1`, `v1beta1` or `v1alpha1`.
+    fn of(version: &str) -> Option<Self> {
+        let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let rest = version.strip_prefix('v')?;
+        for (word, stage) in [("beta", Self::Beta), ("alpha", Self::Alpha)] {
+            if let Some((major, minor)) = rest.split_once(word) {
+                return (number(major) && number(minor)).then_some(stage);
+            }
+        }
+        number(rest).then_some(Self::Ga)
+    }
+}
+
+impl RuntimeConfig {
+    /// The configuration of the values of `--runtime-config`.
+    ///
+    /// # Errors
+    /// See [`RuntimeConfig::parse`].
+    pub fn from_flags<T: AsRef<str>>(values: &[T]) -> Result<Self, String> {
+        Self::parse(pintle_catalog::shared(), values)
+    }
+
+    /// Reads the values of the flag: `KEY=BOOL` with a key `api/all`, `api/ga`, `api/beta`, `api/alpha`,
+    /// `GROUP/VERSION` or `GROUP/VERSION/RESOURCE`; several with commas between them. Later ones win.
+    ///
+    /// # Errors
+    /// A key or a value is malformed, a group or version is unknown or is not implemented, or the rest of the server
+    /// needs what is turned off.
+    pub fn parse<T: AsRef<str>>(catalog: &Catalog, values: &[T]) -> Result<Self, String> {
+        let pairs = values.iter().flat_map(|value| value.as_ref().split(',')).filter(|pair| !pair.is_empty());
+        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let pairs: BTreeMap<&str, &str> = pairs.map(|(key, value)| (key.trim(), value.trim())).collect();
+        if pairs.len() == 1 && pairs.get("api/all") == Some(&"false") {
+            return Err("invalid runtime-config with only api/all=false".to_owned());
+        }
+        let mut config = Self::default();
+        for (name, stage) in Stage::NAMES {
+            match pairs.get(name) {
+                Some(&"true") => config.stages.push((stage, true)),
+                Some(&"false") => config.stages.push((stage, false)),
+                Some(value) => return Err(format!("invalid value {name}={value}")),
+                None => {}
+            }
+        }
+        let mut unknown = BTreeSet::new();
+        for (key, value) in pairs.into_iter().filter(|(key, _)| Stage::NAMES.iter().all(|(name, _)| name != key)) {
+            let words: Vec<&str> = key.split('/').collect();
+            let (group, version, resource) = match words[..] {
+                [group, version] => (group, version, None),
+                [group, version, resource] => (group, version, Some(resource)),
+                _ => return Err(format!("runtime-config invalid key {key}")),
+            };
+            if !pintle_catalog::registered_versions().iter().any(|(known, _)| *known == group) {
+                unknown.insert(format!("{group}/{version}"));
+                continue;
+            }
+            config.insert(catalog, (key, value), (group, version), resource)?;
+        }
+        if !unknown.is_empty() {
+            return Err(format!("unknown api groups {}", unknown.into_iter().collect::<Vec<_>>().join(",")));
+        }
+        config.check_dependencies(catalog)?;
+        Ok(config)
+    }
+
+    fn insert(
+        &mut self,
+        catalog: &Catalog,
+        (key, value): (&str, &str),
+        (group, version): (&str, &str),
+        resource: Option<&str>,
+    ) -> Result<(), String> {
+        let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        let registered = pintle_catalog::registered_versions();
+        if !registered.iter().any(|(known, versions)| *known == group && versions.contains(&version)) {
+            return Err(format!("group version {group_version} that has not been registered"));
+        }
+        let enabled = parse_bool(key, value)?;
+        let served = |facts: &&ResourceFacts| facts.served && (facts.group, facts.version) == (group, version);
+        let mut served = catalog.resources().iter().filter(served);
+        let Some(resource) = resource else {
+            if enabled && served.next().is_none() {
+                return Err(format!("{key}={value}: Pintle does not implement {group_version}"));
+            }
+            self.versions.insert((group.to_owned(), version.to_owned()), enabled);
+            return Ok(());
+        };
+        if resource.to_lowercase() != resource {
+            let why = "group/version/resource and resource is always lowercase plural, not";
+            return Err(format!("invalid key {key}: {why} {resource:?}"));
+        }
+        if enabled && !served.any(|facts| facts.plural == resource) {
+            return Err(format!("{key}={value}: Pintle does not implement {resource} of {group_version}"));
+        }
+        self.resources.insert((group.to_owned(), version.to_owned(), resource.to_owned()), enabled);
+        Ok(())
+    }
+
+    /// Checks that what is served does not need what is not.
+    fn check_dependencies(&self, catalog: &Catalog) -> Result<(), String> {
+        for facts in catalog.resources().iter().filter(|facts| facts.served) {
+            let enabled = self.is_enabled(catalog, facts);
+            if !enabled && is_needed(facts) {
+                let group = if facts.group.is_empty() { "the core group" } else { facts.group };
+                return Err(format!("{} of {group} cannot be disabled: the server needs it", facts.plural));
+            }
+            let Some(storage) = facts.storage().filter(|_| enabled) else { continue };
+            let hub = catalog.resource(storage.hub_group, storage.hub_version, facts.plural);
+            if let Some(hub) = hub.filter(|hub| !self.is_enabled(catalog, hub)) {
+                return Err(format!(
+                    "{}/{} is needed for {} of {}/{}, which is served",
+                    hub.group, hub.version, facts.plural, facts.group, facts.version
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// True if a version of a resource is served.
+    #[must_use]
+    pub fn is_enabled(&self, catalog: &Catalog, facts: &ResourceFacts) -> bool {
+        let ResourceFacts { group, version, plural, .. } = facts;
+        if let Some(enabled) = self.resources.get(&((*group).into(), (*version).into(), (*plural).into())) {
+            return *enabled;
+        }
+        if let Some(enabled) = self.versions.get(&((*group).into(), (*version).into())) {
+            return *enabled;
+        }
+        let of_stage = self.stages.iter().rev().find(|(stage, _)| stage.contains(version));
+        if let Some((_, enabled)) = of_stage {
+            return *enabled;
+        }
+        let versions = catalog.groups().iter().find(|known| known.name == *group).map(|known| &known.versions);
+        versions.into_iter().flatten().any(|known| known.name == *version && known.enabled)
+    }
+}
+
+/// True for what other parts of the API are built on: the core group, and the addresses of its services.
+fn is_needed(facts: &ResourceFacts) -> bool {
+    facts.group.is_empty()
+        || (facts.group == "networking.k8s.io" && matches!(facts.plural, "ipaddresses" | "servicecidrs"))
+}
+
+/// A value as Go's `strconv.ParseBool` reads it. A key without a value is true.
+fn parse_bool(key: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "" | "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(false),
+        _ => {
+            let why = format!("strconv.ParseBool: parsing {}: invalid syntax", pintle_value::print::quote(value));
+            Err(format!("invalid value of {key}: {value}, err: {why}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The group versions that are served otherwise than by default.
+    fn changes(values: &[&str]) -> Result<Vec<String>, String> {
+        let catalog = pintle_catalog::shared();
+        let config = RuntimeConfig::parse(catalog, values)?;
+        let differs = |facts: &&ResourceFacts| {
+            facts.served && config.is_enabled(catalog, facts) != RuntimeConfig::default().is_enabled(catalog, facts)
+        };
+        let changed = catalog.resources().iter().filter(differs);
+        let mut names: Vec<String> = changed
+            .map(|facts| {
+                let sign = if config.is_enabled(catalog, facts) { '+' } else { '-' };
+                format!("{sign}{}/{} {}", facts.group, facts.version, facts.plural)
+            })
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    #[test]
+    fn versions_and_resources_are_turned_on_and_off() {
+        const BETA: [&str; 2] = [
+            "+admissionregistration.k8s.io/v1beta1 mutatingadmissionpolicies",
+            "+admissionregistration.k8s.io/v1beta1 mutatingadmissionpolicybindings",
+        ];
+        let off = "-policy/v1 poddisruptionbudgets";
+        for (values, expect) in [
+            (&[][..], &[][..]),
+            (&["api/beta=true"], &BETA),
+            (&["api/all=true"], &BETA),
+            (&["api/alpha=true,api/ga=true"], &[]),
+            (&["admissionregistration.k8s.io/v1beta1"], &BETA),
+            (&["admissionregistration.k8s.io/v1beta1=t", "policy/v1=false"], &[BETA[0], BETA[1], off]),
+            (&["admissionregistration.k8s.io/v1beta1/mutatingadmissionpolicies=true"], &BETA[..1]),
+            (&["api/beta=true", "admissionregistration.k8s.io/v1beta1=false"], &[]),
+            (&["policy/v1=false", "policy/v1=true"], &[]),
+            (&["policy/v1=false,policy/v1/poddisruptionbudgets=true"], &[]),
+            (&["policy/v1/poddisruptionbudgets=0"], &[off]),
+            (&["autoscaling/v1=false"], &["-autoscaling/v1 horizontalpodautoscalers"]),
+            // Registered, and not served anyway.
+            (&["policy/v1beta1=false", "resource.k8s.io/v1beta1=false"], &[]),
+        ] {
+            assert_eq!(changes(values).expect("valid"), expect, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_refused() {
+        for (values, expect) in [
+            (&["api/all=false"][..], "invalid runtime-config with only api/all=false"),
+            (&["api/all=x"], "invalid value api/all=x"),
+            (&["api/beta"], "invalid value api/beta="),
+            (&["v1=true"], "runtime-config invalid key v1"),
+            (&["a/b/c/d=true"], "runtime-config invalid key a/b/c/d"),
+            (&["example.com/v1=true", "api/legacy=true"], "unknown api groups api/legacy,example.com/v1"),
+            (&["policy/v2=true"], "group version policy/v2 that has not been registered"),
+            (
+                &["policy/v1=yes"],
+                r#"invalid value of policy/v1: yes, err: strconv.ParseBool: parsing "yes": invalid syntax"#,
+            ),
+            (
+                &["policy/v1/Pods=true"],
+                r#"invalid key policy/v1/Pods: group/version/resource and resource is always lowercase plural, not "Pods""#,
+            ),
+            (&["policy/v1beta1=true"], "policy/v1beta1=true: Pintle does not implement policy/v1beta1"),
+            (&["policy/v1/x=true"], "policy/v1/x=true: Pintle does not implement x of policy/v1"),
+            (&["/v1=false"], "bindings of the core group cannot be disabled: the server needs it"),
+            (
+                &["networking.k8s.io/v1/ipaddresses=false"],
+                "ipaddresses of networking.k8s.io cannot be disabled: the server needs it",
+            ),
+            (
+                &["autoscaling/v2=false"],
+                "autoscaling/v2 is needed for horizontalpodautoscalers of autoscaling/v1, which is served",
+            ),
+        ] {
+            assert_eq!(changes(values).expect_err("invalid"), expect, "{values:?}");
+        }
+    }
+}
