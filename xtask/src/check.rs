@@ -1,5 +1,6 @@
-//! `cargo xtask test`: the checks of CI. Prepares the tools, then checks format, lints and tests. Each step is a
-//! command that can be run alone. After a failed step the other steps still run.
+//! `cargo xtask test`: the checks of CI. Prepares the tools, then checks format, lints and tests, those of controller-runtime
+//! and of a scaffolded project at last. Each step is a command that can be run alone. After a failed step the other steps
+//! still run.
 
 use std::process::Command;
 use std::time::Instant;
@@ -11,6 +12,7 @@ const STEPS: &[&[&str]] = &[
     &["fmt", "--all", "--check"],
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
     &["test", "--workspace", "--no-fail-fast"],
+    &["xtask", "envtest"],
 ];
 
 /// Runs every step and reports which ones failed.
