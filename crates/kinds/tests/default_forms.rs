@@ -38,6 +38,7 @@ fn context() -> StrategyContext {
         extra: Vec::new(),
         dry_run: false,
         gates: Default::default(),
+        allow_privileged: true,
     }
 }
 

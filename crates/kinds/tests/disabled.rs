@@ -115,6 +115,7 @@ fn new_objects_have_no_fields_of_disabled_features() {
         extra: Vec::new(),
         dry_run: false,
         gates,
+        allow_privileged: true,
     };
     let mut kept_fields = Vec::new();
     let mut checked = 0;

@@ -23,6 +23,7 @@ fn context() -> StrategyContext {
         extra: Vec::new(),
         dry_run: false,
         gates: Default::default(),
+        allow_privileged: true,
     }
 }
 

@@ -139,6 +139,8 @@ pub struct Options {
     pub admission: AdmissionConfiguration,
     /// The feature gates.
     pub gates: Gates,
+    /// Whether pods may have privileged containers (`--allow-privileged`).
+    pub allow_privileged: bool,
     /// How kubelets are reached for logs, exec, attach, port forwarding and proxies.
     pub kubelets: KubeletOptions,
     /// The origins that CORS allows, as regular expressions.
@@ -203,6 +205,7 @@ impl Default for Options {
             shutdown_delay: Duration::ZERO,
             admission: AdmissionConfiguration::default(),
             gates: Gates::default(),
+            allow_privileged: true,
             kubelets: KubeletOptions::default(),
             cors_allowed_origins: Vec::new(),
             controllers: true,
@@ -400,6 +403,7 @@ impl Server {
             admission: admission_configuration(options.admission, options.every_namespace_objects),
             components: options.components,
             gates: options.gates,
+            allow_privileged: options.allow_privileged,
             rbac_bootstrap: options.rbac_bootstrap.unwrap_or_else(|| reload.authorization.uses_rbac()),
             cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
             controllers: ControllerOptions {

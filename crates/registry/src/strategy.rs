@@ -34,6 +34,8 @@ pub struct StrategyContext {
     pub dry_run: bool,
     /// The feature gates.
     pub gates: Arc<Gates>,
+    /// Whether pods may have privileged containers (`--allow-privileged`).
+    pub allow_privileged: bool,
 }
 
 impl StrategyContext {
@@ -41,7 +43,7 @@ impl StrategyContext {
     #[must_use]
     pub fn for_user(user: impl Into<Str>, now: Time) -> Self {
         let (uid, groups, extra, gates) = Default::default();
-        Self { now, user: user.into(), uid, groups, extra, dry_run: false, gates }
+        Self { now, user: user.into(), uid, groups, extra, dry_run: false, gates, allow_privileged: true }
     }
 }
 

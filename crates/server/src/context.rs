@@ -108,6 +108,7 @@ impl RequestContext {
             extra: self.user.extra.clone(),
             dry_run,
             gates: self.cluster.gates.clone(),
+            allow_privileged: self.cluster.allow_privileged,
         }
     }
 

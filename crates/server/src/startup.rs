@@ -68,6 +68,8 @@ pub struct ClusterConfig {
     pub services: ServiceNetwork,
     /// The feature gates.
     pub gates: Gates,
+    /// Whether pods may have privileged containers (`--allow-privileged`).
+    pub allow_privileged: bool,
     /// The origins that CORS allows.
     pub cors: Cors,
     /// How long and how many requests are handled.
@@ -169,6 +171,7 @@ impl ApiServer {
             clock: config.clock,
             min_request_timeout: config.min_request_timeout,
             gates: config.gates,
+            allow_privileged: config.allow_privileged,
             event_ttl: config.event_ttl,
             components: config.components,
             service_accounts: config.service_accounts,

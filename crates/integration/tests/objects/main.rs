@@ -13,6 +13,7 @@ mod garbage_collection;
 mod lists;
 mod namespaces;
 mod patches;
+mod privileged;
 mod quantities;
 mod service_allocation;
 mod watches;

@@ -70,14 +70,14 @@ impl Strategy for DaemonSetStrategy {
         increment_generation_on_spec_change(object, old);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_spec(object, None)
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        validate_spec(context, object, None)
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         selector_and_template::validate_selector_immutable(&mut errors, object, old);
-        errors.append(validate_spec(object, Some(old)));
+        errors.append(validate_spec(context, object, Some(old)));
         errors
     }
 
@@ -103,7 +103,7 @@ fn set_template_generation(object: &mut Value, generation: i64) {
     object.annotate(TEMPLATE_GENERATION, generation.to_string());
 }
 
-fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
+fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let template_path = path.child("template");
@@ -122,7 +122,7 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
         errors.push(selector_and_template::invalid_selector(selector, text, &path.child("selector")));
     }
     let old_template = old.and_then(|old| old.get("template"));
-    errors.append(template::validate(spec.get("template"), old_template, &template_path));
+    errors.append(template::validate(context, spec.get("template"), old_template, &template_path));
     selector_and_template::validate_restart_policy_always(&mut errors, spec, "DaemonSet", &template_path);
     reject_negative(&mut errors, &path.child("minReadySeconds"), spec.int_at(&["minReadySeconds"]));
     let generation = template_generation(object);

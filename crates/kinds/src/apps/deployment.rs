@@ -70,12 +70,12 @@ impl Strategy for DeploymentStrategy {
         }
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_spec(object, None)
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        validate_spec(context, object, None)
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = validate_spec(object, Some(old));
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        let mut errors = validate_spec(context, object, Some(old));
         selector_and_template::validate_selector_immutable(&mut errors, object, old);
         errors
     }
@@ -119,7 +119,7 @@ fn normalize_rollback_annotation(object: &mut Value) {
     }
 }
 
-fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
+fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let empty = Value::object();
@@ -127,6 +127,7 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     reject_negative(&mut errors, &path.child("replicas"), spec.int_at(&["replicas"]));
     selector_and_template::require_selector(&mut errors, spec, "deployment", &path);
     selector_and_template::validate_selector_and_template(
+        context,
         &mut errors,
         spec,
         old.and_then(|old| old.get("spec")),

@@ -37,12 +37,12 @@ impl Strategy for ReplicaSetStrategy {
         increment_generation_on_spec_change(object, old);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_spec(object, None)
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        validate_spec(context, object, None)
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = validate_spec(object, Some(old));
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        let mut errors = validate_spec(context, object, Some(old));
         selector_and_template::validate_selector_immutable(&mut errors, object, old);
         errors
     }
@@ -56,7 +56,7 @@ impl Strategy for ReplicaSetStrategy {
     }
 }
 
-fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
+fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let empty = Value::object();
@@ -65,6 +65,7 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     // Upstream's message names the wrong kind.
     selector_and_template::require_selector(&mut errors, spec, "deployment", &path);
     selector_and_template::validate_selector_and_template(
+        context,
         &mut errors,
         spec,
         old.and_then(|old| old.get("spec")),

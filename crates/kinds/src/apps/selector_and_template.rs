@@ -1,6 +1,7 @@
 //! Validates what Deployment, ReplicaSet and StatefulSet have in common: the selector, the pod template that it must
 //! match, and status counters.
 
+use pintle_registry::StrategyContext;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::template;
@@ -28,6 +29,7 @@ pub(super) fn invalid_selector(selector: &Value, text: impl Into<String>, path: 
 
 /// Validates the template of a Deployment or ReplicaSet, also against the selector.
 pub(super) fn validate_selector_and_template(
+    context: &StrategyContext,
     errors: &mut Errors,
     spec: &Value,
     old: Option<&Value>,
@@ -44,7 +46,7 @@ pub(super) fn validate_selector_and_template(
         template::add_selector_mismatch(errors, labels, &template_path);
     }
     let old_template = old.and_then(|old| old.get("template"));
-    errors.append(template::validate(spec.get("template"), old_template, &template_path));
+    errors.append(template::validate(context, spec.get("template"), old_template, &template_path));
     validate_restart_policy_always(errors, spec, "ReplicaSet", &template_path);
 }
 

@@ -64,12 +64,12 @@ impl Strategy for StatefulSetStrategy {
         increment_generation_on_spec_change(object, old);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        statefulset_validation::validate(object)
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        statefulset_validation::validate(context, object)
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        statefulset_validation::validate_update(object, old)
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        statefulset_validation::validate_update(context, object, old)
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Validates StatefulSets (upstream: `ValidateStatefulSet`, `...Update`, `...StatusUpdate`). Errors of the old object
 //! in immutable fields are tolerated.
 
+use pintle_registry::StrategyContext;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::{int_or_percent, selector_and_template, template};
@@ -37,8 +38,9 @@ struct StatefulSetValidationOptions {
 }
 
 /// Validates a new StatefulSet.
-pub(super) fn validate(object: &Value) -> Errors {
+pub(super) fn validate(context: &StrategyContext, object: &Value) -> Errors {
     validate_spec(
+        context,
         &object["spec"],
         None,
         StatefulSetValidationOptions { skip_immutable_fields: false, skip_template: false },
@@ -46,11 +48,11 @@ pub(super) fn validate(object: &Value) -> Errors {
 }
 
 /// Validates an update.
-pub(super) fn validate_update(object: &Value, old: &Value) -> Errors {
+pub(super) fn validate_update(context: &StrategyContext, object: &Value, old: &Value) -> Errors {
     let (spec, old_spec) = (&object["spec"], &old["spec"]);
     let mut options = StatefulSetValidationOptions { skip_immutable_fields: true, skip_template: false };
-    options.skip_template = !validate_spec(old_spec, Some(old_spec), options).is_empty();
-    let mut errors = validate_spec(spec, Some(old_spec), options);
+    options.skip_template = !validate_spec(context, old_spec, Some(old_spec), options).is_empty();
+    let mut errors = validate_spec(context, spec, Some(old_spec), options);
     let mut rest = spec.clone();
     for field in MUTABLE {
         keep_old(&mut rest, old_spec, &[field]);
@@ -65,7 +67,12 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> Errors {
     errors
 }
 
-fn validate_spec(spec: &Value, old: Option<&Value>, options: StatefulSetValidationOptions) -> Errors {
+fn validate_spec(
+    context: &StrategyContext,
+    spec: &Value,
+    old: Option<&Value>,
+    options: StatefulSetValidationOptions,
+) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let template_path = path.child("template");
@@ -100,9 +107,9 @@ fn validate_spec(spec: &Value, old: Option<&Value>, options: StatefulSetValidati
             let pods = template_of_controller(spec);
             let old_template = old.and_then(|old| old.get("template"));
             if !options.skip_template {
-                errors.append(template::validate(Some(&pods), old_template, &template_path));
+                errors.append(template::validate(context, Some(&pods), old_template, &template_path));
             }
-            template::validate_metadata(&mut errors, &pods, old_template, &template_path);
+            template::validate_metadata(context, &mut errors, &pods, old_template, &template_path);
         }
     }
     selector_and_template::validate_restart_policy_always(&mut errors, spec, "StatefulSet", &template_path);
@@ -195,12 +202,12 @@ mod tests {
     use super::*;
     use crate::apps::statefulset::StatefulSetStrategy;
     use crate::apps::tests::workload;
-    use crate::testing::{messages, object};
+    use crate::testing::{context, messages, object};
 
     #[test]
     fn specs_are_validated() {
         let check = |spec: &str, expect: &[&str]| {
-            assert_eq!(messages(&validate(&workload(&StatefulSetStrategy, spec))), expect);
+            assert_eq!(messages(&validate(&context(), &workload(&StatefulSetStrategy, spec))), expect);
         };
         check("{}", &[]);
         check(
@@ -238,7 +245,7 @@ mod tests {
     fn most_fields_are_immutable() {
         let old = workload(&StatefulSetStrategy, r#"{"serviceName":"a"}"#);
         let check = |spec: &str, expect: &[&str]| {
-            assert_eq!(messages(&validate_update(&workload(&StatefulSetStrategy, spec), &old)), expect);
+            assert_eq!(messages(&validate_update(&context(), &workload(&StatefulSetStrategy, spec), &old)), expect);
         };
         check(
             r#"{"serviceName":"a","replicas":3,"minReadySeconds":5,"ordinals":{"start":1},"revisionHistoryLimit":1}"#,

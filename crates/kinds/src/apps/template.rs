@@ -23,17 +23,28 @@ pub(crate) fn drop_disabled(context: &StrategyContext, object: &mut Value, old: 
 }
 
 /// Validates a template. `old` is the previous template, to which looser rules may have applied.
-pub(crate) fn validate(template: Option<&Value>, old: Option<&Value>, path: &FieldPath<'_>) -> Errors {
+pub(crate) fn validate(
+    context: &StrategyContext,
+    template: Option<&Value>,
+    old: Option<&Value>,
+    path: &FieldPath<'_>,
+) -> Errors {
     let empty = Value::object();
-    pod::validate_pod_template_spec(template.unwrap_or(&empty), path, &PodOptions::for_template(old))
+    pod::validate_pod_template_spec(template.unwrap_or(&empty), path, &PodOptions::for_template(context, old))
 }
 
 /// Validates the labels and annotations of a template.
-pub(crate) fn validate_metadata(errors: &mut Errors, template: &Value, old: Option<&Value>, path: &FieldPath<'_>) {
+pub(crate) fn validate_metadata(
+    context: &StrategyContext,
+    errors: &mut Errors,
+    template: &Value,
+    old: Option<&Value>,
+    path: &FieldPath<'_>,
+) {
     let annotations_path = path.child("annotations");
     errors.append(validate_labels(&template["metadata"]["labels"], &path.child("labels")));
     errors.append(validate_annotations(&template["metadata"]["annotations"], &annotations_path));
-    validate_pod_annotations(errors, template, &PodOptions::for_template(old), &annotations_path);
+    validate_pod_annotations(errors, template, &PodOptions::for_template(context, old), &annotations_path);
 }
 
 /// Validates the spec of a new claim.

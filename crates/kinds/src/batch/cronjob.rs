@@ -49,8 +49,8 @@ impl Strategy for CronJobStrategy {
         increment_generation_on_spec_change(object, old);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = validate_spec(object, None);
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        let mut errors = validate_spec(context, object, None);
         if object.name().len() > NAME_LENGTH {
             let path = FieldPath::new("metadata");
             errors.invalid(&path.child("name"), object.name(), "must be no more than 52 characters");
@@ -58,8 +58,8 @@ impl Strategy for CronJobStrategy {
         errors
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validate_spec(object, Some(old))
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        validate_spec(context, object, Some(old))
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -96,7 +96,7 @@ impl Strategy for CronJobStrategy {
     }
 }
 
-fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
+fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let empty = Value::object();
@@ -120,7 +120,7 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     let job_path = template_path.child("spec");
     let job = spec.at(&["jobTemplate", "spec"]).unwrap_or(&empty);
     let old_job = old_spec.and_then(|old| old.at(&["jobTemplate", "spec"]));
-    errors.append(jobspec::validate_spec(job, old_job, &job_path));
+    errors.append(jobspec::validate_spec(context, job, old_job, &job_path));
     if let Some(selector) = job.get("selector") {
         let error = FieldError::invalid(&job_path.child("selector"), Value::Null, "`selector` will be auto-generated");
         errors.push(error.showing(go_json::print(selector)));

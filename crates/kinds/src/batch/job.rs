@@ -59,13 +59,13 @@ impl Strategy for JobStrategy {
         increment_generation_on_spec_change(object, old);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        jobspec::validate_job(object, None)
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        jobspec::validate_job(context, object, None)
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = jobspec::validate_job(object, Some(old));
-        errors.append(jobupdate::validate_change(object, old));
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        let mut errors = jobspec::validate_job(context, object, Some(old));
+        errors.append(jobupdate::validate_change(context, object, old));
         errors
     }
 

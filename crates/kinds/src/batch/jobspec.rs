@@ -1,6 +1,7 @@
 //! Validates the spec of jobs and of the job template of CronJobs (upstream: `ValidateJob` and `validateJobSpec` of
 //! `pkg/apis/batch/validation`).
 
+use pintle_registry::StrategyContext;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::job::{NAME_LABELS, UID_LABELS};
@@ -28,12 +29,12 @@ const NONNEGATIVE: [&str; 7] = [
 ];
 
 /// Validates a job.
-pub(super) fn validate_job(job: &Value, old: Option<&Value>) -> Errors {
+pub(super) fn validate_job(context: &StrategyContext, job: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     // Jobs that were created before the prefixed labels do not have them.
     let had_label = |label| old.is_none_or(|old| old.at(&["spec", "template", "metadata", "labels", label]).is_some());
     validate_generated_selector(&mut errors, job, had_label(NAME_LABELS[1]) && had_label(UID_LABELS[1]));
-    errors.append(validate_spec_with_selector(job, old));
+    errors.append(validate_spec_with_selector(context, job, old));
     let completions = job.int_at(&["spec", "completions"]).unwrap_or(0);
     if job.str_at(&["spec", "completionMode"]) == "Indexed" && completions > 0 {
         let hostname = format!("{}-{}", job.name(), completions - 1);
@@ -85,11 +86,11 @@ fn validate_generated_selector(errors: &mut Errors, job: &Value, prefixed: bool)
 }
 
 /// Validates a job's spec and that its selector matches its template.
-pub(super) fn validate_spec_with_selector(job: &Value, old: Option<&Value>) -> Errors {
+pub(super) fn validate_spec_with_selector(context: &StrategyContext, job: &Value, old: Option<&Value>) -> Errors {
     let path = FieldPath::new("spec");
     let empty = Value::object();
     let spec = job.get("spec").unwrap_or(&empty);
-    let mut errors = validate_spec(spec, old.and_then(|old| old.get("spec")), &path);
+    let mut errors = validate_spec(context, spec, old.and_then(|old| old.get("spec")), &path);
     let selector = spec.get("selector");
     if selector.is_none() {
         errors.required(&path.child("selector"), "");
@@ -104,7 +105,12 @@ pub(super) fn validate_spec_with_selector(job: &Value, old: Option<&Value>) -> E
 }
 
 /// Validates the spec of a job or of a CronJob's job template.
-pub(super) fn validate_spec(spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) -> Errors {
+pub(super) fn validate_spec(
+    context: &StrategyContext,
+    spec: &Value,
+    old: Option<&Value>,
+    path: &FieldPath<'_>,
+) -> Errors {
     let mut errors = Errors::new();
     for field in NONNEGATIVE {
         reject_negative(&mut errors, &path.child(field), spec.int_at(&[field]));
@@ -134,7 +140,7 @@ pub(super) fn validate_spec(spec: &Value, old: Option<&Value>, path: &FieldPath<
     }
     policies::validate_replacement_policy(&mut errors, spec, &path.child("podReplacementPolicy"));
     let old_template = old.and_then(|old| old.get("template"));
-    errors.append(template::validate(spec.get("template"), old_template, &path.child("template")));
+    errors.append(template::validate(context, spec.get("template"), old_template, &path.child("template")));
     validate_restart_policy(&mut errors, spec, path);
     errors
 }
@@ -228,7 +234,8 @@ mod tests {
 
     #[test]
     fn specs_are_validated() {
-        let check = |spec: &str, expect: &[&str]| assert_eq!(messages(&validate_job(&job(spec), None)), expect);
+        let check =
+            |spec: &str, expect: &[&str]| assert_eq!(messages(&validate_job(&context(), &job(spec), None)), expect);
         check("{}", &[]);
         check(
             r#"{"parallelism":-1,"backoffLimit":-2,"managedBy":"me"}"#,
@@ -281,7 +288,7 @@ mod tests {
             let spec = format!(
                 r#"{{"template":{{"metadata":{{}},"spec":{{{restart}"containers":[{{"name":"c","image":"i:1","resources":{{}}}}]}}}}{policy}}}"#
             );
-            assert_eq!(messages(&validate_job(&job(&spec), None)), expect);
+            assert_eq!(messages(&validate_job(&context(), &job(&spec), None)), expect);
         };
         check("", "", &["spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\""]);
         check("\"restartPolicy\":\"OnFailure\",", "", &[]);
@@ -301,7 +308,7 @@ mod tests {
         let check = |change: &dyn Fn(&mut Value), expect: &[&str]| {
             let mut job = job("{}");
             change(&mut job);
-            assert_eq!(messages(&validate_job(&job, None)), expect);
+            assert_eq!(messages(&validate_job(&context(), &job, None)), expect);
         };
         let label = |key: &'static str| {
             move |job: &mut Value| job.set_at(&["spec", "template", "metadata", "labels", key], "x")

@@ -2,6 +2,7 @@
 //! completions of Indexed jobs together with it. While the job is suspended and has no pods, scheduling directives and
 //! resources of the template are mutable too.
 
+use pintle_registry::StrategyContext;
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
@@ -23,8 +24,8 @@ const IMMUTABLE: [(&str, &GoType); 5] = [
 ];
 
 /// Validates an update of a job's spec. Like upstream, validates the new spec once more.
-pub(super) fn validate_change(job: &Value, old: &Value) -> Errors {
-    let mut errors = validate_spec_with_selector(job, Some(old));
+pub(super) fn validate_change(context: &StrategyContext, job: &Value, old: &Value) -> Errors {
+    let mut errors = validate_spec_with_selector(context, job, Some(old));
     let path = FieldPath::new("spec");
     validate_completions(&mut errors, job, old, &path);
     validate_immutable(

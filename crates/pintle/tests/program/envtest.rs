@@ -248,6 +248,29 @@ fn a_variable_turns_controllers_on() {
 }
 
 #[test]
+fn privileged_containers_are_only_allowed_with_the_flag_as_upstream() {
+    run(async {
+        let environment = Environment::new();
+        let _etcd = environment.start_etcd();
+        let container = json!({"name": "c", "image": "i", "securityContext": {"privileged": true}});
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [container]}});
+        let path = "/api/v1/namespaces/default/pods?dryRun=All";
+        for (argument, code) in [("", 422), ("--allow-privileged=false", 422), ("--allow-privileged", 201)] {
+            let mut command = environment.program("kube-apiserver");
+            let all = environment.api_server();
+            command.args(all.get_args().filter(|given| *given != "--allow-privileged=true"));
+            command.args(Some(argument).filter(|argument| !argument.is_empty()));
+            let (server, client) = environment.start(command).await;
+            let answer = admin(&client, "POST", path).json(pod.to_string()).send().await.expect(code).json();
+            let message = "Pod \"p\" is invalid: spec.containers[0].securityContext.privileged: Forbidden: disallowed by \
+                           cluster policy";
+            assert_eq!(answer["message"] == message, code == 422, "{argument}: {answer}");
+            server.stop();
+        }
+    });
+}
+
+#[test]
 fn programs_print_help_and_version() {
     let environment = Environment::new();
     for (program, argument, expect) in [

@@ -101,6 +101,7 @@ pub struct Cluster {
     pub(crate) webhook_caller: RwLock<Arc<dyn WebhookCaller>>,
     pub(crate) metrics: Metrics,
     pub(crate) gates: Arc<Gates>,
+    pub(crate) allow_privileged: bool,
     /// True if CBOR is served; cached because every request asks.
     pub(crate) cbor: bool,
     /// True if clients without credentials do not keep connections of HTTP/2.
@@ -156,6 +157,7 @@ pub(crate) struct ClusterParts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) min_request_timeout: Duration,
     pub(crate) gates: Gates,
+    pub(crate) allow_privileged: bool,
     pub(crate) event_ttl: Duration,
     pub(crate) components: Vec<Component>,
     pub(crate) service_accounts: ServiceAccountConfig,
@@ -189,6 +191,7 @@ impl Cluster {
             cbor: parts.gates.is_enabled(Feature::CBOR),
             limits_unauthenticated_http2: parts.gates.is_enabled(Feature::UNAUTHENTICATED_HTTP2_DOS_MITIGATION),
             gates: Arc::new(parts.gates),
+            allow_privileged: parts.allow_privileged,
             event_ttl: parts.event_ttl,
             components: parts.components,
             service_accounts: parts.service_accounts,
@@ -309,6 +312,7 @@ impl Cluster {
             extra: Vec::new(),
             dry_run: false,
             gates: self.gates.clone(),
+            allow_privileged: self.allow_privileged,
         }
     }
 

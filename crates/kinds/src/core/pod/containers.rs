@@ -189,7 +189,7 @@ fn validate_common(errors: &mut Errors, container: &Value, pod: &PodScope<'_>, p
     let resize = container.items_at(&["resizePolicy"]);
     validate_resize_policy(errors, resize, pod.restart_policy, &path.child("resizePolicy"));
     if let Some(context) = container.get("securityContext") {
-        validate_security_context(errors, context, pod.host_users, &path.child("securityContext"));
+        validate_security_context(errors, context, pod.host_users, pod.options, &path.child("securityContext"));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Options that relax the validation of pods on update (upstream: `PodValidationOptions`). An object that was stored
 //! under older, looser rules must remain updatable.
 
+use pintle_registry::StrategyContext;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::visitor::all_containers;
@@ -14,6 +15,8 @@ pub(crate) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-co
 pub(crate) struct PodOptions {
     /// True for a pod, false for a template.
     pub(crate) is_pod: bool,
+    /// True if containers may be privileged.
+    pub(crate) privileged: bool,
     pub(crate) any_deletion_cost: bool,
     pub(crate) any_selector_value: bool,
     pub(crate) any_required_affinity_value: bool,
@@ -31,12 +34,14 @@ pub(crate) struct PodOptions {
 
 impl PodOptions {
     /// The options for a pod template, with the old template on update.
-    pub(crate) fn for_template(old: Option<&Value>) -> Self {
-        let Some(old) = old else { return Self::default() };
+    pub(crate) fn for_template(context: &StrategyContext, old: Option<&Value>) -> Self {
+        let privileged = context.allow_privileged;
+        let Some(old) = old else { return Self { privileged, ..Self::default() } };
         let empty = Value::object();
         let spec = old.get("spec").unwrap_or(&empty);
         Self {
             is_pod: false,
+            privileged,
             any_deletion_cost: deletion_cost(old).is_err(),
             any_selector_value: scheduling::has_invalid_affinity_selector(spec),
             any_required_affinity_value: has_invalid_required_affinity(spec),
@@ -58,8 +63,8 @@ impl PodOptions {
     }
 
     /// The options for a pod, with the old pod on update.
-    pub(crate) fn for_pod(old: Option<&Value>) -> Self {
-        Self { is_pod: true, ..Self::for_template(old) }
+    pub(crate) fn for_pod(context: &StrategyContext, old: Option<&Value>) -> Self {
+        Self { is_pod: true, ..Self::for_template(context, old) }
     }
 }
 

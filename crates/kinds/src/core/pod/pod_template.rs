@@ -36,12 +36,16 @@ impl Strategy for PodTemplateStrategy {
         }
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_pod_template_spec(&object["template"], &FieldPath::new("template"), &PodOptions::for_template(None))
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        validate_pod_template_spec(
+            &object["template"],
+            &FieldPath::new("template"),
+            &PodOptions::for_template(context, None),
+        )
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let options = PodOptions::for_template(old.get("template"));
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        let options = PodOptions::for_template(context, old.get("template"));
         validate_pod_template_spec(&object["template"], &FieldPath::new("template"), &options)
     }
 

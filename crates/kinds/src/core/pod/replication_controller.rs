@@ -53,12 +53,12 @@ impl Strategy for ReplicationControllerStrategy {
         set_generation(object, old);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_spec(object, None)
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        validate_spec(context, object, None)
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = validate_spec(object, Some(old));
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        let mut errors = validate_spec(context, object, Some(old));
         for (key, value) in old.entries_at(&["metadata", "annotations"]) {
             let Some((_, field)) = key.split_once('/').filter(|_| key.starts_with(NON_CONVERTIBLE)) else { continue };
             if field.contains('/') {
@@ -122,7 +122,7 @@ impl Strategy for ReplicationControllerStrategy {
     }
 }
 
-fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
+fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let spec = &object["spec"];
@@ -147,7 +147,7 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
         let detail = "`selector` does not match template `labels`";
         errors.invalid(&path.child("labels"), labels.clone(), detail);
     }
-    let options = PodOptions::for_template(old.and_then(|old| old.at(&["spec", "template"])));
+    let options = PodOptions::for_template(context, old.and_then(|old| old.at(&["spec", "template"])));
     errors.append(validate_pod_template_spec(template, &path, &options));
     let path = path.child("spec");
     let policy = template.str_at(&["spec", "restartPolicy"]);

@@ -22,8 +22,8 @@ impl SubresourceStrategy for ResizeStrategy {
         set_generation(pod, old);
     }
 
-    fn validate_update(&self, _: &StrategyContext, pod: &Value, old: &Value) -> Errors {
-        validate_resize(pod, old)
+    fn validate_update(&self, context: &StrategyContext, pod: &Value, old: &Value) -> Errors {
+        validate_resize(context, pod, old)
     }
 }
 
@@ -65,7 +65,7 @@ fn restore_all_but_resources(pod: &mut Value, old: &Value) {
     restore_metadata(pod, old);
 }
 
-fn validate_resize(pod: &Value, old: &Value) -> Errors {
+fn validate_resize(context: &StrategyContext, pod: &Value, old: &Value) -> Errors {
     let refused = |why: &str| {
         let mut errors = Errors::new();
         errors.forbidden(&FieldPath::new(""), why);
@@ -77,7 +77,7 @@ fn validate_resize(pod: &Value, old: &Value) -> Errors {
     if old.str_at(&["spec", "os", "name"]) == "windows" {
         return refused("windows pods cannot be resized");
     }
-    let mut errors = validate_metadata_and_spec(pod, &PodOptions::for_pod(Some(old)));
+    let mut errors = validate_metadata_and_spec(pod, &PodOptions::for_pod(context, Some(old)));
     let path = FieldPath::new("spec");
     let (new_spec, old_spec) = (&pod["spec"], &old["spec"]);
     let class = match old.str_at(&["status", "qosClass"]) {

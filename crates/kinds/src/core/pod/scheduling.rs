@@ -279,7 +279,7 @@ pub(crate) fn has_invalid_affinity_selector(spec: &Value) -> bool {
 #[must_use]
 pub fn validate_toleration_list(tolerations: &[Value], list: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
-    validate_tolerations(&mut errors, tolerations, &PodOptions::for_pod(None), list);
+    validate_tolerations(&mut errors, tolerations, &PodOptions { is_pod: true, ..PodOptions::default() }, list);
     errors
 }
 

@@ -18,7 +18,16 @@ const MAX_SYSCTL: usize = 253;
 const SYSCTL_FORMAT: &str = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
 /// Validates a container's security context.
-pub(crate) fn validate_security_context(errors: &mut Errors, context: &Value, host_users: bool, path: &FieldPath<'_>) {
+pub(crate) fn validate_security_context(
+    errors: &mut Errors,
+    context: &Value,
+    host_users: bool,
+    options: &PodOptions,
+    path: &FieldPath<'_>,
+) {
+    if context.bool_at(&["privileged"]) && !options.privileged {
+        errors.forbidden(&path.child("privileged"), "disallowed by cluster policy");
+    }
     validate_ids(errors, context, &["runAsUser", "runAsGroup"], path);
     let mount = str_field(context, "procMount");
     validate_one_of(errors, &path.child("procMount"), mount, &["Default", "Unmasked"]);
@@ -211,7 +220,8 @@ mod tests {
     fn containers() {
         let check = |context: &str, expect: &[&str]| {
             let mut errors = Errors::new();
-            validate_security_context(&mut errors, &object(context), true, &FieldPath::new("c"));
+            let options = PodOptions { privileged: true, ..PodOptions::default() };
+            validate_security_context(&mut errors, &object(context), true, &options, &FieldPath::new("c"));
             assert_eq!(messages(&errors), expect, "{context}");
         };
         check(r#"{"privileged":true,"runAsUser":0,"seccompProfile":{"type":"RuntimeDefault"}}"#, &[]);

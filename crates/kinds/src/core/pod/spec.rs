@@ -100,7 +100,7 @@ pub(crate) fn validate_pod_spec(
     }
     validate_gates(&mut errors, spec.items_at(&["schedulingGates"]), &path.child("schedulingGates"));
     validate_spread(&mut errors, spec, options, &path.child("topologySpreadConstraints"));
-    validate_host_processes(&mut errors, spec, path);
+    validate_host_processes(&mut errors, spec, options, path);
     validate_user_namespaces(&mut errors, spec, options, path);
     validate_hostname_override(&mut errors, spec, path);
     validate_simple_fields(&mut errors, spec, options, path);
@@ -333,13 +333,14 @@ fn validate_file_keys(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
 mod tests {
     use super::*;
     use crate::core::pod::defaults::set_pod_spec_defaults;
-    use crate::testing::{messages, object};
+    use crate::testing::{context, messages, object};
 
     fn check(fields: &str, expect: &[&str]) {
         let mut spec = object(&format!(r#"{{"containers":[{{"name":"c","image":"i"}}],{fields}}}"#));
         set_pod_spec_defaults(&mut spec);
         let pod = object(r#"{"metadata":{"name":"p"}}"#);
-        let errors = validate_pod_spec(&spec, Some(&pod), &FieldPath::new("spec"), &PodOptions::for_pod(None));
+        let errors =
+            validate_pod_spec(&spec, Some(&pod), &FieldPath::new("spec"), &PodOptions::for_pod(&context(), None));
         assert_eq!(messages(&errors), expect, "{fields}");
     }
 

@@ -61,8 +61,8 @@ impl SubresourceStrategy for PodStatusStrategy {
         drop_disabled_pod_fields(context, pod, Some(old));
     }
 
-    fn validate_update(&self, _: &StrategyContext, pod: &Value, old: &Value) -> Errors {
-        validate_status_update(pod, old)
+    fn validate_update(&self, context: &StrategyContext, pod: &Value, old: &Value) -> Errors {
+        validate_status_update(context, pod, old)
     }
 }
 
@@ -87,11 +87,11 @@ fn restore_observed_generations(pod: &mut Value, old: &Value) {
     });
 }
 
-fn validate_status_update(pod: &Value, old: &Value) -> Errors {
+fn validate_status_update(context: &StrategyContext, pod: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     let annotations = FieldPath::new("metadata.annotations");
     validate_annotation_updates(&mut errors, pod, old, &annotations);
-    validate_pod_annotations(&mut errors, pod, &PodOptions::for_pod(Some(old)), &annotations);
+    validate_pod_annotations(&mut errors, pod, &PodOptions::for_pod(context, Some(old)), &annotations);
 
     let path = FieldPath::new("status");
     let status = &pod["status"];

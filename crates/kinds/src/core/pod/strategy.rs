@@ -66,12 +66,12 @@ impl Strategy for PodStrategy {
         set_generation(pod, old);
     }
 
-    fn validate(&self, _: &StrategyContext, pod: &Value) -> Errors {
-        validate_create(pod)
+    fn validate(&self, context: &StrategyContext, pod: &Value) -> Errors {
+        validate_create(context, pod)
     }
 
-    fn validate_update(&self, _: &StrategyContext, pod: &Value, old: &Value) -> Errors {
-        validate_update(pod, old)
+    fn validate_update(&self, context: &StrategyContext, pod: &Value, old: &Value) -> Errors {
+        validate_update(context, pod, old)
     }
 
     fn warnings(&self, _: &StrategyContext, pod: &Value, old: Option<&Value>) -> Vec<String> {
@@ -226,8 +226,8 @@ impl SubresourceStrategy for EphemeralContainersStrategy {
         set_generation(pod, old);
     }
 
-    fn validate_update(&self, _: &StrategyContext, pod: &Value, old: &Value) -> Errors {
-        validate_ephemeral_update(pod, old)
+    fn validate_update(&self, context: &StrategyContext, pod: &Value, old: &Value) -> Errors {
+        validate_ephemeral_update(context, pod, old)
     }
 }
 

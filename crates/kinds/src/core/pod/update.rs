@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pintle_registry::StrategyContext;
 use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, names};
 
@@ -24,8 +25,8 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
                          `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// Validates a new pod.
-pub(crate) fn validate_create(pod: &Value) -> Errors {
-    let mut errors = validate_metadata_and_spec(pod, &PodOptions::for_pod(None));
+pub(crate) fn validate_create(context: &StrategyContext, pod: &Value) -> Errors {
+    let mut errors = validate_metadata_and_spec(pod, &PodOptions::for_pod(context, None));
     let path = FieldPath::new("spec");
     let spec = &pod["spec"];
     if !spec.items_at(&["ephemeralContainers"]).is_empty() {
@@ -66,8 +67,8 @@ pub(crate) fn validate_metadata_and_spec(pod: &Value, options: &PodOptions) -> E
 }
 
 /// Validates an update of a pod.
-pub(crate) fn validate_update(pod: &Value, old: &Value) -> Errors {
-    let options = PodOptions::for_pod(Some(old));
+pub(crate) fn validate_update(context: &StrategyContext, pod: &Value, old: &Value) -> Errors {
+    let options = PodOptions::for_pod(context, Some(old));
     let mut errors = validate_metadata_and_spec(pod, &options);
     let annotations = FieldPath::new("metadata.annotations");
     validate_annotation_updates(&mut errors, pod, old, &annotations);
@@ -233,8 +234,8 @@ fn validate_removed_gates(errors: &mut Errors, new: &Value, old: &Value, list: &
 }
 
 /// Validates an update through `pods/ephemeralcontainers`, which may only add containers.
-pub(crate) fn validate_ephemeral_update(pod: &Value, old: &Value) -> Errors {
-    let options = PodOptions::for_pod(Some(old));
+pub(crate) fn validate_ephemeral_update(context: &StrategyContext, pod: &Value, old: &Value) -> Errors {
+    let options = PodOptions::for_pod(context, Some(old));
     if old.annotation(MIRROR_POD).is_some() {
         let mut errors = Errors::new();
         errors.forbidden(&FieldPath::new(""), "static pods do not support ephemeral containers");
@@ -271,7 +272,7 @@ pub(crate) fn validate_ephemeral_update(pod: &Value, old: &Value) -> Errors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{messages, object};
+    use crate::testing::{context, messages, object};
 
     /// A pod spec with the required fields and additional ones.
     fn pod(fields: &str) -> Value {
@@ -283,7 +284,7 @@ mod tests {
     }
 
     fn check(new: &Value, old: &Value, expect: &[&str]) {
-        assert_eq!(messages(&validate_update(new, old)), expect);
+        assert_eq!(messages(&validate_update(&context(), new, old)), expect);
     }
 
     #[test]
@@ -354,6 +355,7 @@ mod tests {
             &[],
         );
         let errors = validate_update(
+            &context(),
             &pod(&affinity(&format!(r#"[{{"matchExpressions":[{two}]}}]"#))),
             &pod(&affinity(&format!(r#"[{{"matchExpressions":[{one}]}}]"#))),
         );

@@ -4,6 +4,7 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
+use super::options::PodOptions;
 use super::visitor::visit_containers;
 use crate::validation::{invalid_each, str_field, validate_one_of};
 
@@ -89,7 +90,7 @@ fn is_dns_domain(domain: &str) -> bool {
 }
 
 /// Validates that host process containers are not mixed with others and use the host network.
-pub(crate) fn validate_host_processes(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+pub(crate) fn validate_host_processes(errors: &mut Errors, spec: &Value, options: &PodOptions, path: &FieldPath<'_>) {
     let host_process = |context: Option<&Value>| {
         context.and_then(|c| c.at(&["windowsOptions", "hostProcess"])).and_then(Value::as_bool)
     };
@@ -120,6 +121,9 @@ pub(crate) fn validate_host_processes(errors: &mut Errors, spec: &Value, path: &
     if !spec.bool_at(&["hostNetwork"]) {
         let detail = "hostNetwork must be true if pod contains any hostProcess containers";
         errors.invalid(&path.child("hostNetwork"), false, detail);
+    }
+    if !options.privileged {
+        errors.forbidden(path, "hostProcess containers are disallowed by cluster policy");
     }
 }
 
@@ -201,8 +205,10 @@ fn validate_windows(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use pintle_registry::StrategyContext;
+
     use super::*;
-    use crate::testing::{messages, object};
+    use crate::testing::{context, messages, object};
 
     #[test]
     fn user_names() {
@@ -226,11 +232,31 @@ mod tests {
     }
 
     #[test]
+    fn host_processes_need_that_privileged_containers_are_allowed() {
+        let check = |allow_privileged: bool, spec: &str, expect: &[&str]| {
+            let options = PodOptions::for_pod(&StrategyContext { allow_privileged, ..context() }, None);
+            let mut errors = Errors::new();
+            validate_host_processes(&mut errors, &object(spec), &options, &FieldPath::new("spec"));
+            assert_eq!(messages(&errors), expect, "{spec}");
+        };
+        let spec =
+            r#"{"hostNetwork":true,"containers":[{}],"securityContext":{"windowsOptions":{"hostProcess":true}}}"#;
+        check(true, spec, &[]);
+        check(false, spec, &["spec: Forbidden: hostProcess containers are disallowed by cluster policy"]);
+        check(false, r#"{"containers":[{"securityContext":{"windowsOptions":{"hostProcess":false}}}]}"#, &[]);
+    }
+
+    #[test]
     fn fields_of_the_other_operating_system_are_rejected() {
         let check = |spec: &str, expect: &[&str]| {
             let mut errors = Errors::new();
             let spec = object(spec);
-            validate_host_processes(&mut errors, &spec, &FieldPath::new("spec"));
+            validate_host_processes(
+                &mut errors,
+                &spec,
+                &PodOptions::for_pod(&context(), None),
+                &FieldPath::new("spec"),
+            );
             validate_os(&mut errors, &spec, &FieldPath::new("spec"));
             assert_eq!(messages(&errors), expect, "{spec:?}");
         };

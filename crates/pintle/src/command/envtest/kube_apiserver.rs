@@ -37,7 +37,8 @@ const AUTHORIZATION_MODE: &str = "authorization-mode";
 const OWN_FLAGS: [&str; 4] = ["etcd-servers", "cert-dir", "help", "version"];
 
 /// Defaults of kube-apiserver that are not those of `pintle serve`.
-const DEFAULTS: [(&str, &str); 2] = [("bind-address", "0.0.0.0"), (AUTHORIZATION_MODE, "AlwaysAllow")];
+const DEFAULTS: [(&str, &str); 3] =
+    [("bind-address", "0.0.0.0"), (AUTHORIZATION_MODE, "AlwaysAllow"), ("allow-privileged", "false")];
 
 /// The plugin that kube-apiserver does not enable by default, but `pintle serve` does.
 const NODE_RESTRICTION_PLUGIN: &str = "NodeRestriction";

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::{ArgAction, Parser, ValueEnum};
 use pintle::{
     AccessOptions, CertificateFiles, Engine, MemoryBudget, MemoryUsage, NamedCertificate, Options, ResidentMemory,
     RuntimeConfig, Server, Snapshot, TlsOptions, cgroup,
@@ -156,6 +156,10 @@ pub(crate) struct Serve {
     /// (v1alpha1).
     #[arg(long, value_name = "KEY=BOOL,...")]
     runtime_config: Vec<String>,
+    /// If true, allow privileged containers. kubeadm sets it as well; the default of kube-apiserver is false.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value_t = true, action = ArgAction::Set)]
+    allow_privileged: bool,
     /// A set of NAME=true|false pairs, comma separated, that enable or disable features. May be given more than once.
     #[arg(long, value_name = "[kube:]NAME=BOOL,...", long_help = feature_gates_help())]
     feature_gates: Vec<String>,
@@ -392,6 +396,7 @@ impl Serve {
                 protocols: TlsProtocols::parse(&self.tls_min_version, &StringSlice::concat(&self.tls_cipher_suites))?,
             },
             gates,
+            allow_privileged: self.allow_privileged,
             kubelets: self.kubelets.options(),
             cors_allowed_origins: StringSlice::concat(&self.cors_allowed_origins),
             controllers: self.controllers == Controllers::Auto,
