@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -104,6 +105,9 @@ func (o *operator) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 		if len(deployment.Spec.Template.Spec.Containers) == 0 {
 			deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "example.com/web"}}
 		}
+		if err := o.checkNotDeleted(ctx, site); err != nil {
+			return err
+		}
 		return controllerutil.SetControllerReference(site, deployment, o.client.Scheme())
 	})
 	if err != nil {
@@ -114,4 +118,17 @@ func (o *operator) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, o.client.Status().Patch(ctx, site, client.MergeFrom(before))
+}
+
+// checkNotDeleted reads a site again before its deployment is adopted. If the site has been deleted since it was read, the
+// garbage collector may have orphaned the deployment, and would delete it when it is adopted again.
+func (o *operator) checkNotDeleted(ctx context.Context, site *unstructured.Unstructured) error {
+	now := newSite(site.GetName())
+	if err := o.client.Get(ctx, client.ObjectKeyFromObject(site), now); err != nil {
+		return err
+	}
+	if now.GetUID() != site.GetUID() || !now.GetDeletionTimestamp().IsZero() {
+		return fmt.Errorf("site %s has been deleted", site.GetName())
+	}
+	return nil
 }
