@@ -12,7 +12,7 @@ const STEPS: &[&[&str]] = &[
     &["fmt", "--all", "--check"],
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
     &["test", "--workspace", "--no-fail-fast"],
-    &["xtask", "envtest"],
+    &["xtask", "envtest", "--built"],
 ];
 
 /// Runs every step and reports which ones failed.

@@ -58,9 +58,9 @@ const COMMANDS: &[Command] = &[
     ),
     (
         "envtest",
-        "[--all]",
+        "[--all] [--built]",
         "run the tests of controller-runtime (core packages, or all) and of a scaffolded kubebuilder project with the programs \
-         of 'pintle envtest'",
+         of 'pintle envtest', after a build of the server or with the one that is there",
         envtest::run,
     ),
     (
