@@ -55,12 +55,13 @@ func backend() http.Handler {
 			http.Error(w, "only shouting", http.StatusUpgradeRequired)
 			return
 		}
+		body, _ := io.ReadAll(req.Body)
 		conn, rw, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			return
 		}
 		defer conn.Close()
-		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\nX-Own: 1\r\n\r\n")
+		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\nX-Own: 1\r\nX-Body: %q\r\n\r\n", body)
 		buffer := make([]byte, 1024)
 		for {
 			n, err := rw.Read(buffer)

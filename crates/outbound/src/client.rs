@@ -161,16 +161,19 @@ impl Client {
     }
 
     /// Sends a request for an upgrade, whose headers `Connection` and `Upgrade` the caller has set, on a connection of
-    /// its own. The limits do not apply to the connection after the upgrade.
+    /// its own. The limits do not apply to the connection after the upgrade, which begins when the request body was sent.
     ///
     /// # Errors
     /// Like [`Client::stream`].
-    pub async fn upgrade(
+    pub async fn upgrade<B>(
         &self,
-        request: Request<()>,
+        request: Request<B>,
         options: StreamOptions<'_>,
-    ) -> Result<UpgradeResponse, RequestError> {
-        let request = request.map(|()| RequestBody::full(Bytes::new()));
+    ) -> Result<UpgradeResponse, RequestError>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        let request = request.map(RequestBody::stream);
         let outgoing = OutgoingRequest { new_connection: true, ..OutgoingRequest::streamed(request, options) };
         let deadline = outgoing.deadline;
         let (mut response, exchange) = self.start(outgoing).await?;

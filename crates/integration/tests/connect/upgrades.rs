@@ -41,6 +41,27 @@ fn bytes_are_copied_both_ways_until_a_side_ends() {
 }
 
 #[test]
+fn the_body_of_a_request_for_another_protocol_reaches_the_backend() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        for (body, expect) in [
+            // The line break at the end is part of it.
+            ("Content-Length: 7\r\n\r\nhello", r#"x-body: "hello\r\n""#),
+            ("Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n", r#"x-body: "hello""#),
+        ] {
+            let (mut socket, head) = ask(&cluster, "POST", UPGRADE, &format!("Upgrade: shout\r\n{body}")).await;
+            assert!(head.starts_with("http/1.1 101 ") && head.contains(expect), "{head}");
+            socket.write_all(b"bytes").await.expect("written");
+            let mut answer = [0; 5];
+            socket.read_exact(&mut answer).await.expect("read");
+            assert_eq!(&answer, b"BYTES");
+        }
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn an_open_connection_does_not_delay_the_end_of_the_server() {
     run(async {
         let kubelet = Kubelet::start();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, UPGRADE};
 use http::{Request, Response, StatusCode, Uri};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use pintle_outbound::{
     BearerToken, CallLimits, Client, ClientConfig, Credentials, Protocols, ServerTrust, StreamOptions, UpgradeResponse,
@@ -88,7 +88,7 @@ async fn upgrades_use_http1() {
         };
         let address = serve(Some(acceptor(&["h2", "http/1.1"])), handler).await;
         let request = Request::get(format!("https://{address}/")).header(CONNECTION, "upgrade").header(UPGRADE, "test");
-        let request = request.body(()).expect("a request");
+        let request = request.body(Empty::new()).expect("a request");
         let response = client_with(HTTP2).upgrade(request, StreamOptions::default()).await.expect("a response");
         assert!(matches!(response, UpgradeResponse::Upgraded(_)), "{response:?}");
     })

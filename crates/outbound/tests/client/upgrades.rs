@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
 use http::{Request, Response, StatusCode};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use pintle_outbound::{ServerTrust, StreamOptions, UpgradeResponse, UpgradedStream};
@@ -22,25 +23,50 @@ async fn handle(number: usize, mut request: Request<Incoming>) -> Response<Serve
         "/silent" => std::future::pending().await,
         "/forbidden" => response.status(StatusCode::FORBIDDEN).body(text("not here")),
         "/plain" => response.body(text("ok")),
-        _ => {
-            assert_eq!(request.headers()[CONNECTION], "Upgrade");
-            let protocol = request.headers()[UPGRADE].clone();
-            tokio::spawn(async move {
-                let stream = hyper::upgrade::on(&mut request).await.expect("an upgrade");
-                let (mut read, mut write) = tokio::io::split(TokioIo::new(stream));
-                let _ = tokio::io::copy(&mut read, &mut write).await;
-                let _ = write.shutdown().await;
-            });
-            let response = response.status(StatusCode::SWITCHING_PROTOCOLS);
-            response.header(CONNECTION, "Upgrade").header(UPGRADE, protocol).body(empty())
+        "/body" => {
+            let body = request.body_mut().collect().await.expect("a body").to_bytes();
+            assert_eq!(body, "question");
+            switch(request, response)
         }
+        _ => switch(request, response),
     };
     response.expect("a response")
 }
 
-fn upgrade(url: &str) -> Request<()> {
+fn switch(
+    mut request: Request<Incoming>,
+    response: http::response::Builder,
+) -> Result<Response<ServerBody>, http::Error> {
+    assert_eq!(request.headers()[CONNECTION], "Upgrade");
+    let protocol = request.headers()[UPGRADE].clone();
+    tokio::spawn(async move {
+        let stream = hyper::upgrade::on(&mut request).await.expect("an upgrade");
+        let (mut read, mut write) = tokio::io::split(TokioIo::new(stream));
+        let _ = tokio::io::copy(&mut read, &mut write).await;
+        let _ = write.shutdown().await;
+    });
+    let response = response.status(StatusCode::SWITCHING_PROTOCOLS);
+    response.header(CONNECTION, "Upgrade").header(UPGRADE, protocol).body(empty())
+}
+
+#[tokio::test]
+async fn the_body_of_the_request_precedes_the_other_protocol() {
+    within(async {
+        let url = format!("http://{}/body", serve(None, handle).await);
+        let request = upgrade(&url).map(|_| Full::new(Bytes::from_static(b"question")));
+        let response = insecure_client().upgrade(request, StreamOptions::default()).await.expect("a response");
+        let (mut read, mut write) = tokio::io::split(upgraded(response).into_body());
+        write.write_all(b"bytes").await.expect("an open connection");
+        let mut echoed = [0; 5];
+        read.read_exact(&mut echoed).await.expect("the echo");
+        assert_eq!(&echoed, b"bytes");
+    })
+    .await;
+}
+
+fn upgrade(url: &str) -> Request<Empty<Bytes>> {
     let request = Request::post(url).header(CONNECTION, "Upgrade").header(UPGRADE, "SPDY/3.1");
-    request.body(()).expect("a request")
+    request.body(Empty::new()).expect("a request")
 }
 
 fn upgraded(response: UpgradeResponse) -> Response<UpgradedStream> {

@@ -5,7 +5,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::BodyExt;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Either, Empty};
+use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use pintle_outbound::ResponseBody;
@@ -53,6 +55,19 @@ where
         drop(guard);
     });
     response
+}
+
+/// The body of a request to a backend: that of the client, or none.
+pub(super) type BackendBody = Either<Incoming, Empty<Bytes>>;
+
+/// The body of the client's request, as it arrives.
+pub(super) fn body_for_backend(request: &RequestContext) -> BackendBody {
+    request.body.lock().take().map_or_else(no_body, Either::Left)
+}
+
+/// No body.
+pub(super) fn no_body() -> BackendBody {
+    Either::Right(Empty::new())
 }
 
 /// Copies bytes in both directions until either side ends.

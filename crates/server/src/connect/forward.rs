@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION, UPGRADE};
 use http::{HeaderName, Method, Request, StatusCode};
-use http_body_util::{BodyExt, Either, Empty};
 use pintle_outbound::{Client, StreamOptions};
 use pintle_registry::ApiError;
 use pintle_value::print::quote;
 use pintle_value::url::escape_path;
 
 use super::Location;
-use super::copy::streamed;
+use super::copy::{body_for_backend, streamed};
 use super::headers::{add_own_cache_control, forwarded, received, remove_cors, remove_hop_by_hop};
 use super::proxies::clean;
 use super::rewrite::{LinkRewriter, rewritten};
@@ -48,11 +47,7 @@ pub(super) async fn forward(
     if let Ok(value) = HeaderValue::from_str(&forwarded_uri(rewriter.prefix(), &location.path)) {
         headers.insert(FORWARDED_URI, value);
     }
-    let body = match request.body.lock().take() {
-        Some(body) => Either::Left(body.map_err(|error| -> Box<dyn std::error::Error + Send + Sync> { error.into() })),
-        None => Either::Right(Empty::new().map_err(|never: std::convert::Infallible| match never {})),
-    };
-    let mut outgoing = Request::new(body);
+    let mut outgoing = Request::new(body_for_backend(request));
     *outgoing.method_mut() = request.method.clone();
     *outgoing.uri_mut() = uri;
     *outgoing.headers_mut() = headers;
@@ -84,9 +79,11 @@ pub(super) async fn forward(
     add_own_cache_control(&mut parts.headers);
     let body = if is_page {
         let encoding = joined_headers(&parts.headers, &http::header::CONTENT_ENCODING);
-        let page = rewritten(body, &encoding, &rewriter).await.map_err(|error| unreachable(&error))?;
-        if page.is_changed {
-            parts.headers.remove(CONTENT_LENGTH);
+        let rewrite = move |link: &str| rewriter.rewrite(link);
+        let page = rewritten(body, &encoding, rewrite, &request.cluster.bodies, &request.cluster.cpu_permits).await;
+        let page = page.map_err(|error| unreachable(&error))?;
+        if let Some(length) = page.changed_length {
+            parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
         page.into_body(request)
     } else {

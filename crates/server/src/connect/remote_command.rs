@@ -12,7 +12,7 @@ use futures_util::stream::{Peekable, SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
 use http::{HeaderMap, Method, Request};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Empty};
 use pintle_outbound::{Client, ResponseBody, StreamOptions, UpgradeResponse, UpgradedStream};
 use pintle_registry::ApiError;
 use pintle_spdy::{Decoder, Encoder, Frame};
@@ -224,7 +224,7 @@ fn status_of(outcome: Outcome) -> (u16, Value) {
 
 /// Asks a kubelet for SPDY (upstream: `spdy.NegotiateStreaming`).
 async fn connect(client: &Client, location: &Location) -> Result<UpgradedStream, Failure> {
-    let mut outgoing = Request::new(());
+    let mut outgoing = Request::new(Empty::new());
     *outgoing.method_mut() = Method::POST;
     *outgoing.uri_mut() = uri_of(location).map_err(|error| error.to_string())?;
     let mut headers = HeaderMap::new();

@@ -1,24 +1,31 @@
 //! Links of a backend that are changed so that they lead through the proxy (upstream: `util/proxy.Transport`).
 
 use std::io::{Read as _, Write as _};
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use flate2::Compression;
 use flate2::read::{DeflateDecoder, GzDecoder};
 use flate2::write::{DeflateEncoder, GzEncoder};
 use http_body_util::BodyExt;
-use pintle_outbound::{RequestError, ResponseBody};
+use pintle_outbound::ResponseBody;
 use pintle_value::url::parse_reference;
 
 use super::Location;
 use super::copy::streamed;
 use super::proxies::clean;
 use crate::context::RequestContext;
-use crate::http::Body;
+use crate::http::{Body, CpuPermits};
+use crate::request::body_budget::{BodyBudget, HeldBody};
 
 /// Maximum size of a page whose links are changed, in bytes. A larger one is passed on as it is: upstream has no limit,
 /// and holds the whole page in memory.
 const MAX_PAGE_BYTES: usize = 4 << 20;
+
+/// A page without compression of at most so many bytes is changed at once. Others would delay the requests beside it.
+const SMALL_PAGE_BYTES: usize = 64 << 10;
+/// How many bytes of a page are sent at once.
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// Changes links that lead to the backend.
 pub(super) struct LinkRewriter {
@@ -79,22 +86,28 @@ impl LinkRewriter {
 }
 
 /// A page of a backend.
-pub(super) struct Page {
-    /// True if its length may not be that of the backend.
-    pub(super) is_changed: bool,
+pub(super) struct Page<B> {
+    /// The length of the page, if it may not be that of the backend.
+    pub(super) changed_length: Option<usize>,
     content: Bytes,
-    /// What follows the content, of a page that is too large.
-    rest: Option<ResponseBody>,
+    /// What follows the content, of a page that is not changed.
+    rest: Option<B>,
+    /// Counts the content for as long as it is in memory.
+    held: HeldBody,
 }
 
-impl Page {
+impl Page<ResponseBody> {
     /// The body of the response.
     pub(super) fn into_body(self, request: &RequestContext) -> Body {
-        let Some(rest) = self.rest else { return Body::from(self.content) };
-        let (content, rest) = (self.content, streamed(request, rest));
+        let Self { mut content, rest, held, .. } = self;
+        let rest = rest.map(|rest| streamed(request, rest));
         Body::from_writer(move |sender| async move {
-            sender.send(content.into()).await;
-            let mut rest = rest;
+            while !content.is_empty() {
+                let chunk = content.split_to(content.len().min(CHUNK_BYTES));
+                sender.send(chunk.into()).await;
+            }
+            drop(held);
+            let Some(mut rest) = rest else { return };
             while let Some(frame) = rest.frame().await {
                 match frame.map(http_body::Frame::into_data) {
                     Ok(Ok(chunk)) => sender.send(chunk).await,
@@ -106,31 +119,56 @@ impl Page {
     }
 }
 
-/// Reads a page and changes its links. One that is too large, or that is encoded in a way that is not known, stays as it
-/// is.
+/// Reads a page and changes its links. One that is too large, for which `bodies` has no room, or that is encoded in a way
+/// that is not known, stays as it is.
 ///
 /// # Errors
 /// The backend breaks off.
-pub(super) async fn rewritten(
-    mut body: ResponseBody,
+pub(super) async fn rewritten<B>(
+    mut body: B,
     encoding: &str,
-    rewriter: &LinkRewriter,
-) -> Result<Page, RequestError> {
+    rewrite: impl Fn(&str) -> Result<String, String> + Send + 'static,
+    bodies: &Arc<BodyBudget>,
+    cpu_permits: &CpuPermits,
+) -> Result<Page<B>, B::Error>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+{
+    let mut held = bodies.begin();
     let mut content = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        if let Ok(bytes) = frame?.into_data() {
-            content.extend_from_slice(&bytes);
-        }
-        if content.len() > MAX_PAGE_BYTES {
-            return Ok(Page { is_changed: false, content: content.freeze(), rest: Some(body) });
+        let Ok(bytes) = frame?.into_data() else { continue };
+        content.extend_from_slice(&bytes);
+        if held.add(bytes.len()).is_err() || content.len() > MAX_PAGE_BYTES {
+            return Ok(Page { changed_length: None, content: content.freeze(), rest: Some(body), held });
         }
     }
     let content = content.freeze();
-    let changed = decoded(&content, encoding).map(|page| rewrite_page(&page, |link| rewriter.rewrite(link)));
-    match changed.and_then(|page| encoded(page, encoding)) {
-        Some(changed) => Ok(Page { is_changed: true, content: changed.into(), rest: None }),
-        None => Ok(Page { is_changed: false, content, rest: None }),
-    }
+    let changed = if encoding.is_empty() && content.len() <= SMALL_PAGE_BYTES {
+        change(&content, encoding, rewrite)
+    } else {
+        let permit = cpu_permits.acquire().await;
+        let (content, encoding) = (content.clone(), encoding.to_owned());
+        let changing = tokio::task::spawn_blocking(move || {
+            // The work goes on if the client leaves.
+            let _permit = permit;
+            change(&content, &encoding, rewrite)
+        });
+        changing.await.ok().flatten()
+    };
+    let changed = changed.filter(|changed| held.add(changed.len()).is_ok());
+    let (changed_length, content) = match changed {
+        Some(changed) => (Some(changed.len()), changed.into()),
+        None => (None, content),
+    };
+    Ok(Page { changed_length, content, rest: None, held })
+}
+
+/// The page with other links. `None` if it cannot be read.
+fn change(content: &Bytes, encoding: &str, rewrite: impl Fn(&str) -> Result<String, String>) -> Option<Vec<u8>> {
+    // The answer may be one that has no body and nevertheless says how long it is.
+    let page = decoded(content, encoding).filter(|page| !page.is_empty())?;
+    encoded(rewrite_page(&page, rewrite), encoding)
 }
 
 /// The text of a page. `None` if it cannot be read, or is too large.
@@ -340,7 +378,71 @@ fn escape(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::stream;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+
     use super::*;
+
+    /// Frames of a backend.
+    type Frames = StreamBody<stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, Infallible>>>>;
+
+    fn frames(frames: &[&[u8]]) -> Frames {
+        let frames: Vec<_> = frames.iter().map(|bytes| Ok(Frame::data(Bytes::copy_from_slice(bytes)))).collect();
+        StreamBody::new(stream::iter(frames))
+    }
+
+    #[tokio::test]
+    async fn pages_count_while_they_are_in_memory() {
+        let rewrite = |_: &str| Ok("/longer".to_owned());
+        let (bodies, permits) = (BodyBudget::new(1 << 20), CpuPermits::default());
+        let page = rewritten(frames(&[b"<a href", b"=/x>"]), "", rewrite, &bodies, &permits);
+        let page = page.await.expect("a page");
+        assert_eq!((page.changed_length, &page.content[..]), (Some(18), &b"<a href=\"/longer\">"[..]));
+        assert_eq!(bodies.held(), 11 + 18);
+        drop(page);
+        assert_eq!(bodies.held(), 0);
+        // Without room, a page stays as it is.
+        let piece = &[b'x'; 60 << 10][..];
+        for (limit, pieces) in [(100 << 10, 2), (1 << 20, 3), (0, 1)] {
+            let bodies = BodyBudget::new(limit);
+            let page = rewritten(frames(&[piece; 3]), "", rewrite, &bodies, &permits);
+            let mut page = page.await.expect("a page");
+            assert_eq!(page.content.len(), pieces * piece.len());
+            let is_complete = page.rest.is_none();
+            assert_eq!((is_complete, page.changed_length.is_some()), (pieces == 3, pieces == 3));
+            let mut received = page.content.len();
+            while let Some(frame) = match &mut page.rest {
+                Some(rest) => rest.frame().await,
+                None => None,
+            } {
+                received += frame.expect("no error").into_data().expect("data").len();
+            }
+            assert_eq!(received, 3 * piece.len());
+        }
+    }
+
+    #[tokio::test]
+    async fn large_and_compressed_pages_are_changed_beside_the_requests() {
+        let large = [b"<a href=/x>".to_vec(), vec![b'x'; SMALL_PAGE_BYTES]].concat();
+        let compressed = encoded(b"<a href=/x>".to_vec(), "gzip").expect("compressed");
+        for (page, encoding, is_beside) in
+            [(&b"<a href=/x>"[..], "", false), (&large[..], "", true), (&compressed[..], "gzip", true)]
+        {
+            let own = std::thread::current().id();
+            let rewrite = move |link: &str| {
+                assert_eq!(link, "/x");
+                assert_eq!(std::thread::current().id() != own, is_beside);
+                Ok("/y".to_owned())
+            };
+            let bodies = BodyBudget::new(1 << 20);
+            let page = rewritten(frames(&[page]), encoding, rewrite, &bodies, &CpuPermits::default()).await;
+            let content = decoded(&page.expect("a page").content, encoding).expect("readable");
+            assert!(content.starts_with(b"<a href=\"/y\">"));
+        }
+    }
 
     fn rewriter() -> LinkRewriter {
         let location = Location { authority: "10.0.0.1:80".to_owned(), path: "/a/".to_owned(), ..Location::default() };

@@ -18,7 +18,8 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::Location;
-use super::copy::{ClientStream, take_over};
+use super::copy::{ClientStream, no_body, take_over};
+use super::headers::remove_body_headers;
 use super::upgrade::{Asked, ask, upgrade_headers};
 use super::websocket::{normal_end, offered_protocols, open};
 use crate::context::RequestContext;
@@ -58,6 +59,7 @@ pub(super) async fn tunnel(
     let metrics = request.cluster.metrics.connections();
     let offered = offered_protocols(&request.headers);
     let mut headers = upgrade_headers(request);
+    remove_body_headers(&mut headers);
     for name in [SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, STREAM_PROTOCOL] {
         headers.remove(name);
     }
@@ -67,7 +69,7 @@ pub(super) async fn tunnel(
             headers.append(STREAM_PROTOCOL, protocol);
         }
     }
-    let upgraded = match ask(request, client, location, Method::POST, headers).await? {
+    let upgraded = match ask(request, client, location, Method::POST, headers, no_body()).await? {
         Asked::Upgraded(upgraded) => upgraded,
         Asked::NotUpgraded(response) => {
             metrics.record_tunneled(response.status().as_u16());

@@ -12,8 +12,8 @@ use pintle_value::print::quote;
 use pintle_value::url::escape_path;
 
 use super::Location;
-use super::copy::{copy_both, streamed, take_over};
-use super::headers::{add_forwarded_for, received, remove_body_headers};
+use super::copy::{BackendBody, body_for_backend, copy_both, streamed, take_over};
+use super::headers::{add_forwarded_for, received};
 use crate::context::RequestContext;
 use crate::http::{Body, Response};
 
@@ -60,7 +60,6 @@ pub(super) fn uri_of(location: &Location) -> Result<Uri, ApiError> {
 pub(super) fn upgrade_headers(request: &RequestContext) -> HeaderMap {
     let mut headers = received(request);
     add_forwarded_for(&mut headers, request.source);
-    remove_body_headers(&mut headers);
     headers.entry(USER_AGENT).or_insert(HeaderValue::from_static("Go-http-client/1.1"));
     headers
 }
@@ -81,8 +80,9 @@ pub(super) async fn ask(
     location: &Location,
     method: Method,
     headers: HeaderMap,
+    body: BackendBody,
 ) -> Result<Asked, ApiError> {
-    let mut outgoing = Request::new(());
+    let mut outgoing = Request::new(body);
     *outgoing.method_mut() = method;
     *outgoing.uri_mut() = uri_of(location)?;
     *outgoing.headers_mut() = headers;
@@ -122,7 +122,8 @@ pub(super) async fn pass_on(
     location: &Location,
 ) -> Result<Response, ApiError> {
     let headers = upgrade_headers(request);
-    let upgraded = match ask(request, client, location, request.method.clone(), headers).await? {
+    let body = body_for_backend(request);
+    let upgraded = match ask(request, client, location, request.method.clone(), headers, body).await? {
         Asked::Upgraded(upgraded) => upgraded,
         Asked::NotUpgraded(response) => return Ok(response),
     };
