@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use h2::Reason;
-use http::header::{HOST, HeaderValue};
+use http::header::{HOST, HeaderValue, TRANSFER_ENCODING};
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{Request, Response, Uri, Version};
-use hyper::body::Incoming;
+use http::{Method, Request, Response, Uri, Version};
+use hyper::body::{Body, Incoming};
 
 use crate::connection::{Http1Connection, network_error};
 use crate::error::{ErrorCause, http2_error};
@@ -163,6 +163,10 @@ fn is_closed_connection(error: &hyper::Error) -> bool {
 /// Gives a request the form of HTTP/1.1: the path alone, and the host in a header.
 pub(crate) fn to_http1(request: &mut Request<RequestBody>) -> Result<(), ErrorCause> {
     *request.version_mut() = Version::HTTP_11;
+    // Without it hyper sends no body of unknown length with these methods (Go: `transferWriter.shouldSendChunkedRequestBody`).
+    if matches!(*request.method(), Method::GET | Method::HEAD) && request.body().size_hint().exact().is_none() {
+        request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
     let Some(authority) = request.uri().authority() else { return Ok(()) };
     if !request.headers().contains_key(HOST) {
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| ErrorCause::MissingHost)?;

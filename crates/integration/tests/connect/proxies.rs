@@ -2,6 +2,7 @@
 
 use pintle_integration::{Cluster, Kubelet, Options, POD_ADDRESS, Protocol, run};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const PROXY: &str = "/api/v1/namespaces/default/pods/p/proxy";
 
@@ -56,6 +57,27 @@ fn requests_reach_their_backends_with_path_query_headers_and_body() {
         }
         let answer = cluster.get("/api/v1/nodes/n/proxy/metrics").await.expect(200).json();
         assert_eq!(answer["client"], "kube-apiserver-kubelet-client");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn bodies_of_unknown_length_reach_their_backends_with_every_method() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let cluster = kubelet.cluster(Options::default()).await;
+        for method in ["GET", "DELETE", "POST"] {
+            let request = format!(
+                "{method} {PROXY}/_search HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n\
+                 5\r\nhello\r\n0\r\n\r\n"
+            );
+            let mut socket = cluster.connect().await;
+            socket.write_all(request.as_bytes()).await.expect("the request is sent");
+            let mut answer = Vec::new();
+            let _ = socket.read_to_end(&mut answer).await;
+            let answer = String::from_utf8_lossy(&answer);
+            assert!(answer.contains(r#""body":"hello""#), "{method}: {answer}");
+        }
         cluster.stop().await;
     });
 }

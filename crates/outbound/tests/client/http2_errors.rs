@@ -157,7 +157,7 @@ async fn a_dead_connection_is_noticed_and_replaced() {
         let url = format!("https://{}/", server.address);
         let check = Http2HealthCheck {
             read_idle_timeout: Some(Duration::from_millis(100)),
-            ping_timeout: Duration::from_millis(100),
+            ping_timeout: Duration::from_secs(2),
         };
         let client = client_with(Protocols::Http2(check));
         let calling = async {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
@@ -59,6 +59,21 @@ async fn echo_large_body(client: &Client, url: &str) {
         assert!(produced.load(Ordering::Relaxed) - read < BUFFERS, "the body is buffered");
     }
     assert_eq!(read, frames * FRAME.len() as u64);
+}
+
+#[tokio::test]
+async fn bodies_of_unknown_length_are_sent_with_every_method() {
+    within(async {
+        let url = format!("http://{}/", serve(None, echo).await);
+        let client = insecure_client();
+        for method in [Method::GET, Method::DELETE, Method::OPTIONS, Method::POST] {
+            let (body, _dropped) = TestBody::new(2, AfterFrames::End);
+            let request = Request::builder().method(method.clone()).uri(&url).body(body).expect("a request");
+            let mut response = client.stream(request, StreamOptions::default()).await.expect("a response");
+            assert_eq!(drain(&mut response).await, 2 * FRAME.len() as u64, "{method}");
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -180,8 +180,7 @@ impl CommandOutput {
     /// Asserts that the command failed with this standard error.
     #[track_caller]
     pub(crate) fn fails(self, expect: &str) {
-        let errors = without_ended_watches(&self.stderr);
-        assert_eq!(normalize(&errors), normalize(&dedent(expect)), "kubectl {}: {}", self.line, self.stdout);
+        assert_eq!(normalize(&self.stderr), normalize(&dedent(expect)), "kubectl {}: {}", self.line, self.stdout);
         assert_eq!(self.code, 1, "kubectl {}", self.line);
     }
 
@@ -199,14 +198,6 @@ impl CommandOutput {
             );
         }
     }
-}
-
-/// The lines without what client-go logs now and then when its own timeout ends a watch: the end of the watch and the end
-/// of the timeout are two channels, of which Go takes any.
-fn without_ended_watches(text: &str) -> String {
-    let is_log =
-        |line: &&str| line.contains(r#""Warning: watch ended with error""#) && line.contains("very short watch");
-    text.lines().filter(|line| !is_log(line)).map(|line| format!("{line}\n")).collect()
 }
 
 /// A running command.

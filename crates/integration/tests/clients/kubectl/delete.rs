@@ -169,7 +169,7 @@ fn the_grace_period_can_only_be_shortened() {
     k.fails("get pod p", "Error from server (NotFound): pods \"p\" not found");
 
     pod(&k, "q");
-    k.fails("delete pod q --timeout=1s", "error: timed out waiting for the condition on pods/q");
+    k.fails("delete pod q --timeout=3s", "error: timed out waiting for the condition on pods/q");
     grace("q", "30");
     k.succeeds("delete pods -l app=a --grace-period=0 --force");
     k.prints("get pods -o name", "");

@@ -307,7 +307,7 @@ fn wait_returns_when_the_condition_is_met() {
     let k = start_with_pods();
     let ready = r#"{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}"#;
     k.fails(
-        "wait pod/one --for=condition=Ready --timeout=1s",
+        "wait pod/one --for=condition=Ready --timeout=3s",
         "error: timed out waiting for the condition on pods/one",
     );
     let met = k.spawn("wait pod/one --for=condition=Ready --timeout=60s");

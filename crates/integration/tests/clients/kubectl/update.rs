@@ -179,7 +179,7 @@ fn drain_evicts_pods_as_far_as_their_budget_allows() {
     };
     set_allowed(0);
     let drain = "drain n1 --ignore-daemonsets --force --grace-period=0";
-    let blocked = k.run(&format!("{drain} --timeout=1s --pod-selector=app=web"));
+    let blocked = k.run(&format!("{drain} --timeout=4s --pod-selector=app=web"));
     assert_eq!(blocked.code, 1, "{blocked:?}");
     for pod in ["one", "two"] {
         let why = format!(
