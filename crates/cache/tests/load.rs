@@ -80,6 +80,8 @@ async fn collections_discovered_during_loading_have_their_history() {
     );
     let loaded = load.await.expect("a cache");
     assert!(loaded.watch_cache("things").is_some() && loaded.watch_cache("later").is_none());
+    let unclaimed = ["later", "elsewhere", "late", "things"].map(|prefix| loaded.count_unclaimed(prefix));
+    assert_eq!(unclaimed, [2, 1, 0, 0]);
     let cache = loaded.follow(["later".into()], EncodingCache::new(0));
     let watch_cache = cache.watch_cache("later").expect("a watch cache");
     let show = |at: u64| {

@@ -9,7 +9,7 @@ use pintle_value::{Str, Value};
 use tokio::sync::watch;
 
 use crate::informer::{Informer, InformerEvent, InformerSource};
-use crate::objects::{find, watch_cache_of};
+use crate::objects::{find, is_served, watch_cache_of};
 use crate::supervisor::{is_stopping, stopped, supervise};
 use crate::work_queue::{ReconcileResult, WorkQueue};
 use crate::{ClusterClient, DeleteRequest, ObjectRef, controller_manager};
@@ -209,10 +209,10 @@ pub struct ObjectReconciler {
 }
 
 impl ObjectReconciler {
-    /// A reconciler of these objects.
+    /// A reconciler of these objects, as far as their resources are served.
     #[must_use]
-    pub fn new(desired: Vec<DesiredObject>) -> Self {
-        Self { desired: desired.into() }
+    pub fn new(client: &Arc<dyn ClusterClient>, desired: Vec<DesiredObject>) -> Self {
+        Self { desired: desired.into_iter().filter(|desired| is_served(client, &desired.resource)).collect() }
     }
 
     /// Creates the cluster-scoped objects and those of some namespaces that are missing, before the server is ready.

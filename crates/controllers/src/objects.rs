@@ -26,6 +26,11 @@ pub(crate) fn watch_cache_of(client: &Arc<dyn ClusterClient>, resource: &GroupRe
     client.watch_cache(registry.hub_of(resource)?)
 }
 
+/// True unless a built-in resource is turned off.
+pub(crate) fn is_served(client: &Arc<dyn ClusterClient>, resource: &GroupResource) -> bool {
+    client.registry().hub_of(resource).is_some()
+}
+
 /// The object of a resource, with its resourceVersion, as the watch cache has it now. One that is
 /// corrupt counts as absent.
 pub(crate) fn find(client: &Arc<dyn ClusterClient>, target: &ObjectRef) -> Option<Value> {

@@ -150,6 +150,20 @@ impl RuntimeConfig {
         Ok(())
     }
 
+    /// The resources that are turned off although the server has to enforce their objects, with their storage prefixes. It
+    /// must not start while there are any, since it would allow what they forbid.
+    pub fn disabled_rules<'a>(
+        &'a self,
+        catalog: &'a Catalog,
+    ) -> impl Iterator<Item = (&'static str, &'static str)> + 'a {
+        let off = catalog.resources().iter().filter(|facts| is_rule(facts) && !self.is_enabled(catalog, facts));
+        off.filter_map(|facts| {
+            let storage = facts.storage()?;
+            let is_hub = (storage.hub_group, storage.hub_version) == (facts.group, facts.version);
+            is_hub.then_some((facts.plural, storage.prefix))
+        })
+    }
+
     /// True if a version of a resource is served.
     #[must_use]
     pub fn is_enabled(&self, catalog: &Catalog, facts: &ResourceFacts) -> bool {
@@ -173,6 +187,11 @@ impl RuntimeConfig {
 fn is_needed(facts: &ResourceFacts) -> bool {
     facts.group.is_empty()
         || (facts.group == "networking.k8s.io" && matches!(facts.plural, "ipaddresses" | "servicecidrs"))
+}
+
+/// True for what says which requests are allowed. Budgets of evictions do too, but an eviction fails without them.
+fn is_rule(facts: &ResourceFacts) -> bool {
+    facts.served && facts.group == "admissionregistration.k8s.io"
 }
 
 /// A value as Go's `strconv.ParseBool` reads it. A key without a value is true.

@@ -84,7 +84,7 @@ impl RunningControllers {
             desired.push(legacy_token_tracking(cluster.now()));
         }
         desired.extend(controller_options.authentication_trust.as_ref().map(authentication_config_map));
-        let reconciler = ObjectReconciler::new(desired);
+        let reconciler = ObjectReconciler::new(&client, desired);
         reconciler.create_missing(&client, &SYSTEM_NAMESPACES).await;
         if controller_options.controllers {
             let issuer = cluster.service_accounts.issuer.clone();

@@ -102,6 +102,13 @@ pub enum ClusterError {
     Access(ApiError),
     /// The configuration of the admission plugins is invalid.
     Admission(ConfigurationError),
+    /// A resource is turned off whose stored objects have to be enforced.
+    DisabledRules {
+        /// Its plural name.
+        resource: &'static str,
+        /// How many are stored.
+        count: usize,
+    },
 }
 
 impl fmt::Display for ClusterError {
@@ -111,6 +118,10 @@ impl fmt::Display for ClusterError {
             ClusterError::Bootstrap(error) => write!(f, "failed to create the bootstrap objects: {error}"),
             ClusterError::Access(error) => write!(f, "failed to build the authorizers: {error}"),
             ClusterError::Admission(error) => write!(f, "{error}"),
+            ClusterError::DisabledRules { resource, count } => write!(
+                f,
+                "--runtime-config disables {resource}, of which {count} are stored and would not be enforced: delete them first"
+            ),
         }
     }
 }
@@ -154,6 +165,12 @@ impl ApiServer {
         let loaded = Cache::load(store, KEY_PREFIX, prefixes.clone(), indexers.clone(), clock, config.history)
             .await
             .map_err(ClusterError::Cache)?;
+        for (resource, prefix) in config.runtime_config.disabled_rules(pintle_catalog::shared()) {
+            let count = loaded.count_unclaimed(prefix);
+            if count > 0 {
+                return Err(ClusterError::DisabledRules { resource, count });
+            }
+        }
         // The definitions determine the watch caches of custom resources.
         let definitions = DefinitionController::load(&loaded);
         for record in definitions.collections().filter(|(prefix, _)| !prefixes.contains(*prefix)).filter_map(|(_, r)| r)

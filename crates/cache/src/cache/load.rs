@@ -42,6 +42,17 @@ struct UnclaimedData {
     changes: Vec<StoredChange>,
 }
 
+impl UnclaimedData {
+    /// The keys that exist, in order.
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        let records = self.records.iter().map(|record| (record.key.as_str(), true));
+        let changes = self.changes.iter().map(|change| (change.key.as_str(), change.value.is_some()));
+        // The last change of a key counts.
+        let exists: BTreeMap<&str, bool> = records.chain(changes).collect();
+        exists.into_iter().filter(|(_, exists)| *exists).map(|(key, _)| key)
+    }
+}
+
 impl fmt::Debug for LoadedCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LoadedCache").field("root", &self.shared.root).finish_non_exhaustive()
@@ -102,6 +113,13 @@ impl LoadedCache {
         self.shared.progress.get()
     }
 
+    /// How many objects are stored of a collection that was not loaded, by its key prefix.
+    #[must_use]
+    pub fn count_unclaimed(&self, prefix: &str) -> usize {
+        let prefix = format!("{}/{prefix}/", self.shared.root);
+        self.unclaimed.keys().filter(|key| key.starts_with(&prefix)).count()
+    }
+
     /// Adds these collections, which were discovered from the objects of the others, and follows the store from now on.
     #[must_use]
     pub fn follow(self, more: impl IntoIterator<Item = Str>, encoding_cache: EncodingCache) -> Cache {
@@ -140,12 +158,7 @@ impl CacheState {
 
     /// Names the stored objects of no collection: those of a definition that is gone or cannot be read, for example.
     fn log_unclaimed(&self, unclaimed: &UnclaimedData) {
-        let records = unclaimed.records.iter().map(|record| (&record.key, true));
-        let changes = unclaimed.changes.iter().map(|change| (&change.key, change.value.is_some()));
-        let mut exists = BTreeMap::new();
-        // The last change of a key counts.
-        exists.extend(records.chain(changes).filter(|(key, _)| self.locate(key).is_none()));
-        let keys: Vec<&str> = exists.into_iter().filter(|(_, exists)| *exists).map(|(key, _)| key.as_str()).collect();
+        let keys: Vec<&str> = unclaimed.keys().filter(|key| self.locate(key).is_none()).collect();
         for key in keys.iter().take(MAX_LOGGED_UNCLAIMED) {
             tracing::error!(key, "A stored object belongs to no resource, so it is not served");
         }

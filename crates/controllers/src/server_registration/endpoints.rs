@@ -9,6 +9,7 @@ use pintle_registry::{ApiError, GroupResource};
 use pintle_value::{Value, object};
 
 use crate::object_reconciler::{DesiredObject, Diff, NamespaceScope, UpdatePolicy};
+use crate::objects::is_served;
 use crate::{ClusterClient, ObjectRef, UpdateFn};
 
 const NAMESPACE: &str = "default";
@@ -88,9 +89,12 @@ pub(super) async fn withdraw(client: &Arc<dyn ClusterClient>) {
             updated
         })
     };
-    let clear = |resource, fields| {
+    let clear = async |resource, fields| {
+        if !is_served(client, &resource) {
+            return Ok(());
+        }
         let target = ObjectRef { resource, namespace: NAMESPACE.to_owned(), name: NAME.to_owned() };
-        client.clone().update(target, "", without(fields))
+        client.clone().update(target, "", without(fields)).await.map(drop)
     };
     let results =
         tokio::join!(clear(endpoints_resource(), &["subsets"]), clear(slices_resource(), &["endpoints", "ports"]));

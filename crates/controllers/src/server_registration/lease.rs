@@ -29,7 +29,7 @@ const GC_INTERVAL: Duration = Duration::from_secs(3600);
 /// The alphabet of base 32.
 const BASE32_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-fn leases() -> GroupResource {
+pub(super) fn leases() -> GroupResource {
     GroupResource::new("coordination.k8s.io", "leases")
 }
 

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 pub use self::lease::{ServerIdentity, server_name};
 use crate::ClusterClient;
 use crate::object_reconciler::{DesiredObject, Diff, NamespaceScope, UpdatePolicy};
+use crate::objects::is_served;
 use crate::supervisor::{stopped, supervise};
 
 /// The name of the background task that renews the server's lease.
@@ -56,13 +57,13 @@ impl ServerRegistration {
     }
 
     /// Renews the server's lease and deletes expired ones, until the cluster is gone or `stopping` turns true. Without
-    /// an identity it does nothing.
+    /// an identity, or if leases are turned off, it does nothing.
     pub fn run(
         &self,
         client: &Arc<dyn ClusterClient>,
         stopping: watch::Receiver<bool>,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let identity = self.identity.clone();
+        let identity = self.identity.clone().filter(|_| is_served(client, &lease::leases()));
         let leases = identity.map(|identity| {
             let renew = move |client| {
                 let identity = identity.clone();

@@ -1,62 +1,10 @@
 //! `pintle serve --from`, with processes of the server.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use pintle_integration::{Cluster, Options, run};
 
-use pintle_integration::{Cluster, Options, run, tool_path};
-use rustix::process::{Pid, Signal, kill_process};
-
-use super::PROGRAM;
+use super::server::{Server, printed, serve};
 
 const DEFINITION: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"kind":"Gadget","plural":"gadgets","singular":"gadget"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}"#;
-
-fn serve(data_dir: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
-    command.args(["serve", "--secure-port", "0", "--data-dir"]).arg(data_dir).args(arguments);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// A server that serves, and is killed when it is dropped.
-struct Server(Child);
-
-impl Server {
-    fn start(data_dir: &Path, arguments: &[&str]) -> Self {
-        let mut child = serve(data_dir, arguments).spawn().expect("the program runs");
-        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-        // The last line that it prints.
-        let is_ready = lines.any(|line| line.is_ok_and(|line| line.starts_with("try:")));
-        assert!(is_ready, "the server ended");
-        Self(child)
-    }
-
-    fn stop(mut self) {
-        let pid = Pid::from_raw(i32::try_from(self.0.id()).expect("a process ID")).expect("a process ID");
-        kill_process(pid, Signal::TERM).expect("the server runs");
-        assert!(self.0.wait().expect("the server ends").success());
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// What kubectl prints, given the data directory of a server.
-fn kubectl(data_dir: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(tool_path("kubectl"));
-    command.arg("--kubeconfig").arg(data_dir.join("admin.kubeconfig")).args(arguments);
-    command.output().expect("kubectl runs")
-}
-
-fn printed(data_dir: &Path, arguments: &[&str]) -> String {
-    let output = kubectl(data_dir, arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
 
 #[test]
 fn a_server_begins_with_the_data_directory_of_another() {

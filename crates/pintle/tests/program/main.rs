@@ -4,6 +4,8 @@ mod access_flags;
 mod credentials;
 mod envtest;
 mod from;
+mod runtime_config;
+mod server;
 
 /// The path of the program.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pintle");

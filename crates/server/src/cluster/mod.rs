@@ -348,7 +348,8 @@ impl Cluster {
         self.registry().hub_of(resource).cloned().ok_or(ApiError::NoSuchPath)
     }
 
-    /// The storage version of a group and resource; `None` for a built-in one that is turned off, which has no objects.
+    /// The storage version of a group and resource; `None` for a built-in one that is turned off, whose stored objects do not
+    /// count then.
     ///
     /// # Errors
     /// The resource is unknown.

@@ -165,9 +165,11 @@ impl Eviction<'_> {
     /// The budget that covers a pod, if there is one.
     ///
     /// # Errors
-    /// There are several.
+    /// There are several, or budgets are not served.
     async fn budget_of(&self, pod: &Value) -> Result<Option<Value>, ApiError> {
         let cluster = &self.request.cluster;
+        // Budgets that are not served cannot be asked, which is no reason to let the pod go.
+        cluster.hub_of(&budgets())?;
         cluster.catch_up().await?;
         let mut found = None;
         for budget in cluster.read_objects(&budgets(), &self.request.info.namespace)? {
