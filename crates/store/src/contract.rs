@@ -271,7 +271,8 @@ pub struct ChangeBatch {
 
 /// A feed of the changes of a store after a revision, like an etcd watch from a revision.
 pub trait ChangeFeed: fmt::Debug + Send {
-    /// Waits for changes and returns all that are available, at least one.
+    /// Waits for changes and returns all that are available. There may be none, if the store has got to a later revision by
+    /// changes that the feed does not contain.
     ///
     /// Dropping the future loses no change. Returns [`Error::Closed`] after the last change of a closed store and
     /// [`Error::Compacted`] if the reader was so slow that the history it needs has been compacted.

@@ -127,6 +127,13 @@ pub enum Error {
         seconds: u64,
     },
 
+    /// The server of the store does not answer, or refuses. Whether a change was committed is not known.
+    #[error("the store is unavailable: {detail}")]
+    Unavailable {
+        /// The reason.
+        detail: String,
+    },
+
     /// A thread of the engine has ended although the store is open. The store must be opened again.
     #[error("the {thread} thread of the store has ended unexpectedly; restart")]
     ThreadEnded {

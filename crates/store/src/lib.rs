@@ -7,6 +7,7 @@ mod clock;
 mod contract;
 mod embedded;
 mod error;
+mod etcd;
 mod feed;
 mod memory;
 mod metrics;
@@ -21,6 +22,7 @@ pub use contract::{
 };
 pub use embedded::{Durability, EmbeddedOptions, EmbeddedStore, Vfs};
 pub use error::Error;
+pub use etcd::{EtcdOptions, EtcdStore};
 pub use memory::MemoryStore;
 pub use metrics::StoreMetrics;
 pub use retention::HistoryRetention;

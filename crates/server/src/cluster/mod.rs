@@ -435,7 +435,7 @@ pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
         Error::SyncFailed { detail, .. } => unavailable(&format!("an earlier sync failed ({detail})")),
         Error::ThreadEnded { thread } => unavailable(&format!("its {thread} thread has ended")),
         Error::Stalled { seconds, .. } => unavailable(&format!("a commit has not returned for {seconds} s")),
-        Error::Io { detail, .. } => unavailable(&detail),
+        Error::Io { detail, .. } | Error::Unavailable { detail } => unavailable(&detail),
         _ => ApiError::Internal("the storage operation failed".to_owned()),
     }
 }

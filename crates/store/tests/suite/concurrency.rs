@@ -88,4 +88,5 @@ async fn check(engine: EngineUnderTest) {
 async fn concurrent_writers_lose_no_change() {
     check(EngineUnderTest::memory(HistoryRetention::default())).await;
     check(EngineUnderTest::embedded(HistoryRetention::default())).await;
+    check(EngineUnderTest::etcd()).await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::script::{check, check_with_retention};
+use crate::script::{check, check_with_clock, check_with_retention};
 use pintle_store::HistoryRetention;
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn an_empty_compacted_store_keeps_its_revision() {
 
 #[tokio::test]
 async fn a_key_is_deleted_when_its_ttl_passes() {
-    check(
+    check_with_clock(
         "
         create a 1 ttl 100     => 2
         create b 1 ttl 50      => 3
@@ -180,7 +180,7 @@ async fn a_key_is_deleted_when_its_ttl_passes() {
 
 #[tokio::test]
 async fn keys_expire_in_the_order_of_their_deadlines() {
-    check(
+    check_with_clock(
         "
         create a 1 ttl 30      => 2
         create b 1 ttl 20      => 3

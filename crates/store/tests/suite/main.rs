@@ -5,6 +5,7 @@
 mod concurrency;
 mod contract;
 mod corruption;
+mod etcd;
 mod health;
 mod model;
 mod power_loss;

@@ -220,3 +220,14 @@ proptest! {
         });
     }
 }
+
+proptest! {
+    // Each case starts an etcd.
+    #![proptest_config(ProptestConfig { cases: 8, max_shrink_iters: 20, ..ProptestConfig::default() })]
+
+    #[test]
+    fn etcd_behaves_like_the_model(operations in prop::collection::vec(operation(), 60..120)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { check(EngineUnderTest::etcd(), &operations).await });
+    }
+}

@@ -1,10 +1,11 @@
-//! A small script language for stores: one operation per line, `operation => expected result`. Every script runs on
-//! both engines, and once more on the embedded one with a restart after every line.
+//! A small script language for stores: one operation per line, `operation => expected result`. Every script runs on all
+//! engines, and once more on those that are durable with a restart after every line.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::etcd::EtcdServer;
 use pintle_store::{
     Change, Compare, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, KeyInterval, ManualClock,
     MemoryStore, Record, Revision, Store, StoredChange, Timestamp,
@@ -15,20 +16,35 @@ pub(crate) struct EngineUnderTest {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) folder: Option<tempfile::TempDir>,
+    etcd: Option<EtcdServer>,
     retention: HistoryRetention,
 }
 
 impl EngineUnderTest {
     pub(crate) fn memory(retention: HistoryRetention) -> EngineUnderTest {
         let clock = Arc::new(ManualClock::new(Timestamp(1_000_000)));
-        EngineUnderTest { store: Arc::new(MemoryStore::with(retention, clock.clone())), clock, folder: None, retention }
+        EngineUnderTest {
+            store: Arc::new(MemoryStore::with(retention, clock.clone())),
+            clock,
+            folder: None,
+            etcd: None,
+            retention,
+        }
     }
 
     pub(crate) fn embedded(retention: HistoryRetention) -> EngineUnderTest {
         let clock = Arc::new(ManualClock::new(Timestamp(1_000_000)));
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(open(folder.path(), retention, clock.clone()).unwrap());
-        EngineUnderTest { store, clock, folder: Some(folder), retention }
+        EngineUnderTest { store, clock, folder: Some(folder), etcd: None, retention }
+    }
+
+    /// A store in an empty etcd. It has a clock of its own.
+    pub(crate) fn etcd() -> EngineUnderTest {
+        let clock = Arc::new(ManualClock::new(Timestamp(1_000_000)));
+        let server = EtcdServer::start();
+        let store = Arc::new(server.open());
+        EngineUnderTest { store, clock, folder: None, etcd: Some(server), retention: HistoryRetention::default() }
     }
 
     /// Closes and opens the store again if it is durable.
@@ -37,6 +53,10 @@ impl EngineUnderTest {
             self.store.close().await.unwrap();
             self.store = Arc::new(open(folder.path(), self.retention, self.clock.clone()).unwrap());
         }
+        if let Some(server) = &self.etcd {
+            self.store.close().await.unwrap();
+            self.store = Arc::new(server.open());
+        }
     }
 }
 
@@ -44,12 +64,19 @@ fn open(folder: &Path, retention: HistoryRetention, clock: Arc<ManualClock>) -> 
     EmbeddedStore::open(folder, EmbeddedOptions { retention, clock, ..EmbeddedOptions::default() })
 }
 
-/// Runs a script on every engine with the default retention.
+/// Runs a script on every engine.
 pub(crate) async fn check(script: &str) {
+    check_with_clock(script).await;
+    run("etcd", EngineUnderTest::etcd(), false, script).await;
+    run("etcd, reopened", EngineUnderTest::etcd(), true, script).await;
+}
+
+/// Runs a script on every engine that follows the clock of the test.
+pub(crate) async fn check_with_clock(script: &str) {
     check_with_retention(HistoryRetention::default(), script).await;
 }
 
-/// Runs a script on every engine.
+/// Runs a script on every engine that follows the clock of the test and compacts its history itself.
 pub(crate) async fn check_with_retention(retention: HistoryRetention, script: &str) {
     run("memory", EngineUnderTest::memory(retention), false, script).await;
     run("embedded", EngineUnderTest::embedded(retention), false, script).await;

@@ -1,0 +1,180 @@
+//! The change feed of an etcd: a watch with previous values. What etcd has delivered is known from the events, and, while
+//! there are none, from its progress notifications, which the feed asks for when somebody waits for a newer revision.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+use super::client::EtcdClient;
+use super::{Codec, revision, to_i64};
+use crate::{ChangeBatch, ChangeFeed, Error, KeyInterval, Revision, StoreFuture, StoredChange};
+
+use super::api;
+
+/// The shortest time between two requests for a progress notification (upstream: `progressRequestPeriod`).
+const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
+
+/// What all feeds of a store share.
+#[derive(Debug)]
+pub(super) struct FeedContext {
+    pub(super) client: EtcdClient,
+    pub(super) codec: Codec,
+    /// The keys that the feeds watch.
+    pub(super) interval: KeyInterval,
+    /// The newest revision that somebody has seen, which feeds should reach.
+    pub(super) wanted: watch::Sender<u64>,
+    pub(super) closed: watch::Sender<bool>,
+}
+
+impl FeedContext {
+    /// Tells the feeds that somebody waits for a revision.
+    pub(super) fn want(&self, revision: Revision) {
+        self.wanted.send_if_modified(|wanted| {
+            let is_newer = revision.get() > *wanted;
+            *wanted = revision.get().max(*wanted);
+            is_newer
+        });
+    }
+}
+
+/// A feed of the changes after a revision. A watch that fails is opened again by the next call, where it has ended.
+pub(super) struct EtcdFeed {
+    context: Arc<FeedContext>,
+    position: Revision,
+    watch: Option<OpenWatch>,
+    wanted: watch::Receiver<u64>,
+    closed: watch::Receiver<bool>,
+}
+
+impl fmt::Debug for EtcdFeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdFeed").field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+/// A watch of etcd.
+struct OpenWatch {
+    requests: mpsc::Sender<api::WatchRequest>,
+    responses: Streaming<api::WatchResponse>,
+    /// The events of revisions that are not complete yet.
+    fragments: Vec<api::Event>,
+    next_progress_request: Instant,
+}
+
+impl EtcdFeed {
+    pub(super) fn new(context: Arc<FeedContext>, position: Revision) -> Self {
+        let (wanted, closed) = (context.wanted.subscribe(), context.closed.subscribe());
+        Self { context, position, watch: None, wanted, closed }
+    }
+
+    async fn open(&self) -> Result<OpenWatch, Error> {
+        let (requests, receiver) = mpsc::channel(16);
+        let (key, range_end) = super::etcd_range(&self.context.interval);
+        let create = api::WatchCreateRequest {
+            key,
+            range_end,
+            start_revision: to_i64(self.position.next()),
+            progress_notify: true,
+            prev_kv: true,
+            fragment: true,
+        };
+        let create = api::WatchRequest { action: Some(api::WatchAction::Create(create)) };
+        // There is room for it.
+        let _ = requests.try_send(create);
+        let responses = self.context.client.watch(ReceiverStream::new(receiver)).await?;
+        Ok(OpenWatch { requests, responses, fragments: Vec::new(), next_progress_request: Instant::now() })
+    }
+
+    async fn read_batch(&mut self) -> Result<ChangeBatch, Error> {
+        loop {
+            let is_behind = *self.wanted.borrow_and_update() > self.position.get();
+            let is_closed = *self.closed.borrow_and_update();
+            if is_closed && !is_behind {
+                return Err(Error::Closed);
+            }
+            if self.watch.is_none() {
+                match self.open().await {
+                    Ok(watch) => self.watch = Some(watch),
+                    Err(_) if is_closed => return Err(Error::Closed),
+                    Err(error) => return Err(error),
+                }
+            }
+            let Some(watch) = &mut self.watch else { continue };
+            let response = tokio::select! {
+                response = watch.responses.message() => response,
+                _ = self.wanted.changed(), if !is_behind => continue,
+                () = tokio::time::sleep_until(watch.next_progress_request), if is_behind => {
+                    watch.next_progress_request = Instant::now() + PROGRESS_PERIOD;
+                    let progress = api::WatchAction::Progress(api::WatchProgressRequest {});
+                    // A queue that is full has requests enough.
+                    let _ = watch.requests.try_send(api::WatchRequest { action: Some(progress) });
+                    continue;
+                }
+                _ = self.closed.changed() => continue,
+            };
+            let received = match response {
+                Ok(Some(response)) => self.receive(response),
+                Ok(None) => Err(Error::Unavailable { detail: "etcd has ended the watch".to_owned() }),
+                Err(status) => Err(Error::Unavailable { detail: status.message().to_owned() }),
+            };
+            match received {
+                Ok(None) => {}
+                Ok(Some(batch)) => return Ok(batch),
+                Err(error) => {
+                    self.watch = None;
+                    return Err(if is_closed { Error::Closed } else { error });
+                }
+            }
+        }
+    }
+
+    /// Takes a response. Returns what is complete.
+    fn receive(&mut self, response: api::WatchResponse) -> Result<Option<ChangeBatch>, Error> {
+        let Some(watch) = &mut self.watch else { return Ok(None) };
+        if response.canceled {
+            return Err(match response.compact_revision {
+                0 => Error::Unavailable { detail: format!("etcd has cancelled the watch: {}", response.cancel_reason) },
+                oldest => Error::Compacted { oldest: revision(oldest) },
+            });
+        }
+        if response.created {
+            return Ok(None);
+        }
+        let is_progress = response.events.is_empty() && watch.fragments.is_empty();
+        watch.fragments.extend(response.events);
+        if response.fragment {
+            return Ok(None);
+        }
+        if is_progress {
+            // All watches of the stream have delivered everything up to this revision.
+            let reached = revision(response.header.unwrap_or_default().revision);
+            if reached <= self.position {
+                return Ok(None);
+            }
+            self.position = reached;
+            return Ok(Some(ChangeBatch { changes: Vec::new(), complete_to: reached }));
+        }
+        let events = std::mem::take(&mut watch.fragments);
+        let changes = events.into_iter().map(|event| self.context.codec.change(event));
+        let mut changes = changes.collect::<Result<Vec<StoredChange>, Error>>()?;
+        changes.retain(|change| change.revision > self.position);
+        let Some(last) = changes.last() else { return Ok(None) };
+        self.position = last.revision;
+        Ok(Some(ChangeBatch { changes, complete_to: self.position }))
+    }
+}
+
+impl ChangeFeed for EtcdFeed {
+    fn next_batch(&mut self) -> StoreFuture<'_, ChangeBatch> {
+        Box::pin(self.read_batch())
+    }
+
+    fn complete_to(&self) -> Revision {
+        self.position
+    }
+}

@@ -1,0 +1,63 @@
+//! Leases for keys that expire. Keys whose times are close together share one (upstream: `storage/etcd3/lease_manager.go`).
+
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::client::{CallError, EtcdClient};
+
+/// The part of a time to live by which a key may live longer, so that keys can share a lease.
+const REUSE_PERCENT: u64 = 5;
+/// The maximum number of keys of a lease.
+const MAX_KEYS: usize = 1000;
+
+/// The lease that new keys get.
+#[derive(Debug)]
+pub(super) struct Leases {
+    client: EtcdClient,
+    /// How much longer than asked a key lives at most (`--lease-reuse-duration-seconds`).
+    reuse: Duration,
+    current: Mutex<Option<Lease>>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    id: i64,
+    expires: Instant,
+    keys: usize,
+}
+
+impl Leases {
+    pub(super) fn new(client: EtcdClient, reuse: Duration) -> Self {
+        Self { client, reuse, current: Mutex::new(None) }
+    }
+
+    /// A lease for a key that lives at least this long. Granting one may take long: others wait meanwhile, and then share it.
+    pub(super) async fn lease(&self, ttl: Duration) -> Result<i64, CallError> {
+        let mut current = self.current.lock().await;
+        let reuse = self.reuse.min(Duration::from_secs(ttl.as_secs() * REUSE_PERCENT / 100));
+        let earliest = Instant::now() + ttl;
+        if let Some(lease) = &mut *current
+            && lease.expires >= earliest
+            && lease.expires <= earliest + reuse
+            && lease.keys < MAX_KEYS
+        {
+            lease.keys += 1;
+            return Ok(lease.id);
+        }
+        let granted = ttl + reuse;
+        let seconds = granted.as_secs() + u64::from(granted.subsec_nanos() > 0);
+        let id = self.client.grant_lease(i64::try_from(seconds.max(1)).unwrap_or(i64::MAX)).await?;
+        *current = Some(Lease { id, expires: earliest + reuse, keys: 1 });
+        Ok(id)
+    }
+
+    /// Forgets a lease that etcd does not have any more.
+    pub(super) async fn forget(&self, id: i64) {
+        let mut current = self.current.lock().await;
+        if current.as_ref().is_some_and(|lease| lease.id == id) {
+            *current = None;
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! The engine over etcd, for several servers that share one store. Revisions are etcd's; a commit is one transaction; the
+//! change feed is a watch (upstream: `apiserver/pkg/storage/etcd3`).
+
+mod api;
+mod client;
+mod feed;
+mod leases;
+mod revisions;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+
+use self::client::{CallError, EtcdClient, text_of};
+use self::feed::{EtcdFeed, FeedContext};
+use self::leases::Leases;
+use self::revisions::RevisionReader;
+use crate::{
+    Change, ChangeFeed, CommitResponse, Compare, Error, IdentityTransformer, Key, KeyInterval, Op, RangeResponse,
+    Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, Timestamp, ValueTransformer, lock,
+};
+
+/// The largest request that etcd accepts by default (etcd: `--max-request-bytes`).
+const MAX_REQUEST_BYTES: usize = 1_572_864;
+/// How often the health of etcd is checked.
+const PROBE_INTERVAL: Duration = Duration::from_secs(2);
+/// Every key, or everything after the last key, in etcd's API.
+const ZERO: Bytes = Bytes::from_static(b"\0");
+
+/// The options of a store in etcd.
+#[derive(Clone, Debug)]
+pub struct EtcdOptions {
+    /// The URLs of the members (`--etcd-servers`).
+    pub servers: Vec<String>,
+    /// The PEM of the authority that signs the members' certificates (`--etcd-cafile`).
+    pub certificate_authority: Option<Vec<u8>>,
+    /// The PEM of the client's certificate and its key (`--etcd-certfile`, `--etcd-keyfile`).
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// The keys of the feeds.
+    pub interval: KeyInterval,
+    /// Converts values to and from their stored form.
+    pub transformer: Arc<dyn ValueTransformer>,
+    /// How much longer than asked a key may live, so that keys can share a lease (`--lease-reuse-duration-seconds`).
+    pub lease_reuse: Duration,
+    /// How long etcd may take to answer before it counts as unhealthy (`--etcd-healthcheck-timeout`).
+    pub health_timeout: Duration,
+}
+
+impl Default for EtcdOptions {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            certificate_authority: None,
+            identity: None,
+            interval: KeyInterval::all(),
+            transformer: Arc::new(IdentityTransformer),
+            lease_reuse: Duration::from_secs(60),
+            health_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A store in etcd.
+pub struct EtcdStore {
+    context: Arc<FeedContext>,
+    leases: Leases,
+    revisions: RevisionReader,
+    health: Arc<Health>,
+    metrics: StoreMetrics,
+    probe: JoinHandle<()>,
+    is_closed: AtomicBool,
+}
+
+impl fmt::Debug for EtcdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdStore").finish_non_exhaustive()
+    }
+}
+
+impl Drop for EtcdStore {
+    fn drop(&mut self) {
+        self.probe.abort();
+    }
+}
+
+/// What the last probe has found.
+#[derive(Debug, Default)]
+struct Health {
+    failure: Mutex<Option<Error>>,
+    size: AtomicU64,
+}
+
+/// Converts between etcd's messages and those of the contract.
+#[derive(Clone, Debug)]
+struct Codec {
+    transformer: Arc<dyn ValueTransformer>,
+}
+
+fn revision(number: i64) -> Revision {
+    Revision(u64::try_from(number).unwrap_or_default())
+}
+
+fn to_i64(revision: Revision) -> i64 {
+    i64::try_from(revision.get()).unwrap_or(i64::MAX)
+}
+
+/// The key and the range end of an interval.
+fn etcd_range(interval: &KeyInterval) -> (Bytes, Bytes) {
+    let bytes = |key: &Key| Bytes::copy_from_slice(key.as_bytes());
+    let start = if interval.start.is_empty() { ZERO } else { bytes(&interval.start) };
+    (start, interval.end.as_ref().map_or(ZERO, bytes))
+}
+
+impl Codec {
+    fn key(bytes: &[u8]) -> Result<Key, Error> {
+        let text = std::str::from_utf8(bytes);
+        text.map(Key::from).map_err(|_| Error::Unavailable {
+            detail: format!("etcd has a key that is not UTF-8: {}", String::from_utf8_lossy(bytes)),
+        })
+    }
+
+    fn record(&self, found: api::KeyValue) -> Result<Record, Error> {
+        let key = Self::key(&found.key)?;
+        let value = self.transformer.transform_from_storage(&key, found.value);
+        let value = value.map_err(|error| Error::Transform { key: key.clone(), detail: error.0 })?;
+        Ok(Record {
+            key,
+            value: value.value,
+            mod_revision: revision(found.mod_revision),
+            create_revision: revision(found.create_revision),
+            stale: value.stale,
+        })
+    }
+
+    fn change(&self, event: api::Event) -> Result<StoredChange, Error> {
+        let is_deletion = event.r#type == api::EventType::Delete as i32;
+        let found = event.kv.unwrap_or_default();
+        if is_deletion {
+            let previous = event.prev_kv.unwrap_or_default();
+            return Ok(StoredChange {
+                revision: revision(found.mod_revision),
+                key: Self::key(&found.key)?,
+                value: None,
+                create_revision: revision(previous.create_revision),
+                stale: false,
+            });
+        }
+        let Record { key, value, mod_revision, create_revision, stale } = self.record(found)?;
+        Ok(StoredChange { revision: mod_revision, key, value: Some(value), create_revision, stale })
+    }
+}
+
+impl EtcdStore {
+    /// Opens a store. Connections are made when they are needed.
+    ///
+    /// # Errors
+    /// An address or a certificate is not valid.
+    pub fn open(options: EtcdOptions) -> Result<Self, Error> {
+        let invalid = |error: &dyn std::error::Error| Error::Unavailable { detail: text_of(error) };
+        let mut endpoints = Vec::new();
+        for server in &options.servers {
+            let endpoint = Endpoint::from_shared(server.clone()).map_err(|error| invalid(&error))?;
+            // As upstream's client: a member that does not answer pings is replaced (`dialTimeout`, `keepaliveTime`).
+            let mut endpoint = endpoint
+                .connect_timeout(Duration::from_secs(20))
+                .http2_keep_alive_interval(Duration::from_secs(30))
+                .keep_alive_timeout(Duration::from_secs(10))
+                .tcp_nodelay(true);
+            if server.starts_with("https://") {
+                let mut tls = ClientTlsConfig::new();
+                if let Some(authority) = &options.certificate_authority {
+                    tls = tls.ca_certificate(Certificate::from_pem(authority));
+                }
+                if let Some((certificate, key)) = &options.identity {
+                    tls = tls.identity(Identity::from_pem(certificate, key));
+                }
+                endpoint = endpoint.tls_config(tls).map_err(|error| invalid(&error))?;
+            }
+            endpoints.push(endpoint);
+        }
+        let client = EtcdClient::new(Channel::balance_list(endpoints.into_iter()));
+        let context = Arc::new(FeedContext {
+            client: client.clone(),
+            codec: Codec { transformer: options.transformer },
+            interval: options.interval,
+            wanted: watch::Sender::new(0),
+            closed: watch::Sender::new(false),
+        });
+        let health = Arc::new(Health::default());
+        let probe = tokio::spawn(probe(client.clone(), health.clone(), options.health_timeout));
+        let (any_key, _) = etcd_range(&context.interval);
+        Ok(Self {
+            leases: Leases::new(client.clone(), options.lease_reuse),
+            revisions: RevisionReader::start(client, any_key),
+            context,
+            health,
+            metrics: StoreMetrics::default(),
+            probe,
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    fn check_open(&self) -> Result<(), Error> {
+        if self.is_closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    async fn read_current_revision(&self) -> Result<Revision, Error> {
+        self.check_open()?;
+        let current = self.revisions.current().await?;
+        self.context.want(current);
+        Ok(current)
+    }
+
+    /// The error of a read at a revision.
+    async fn read_error(&self, error: CallError) -> Error {
+        match error {
+            CallError::Compacted => match self.read_oldest_revision().await {
+                Ok(oldest) => Error::Compacted { oldest },
+                Err(error) => error,
+            },
+            CallError::FutureRevision => match self.read_current_revision().await {
+                Ok(current) => Error::FutureRevision { current },
+                Err(error) => error,
+            },
+            error => error.into(),
+        }
+    }
+
+    async fn read(&self, request: api::RangeRequest, at: Option<Revision>) -> Result<api::RangeResponse, Error> {
+        self.check_open()?;
+        // etcd takes zero for the current one.
+        if at == Some(Revision(0)) {
+            return Err(self.read_error(CallError::Compacted).await);
+        }
+        let request = api::RangeRequest { revision: at.map_or(0, to_i64), ..request };
+        match self.context.client.range(request).await {
+            Ok(found) => Ok(found),
+            Err(error) => Err(self.read_error(error).await),
+        }
+    }
+
+    async fn read_key(&self, key: Key, at: Option<Revision>) -> Result<Option<Record>, Error> {
+        let key = Bytes::copy_from_slice(key.as_bytes());
+        let found = self.read(api::RangeRequest { key, ..api::RangeRequest::default() }, at).await?;
+        found.kvs.into_iter().next().map(|found| self.context.codec.record(found)).transpose()
+    }
+
+    async fn read_range(
+        &self,
+        interval: KeyInterval,
+        at: Option<Revision>,
+        limit: Option<usize>,
+    ) -> Result<RangeResponse, Error> {
+        let (key, range_end) = etcd_range(&interval);
+        // etcd takes zero for no limit.
+        let count_only = limit == Some(0);
+        let limit = limit.map_or(0, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        let request = api::RangeRequest { key, range_end, limit, count_only, ..api::RangeRequest::default() };
+        let found = self.read(request, at).await?;
+        let records = found.kvs.into_iter().map(|found| self.context.codec.record(found));
+        let records = records.collect::<Result<Vec<Record>, Error>>()?;
+        let count = u64::try_from(found.count).unwrap_or_default();
+        let current = revision(found.header.unwrap_or_default().revision);
+        Ok(RangeResponse {
+            remaining: count.saturating_sub(records.len() as u64),
+            records,
+            revision: at.unwrap_or(current),
+        })
+    }
+
+    /// The oldest revision that etcd has not compacted. It tells which one only in the answer to a watch.
+    async fn read_oldest_revision(&self) -> Result<Revision, Error> {
+        self.check_open()?;
+        let (key, _) = etcd_range(&self.context.interval);
+        let first = api::RangeRequest { key, revision: 1, count_only: true, ..api::RangeRequest::default() };
+        match self.context.client.range(first).await {
+            Ok(_) => return Ok(Revision::EMPTY),
+            Err(CallError::Compacted) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut feed = EtcdFeed::new(self.context.clone(), Revision(0));
+        match feed.next_batch().await {
+            Err(Error::Compacted { oldest }) => Ok(oldest),
+            Err(error) => Err(error),
+            Ok(_) => Err(Error::Unavailable { detail: "etcd serves a revision that it has compacted".to_owned() }),
+        }
+    }
+
+    async fn commit_change(&self, change: Change) -> Result<CommitResponse, Error> {
+        self.check_open()?;
+        let key = Bytes::copy_from_slice(change.key.as_bytes());
+        let compare = |result, target, operand| api::Compare {
+            result: result as i32,
+            target: target as i32,
+            key: key.clone(),
+            operand: Some(operand),
+        };
+        let mod_revision = |number| {
+            let operand = api::CompareOperand::ModRevision(number);
+            compare(api::CompareResult::Equal, api::CompareTarget::ModRevision, operand)
+        };
+        let exists =
+            || compare(api::CompareResult::Greater, api::CompareTarget::Version, api::CompareOperand::Version(0));
+        let mut compares = match change.compare {
+            Compare::Absent => vec![mod_revision(0)],
+            // etcd takes zero for a key that does not exist.
+            Compare::ModRevision(Revision(0)) => vec![mod_revision(0), exists()],
+            Compare::ModRevision(seen) => vec![mod_revision(to_i64(seen))],
+            Compare::Any => Vec::new(),
+        };
+        let (request, lease, size) = match change.op {
+            Op::Put { value, ttl } => {
+                let transformed = self.context.codec.transformer.transform_to_storage(&change.key, value);
+                let value =
+                    transformed.map_err(|error| Error::Transform { key: change.key.clone(), detail: error.0 })?;
+                let lease = match ttl {
+                    Some(ttl) => self.leases.lease(ttl).await?,
+                    None => 0,
+                };
+                let size = key.len() + value.len();
+                (api::Request::Put(api::PutRequest { key: key.clone(), value, lease, prev_kv: true }), lease, size)
+            }
+            Op::Delete => {
+                compares.push(exists());
+                (api::Request::DeleteRange(api::DeleteRangeRequest { key: key.clone(), prev_kv: true }), 0, key.len())
+            }
+        };
+        let read = api::RangeRequest { key, ..api::RangeRequest::default() };
+        let transaction = api::TxnRequest {
+            compare: compares,
+            success: vec![api::RequestOp { request: Some(request) }],
+            failure: vec![api::RequestOp { request: Some(api::Request::Range(read)) }],
+        };
+        let committed = match self.context.client.txn(transaction).await {
+            Ok(committed) => committed,
+            Err(CallError::TooLarge) => {
+                return Err(Error::TooLarge { key: change.key, size, limit: MAX_REQUEST_BYTES });
+            }
+            Err(error) => {
+                if matches!(error, CallError::NoLease) {
+                    self.leases.forget(lease).await;
+                }
+                self.metrics.commit_errors.inc();
+                return Err(error.into());
+            }
+        };
+        let response = committed.responses.into_iter().next().and_then(|response| response.response);
+        let previous = match response {
+            Some(api::Response::Put(put)) => put.prev_kv,
+            Some(api::Response::DeleteRange(deleted)) => deleted.prev_kvs.into_iter().next(),
+            Some(api::Response::Range(found)) => found.kvs.into_iter().next(),
+            None => None,
+        };
+        let previous = previous.map(|found| self.context.codec.record(found)).transpose()?;
+        if !committed.succeeded {
+            return Err(Error::Conflict { current: previous.map(Box::new) });
+        }
+        self.metrics.changes.inc();
+        let revision = revision(committed.header.unwrap_or_default().revision);
+        self.context.want(revision);
+        Ok(CommitResponse { revision, previous })
+    }
+
+    async fn open_feed(&self, from: Revision) -> Result<Box<dyn ChangeFeed>, Error> {
+        let (key, _) = etcd_range(&self.context.interval);
+        self.read(api::RangeRequest { key, count_only: true, ..api::RangeRequest::default() }, Some(from)).await?;
+        Ok(Box::new(EtcdFeed::new(self.context.clone(), from)))
+    }
+
+    async fn compact_before(&self, before: Revision) -> Result<(), Error> {
+        self.check_open()?;
+        // etcd accepts zero, and does nothing.
+        if before == Revision(0) {
+            return Err(self.read_error(CallError::Compacted).await);
+        }
+        match self.context.client.compact(to_i64(before)).await {
+            Ok(()) => Ok(()),
+            Err(CallError::Compacted) => {
+                let oldest = self.read_oldest_revision().await?;
+                if oldest == before { Ok(()) } else { Err(Error::Compacted { oldest }) }
+            }
+            Err(error) => Err(self.read_error(error).await),
+        }
+    }
+
+    async fn read_expiries(&self) -> Result<Vec<(Key, Timestamp)>, Error> {
+        self.check_open()?;
+        let mut expiries = Vec::new();
+        for lease in self.context.client.leases().await? {
+            let lease = self.context.client.lease_time_to_live(lease.id).await?;
+            let Ok(seconds) = u64::try_from(lease.ttl) else { continue };
+            let due = crate::Clock::now(&crate::SystemClock).after(Duration::from_secs(seconds));
+            for key in &lease.keys {
+                let key = Codec::key(key)?;
+                if self.context.interval.contains(&key) {
+                    expiries.push((key, due));
+                }
+            }
+        }
+        Ok(expiries)
+    }
+}
+
+/// Checks again and again whether etcd answers, until the task is aborted.
+async fn probe(client: EtcdClient, health: Arc<Health>, timeout: Duration) {
+    loop {
+        let failure = match tokio::time::timeout(timeout, client.status()).await {
+            Ok(Ok(status)) => {
+                health.size.store(u64::try_from(status.db_size).unwrap_or_default(), Ordering::Relaxed);
+                let alarms = status.errors.join(", ");
+                (!alarms.is_empty()).then_some(Error::Unavailable { detail: alarms })
+            }
+            Ok(Err(error)) => Some(error.into()),
+            Err(_) => Some(Error::Unavailable { detail: "etcd did not answer in time".to_owned() }),
+        };
+        *lock(&health.failure) = failure;
+        tokio::time::sleep(PROBE_INTERVAL).await;
+    }
+}
+
+impl Store for EtcdStore {
+    fn current_revision(&self) -> StoreFuture<'_, Revision> {
+        Box::pin(self.read_current_revision())
+    }
+
+    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
+        Box::pin(self.read_key(key, at))
+    }
+
+    fn range(
+        &self,
+        interval: KeyInterval,
+        at: Option<Revision>,
+        limit: Option<usize>,
+    ) -> StoreFuture<'_, RangeResponse> {
+        Box::pin(self.read_range(interval, at, limit))
+    }
+
+    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
+        Box::pin(self.commit_change(change))
+    }
+
+    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
+        Box::pin(self.open_feed(from))
+    }
+
+    fn compact(&self, before: Revision) -> StoreFuture<'_, ()> {
+        Box::pin(self.compact_before(before))
+    }
+
+    fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
+        Box::pin(self.read_oldest_revision())
+    }
+
+    fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>> {
+        Box::pin(self.read_expiries())
+    }
+
+    fn health(&self) -> Result<(), Error> {
+        self.check_open()?;
+        lock(&self.health.failure).clone().map_or(Ok(()), Err)
+    }
+
+    fn metrics(&self) -> Option<&StoreMetrics> {
+        Some(&self.metrics)
+    }
+
+    fn size_bytes(&self) -> Option<u64> {
+        Some(self.health.size.load(Ordering::Relaxed)).filter(|size| *size > 0)
+    }
+
+    fn close(&self) -> StoreFuture<'_, ()> {
+        self.is_closed.store(true, Ordering::Release);
+        self.context.closed.send_replace(true);
+        self.probe.abort();
+        Box::pin(async { Ok(()) })
+    }
+}

@@ -1,0 +1,156 @@
+//! An etcd of one member in a process, and what only the engine over etcd has to keep to.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_store::{Change, Error, EtcdOptions, EtcdStore, Key, KeyInterval, Revision, Store};
+
+/// A running etcd, which ends when this is dropped.
+pub(crate) struct EtcdServer {
+    child: Child,
+    url: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for EtcdServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl EtcdServer {
+    /// Starts an empty etcd on a free port.
+    pub(crate) fn start() -> Self {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/etcd");
+        assert!(program.exists(), "{} is missing; run `cargo xtask prepare`", program.display());
+        let folder = tempfile::tempdir().unwrap();
+        let any_port = "http://127.0.0.1:0";
+        let mut child = Command::new(program)
+            .args(["--listen-client-urls", any_port, "--advertise-client-urls", any_port])
+            .args(["--listen-peer-urls", any_port, "--initial-advertise-peer-urls", any_port])
+            .args(["--name", "a", "--initial-cluster", &format!("a={any_port}")])
+            .args(["--heartbeat-interval", "10", "--election-timeout", "100", "--unsafe-no-fsync"])
+            .arg("--data-dir")
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let serving = lines.find(|line| line.contains("serving client traffic")).expect("etcd serves");
+        let (_, address) = serving.rsplit_once(r#""address":""#).unwrap();
+        let url = format!("http://{}", address.split('"').next().unwrap());
+        // It waits for nobody who reads its log.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, url, _folder: folder }
+    }
+
+    pub(crate) fn options(&self) -> EtcdOptions {
+        EtcdOptions { servers: vec![self.url.clone()], ..EtcdOptions::default() }
+    }
+
+    pub(crate) fn open(&self) -> EtcdStore {
+        EtcdStore::open(self.options()).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn stores_share_an_etcd() {
+    let server = EtcdServer::start();
+    let (one, two) = (server.open(), server.open());
+    let mut feed = two.changes(Revision::EMPTY).await.unwrap();
+    let committed = one.commit(Change::create("/a", "1")).await.unwrap().revision;
+    let batch = feed.next_batch().await.unwrap();
+    assert_eq!(batch.changes[0].revision, committed);
+    assert_eq!(two.current_revision().await.unwrap(), committed);
+    let conflict = two.commit(Change::create("/a", "2")).await.unwrap_err();
+    assert!(matches!(conflict, Error::Conflict { current: Some(_) }), "{conflict}");
+    // The end of one is not the end of the other.
+    one.close().await.unwrap();
+    assert!(matches!(one.get(Key::from("/a"), None).await, Err(Error::Closed)));
+    assert!(two.get(Key::from("/a"), None).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_feed_reaches_revisions_of_keys_that_it_does_not_watch() {
+    let server = EtcdServer::start();
+    let store = server.open();
+    let interval = KeyInterval::prefix("/registry/");
+    let registry = EtcdStore::open(EtcdOptions { interval, ..server.options() }).unwrap();
+    let mut feed = registry.changes(Revision::EMPTY).await.unwrap();
+    let mine = store.commit(Change::create("/registry/a", "1")).await.unwrap().revision;
+    let other = store.commit(Change::create("/other/a", "1")).await.unwrap().revision;
+    assert_eq!(registry.current_revision().await.unwrap(), other);
+    let mut changes = Vec::new();
+    while feed.complete_to() < other {
+        changes.extend(feed.next_batch().await.unwrap().changes);
+    }
+    assert_eq!(changes.iter().map(|change| change.revision).collect::<Vec<_>>(), [mine]);
+}
+
+#[tokio::test]
+async fn keys_expire_with_leases_that_they_share() {
+    let server = EtcdServer::start();
+    let store = server.open();
+    let ttl = Duration::from_secs(1);
+    for key in ["/a", "/b"] {
+        store.commit(Change::create(key, "1").with_ttl(ttl)).await.unwrap();
+    }
+    store.commit(Change::put("/b", "2")).await.unwrap();
+    let long = Duration::from_secs(1000);
+    for number in 0..10 {
+        store.commit(Change::create(format!("/long/{number}"), "1").with_ttl(long)).await.unwrap();
+    }
+    let expiries = store.expiries().await.unwrap();
+    assert_eq!(expiries.iter().filter(|(key, _)| key.starts_with("/long/")).count(), 10);
+    let times: std::collections::HashSet<_> =
+        expiries.iter().filter(|(key, _)| key.starts_with("/long/")).map(|(_, due)| due.0 / 1000).collect();
+    assert!(times.len() <= 2, "they share a lease");
+    let mut feed = store.changes(store.current_revision().await.unwrap()).await.unwrap();
+    let expired = feed.next_batch().await.unwrap().changes;
+    assert_eq!(expired.iter().map(|change| (&*change.key, &change.value)).collect::<Vec<_>>(), [("/a", &None)]);
+    // A put without a time to live keeps the key.
+    assert!(store.get(Key::from("/b"), None).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn values_that_are_too_large_are_refused() {
+    let server = EtcdServer::start();
+    let store = server.open();
+    let error = store.commit(Change::create("/a", vec![b'x'; 2 << 20])).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    // Many large ones are one answer and, to a feed, several messages.
+    for number in 0..8 {
+        store.commit(Change::create(format!("/a/{number}"), vec![b'x'; 1 << 20])).await.unwrap();
+    }
+    assert_eq!(store.range(KeyInterval::all(), None, None).await.unwrap().records.len(), 8);
+    let mut feed = store.changes(Revision::EMPTY).await.unwrap();
+    let mut delivered = 0;
+    while feed.complete_to() < Revision(9) {
+        delivered += feed.next_batch().await.unwrap().changes.len();
+    }
+    assert_eq!(delivered, 8);
+}
+
+#[tokio::test]
+async fn a_store_tells_that_etcd_is_gone() {
+    let server = EtcdServer::start();
+    let store = Arc::new(server.open());
+    store.commit(Change::create("/a", "1")).await.unwrap();
+    let mut feed = store.changes(Revision(2)).await.unwrap();
+    drop(server);
+    let error = feed.next_batch().await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    let error = store.current_revision().await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    while store.health().is_ok() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    store.close().await.unwrap();
+    assert!(matches!(feed.next_batch().await, Err(Error::Closed)));
+}
