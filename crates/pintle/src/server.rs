@@ -19,8 +19,8 @@ use pintle_server::{
     RecoveryTimes, RequestLimits, RequestObserver, RuntimeConfig, ServiceNetwork,
 };
 use pintle_store::{
-    Clock, Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot,
-    SystemClock, Vfs,
+    Clock, Durability, EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, HistoryRetention, KeyInterval,
+    MemoryStore, Store, StoreSnapshot, SystemClock, Vfs,
 };
 use pintle_supervisor::BackgroundTask;
 use pintle_value::threads::{TREE_STACK, thread_builder};
@@ -65,6 +65,61 @@ pub enum Engine {
     EmbeddedIn(StoreFolder),
     /// In memory only; lost when the server stops.
     Memory,
+    /// In etcd.
+    Etcd(EtcdConfig),
+}
+
+/// An etcd with stored objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdConfig {
+    /// The URLs of its members (`--etcd-servers`).
+    pub servers: Vec<String>,
+    /// The prefix of all keys, without a slash at the end (`--etcd-prefix`).
+    pub prefix: String,
+    /// The file with the authority of its certificates, in PEM (`--etcd-cafile`).
+    pub certificate_authority: Option<PathBuf>,
+    /// The files with the client's certificate and key, in PEM (`--etcd-certfile`, `--etcd-keyfile`).
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// How often old revisions are compacted; zero for never (`--etcd-compaction-interval`).
+    pub compaction_interval: Duration,
+    /// How long it may take to answer before it counts as unhealthy (`--etcd-healthcheck-timeout`).
+    pub health_timeout: Duration,
+    /// How much longer than asked a key may live (`--lease-reuse-duration-seconds`).
+    pub lease_reuse: Duration,
+}
+
+impl EtcdConfig {
+    fn open(&self) -> Result<EtcdStore, StartError> {
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|error| StartError::Options(format!("{}: {error}", path.display())))
+        };
+        let identity = match &self.identity {
+            Some((certificate, key)) => Some((read(certificate)?, read(key)?)),
+            None => None,
+        };
+        Ok(EtcdStore::open(EtcdOptions {
+            servers: self.servers.clone(),
+            certificate_authority: self.certificate_authority.as_ref().map(read).transpose()?,
+            identity,
+            interval: KeyInterval::prefix(&format!("{}/", self.prefix.trim_end_matches('/'))),
+            compaction_interval: self.compaction_interval,
+            health_timeout: self.health_timeout,
+            lease_reuse: self.lease_reuse,
+            ..EtcdOptions::default()
+        })?)
+    }
+}
+
+/// The prefix of all keys of a store that is the server's own.
+const KEY_PREFIX: &str = "/registry";
+
+impl Engine {
+    fn key_prefix(&self) -> &str {
+        match self {
+            Self::Etcd(etcd) => &etcd.prefix,
+            Self::Embedded | Self::EmbeddedIn(_) | Self::Memory => KEY_PREFIX,
+        }
+    }
 }
 
 /// A directory with stored objects and nothing else.
@@ -390,6 +445,7 @@ impl Server {
         observers.extend(request_log.iter().map(|log| log.observer()));
         let api_server = ApiServer::start(ClusterConfig {
             store: store.clone(),
+            key_prefix: options.engine.key_prefix().to_owned(),
             history: options.history,
             encoding_cache: options.encoding_cache,
             clock: options.clock.clone(),
@@ -612,6 +668,7 @@ fn load_certificates_and_open_store(
                 let objects = options.from.as_ref().map_or(&empty, |snapshot| &snapshot.objects);
                 Arc::new(MemoryStore::from_snapshot(objects, retention, options.clock.clone()))
             }
+            (Engine::Etcd(etcd), ..) => Arc::new(etcd.open()?),
             (Engine::EmbeddedIn(folder), ..) => open(&folder.path, folder.durability)?,
             (Engine::Embedded, _, Some(path)) => open(path, Durability::Synced)?,
             (Engine::Embedded, _, None) => {

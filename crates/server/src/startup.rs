@@ -35,9 +35,6 @@ use crate::request::body_budget::BodyBudget;
 use crate::webhook::AdmissionWebhooks;
 use crate::write::InternalClient;
 
-/// The prefix of all keys in the store (kube-apiserver's `--etcd-prefix`).
-const KEY_PREFIX: &str = "/registry";
-
 /// Builds the authenticators and authorizers of a running cluster, whose objects they follow.
 pub type AccessBuilder = Box<dyn FnOnce(&Arc<Cluster>) -> Result<AccessControl, ApiError> + Send>;
 
@@ -45,6 +42,8 @@ pub type AccessBuilder = Box<dyn FnOnce(&Arc<Cluster>) -> Result<AccessControl, 
 pub struct ClusterConfig {
     /// Where objects are stored.
     pub store: Arc<dyn Store>,
+    /// The prefix of all keys in the store (`--etcd-prefix`).
+    pub key_prefix: String,
     /// The limits of the history that the watch caches keep.
     pub history: HistoryLimits,
     /// Maximum size of the cache of encodings other than JSON, in bytes.
@@ -162,7 +161,7 @@ impl ApiServer {
             indexers.set(hub);
         }
         let (store, clock) = (config.store.clone(), config.clock.clone());
-        let loaded = Cache::load(store, KEY_PREFIX, prefixes.clone(), indexers.clone(), clock, config.history)
+        let loaded = Cache::load(store, &config.key_prefix, prefixes.clone(), indexers.clone(), clock, config.history)
             .await
             .map_err(ClusterError::Cache)?;
         for (resource, prefix) in config.runtime_config.disabled_rules(pintle_catalog::shared()) {

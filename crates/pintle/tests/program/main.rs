@@ -3,6 +3,7 @@
 mod access_flags;
 mod credentials;
 mod envtest;
+mod etcd;
 mod from;
 mod runtime_config;
 mod server;

@@ -17,6 +17,8 @@ pub(super) struct KeyValue {
     pub(super) create_revision: i64,
     #[prost(int64, tag = "3")]
     pub(super) mod_revision: i64,
+    #[prost(int64, tag = "4")]
+    pub(super) version: i64,
     #[prost(bytes = "bytes", tag = "5")]
     pub(super) value: Bytes,
     #[prost(int64, tag = "6")]

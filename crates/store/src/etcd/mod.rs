@@ -3,6 +3,7 @@
 
 mod api;
 mod client;
+mod compaction;
 mod feed;
 mod leases;
 mod revisions;
@@ -18,6 +19,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 use self::client::{CallError, EtcdClient, text_of};
+use self::compaction::compact_periodically;
 use self::feed::{EtcdFeed, FeedContext};
 use self::leases::Leases;
 use self::revisions::RevisionReader;
@@ -48,6 +50,8 @@ pub struct EtcdOptions {
     pub transformer: Arc<dyn ValueTransformer>,
     /// How much longer than asked a key may live, so that keys can share a lease (`--lease-reuse-duration-seconds`).
     pub lease_reuse: Duration,
+    /// How often the history is compacted that is older than this (`--etcd-compaction-interval`); zero for never.
+    pub compaction_interval: Duration,
     /// How long etcd may take to answer before it counts as unhealthy (`--etcd-healthcheck-timeout`).
     pub health_timeout: Duration,
 }
@@ -61,6 +65,7 @@ impl Default for EtcdOptions {
             interval: KeyInterval::all(),
             transformer: Arc::new(IdentityTransformer),
             lease_reuse: Duration::from_secs(60),
+            compaction_interval: Duration::from_secs(300),
             health_timeout: Duration::from_secs(2),
         }
     }
@@ -73,7 +78,8 @@ pub struct EtcdStore {
     revisions: RevisionReader,
     health: Arc<Health>,
     metrics: StoreMetrics,
-    probe: JoinHandle<()>,
+    /// The probe of the health, and the compactions.
+    tasks: Vec<JoinHandle<()>>,
     is_closed: AtomicBool,
 }
 
@@ -85,7 +91,7 @@ impl fmt::Debug for EtcdStore {
 
 impl Drop for EtcdStore {
     fn drop(&mut self) {
-        self.probe.abort();
+        self.stop_tasks();
     }
 }
 
@@ -193,7 +199,10 @@ impl EtcdStore {
             closed: watch::Sender::new(false),
         });
         let health = Arc::new(Health::default());
-        let probe = tokio::spawn(probe(client.clone(), health.clone(), options.health_timeout));
+        let mut tasks = vec![tokio::spawn(probe(client.clone(), health.clone(), options.health_timeout))];
+        if !options.compaction_interval.is_zero() {
+            tasks.push(tokio::spawn(compact_periodically(client.clone(), options.compaction_interval)));
+        }
         let (any_key, _) = etcd_range(&context.interval);
         Ok(Self {
             leases: Leases::new(client.clone(), options.lease_reuse),
@@ -201,9 +210,13 @@ impl EtcdStore {
             context,
             health,
             metrics: StoreMetrics::default(),
-            probe,
+            tasks,
             is_closed: AtomicBool::new(false),
         })
+    }
+
+    fn stop_tasks(&self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 
     fn check_open(&self) -> Result<(), Error> {
@@ -478,7 +491,7 @@ impl Store for EtcdStore {
     fn close(&self) -> StoreFuture<'_, ()> {
         self.is_closed.store(true, Ordering::Release);
         self.context.closed.send_replace(true);
-        self.probe.abort();
+        self.stop_tasks();
         Box::pin(async { Ok(()) })
     }
 }

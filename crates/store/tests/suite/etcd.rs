@@ -154,3 +154,35 @@ async fn a_store_tells_that_etcd_is_gone() {
     store.close().await.unwrap();
     assert!(matches!(feed.next_batch().await, Err(Error::Closed)));
 }
+
+#[tokio::test]
+async fn one_of_several_stores_compacts_what_is_old() {
+    let server = EtcdServer::start();
+    let compaction_interval = Duration::from_millis(500);
+    let open = || EtcdStore::open(EtcdOptions { compaction_interval, ..server.options() }).unwrap();
+    let stores = [open(), open(), open()];
+    let old = stores[0].commit(Change::create("/a", "1")).await.unwrap().revision;
+    let mut feed = stores[1].changes(old).await.unwrap();
+    let mut compacted = Vec::new();
+    while compacted.len() < 3 {
+        let oldest = stores[2].oldest_revision().await.unwrap();
+        if compacted.last() != Some(&oldest) {
+            compacted.push(oldest);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let put = stores[0].commit(Change::put("/a", "2")).await.unwrap().revision;
+        // What is new is not compacted.
+        while feed.complete_to() < put {
+            feed.next_batch().await.unwrap();
+        }
+    }
+    assert!(compacted.is_sorted() && compacted[2] > old, "{compacted:?}");
+    // Upstream's key has the revision of the last one.
+    loop {
+        let key = stores[0].get(Key::from("compact_rev_key"), None).await.unwrap().expect("a key");
+        // The compaction follows the key.
+        if String::from_utf8_lossy(&key.value).parse() == Ok(stores[0].oldest_revision().await.unwrap().get()) {
+            break;
+        }
+    }
+}

@@ -223,7 +223,7 @@ proptest! {
 
 proptest! {
     // Each case starts an etcd.
-    #![proptest_config(ProptestConfig { cases: 8, max_shrink_iters: 20, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
     #[test]
     fn etcd_behaves_like_the_model(operations in prop::collection::vec(operation(), 60..120)) {

@@ -3,6 +3,7 @@
 mod admission_flags;
 mod authentication_flags;
 mod authorization_flags;
+mod etcd_flags;
 mod kubelet_flags;
 mod service_account_flags;
 mod service_flags;
@@ -29,6 +30,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::admission_flags::AdmissionFlags;
 use self::authentication_flags::AuthenticationFlags;
 use self::authorization_flags::AuthorizationFlags;
+use self::etcd_flags::EtcdFlags;
 use self::kubelet_flags::KubeletFlags;
 use self::service_account_flags::ServiceAccountFlags;
 use self::service_flags::ServiceFlags;
@@ -51,6 +53,8 @@ enum StorageBackend {
     Embedded,
     /// Memory only; all objects are lost when the server stops.
     Memory,
+    /// The etcd of --etcd-servers. Only one server may use its keys at a time yet.
+    Etcd3,
 }
 
 /// The flags of `pintle serve`.
@@ -62,6 +66,8 @@ pub(crate) struct Serve {
     /// The storage backend for persistence.
     #[arg(long, alias = "storage", value_enum, default_value = "embedded")]
     storage_backend: StorageBackend,
+    #[command(flatten)]
+    etcd: EtcdFlags,
     /// Start with the objects and keys of a server that does not run, from its data directory. They are read into memory, so
     /// this needs --storage-backend memory.
     #[arg(long, value_name = "DIR")]
@@ -297,7 +303,11 @@ impl Serve {
     /// Runs the server until a signal ends it.
     pub(crate) fn run(self) -> ExitCode {
         self.start_logging();
-        let (engine, data_dir) = (self.engine(), self.data_dir.clone());
+        let engine = match self.engine() {
+            Ok(engine) => engine,
+            Err(error) => return fail(&error),
+        };
+        let data_dir = self.data_dir.clone();
         let announce = |server: &Server| print_banner(server, &engine, &data_dir);
         match self.options().and_then(|options| run_until_signal(options, announce)) {
             Ok(()) => ExitCode::SUCCESS,
@@ -305,10 +315,12 @@ impl Serve {
         }
     }
 
-    fn engine(&self) -> Engine {
+    fn engine(&self) -> Result<Engine, String> {
         match self.storage_backend {
-            StorageBackend::Embedded => Engine::Embedded,
-            StorageBackend::Memory => Engine::Memory,
+            StorageBackend::Etcd3 => Ok(Engine::Etcd(self.etcd.config()?)),
+            _ if self.etcd.names_servers() => Err("--etcd-servers needs --storage-backend etcd3".to_owned()),
+            StorageBackend::Embedded => Ok(Engine::Embedded),
+            StorageBackend::Memory => Ok(Engine::Memory),
         }
     }
 
@@ -335,7 +347,7 @@ impl Serve {
             Some(path) => Some(std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?),
             None => None,
         };
-        let (engine, gates) = (self.engine(), self.gates()?);
+        let (engine, gates) = (self.engine()?, self.gates()?);
         let runtime_config =
             RuntimeConfig::from_flags(&self.runtime_config).map_err(|why| format!("--runtime-config: {why}"))?;
         let from = self.from.as_deref().map(read_snapshot).transpose()?;
@@ -476,6 +488,7 @@ fn print_banner(server: &Server, engine: &Engine, data_dir: &Path) -> std::io::R
     let store = match engine {
         Engine::Embedded => format!("embedded, in {}", data_dir.display()),
         Engine::EmbeddedIn(folder) => format!("embedded, in {}", folder.path.display()),
+        Engine::Etcd(etcd) => format!("etcd, at {}", etcd.servers.join(",")),
         Engine::Memory => "memory (lost when the server stops)".to_owned(),
     };
     let path = server.kubeconfig_path.as_deref().unwrap_or(data_dir).display();

@@ -1,0 +1,66 @@
+//! The flags of etcd, with kube-apiserver's names.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pintle::EtcdConfig;
+
+use super::parse_duration;
+use crate::command::string_slice::StringSlice;
+
+/// The flags of etcd.
+#[derive(clap::Args)]
+pub(crate) struct EtcdFlags {
+    /// The etcd servers to connect with (scheme://ip:port), comma separated. Needs --storage-backend etcd3.
+    #[arg(long, value_name = "URL,...")]
+    etcd_servers: Vec<StringSlice>,
+    /// The prefix to prepend to all resource paths in etcd.
+    #[arg(long, value_name = "PREFIX", default_value = "/registry")]
+    etcd_prefix: String,
+    /// The file with the certificate authority that is used to secure the communication with etcd.
+    #[arg(long, value_name = "FILE")]
+    etcd_cafile: Option<PathBuf>,
+    /// The file with the client certificate that is used to secure the communication with etcd.
+    #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
+    etcd_certfile: Option<PathBuf>,
+    /// The file with the private key of --etcd-certfile.
+    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
+    etcd_keyfile: Option<PathBuf>,
+    /// How often old revisions are compacted in etcd. 0 disables this.
+    #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = parse_duration)]
+    etcd_compaction_interval: Duration,
+    /// The time limit of health checks of etcd.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
+    etcd_healthcheck_timeout: Duration,
+    /// For how many seconds a lease of etcd is used for further objects that expire. A high number saves leases, and lets
+    /// objects live longer than they should.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    lease_reuse_duration_seconds: u32,
+}
+
+impl EtcdFlags {
+    /// True if servers are named.
+    pub(crate) fn names_servers(&self) -> bool {
+        !self.etcd_servers.is_empty()
+    }
+
+    /// The etcd that the flags describe.
+    ///
+    /// # Errors
+    /// No server is named.
+    pub(crate) fn config(&self) -> Result<EtcdConfig, String> {
+        let servers = StringSlice::concat(&self.etcd_servers);
+        if servers.is_empty() {
+            return Err("--etcd-servers must be specified".to_owned());
+        }
+        Ok(EtcdConfig {
+            servers,
+            prefix: format!("/{}", self.etcd_prefix.trim_matches('/')),
+            certificate_authority: self.etcd_cafile.clone(),
+            identity: self.etcd_certfile.clone().zip(self.etcd_keyfile.clone()),
+            compaction_interval: self.etcd_compaction_interval,
+            health_timeout: self.etcd_healthcheck_timeout,
+            lease_reuse: Duration::from_secs(self.lease_reuse_duration_seconds.into()),
+        })
+    }
+}

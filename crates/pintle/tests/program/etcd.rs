@@ -1,0 +1,138 @@
+//! `pintle serve --storage-backend etcd3`, with a real etcd.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use pintle_integration::tool_path;
+use serde_json::{Value, json};
+
+use super::server::{Server, kubectl, printed, serve};
+
+/// A running etcd of one member, which ends when this is dropped.
+struct Etcd {
+    child: Child,
+    url: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Etcd {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let any_port = "http://127.0.0.1:0";
+        let mut child = Command::new(tool_path("etcd"))
+            .args(["--listen-client-urls", any_port, "--advertise-client-urls", any_port])
+            .args(["--listen-peer-urls", any_port, "--initial-advertise-peer-urls", any_port])
+            .args(["--name", "a", "--initial-cluster", &format!("a={any_port}"), "--unsafe-no-fsync"])
+            .args(["--heartbeat-interval", "10", "--election-timeout", "100", "--data-dir"])
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("etcd starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("its log")).lines().map_while(Result::ok);
+        let serving = lines.find(|line| line.contains("serving client traffic")).expect("etcd serves");
+        let serving: Value = serde_json::from_str(&serving).expect("JSON");
+        let url = format!("http://{}", serving["address"].as_str().expect("an address"));
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, url, _folder: folder }
+    }
+
+    /// The flags for a server with these keys.
+    fn flags<'a>(&'a self, prefix: &'a str) -> [&'a str; 6] {
+        ["--storage-backend", "etcd3", "--etcd-servers", &self.url, "--etcd-prefix", prefix]
+    }
+}
+
+#[test]
+fn objects_and_watches_go_on_when_the_server_restarts() {
+    let etcd = Etcd::start();
+    let [folder, other] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let data_dir = folder.path();
+    let server = Server::start(data_dir, &etcd.flags("/registry"));
+    let get = |arguments: &[&str]| printed(data_dir, arguments);
+    get(&["create", "configmap", "a", "--from-literal=k=one"]);
+    let version = get(&["get", "configmap", "a", "-o", "jsonpath={.metadata.resourceVersion}"]);
+    let patch = json!({"data": {"k": "two"}}).to_string();
+    get(&["patch", "configmap", "a", "--type=merge", "-p", &patch]);
+    get(&["create", "namespace", "gone"]);
+    get(&["create", "configmap", "in-it", "-n", "gone"]);
+    get(&["delete", "namespace", "gone", "--timeout=60s"]);
+    get(&["wait", "--for=create", "serviceaccount/default", "--timeout=60s"]);
+    // Another prefix has other objects.
+    let second = Server::start(other.path(), &etcd.flags("/second/"));
+    let found = kubectl(other.path(), &["get", "configmap", "a"]);
+    assert!(String::from_utf8_lossy(&found.stderr).contains("NotFound"), "{found:?}");
+    printed(other.path(), &["create", "configmap", "a", "--from-literal=k=other"]);
+    second.stop();
+    server.stop();
+
+    let server = Server::start(data_dir, &etcd.flags("/registry"));
+    assert_eq!(get(&["get", "configmap", "a", "-o", "jsonpath={.data.k}"]), "two");
+    assert_eq!(get(&["get", "namespaces", "gone", "--ignore-not-found"]), "");
+    // The history is that of etcd: what was read before the restart can be watched from.
+    let path = format!("/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=1&resourceVersion={version}");
+    let events = get(&["get", "--raw", &path]);
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let first = &events[0];
+    assert_eq!((&first["type"], &first["object"]["data"]["k"]), (&json!("MODIFIED"), &json!("two")), "{events:?}");
+    // The old state is there, too.
+    let path =
+        format!("/api/v1/namespaces/default/configmaps?limit=500&resourceVersionMatch=Exact&resourceVersion={version}");
+    let list: Value = serde_json::from_str(&get(&["get", "--raw", &path])).expect("JSON");
+    let items = list["items"].as_array().expect("items");
+    let a = items.iter().find(|item| item["metadata"]["name"] == "a").expect("the object");
+    assert_eq!(a["data"]["k"], "one");
+    server.stop();
+}
+
+#[test]
+fn a_server_whose_etcd_is_gone_says_so() {
+    let etcd = Etcd::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let data_dir = folder.path();
+    let server = Server::start(data_dir, &etcd.flags("/registry"));
+    printed(data_dir, &["create", "configmap", "a"]);
+    drop(etcd);
+    let created = kubectl(data_dir, &["create", "configmap", "b"]);
+    let found = String::from_utf8_lossy(&created.stderr);
+    assert!(found.contains("the storage is unavailable"), "{found}");
+    loop {
+        let ready = kubectl(data_dir, &["get", "--raw", "/readyz?verbose"]);
+        if !ready.status.success() {
+            let text = String::from_utf8_lossy(&ready.stderr);
+            assert!(text.contains("[-]etcd failed"), "{text}");
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    drop(server);
+}
+
+#[test]
+fn wrong_flags_of_etcd_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (flags, expect) in [
+        (&["--storage-backend", "etcd3"][..], "--etcd-servers must be specified"),
+        (&["--etcd-servers", "http://127.0.0.1:1"], "--etcd-servers needs --storage-backend etcd3"),
+        (
+            &["--storage-backend", "etcd3", "--etcd-servers", "http://127.0.0.1:1", "--etcd-cafile", "/no/file"],
+            "/no/file: No such file or directory",
+        ),
+        (
+            &["--storage-backend", "etcd3", "--etcd-servers", "http://127.0.0.1:1"],
+            "failed to read the stored objects: the store is unavailable: ",
+        ),
+    ] {
+        let output = serve(folder.path(), flags).output().expect("the program runs");
+        let found = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && found.contains(expect), "{flags:?}: {found}");
+    }
+}
