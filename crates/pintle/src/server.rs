@@ -16,7 +16,7 @@ use pintle_gates::Gates;
 use pintle_server::http::{Listener, ListenerOptions};
 use pintle_server::{
     ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, KubeletOptions, MemoryBudget,
-    RecoveryTimes, RequestLimits, RequestObserver, RuntimeConfig, ServiceNetwork,
+    RecoveryTimes, RequestLimits, RequestObserver, RuntimeConfig, ServiceNetwork, StoredForm,
 };
 use pintle_store::{
     Clock, Durability, EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, HistoryRetention, KeyInterval,
@@ -76,6 +76,8 @@ pub struct EtcdConfig {
     pub servers: Vec<String>,
     /// The prefix of all keys, without a slash at the end (`--etcd-prefix`).
     pub prefix: String,
+    /// Whether objects of built-in kinds are written as Protobuf, or else as JSON (`--storage-media-type`).
+    pub protobuf: bool,
     /// The file with the authority of its certificates, in PEM (`--etcd-cafile`).
     pub certificate_authority: Option<PathBuf>,
     /// The files with the client's certificate and key, in PEM (`--etcd-certfile`, `--etcd-keyfile`).
@@ -97,7 +99,9 @@ impl EtcdConfig {
             Some((certificate, key)) => Some((read(certificate)?, read(key)?)),
             None => None,
         };
+        let form = StoredForm::new(&self.prefix, self.protobuf).map_err(StartError::Options)?;
         Ok(EtcdStore::open(EtcdOptions {
+            transformer: Arc::new(form),
             servers: self.servers.clone(),
             certificate_authority: self.certificate_authority.as_ref().map(read).transpose()?,
             identity,

@@ -9,6 +9,7 @@ mod list_writer;
 mod message;
 mod source;
 pub(crate) mod status;
+mod stored_form;
 mod table;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use crate::request::negotiate::{self, Encoding, EndpointRestrictions, MediaTypeO
 pub(crate) use gzip::{compress, compress_from};
 pub(crate) use list::ListHead;
 pub(crate) use source::{ListMetrics, ObjectSource, RangeReader};
+pub use stored_form::StoredForm;
 
 /// How much of an object a table row includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

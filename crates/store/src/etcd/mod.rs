@@ -25,7 +25,8 @@ use self::leases::Leases;
 use self::revisions::RevisionReader;
 use crate::{
     Change, ChangeFeed, CommitResponse, Compare, Error, IdentityTransformer, Key, KeyInterval, Op, RangeResponse,
-    Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, Timestamp, ValueTransformer, lock,
+    Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, Timestamp, TransformError, TransformedValue,
+    ValueTransformer, lock,
 };
 
 /// The largest request that etcd accepts by default (etcd: `--max-request-bytes`).
@@ -131,10 +132,30 @@ impl Codec {
         })
     }
 
+    /// A record. A value that cannot be transformed is an error.
+    fn readable_record(&self, found: api::KeyValue) -> Result<Record, Error> {
+        self.record_or(found, |key, error| Err(Error::Transform { key, detail: error.0 }))
+    }
+
+    /// A record among others. A value that cannot be transformed is empty, so that the others can be read.
     fn record(&self, found: api::KeyValue) -> Result<Record, Error> {
+        let revision = found.mod_revision;
+        self.record_or(found, |key, error| {
+            tracing::error!(%key, revision, %error, "Failed to transform a stored value");
+            Ok(TransformedValue { value: Bytes::new(), stale: false })
+        })
+    }
+
+    fn record_or(
+        &self,
+        found: api::KeyValue,
+        failed: impl FnOnce(Key, TransformError) -> Result<TransformedValue, Error>,
+    ) -> Result<Record, Error> {
         let key = Self::key(&found.key)?;
-        let value = self.transformer.transform_from_storage(&key, found.value);
-        let value = value.map_err(|error| Error::Transform { key: key.clone(), detail: error.0 })?;
+        let value = match self.transformer.transform_from_storage(&key, found.value) {
+            Ok(value) => value,
+            Err(error) => failed(key.clone(), error)?,
+        };
         Ok(Record {
             key,
             value: value.value,
@@ -261,7 +282,7 @@ impl EtcdStore {
     async fn read_key(&self, key: Key, at: Option<Revision>) -> Result<Option<Record>, Error> {
         let key = Bytes::copy_from_slice(key.as_bytes());
         let found = self.read(api::RangeRequest { key, ..api::RangeRequest::default() }, at).await?;
-        found.kvs.into_iter().next().map(|found| self.context.codec.record(found)).transpose()
+        found.kvs.into_iter().next().map(|found| self.context.codec.readable_record(found)).transpose()
     }
 
     async fn read_range(

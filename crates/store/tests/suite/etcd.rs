@@ -6,7 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_store::{Change, Error, EtcdOptions, EtcdStore, Key, KeyInterval, Revision, Store};
+use bytes::Bytes;
+use pintle_store::{
+    Change, Error, EtcdOptions, EtcdStore, Key, KeyInterval, Revision, Store, TransformError, TransformedValue,
+    ValueTransformer,
+};
 
 /// A running etcd, which ends when this is dropped.
 pub(crate) struct EtcdServer {
@@ -185,4 +189,46 @@ async fn one_of_several_stores_compacts_what_is_old() {
             break;
         }
     }
+}
+
+/// Cannot read values that begin with `?`.
+#[derive(Debug)]
+struct Choosy;
+
+impl ValueTransformer for Choosy {
+    fn transform_to_storage(&self, _: &str, value: Bytes) -> Result<Bytes, TransformError> {
+        Ok(value)
+    }
+
+    fn transform_from_storage(&self, _: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
+        match stored.starts_with(b"?") {
+            true => Err(TransformError("who wrote this?".to_owned())),
+            false => Ok(TransformedValue { value: stored, stale: false }),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_cannot_be_read_does_not_hide_others() {
+    let server = EtcdServer::start();
+    let store = EtcdStore::open(EtcdOptions { transformer: Arc::new(Choosy), ..server.options() }).unwrap();
+    for (key, value) in [("/a", "1"), ("/b", "?"), ("/c", "3")] {
+        store.commit(Change::create(key, value)).await.unwrap();
+    }
+    let error = store.get(Key::from("/b"), None).await.unwrap_err();
+    assert_eq!(error.to_string(), "the value of /b cannot be transformed: who wrote this?");
+    let values = |values: Vec<Bytes>| values.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect();
+    let range = store.range(KeyInterval::all(), None, None).await.unwrap().records;
+    let found: Vec<String> = values(range.into_iter().map(|record| record.value).collect());
+    assert_eq!(found, ["1", "", "3"]);
+    let mut feed = store.changes(Revision::EMPTY).await.unwrap();
+    let mut changes = Vec::new();
+    while changes.len() < 3 {
+        changes.extend(feed.next_batch().await.unwrap().changes);
+    }
+    let found: Vec<String> = values(changes.into_iter().flat_map(|change| change.value).collect());
+    assert_eq!(found, ["1", "", "3"]);
+    // It can be written anew.
+    store.commit(Change::put("/b", "2")).await.unwrap();
+    assert!(store.get(Key::from("/b"), None).await.unwrap().is_some());
 }

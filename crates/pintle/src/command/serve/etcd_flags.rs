@@ -8,6 +8,9 @@ use pintle::EtcdConfig;
 use super::parse_duration;
 use crate::command::string_slice::StringSlice;
 
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const JSON: &str = "application/json";
+
 /// The flags of etcd.
 #[derive(clap::Args)]
 pub(crate) struct EtcdFlags {
@@ -17,6 +20,10 @@ pub(crate) struct EtcdFlags {
     /// The prefix to prepend to all resource paths in etcd.
     #[arg(long, value_name = "PREFIX", default_value = "/registry")]
     etcd_prefix: String,
+    /// The media type in which objects of built-in kinds are stored in etcd: application/vnd.kubernetes.protobuf or
+    /// application/json.
+    #[arg(long, value_name = "TYPE", default_value = PROTOBUF)]
+    storage_media_type: String,
     /// The file with the certificate authority that is used to secure the communication with etcd.
     #[arg(long, value_name = "FILE")]
     etcd_cafile: Option<PathBuf>,
@@ -47,14 +54,22 @@ impl EtcdFlags {
     /// The etcd that the flags describe.
     ///
     /// # Errors
-    /// No server is named.
+    /// No server is named, or the media type is not known.
     pub(crate) fn config(&self) -> Result<EtcdConfig, String> {
         let servers = StringSlice::concat(&self.etcd_servers);
         if servers.is_empty() {
             return Err("--etcd-servers must be specified".to_owned());
         }
+        let protobuf = match self.storage_media_type.as_str() {
+            PROTOBUF => true,
+            JSON => false,
+            unknown => {
+                return Err(format!("--storage-media-type \"{unknown}\" invalid, allowed values: {JSON}, {PROTOBUF}"));
+            }
+        };
         Ok(EtcdConfig {
             servers,
+            protobuf,
             prefix: format!("/{}", self.etcd_prefix.trim_matches('/')),
             certificate_authority: self.etcd_cafile.clone(),
             identity: self.etcd_certfile.clone().zip(self.etcd_keyfile.clone()),

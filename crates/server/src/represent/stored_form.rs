@@ -1,0 +1,227 @@
+//! The form of objects in etcd, which is kube-apiserver's: objects of built-in kinds as Protobuf at upstream's storage version,
+//! those of custom kinds, definitions and API services as JSON (upstream: `--storage-media-type`, `storage/etcd3`). The
+//! server itself works with the JSON of the hub version.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pintle_catalog::{Catalog, ResourceFacts};
+use pintle_codec::json::{self, DecodeOptions, Tape};
+use pintle_codec::protobuf;
+use pintle_kinds::{RuntimeConfig, ServiceNetwork};
+use pintle_registry::Resource;
+use pintle_schema::Schema;
+use pintle_store::{TransformError, TransformedValue, ValueTransformer};
+use pintle_value::Value;
+
+use super::to_hub;
+
+/// The groups whose objects upstream keeps as JSON: their servers have codecs of their own.
+const JSON_GROUPS: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+
+/// Converts between the JSON of the server and the form of objects in etcd.
+#[derive(Debug)]
+pub struct StoredForm {
+    /// The prefix of all keys, with a slash at the end.
+    root: String,
+    /// The collections of built-in kinds by their prefixes.
+    collections: HashMap<&'static str, StoredCollection>,
+    /// The resources of all versions of built-in kinds.
+    resources: Vec<Arc<Resource>>,
+}
+
+/// How the objects of a collection are stored.
+#[derive(Debug)]
+struct StoredCollection {
+    hub: Arc<Resource>,
+    /// The version in which objects are written; `None` for JSON.
+    written: Option<WrittenVersion>,
+}
+
+#[derive(Debug)]
+struct WrittenVersion {
+    api_version: String,
+    schema: Schema,
+}
+
+impl StoredForm {
+    /// The form of the objects below a prefix of keys (`--etcd-prefix`). `protobuf` is false to write JSON
+    /// (`--storage-media-type`); both are read.
+    ///
+    /// # Errors
+    /// A kind is not in the catalog.
+    pub fn new(key_prefix: &str, protobuf: bool) -> Result<Self, String> {
+        let catalog = pintle_catalog::shared().clone();
+        // Versions that are turned off are read all the same.
+        let everything = RuntimeConfig::parse(&catalog, &["api/all=true"])?;
+        let resources = pintle_kinds::resources_in(&catalog, &everything, &ServiceNetwork::default());
+        let mut collections = HashMap::new();
+        for facts in catalog.resources() {
+            let Some(storage) = facts.storage() else { continue };
+            let is_hub = |hub: &&Arc<Resource>| hub.is_hub() && hub.is(facts.group, facts.plural);
+            let Some(hub) = resources.iter().filter(|hub| hub.version == facts.version).find(is_hub) else { continue };
+            let written = protobuf && !JSON_GROUPS.contains(&facts.group);
+            let written = written.then(|| WrittenVersion::of(&catalog, facts)).transpose()?;
+            collections.insert(storage.prefix, StoredCollection { hub: hub.clone(), written });
+        }
+        Ok(Self { root: format!("{}/", key_prefix.trim_end_matches('/')), collections, resources })
+    }
+
+    /// The collection of a key; `None` for those of custom kinds, and for keys that are no objects.
+    fn collection(&self, key: &str) -> Option<&StoredCollection> {
+        let path = key.strip_prefix(&self.root)?;
+        let ends = path.match_indices('/').map(|(end, _)| end).take(2);
+        ends.filter_map(|end| self.collections.get(&path[..end])).last()
+    }
+
+    /// Decodes an object of any version to the hub version.
+    fn decode(&self, hub: &Resource, stored: &[u8]) -> Result<Bytes, String> {
+        let (resource, mut object);
+        if stored.starts_with(&protobuf::PREFIX) {
+            let envelope = protobuf::open_envelope(stored).map_err(|error| error.to_string())?;
+            resource = self.resource_of(&envelope.api_version, &envelope.kind)?;
+            let Schema { types, root } = &*resource.schema;
+            object = protobuf::decode_object(&envelope, types, *root).map_err(|error| error.to_string())?;
+        } else {
+            let tree = json::decode(stored, DecodeOptions::STORED).map_err(|error| error.to_string())?.value;
+            resource = self.resource_of(tree.api_version(), tree.kind())?;
+            let Schema { types, root } = &*resource.schema;
+            object = json::decode_typed(stored, types, *root).map_err(|error| error.to_string())?.value;
+        }
+        if !resource.group_version().eq(&hub.group_version()) {
+            object = to_hub(resource, hub, object);
+        }
+        // Upstream keeps neither, and sets them when an object is read.
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+            metadata.remove("selfLink");
+        }
+        let mut json = Vec::with_capacity(stored.len() * 2);
+        json::encode_typed(&object, &hub.schema.types, hub.schema.root, &mut json);
+        Ok(json.into())
+    }
+
+    fn resource_of(&self, api_version: &str, kind: &str) -> Result<&Resource, String> {
+        let is_it =
+            |resource: &&Arc<Resource>| resource.kind == kind && resource.group_version().to_string() == api_version;
+        let found = self.resources.iter().find(is_it);
+        found
+            .map(|found| &**found)
+            .ok_or_else(|| format!("no kind \"{kind}\" is registered for version \"{api_version}\""))
+    }
+
+    fn encode(&self, collection: &StoredCollection, json: &Bytes) -> Option<Bytes> {
+        let WrittenVersion { api_version, schema } = collection.written.as_ref()?;
+        let mut stored = Vec::with_capacity(json.len());
+        let (mut tape, mut encoded) = (Tape::default(), None);
+        protobuf::encode_envelope(api_version, &collection.hub.kind, &mut stored, |out| {
+            encoded = protobuf::encode_json(json, &mut tape, &schema.types, schema.root, out);
+        });
+        encoded.map(|()| stored.into())
+    }
+}
+
+impl WrittenVersion {
+    fn of(catalog: &Catalog, facts: &ResourceFacts) -> Result<Self, String> {
+        let unknown = || format!("{} has no type", facts.plural);
+        let storage = facts.storage().ok_or_else(unknown)?;
+        let (group, version) = (storage.upstream_group, storage.upstream_version);
+        let schema = catalog.kind_schema(group, version, facts.kind).ok_or_else(unknown)?;
+        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        Ok(Self { api_version, schema })
+    }
+}
+
+impl ValueTransformer for StoredForm {
+    fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<Bytes, TransformError> {
+        match self.collection(key) {
+            Some(collection) if collection.written.is_some() => {
+                self.encode(collection, &value).ok_or_else(|| TransformError("the object is not JSON".to_owned()))
+            }
+            _ => Ok(value),
+        }
+    }
+
+    fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
+        let Some(collection) = self.collection(key) else {
+            // Go's JSON ends with a line break.
+            let value = stored.strip_suffix(b"\n").map_or_else(|| stored.clone(), |json| stored.slice_ref(json));
+            return Ok(TransformedValue { value, stale: false });
+        };
+        let value = self.decode(&collection.hub, &stored).map_err(TransformError)?;
+        Ok(TransformedValue { value, stale: false })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form() -> StoredForm {
+        StoredForm::new("/registry", true).expect("a form")
+    }
+
+    fn read(key: &str, stored: impl Into<Bytes>) -> Result<String, String> {
+        let read = form().transform_from_storage(key, stored.into()).map_err(|error| error.0)?;
+        Ok(String::from_utf8_lossy(&read.value).into_owned())
+    }
+
+    #[test]
+    fn objects_are_stored_as_upstream_stores_them() {
+        let form = form();
+        for (key, json, expect) in [
+            (
+                "/registry/configmaps/n/a",
+                r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n"},"data":{"k":"v"}}"#,
+                &b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12"[..],
+            ),
+            (
+                "/registry/services/specs/n/a",
+                r#"{"kind":"Service","apiVersion":"v1","metadata":{"name":"a","namespace":"n"},"spec":{},"status":{"loadBalancer":{}}}"#,
+                b"k8s\0\x0a\x0d\x0a\x02v1\x12\x07Service\x12",
+            ),
+            (
+                "/registry/mutatingadmissionpolicybindings/a",
+                r#"{"kind":"MutatingAdmissionPolicyBinding","apiVersion":"admissionregistration.k8s.io/v1","metadata":{"name":"a"},"spec":{"policyName":"p"}}"#,
+                b"k8s\0\x0a\x46\x0a\x24admissionregistration.k8s.io/v1beta1\x12\x1eMutatingAdmissionPolicyBinding\x12",
+            ),
+            (
+                "/registry/apiregistration.k8s.io/apiservices/v1.a",
+                r#"{"kind":"APIService","apiVersion":"apiregistration.k8s.io/v1","metadata":{"name":"v1.a"},"spec":{"groupPriorityMinimum":1,"versionPriority":1},"status":{}}"#,
+                b"{\"kind\":\"APIService\"",
+            ),
+            ("/registry/example.com/things/n/a", r#"{"kind":"Thing"}"#, b"{\"kind\":\"Thing\"}"),
+            ("/registry/masterleases/10.0.0.1", "x", b"x"),
+        ] {
+            let stored = form.transform_to_storage(key, json.into()).expect("stored");
+            assert!(stored.starts_with(expect), "{key}: {:?}", String::from_utf8_lossy(&stored));
+            assert_eq!(read(key, stored).as_deref(), Ok(json), "{key}");
+        }
+        assert!(form.transform_to_storage("/registry/pods/n/a", "".into()).is_err());
+    }
+
+    #[test]
+    fn what_others_have_written_is_read() {
+        // As Go writes it, with what it leaves empty.
+        let pod = "{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\",\"creationTimestamp\":null},\
+                   \"binaryData\":null}\n";
+        let json = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}"#;
+        assert_eq!(read("/registry/configmaps/n/a", pod).as_deref(), Ok(json));
+        let autoscaler = r#"{"kind":"HorizontalPodAutoscaler","apiVersion":"autoscaling/v1","metadata":{"name":"a"},"spec":{"scaleTargetRef":{"kind":"D","name":"d"},"maxReplicas":3,"targetCPUUtilizationPercentage":50},"status":{}}"#;
+        let read_autoscaler = read("/registry/horizontalpodautoscalers/n/a", autoscaler).expect("an object");
+        assert!(read_autoscaler.contains(r#""apiVersion":"autoscaling/v2""#), "{read_autoscaler}");
+        assert!(read_autoscaler.contains(r#""averageUtilization":50"#), "{read_autoscaler}");
+        assert_eq!(
+            read("/registry/example.com/things/n/a", "{\"kind\":\"Thing\"}\n").as_deref(),
+            Ok(r#"{"kind":"Thing"}"#)
+        );
+        let error =
+            read("/registry/configmaps/n/a", &b"k8s\0\x0a\x09\x0a\x02v9\x12\x03Pod"[..]).expect_err("no such version");
+        assert_eq!(error, r#"no kind "Pod" is registered for version "v9""#);
+        for broken in [&b""[..], b"k8s\0", b"k8s\0\xff", b"{", b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x05\x0a"]
+        {
+            assert!(read("/registry/configmaps/n/a", broken).is_err(), "{broken:?}");
+        }
+    }
+}
