@@ -109,7 +109,6 @@ impl EtcdConfig {
             compaction_interval: self.compaction_interval,
             health_timeout: self.health_timeout,
             lease_reuse: self.lease_reuse,
-            ..EtcdOptions::default()
         })?)
     }
 }

@@ -16,6 +16,7 @@ use pintle_store::{TransformError, TransformedValue, ValueTransformer};
 use pintle_value::Value;
 
 use super::to_hub;
+use crate::objects::decode::set_defaults;
 
 /// The groups whose objects upstream keeps as JSON: their servers have codecs of their own.
 const JSON_GROUPS: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
@@ -89,6 +90,9 @@ impl StoredForm {
             let Schema { types, root } = &*resource.schema;
             object = json::decode_typed(stored, types, *root).map_err(|error| error.to_string())?.value;
         }
+        // As upstream, the defaults are set when an object is read: Protobuf has no types of nested objects, for example, and
+        // older versions have not known newer fields.
+        set_defaults(resource, &mut object);
         if !resource.group_version().eq(&hub.group_version()) {
             object = to_hub(resource, hub, object);
         }
@@ -102,13 +106,11 @@ impl StoredForm {
         Ok(json.into())
     }
 
-    fn resource_of(&self, api_version: &str, kind: &str) -> Result<&Resource, String> {
+    fn resource_of(&self, api_version: &str, kind: &str) -> Result<&Arc<Resource>, String> {
         let is_it =
             |resource: &&Arc<Resource>| resource.kind == kind && resource.group_version().to_string() == api_version;
         let found = self.resources.iter().find(is_it);
-        found
-            .map(|found| &**found)
-            .ok_or_else(|| format!("no kind \"{kind}\" is registered for version \"{api_version}\""))
+        found.ok_or_else(|| format!("no kind \"{kind}\" is registered for version \"{api_version}\""))
     }
 
     fn encode(&self, collection: &StoredCollection, json: &Bytes) -> Option<Bytes> {
@@ -178,7 +180,7 @@ mod tests {
             ),
             (
                 "/registry/services/specs/n/a",
-                r#"{"kind":"Service","apiVersion":"v1","metadata":{"name":"a","namespace":"n"},"spec":{},"status":{"loadBalancer":{}}}"#,
+                r#"{"kind":"Service","apiVersion":"v1","metadata":{"name":"a","namespace":"n"},"spec":{"type":"ClusterIP","sessionAffinity":"None","internalTrafficPolicy":"Cluster"},"status":{"loadBalancer":{}}}"#,
                 b"k8s\0\x0a\x0d\x0a\x02v1\x12\x07Service\x12",
             ),
             (
@@ -199,6 +201,20 @@ mod tests {
             assert_eq!(read(key, stored).as_deref(), Ok(json), "{key}");
         }
         assert!(form.transform_to_storage("/registry/pods/n/a", "".into()).is_err());
+    }
+
+    #[test]
+    fn defaults_are_set_when_an_object_is_read() {
+        let claim = r#"{"kind":"PersistentVolumeClaim","apiVersion":"v1","metadata":{"name":"v"},"spec":{"resources":{},"volumeMode":"Filesystem"},"status":{"phase":"Pending"}}"#;
+        let form = form();
+        let (key, head) =
+            ("/registry/statefulsets/n/a", r#"{"kind":"StatefulSet","apiVersion":"apps/v1","metadata":{"name":"a"}"#);
+        let json = format!(
+            r#"{head},"spec":{{"selector":null,"template":{{"metadata":{{}},"spec":{{}}}},"volumeClaimTemplates":[{claim}]}}}}"#
+        );
+        let stored = form.transform_to_storage(key, json.into()).expect("stored");
+        let found = read(key, stored).expect("an object");
+        assert!(found.contains(claim), "{found}");
     }
 
     #[test]
