@@ -4,7 +4,7 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::future::Future;
-use std::ops::Deref;
+use std::ops::{Bound, Deref};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,6 +119,11 @@ impl KeyInterval {
         *key >= *self.start && self.end.as_ref().is_none_or(|end| *key < **end)
     }
 
+    /// The interval as bounds of a map. They are out of order if it [is empty](KeyInterval::is_empty).
+    pub(crate) fn bounds(&self) -> (Bound<&Key>, Bound<&Key>) {
+        (Bound::Included(&self.start), self.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded))
+    }
+
     /// Returns true if the interval can contain no key.
     pub(crate) fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| *end <= self.start)
@@ -168,6 +173,27 @@ pub enum Compare {
     Any,
 }
 
+impl Compare {
+    /// True if the condition holds for a key that has this mod revision now, or does not exist.
+    pub(crate) fn holds(self, current: Option<Revision>) -> bool {
+        match self {
+            Compare::Absent => current.is_none(),
+            Compare::ModRevision(revision) => current == Some(revision),
+            Compare::Any => true,
+        }
+    }
+}
+
+/// A condition on other keys under which a change is committed, so that servers that share a store agree on what the change
+/// depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The key exists with this mod revision.
+    Unchanged(Key, Revision),
+    /// No key that exists in the interval was written after the revision. It may have been deleted.
+    NotWrittenSince(KeyInterval, Revision),
+}
+
 /// The operation of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -182,6 +208,13 @@ pub enum Op {
     Delete,
 }
 
+impl Op {
+    /// True if the operation can be applied to a key that has this mod revision now, or does not exist.
+    pub(crate) fn applies(&self, current: Option<Revision>) -> bool {
+        current.is_some() || !matches!(self, Op::Delete)
+    }
+}
+
 /// One change of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
@@ -191,27 +224,41 @@ pub struct Change {
     pub compare: Compare,
     /// The operation.
     pub op: Op,
+    /// The conditions on other keys.
+    pub conditions: Vec<Condition>,
 }
 
 impl Change {
     /// Writes a value to a key that must not exist.
     pub fn create(key: impl Into<Key>, value: impl Into<Bytes>) -> Change {
-        Change { key: key.into(), compare: Compare::Absent, op: Op::Put { value: value.into(), ttl: None } }
+        Change::new(key, Compare::Absent, Op::Put { value: value.into(), ttl: None })
     }
 
     /// Replaces the value with the given mod revision.
     pub fn update(key: impl Into<Key>, seen: Revision, value: impl Into<Bytes>) -> Change {
-        Change { key: key.into(), compare: Compare::ModRevision(seen), op: Op::Put { value: value.into(), ttl: None } }
+        Change::new(key, Compare::ModRevision(seen), Op::Put { value: value.into(), ttl: None })
     }
 
     /// Writes a value unconditionally.
     pub fn put(key: impl Into<Key>, value: impl Into<Bytes>) -> Change {
-        Change { key: key.into(), compare: Compare::Any, op: Op::Put { value: value.into(), ttl: None } }
+        Change::new(key, Compare::Any, Op::Put { value: value.into(), ttl: None })
     }
 
     /// Deletes a key if the condition holds.
     pub fn delete(key: impl Into<Key>, compare: Compare) -> Change {
-        Change { key: key.into(), compare, op: Op::Delete }
+        Change::new(key, compare, Op::Delete)
+    }
+
+    /// An operation on a key under a compare.
+    pub fn new(key: impl Into<Key>, compare: Compare, op: Op) -> Change {
+        Change { key: key.into(), compare, op, conditions: Vec::new() }
+    }
+
+    /// Adds conditions on other keys.
+    #[must_use]
+    pub fn under(mut self, conditions: Vec<Condition>) -> Change {
+        self.conditions.extend(conditions);
+        self
     }
 
     /// Sets the time to live of the written value. Has no effect on a deletion.
@@ -308,7 +355,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         limit: Option<usize>,
     ) -> StoreFuture<'_, RangeResponse>;
 
-    /// Commits one change if its condition holds. Otherwise returns [`Error::Conflict`] with the current record.
+    /// Commits one change if its compare holds, and its conditions on other keys. Otherwise returns [`Error::Conflict`] with
+    /// the current record, or [`Error::ConditionFailed`] if the compare holds.
     ///
     /// When this returns, the change is as durable as the engine makes it and the change feeds have it. Changes of
     /// concurrent callers may share one durable commit; each gets its own revision.

@@ -17,6 +17,10 @@ pub enum Error {
         current: Option<Box<Record>>,
     },
 
+    /// The compare of a change holds, but not its conditions on other keys.
+    #[error("another key is not in the expected state")]
+    ConditionFailed,
+
     /// The revision has been compacted (etcd's `ErrCompacted`).
     #[error("the requested revision has been compacted; the oldest available one is {oldest}")]
     Compacted {

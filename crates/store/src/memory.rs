@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::ops::Bound;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -12,8 +11,8 @@ use bytes::Bytes;
 use crate::feed::{FeedPublisher, HistoryReader};
 use crate::retention::RetentionTracker;
 use crate::{
-    Change, ChangeFeed, Clock, CommitResponse, Compare, Error, HistoryRetention, Key, KeyInterval, Op, RangeResponse,
-    Record, Revision, Store, StoreFuture, StoreSnapshot, StoredChange, SystemClock, Timestamp, lock,
+    Change, ChangeFeed, Clock, CommitResponse, Compare, Condition, Error, HistoryRetention, Key, KeyInterval, Op,
+    RangeResponse, Record, Revision, Store, StoreFuture, StoreSnapshot, StoredChange, SystemClock, Timestamp, lock,
 };
 
 /// The number of changes that one compaction step removes while it holds the lock.
@@ -163,8 +162,7 @@ impl Store for MemoryStore {
             if interval.is_empty() {
                 return Ok(range);
             }
-            let end = interval.end.map_or(Bound::Unbounded, Bound::Excluded);
-            for (key, versions) in state.keys.range::<Key, _>((Bound::Included(interval.start), end)) {
+            for (key, versions) in state.keys.range::<Key, _>(interval.bounds()) {
                 let Some(version) = version_at(versions, revision) else { continue };
                 if limit.is_some_and(|limit| range.records.len() >= limit) {
                     range.remaining += u64::from(version.value.is_some());
@@ -312,17 +310,17 @@ impl MemoryState {
     }
 
     fn commit(&mut self, change: Change, now: Timestamp) -> Result<(CommitResponse, StoredChange), Error> {
-        let Change { key, compare, op } = change;
+        let Change { key, compare, op, conditions } = change;
         let current =
             self.keys.get(&key).and_then(|versions| versions.last()).filter(|version| version.value.is_some());
-        let matches = match (compare, current) {
-            (Compare::Absent, current) => current.is_none(),
-            (Compare::ModRevision(revision), current) => current.is_some_and(|version| version.revision == revision),
-            (Compare::Any, _) => true,
-        } && (op != Op::Delete || current.is_some());
+        let current_revision = current.map(|version| version.revision);
+        let matches = compare.holds(current_revision) && op.applies(current_revision);
         let previous = current.and_then(|version| to_record(&key, version));
         if !matches {
             return Err(Error::Conflict { current: previous.map(Box::new) });
+        }
+        if !conditions.iter().all(|condition| self.holds(condition)) {
+            return Err(Error::ConditionFailed);
         }
         if let Some(expires) = current.and_then(|version| version.expires.map(|expires| (expires, version.revision))) {
             self.expiries.remove(&expires);
@@ -343,6 +341,23 @@ impl MemoryState {
         self.keys.entry(key.clone()).or_default().push(version);
         let stored = StoredChange { revision, key, value, create_revision, stale: false };
         Ok((CommitResponse { revision, previous }, stored))
+    }
+
+    fn holds(&self, condition: &Condition) -> bool {
+        let newest = |versions: &Vec<Version>| {
+            versions.last().filter(|version| version.value.is_some()).map(|version| version.revision)
+        };
+        match condition {
+            Condition::Unchanged(key, revision) => self.keys.get(key).and_then(newest) == Some(*revision),
+            Condition::NotWrittenSince(interval, revision) => {
+                interval.is_empty()
+                    || self
+                        .keys
+                        .range::<Key, _>(interval.bounds())
+                        .filter_map(|(_, v)| newest(v))
+                        .all(|at| at <= *revision)
+            }
+        }
     }
 
     fn expire(&mut self, now: Timestamp) -> Vec<StoredChange> {

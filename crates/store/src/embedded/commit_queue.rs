@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::{CommitResponse, Compare, Error, Key, Timestamp, lock};
+use crate::{CommitResponse, Compare, Condition, Error, Key, Timestamp, lock};
 
 /// A change that waits to be committed.
 #[derive(Debug)]
@@ -16,6 +16,7 @@ pub(super) struct CommitRequest {
     pub(super) key: Key,
     pub(super) compare: Compare,
     pub(super) op: PreparedOp,
+    pub(super) conditions: Vec<Condition>,
     pub(super) reply: oneshot::Sender<Result<CommitResponse, Error>>,
 }
 

@@ -13,10 +13,10 @@ use super::checkpoint::Checkpointer;
 use super::commit_queue::{CommitRequest, PreparedOp};
 use super::compaction::{CompactionStep, Compactor};
 use super::file::{self, FileError};
-use super::index::IndexEntry;
+use super::index::{IndexEntry, KeyIndex};
 use super::log::{LogReader, LogRow, LogWriter};
 use super::{EngineState, ReaderHandle};
-use crate::{CommitResponse, Compare, Error, Key, Record, Revision, StoredChange, Timestamp, lock};
+use crate::{CommitResponse, Compare, Condition, Error, Key, Record, Revision, StoredChange, Timestamp, lock};
 
 /// The maximum number of changes in one transaction, so that the first of them does not wait long.
 const MAX_CHANGES: usize = 512;
@@ -120,6 +120,25 @@ struct Transaction {
     changes: Vec<WrittenChange>,
     replies: Vec<Reply>,
     bytes: usize,
+}
+
+impl Transaction {
+    /// True if a condition holds after the changes so far.
+    fn holds(&self, index: &KeyIndex, condition: &Condition) -> bool {
+        let is_live = |entry: &&IndexEntry| !entry.deleted;
+        match condition {
+            Condition::Unchanged(key, revision) => {
+                let entry = self.entries.get(key).or_else(|| index.keys.get(key));
+                entry.filter(is_live).is_some_and(|entry| entry.revision == *revision)
+            }
+            Condition::NotWrittenSince(interval, revision) => {
+                // What this transaction has written is newer than anything that a caller can know.
+                let written = self.entries.iter().filter(|(key, _)| interval.contains(key)).map(|(_, entry)| entry);
+                let stored = index.entries_in(interval).filter(|(key, _)| !self.entries.contains_key(*key));
+                written.chain(stored.map(|(_, entry)| entry)).filter(is_live).all(|entry| entry.revision <= *revision)
+            }
+        }
+    }
 }
 
 /// One change of a transaction.
@@ -417,8 +436,8 @@ impl<'c> Committer<'c> {
         };
         for (revision, key) in due {
             let (reply, _) = oneshot::channel();
-            let deletion =
-                CommitRequest { key, compare: Compare::ModRevision(revision), op: PreparedOp::Delete, reply };
+            let (compare, op) = (Compare::ModRevision(revision), PreparedOp::Delete);
+            let deletion = CommitRequest { key, compare, op, conditions: Vec::new(), reply };
             self.apply(transaction, deletion, now)?;
             if let Some((_, Err(error))) = transaction.replies.last() {
                 // Not retried: the value is corrupted, for example, and reading it reports that too.
@@ -437,7 +456,7 @@ impl<'c> Committer<'c> {
         now: Timestamp,
     ) -> Result<(), FileError> {
         let size = request.size();
-        let CommitRequest { key, compare, op, reply } = request;
+        let CommitRequest { key, compare, op, conditions, reply } = request;
         // Push the reply before anything can fail, so that a failure of the transaction reaches the caller.
         let reply_index = transaction.replies.len();
         transaction.replies.push((reply, Err(Error::Closed)));
@@ -464,16 +483,18 @@ impl<'c> Committer<'c> {
                 return Ok(());
             }
         };
-        let matches = match (compare, current_entry) {
-            (Compare::Absent, current_entry) => current_entry.is_none(),
-            (Compare::ModRevision(revision), current_entry) => {
-                current_entry.is_some_and(|entry| entry.revision == revision)
-            }
-            (Compare::Any, _) => true,
-        } && (current_entry.is_some() || matches!(op, PreparedOp::Put { .. }));
+        let matches = compare.holds(current_entry.map(|entry| entry.revision))
+            && (current_entry.is_some() || matches!(op, PreparedOp::Put { .. }));
         if !matches {
             transaction.replies[reply_index].1 = Err(Error::Conflict { current: previous.map(Box::new) });
             return Ok(());
+        }
+        if !conditions.is_empty() {
+            let index = lock(&self.shared.index);
+            if !conditions.iter().all(|condition| transaction.holds(&index, condition)) {
+                transaction.replies[reply_index].1 = Err(Error::ConditionFailed);
+                return Ok(());
+            }
         }
 
         let revision = newest.next();

@@ -157,13 +157,19 @@ impl KeyIndex {
         self.compact_revision.min(newest).min(pinned).max(self.purged_revision)
     }
 
+    /// The keys of an interval.
+    pub(super) fn entries_in(&self, interval: &KeyInterval) -> impl Iterator<Item = (&Key, &IndexEntry)> {
+        let range = (!interval.is_empty()).then(|| self.keys.range::<Key, _>(interval.bounds()));
+        range.into_iter().flatten()
+    }
+
     /// Up to `count` keys of an interval, after the key `after` if it is given.
     pub(super) fn keys_in(&self, interval: &KeyInterval, after: Option<&Key>, count: usize) -> Vec<(Key, IndexEntry)> {
         if interval.is_empty() {
             return Vec::new();
         }
-        let start = after.map_or(Bound::Included(&interval.start), Bound::Excluded);
-        let end = interval.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let (start, end) = interval.bounds();
+        let start = after.map_or(start, Bound::Excluded);
         self.keys.range::<Key, _>((start, end)).take(count).map(|(key, entry)| (key.clone(), *entry)).collect()
     }
 

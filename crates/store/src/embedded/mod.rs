@@ -219,7 +219,7 @@ impl EmbeddedStore {
         &self,
         change: Change,
     ) -> Result<(CommitRequest, oneshot::Receiver<Result<CommitResponse, Error>>), Error> {
-        let Change { key, compare, op } = change;
+        let Change { key, compare, op, conditions } = change;
         let op = match op {
             Op::Delete => PreparedOp::Delete,
             Op::Put { value, ttl } => {
@@ -234,7 +234,7 @@ impl EmbeddedStore {
             }
         };
         let (reply, response) = oneshot::channel();
-        Ok((CommitRequest { key, compare, op, reply }, response))
+        Ok((CommitRequest { key, compare, op, conditions, reply }, response))
     }
 
     /// Makes both threads end after their queued work.

@@ -121,6 +121,7 @@ pub(super) enum Response {
 pub(super) enum CompareResult {
     Equal = 0,
     Greater = 1,
+    Less = 2,
 }
 
 /// What a compare compares.
@@ -141,6 +142,33 @@ pub(super) struct Compare {
     pub(super) key: Bytes,
     #[prost(oneof = "CompareOperand", tags = "4, 6")]
     pub(super) operand: Option<CompareOperand>,
+    /// With an end, the compare has to hold for each key from `key` to it.
+    #[prost(bytes = "bytes", tag = "64")]
+    pub(super) range_end: Bytes,
+}
+
+impl Compare {
+    /// Compares the revision at which a key was written last; zero if it does not exist.
+    pub(super) fn mod_revision(key: Bytes, result: CompareResult, revision: i64) -> Self {
+        Self {
+            result: result as i32,
+            target: CompareTarget::ModRevision as i32,
+            key,
+            operand: Some(CompareOperand::ModRevision(revision)),
+            range_end: Bytes::new(),
+        }
+    }
+
+    /// The key exists.
+    pub(super) fn exists(key: Bytes) -> Self {
+        Self {
+            result: CompareResult::Greater as i32,
+            target: CompareTarget::Version as i32,
+            key,
+            operand: Some(CompareOperand::Version(0)),
+            range_end: Bytes::new(),
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]

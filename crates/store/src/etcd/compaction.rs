@@ -43,6 +43,7 @@ async fn compact(client: &EtcdClient, known: Compactions) -> Result<Compactions,
         target: api::CompareTarget::Version as i32,
         key: COMPACT_REVISION_KEY,
         operand: Some(api::CompareOperand::Version(known.version)),
+        range_end: Bytes::new(),
     };
     let put = api::PutRequest {
         key: COMPACT_REVISION_KEY,

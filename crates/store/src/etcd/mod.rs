@@ -24,9 +24,9 @@ use self::feed::{EtcdFeed, FeedContext};
 use self::leases::Leases;
 use self::revisions::RevisionReader;
 use crate::{
-    Change, ChangeFeed, CommitResponse, Compare, Error, IdentityTransformer, Key, KeyInterval, Op, RangeResponse,
-    Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, Timestamp, TransformError, TransformedValue,
-    ValueTransformer, lock,
+    Change, ChangeFeed, CommitResponse, Compare, Condition, Error, IdentityTransformer, Key, KeyInterval, Op,
+    RangeResponse, Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, Timestamp, TransformError,
+    TransformedValue, ValueTransformer, lock,
 };
 
 /// The largest request that etcd accepts by default (etcd: `--max-request-bytes`).
@@ -115,6 +115,36 @@ fn revision(number: i64) -> Revision {
 
 fn to_i64(revision: Revision) -> i64 {
     i64::try_from(revision.get()).unwrap_or(i64::MAX)
+}
+
+/// Adds the compares of etcd for one on the changed key.
+fn push_compare(compares: &mut Vec<api::Compare>, key: Bytes, compare: Compare) {
+    match compare {
+        Compare::Absent => compares.push(api::Compare::mod_revision(key, api::CompareResult::Equal, 0)),
+        Compare::ModRevision(seen) => {
+            // etcd takes zero for a key that does not exist.
+            if seen == Revision(0) {
+                compares.push(api::Compare::exists(key.clone()));
+            }
+            compares.push(api::Compare::mod_revision(key, api::CompareResult::Equal, to_i64(seen)));
+        }
+        Compare::Any => {}
+    }
+}
+
+/// Adds the compares of etcd for a condition on other keys.
+fn push_condition(compares: &mut Vec<api::Compare>, condition: &Condition) {
+    match condition {
+        Condition::Unchanged(key, revision) => {
+            push_compare(compares, Bytes::copy_from_slice(key.as_bytes()), Compare::ModRevision(*revision));
+        }
+        Condition::NotWrittenSince(interval, _) if interval.is_empty() => {}
+        Condition::NotWrittenSince(interval, revision) => {
+            let (key, range_end) = etcd_range(interval);
+            let compare = api::Compare::mod_revision(key, api::CompareResult::Less, to_i64(revision.next()));
+            compares.push(api::Compare { range_end, ..compare });
+        }
+    }
 }
 
 /// The key and the range end of an interval.
@@ -329,25 +359,10 @@ impl EtcdStore {
     async fn commit_change(&self, change: Change) -> Result<CommitResponse, Error> {
         self.check_open()?;
         let key = Bytes::copy_from_slice(change.key.as_bytes());
-        let compare = |result, target, operand| api::Compare {
-            result: result as i32,
-            target: target as i32,
-            key: key.clone(),
-            operand: Some(operand),
-        };
-        let mod_revision = |number| {
-            let operand = api::CompareOperand::ModRevision(number);
-            compare(api::CompareResult::Equal, api::CompareTarget::ModRevision, operand)
-        };
-        let exists =
-            || compare(api::CompareResult::Greater, api::CompareTarget::Version, api::CompareOperand::Version(0));
-        let mut compares = match change.compare {
-            Compare::Absent => vec![mod_revision(0)],
-            // etcd takes zero for a key that does not exist.
-            Compare::ModRevision(Revision(0)) => vec![mod_revision(0), exists()],
-            Compare::ModRevision(seen) => vec![mod_revision(to_i64(seen))],
-            Compare::Any => Vec::new(),
-        };
+        let mut compares = Vec::with_capacity(2 + change.conditions.len());
+        push_compare(&mut compares, key.clone(), change.compare);
+        change.conditions.iter().for_each(|condition| push_condition(&mut compares, condition));
+        let is_delete = change.op == Op::Delete;
         let (request, lease, size) = match change.op {
             Op::Put { value, ttl } => {
                 let transformed = self.context.codec.transformer.transform_to_storage(&change.key, value);
@@ -361,7 +376,7 @@ impl EtcdStore {
                 (api::Request::Put(api::PutRequest { key: key.clone(), value, lease, prev_kv: true }), lease, size)
             }
             Op::Delete => {
-                compares.push(exists());
+                compares.push(api::Compare::exists(key.clone()));
                 (api::Request::DeleteRange(api::DeleteRangeRequest { key: key.clone(), prev_kv: true }), 0, key.len())
             }
         };
@@ -393,7 +408,12 @@ impl EtcdStore {
         };
         let previous = previous.map(|found| self.context.codec.record(found)).transpose()?;
         if !committed.succeeded {
-            return Err(Error::Conflict { current: previous.map(Box::new) });
+            let current = previous.as_ref().map(|record| record.mod_revision);
+            let matches = change.compare.holds(current) && (current.is_some() || !is_delete);
+            return Err(match matches {
+                true => Error::ConditionFailed,
+                false => Error::Conflict { current: previous.map(Box::new) },
+            });
         }
         self.metrics.changes.inc();
         let revision = revision(committed.header.unwrap_or_default().revision);

@@ -36,6 +36,42 @@ async fn a_change_commits_only_if_its_compare_holds() {
 }
 
 #[tokio::test]
+async fn a_change_commits_only_if_its_conditions_on_other_keys_hold() {
+    check(
+        "
+        create a 1                          => 2
+        create b 1 where a 2                => 3
+        put a 2                             => 4 was a=1@2/2
+        create c 1 where a 2                => condition failed
+        create c 1 where a 0                => condition failed
+        create c 1 where d 2                => condition failed
+        create c 1 where d 0                => condition failed
+        create a 1 where a 4                => conflict a=2@4/2
+        create a 1 where a 2                => conflict a=2@4/2
+        update b 2 at 3 where a 2           => condition failed
+        delete b where a 2                  => condition failed
+        delete c where a 2                  => conflict
+        create c 1 where a 4 where b 3      => 5
+        create d 1 where a 4 where b 2      => condition failed
+        create d 1 unwritten a c 4          => 6
+        create e 1 unwritten a d 4          => condition failed
+        create e 1 unwritten a d 5          => 7
+        delete c                            => 8 was c=1@5/5
+        create f 1 unwritten a d 4          => 9
+        create g 1 unwritten x z 1          => 10
+        create h 1 unwritten z x 1          => 11
+        create i 1 unwritten a z 10         => condition failed
+        update a 3 at 4 unwritten a b 4     => 12 was a=2@4/2
+        update a 4 at 12 unwritten a b 4    => condition failed
+        delete b at 3 unwritten a c 12      => 13 was b=1@3/3
+        create c 2 where b 3                => condition failed
+        current                             => 13
+        ",
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn reads_at_a_revision_return_the_state_of_that_revision() {
     check(
         "

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use pintle_store::{Change, Compare, Error, HistoryRetention, Key, KeyInterval, Record, Revision, Store, StoredChange};
+use pintle_store::{
+    Change, Compare, Condition, Error, HistoryRetention, Key, KeyInterval, Record, Revision, Store, StoredChange,
+};
 use proptest::prelude::*;
 
 use crate::script::EngineUnderTest;
@@ -11,7 +13,7 @@ use crate::script::EngineUnderTest;
 /// One operation. Numbers are taken modulo the number of candidates.
 #[derive(Clone, Debug)]
 enum Operation {
-    Write { key: u8, compare: Comparison, value: Option<u16> },
+    Write { key: u8, compare: Comparison, value: Option<u16>, condition: Option<(u8, Option<u8>, u16)> },
     Get { key: u8, at: Option<u16> },
     Range { from: u8, to: u8, at: Option<u16>, limit: Option<u8> },
     Feed { from: u16 },
@@ -35,8 +37,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => Just(Comparison::Any),
     ];
     prop_oneof![
-        20 => (any::<u8>(), expected, prop::option::weighted(0.7, any::<u16>()))
-            .prop_map(|(key, compare, value)| Operation::Write { key, compare, value }),
+        20 => (any::<u8>(), expected, prop::option::weighted(0.7, any::<u16>()), prop::option::weighted(0.3, any::<(u8, Option<u8>, u16)>()))
+            .prop_map(|(key, compare, value, condition)| Operation::Write { key, compare, value, condition }),
         4 => (any::<u8>(), any::<Option<u16>>()).prop_map(|(key, at)| Operation::Get { key, at }),
         4 => (any::<u8>(), any::<u8>(), any::<Option<u16>>(), prop::option::of(0..5_u8))
             .prop_map(|(from, to, at, limit)| Operation::Range { from, to, at, limit }),
@@ -74,7 +76,13 @@ impl Model {
         }
     }
 
-    fn write(&mut self, key: Key, compare: Compare, value: Option<Bytes>) -> Result<String, String> {
+    fn write(
+        &mut self,
+        key: Key,
+        compare: Compare,
+        value: Option<Bytes>,
+        condition: Option<&Condition>,
+    ) -> Result<String, String> {
         let mut state = self.states.last().cloned().unwrap();
         let previous = state.get(&key).cloned();
         let holds = match compare {
@@ -84,6 +92,18 @@ impl Model {
         };
         if !holds || (previous.is_none() && value.is_none()) {
             return Err(format!("conflict {previous:?}"));
+        }
+        let meets_condition = match condition {
+            None => true,
+            Some(Condition::Unchanged(key, revision)) => {
+                state.get(key).is_some_and(|record| record.mod_revision == *revision)
+            }
+            Some(Condition::NotWrittenSince(interval, revision)) => {
+                !state.values().any(|record| interval.contains(&record.key) && record.mod_revision > *revision)
+            }
+        };
+        if !meets_condition {
+            return Err("condition failed".to_owned());
         }
         let revision = self.current().next();
         let create_revision = previous.as_ref().map_or(revision, |record| record.create_revision);
@@ -103,6 +123,7 @@ impl Model {
 fn describe_error(error: Error) -> String {
     match error {
         Error::Conflict { current } => format!("conflict {:?}", current.map(|record| *record)),
+        Error::ConditionFailed => "condition failed".to_owned(),
         Error::Compacted { oldest } => format!("compacted {oldest}"),
         Error::FutureRevision { current } => format!("future {current}"),
         other => panic!("unexpected: {other}"),
@@ -121,8 +142,20 @@ async fn check(mut engine: EngineUnderTest, operations: &[Operation]) {
     for operation in operations {
         let store = engine.store.clone();
         let (actual, expected) = match operation.clone() {
-            Operation::Write { key, compare, value } => {
+            Operation::Write { key, compare, value, condition } => {
                 let key = key_name(key);
+                let condition = condition.map(|(from, to, revision)| {
+                    // The newest revision is of more interest than others.
+                    let newest = model.states.last().unwrap().get(&key_name(from)).map(|record| record.mod_revision);
+                    let revision =
+                        newest.filter(|_| revision % 2 == 0).unwrap_or_else(|| model.pick_revision(revision));
+                    match to {
+                        Some(to) => {
+                            Condition::NotWrittenSince(KeyInterval::between(key_name(from), key_name(to)), revision)
+                        }
+                        None => Condition::Unchanged(key_name(from), revision),
+                    }
+                });
                 let compare = match compare {
                     Comparison::Absent => Compare::Absent,
                     Comparison::Any => Compare::Any,
@@ -137,10 +170,10 @@ async fn check(mut engine: EngineUnderTest, operations: &[Operation]) {
                     Some(value) => Change { compare, ..Change::put(key.clone(), value) },
                     None => Change::delete(key.clone(), compare),
                 };
-                let actual = store.commit(change).await;
+                let actual = store.commit(change.under(condition.clone().into_iter().collect())).await;
                 let actual =
                     actual.map(|done| format!("{} {:?}", done.revision, done.previous)).map_err(describe_error);
-                (actual, model.write(key, compare, value))
+                (actual, model.write(key, compare, value, condition.as_ref()))
             }
             Operation::Get { key, at } => {
                 let (key, at) = (key_name(key), at.map(|at| model.pick_revision(at)));

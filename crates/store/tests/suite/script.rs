@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::etcd::EtcdServer;
 use pintle_store::{
-    Change, Compare, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, KeyInterval, ManualClock,
+    Change, Compare, Condition, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, KeyInterval, ManualClock,
     MemoryStore, Record, Revision, Store, StoredChange, Timestamp,
 };
 
@@ -165,7 +165,20 @@ async fn execute(engine: &mut EngineUnderTest, operation: &str) -> Result<String
         Some(ttl) => change.with_ttl(ttl),
         None => change,
     };
-    let committed = store.commit(change).await?;
+    // `where KEY REVISION` and `unwritten START END REVISION` are conditions.
+    let mut conditions = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let revision = |at: usize| Revision(words[at].parse().unwrap());
+        match *word {
+            "where" => conditions.push(Condition::Unchanged(Key::from(words[at + 1]), revision(at + 2))),
+            "unwritten" => {
+                let interval = KeyInterval::between(words[at + 1], words[at + 2]);
+                conditions.push(Condition::NotWrittenSince(interval, revision(at + 3)));
+            }
+            _ => {}
+        }
+    }
+    let committed = store.commit(change.under(conditions)).await?;
     let previous =
         committed.previous.as_ref().map_or(String::new(), |record| format!(" was {}", format_record(record)));
     Ok(format!("{}{previous}", committed.revision))
@@ -201,6 +214,7 @@ fn describe_error(error: &Error) -> String {
     match error {
         Error::Conflict { current: Some(record) } => format!("conflict {}", format_record(record)),
         Error::Conflict { current: None } => "conflict".to_owned(),
+        Error::ConditionFailed => "condition failed".to_owned(),
         Error::Compacted { oldest } => format!("compacted {oldest}"),
         Error::FutureRevision { current } => format!("future {current}"),
         other => panic!("unexpected: {other}"),
