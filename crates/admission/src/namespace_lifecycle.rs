@@ -99,6 +99,13 @@ impl AdmissionPlugin for NamespaceLifecycle {
         attributes: &'a AdmissionAttributes<'a>,
         _: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move { Self::check(attributes) })
+        Box::pin(async move {
+            if Self::check(attributes).is_ok() {
+                return Ok(());
+            }
+            // Another server may have created the namespace just now, or created it again.
+            attributes.client.refresh().await?;
+            Self::check(attributes)
+        })
     }
 }

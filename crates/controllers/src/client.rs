@@ -71,9 +71,6 @@ pub trait ClusterClient: Send + Sync + 'static {
     /// Waits until the watch caches contain everything that was committed before the call. Returns that revision.
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>>;
 
-    /// Waits until every create that began before the call has ended.
-    fn wait_for_pending_creates(self: Arc<Self>) -> BoxFuture<'static, ()>;
-
     /// Waits until every write has ended that began before the call and for which an admission plugin has reserved
     /// something. What it reserved is then given back or belongs to a stored object.
     fn wait_for_reserved_writes(self: Arc<Self>) -> BoxFuture<'static, ()>;

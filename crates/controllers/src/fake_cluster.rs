@@ -123,10 +123,6 @@ impl ClusterClient for FakeCluster {
         Box::pin(async move { Ok(self.cache.applied_revision()) })
     }
 
-    fn wait_for_pending_creates(self: Arc<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async {})
-    }
-
     fn wait_for_reserved_writes(self: Arc<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }

@@ -507,6 +507,12 @@ pub trait ObjectClient: Send + Sync {
     /// Returns an error if the resource is not served.
     fn last_change(&self, resource: &GroupResource) -> Result<u64, ApiError>;
 
+    /// Waits until reads see everything that was committed before the call. Another server may have written it to the same
+    /// store. What was not found is looked for again after this.
+    fn refresh(&self) -> BoxFuture<'_, Result<(), ApiError>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// True if the stored definition of a resource is terminating. [`Resource::terminating`] follows it a little later.
     ///
     /// # Errors

@@ -175,10 +175,6 @@ impl ClusterClient for Cluster {
         Box::pin(async move { Cluster::catch_up(&self).await })
     }
 
-    fn wait_for_pending_creates(self: Arc<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async move { drop(self.pending_creates.write().await) })
-    }
-
     fn wait_for_reserved_writes(self: Arc<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move { self.reserved_writes.wait().await })
     }

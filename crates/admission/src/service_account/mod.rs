@@ -73,7 +73,13 @@ async fn account_of(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result
         if attempt > 0 {
             tokio::time::sleep(RETRY_INTERVAL).await;
         }
-        if let Some(account) = attributes.client.read(&accounts, namespace, name).map_err(failed)? {
+        let mut found = attributes.client.read(&accounts, namespace, name).map_err(failed)?;
+        if found.is_none() && attempt + 1 == attempts {
+            // Another server may have created it just now.
+            attributes.client.refresh().await.map_err(failed)?;
+            found = attributes.client.read(&accounts, namespace, name).map_err(failed)?;
+        }
+        if let Some(account) = found {
             if !FINDERS.iter().any(|text| account.may_contain(text)) {
                 return Ok(Value::object());
             }

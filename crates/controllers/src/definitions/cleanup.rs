@@ -90,9 +90,9 @@ async fn delete_objects(
         // They were never served.
         return Ok(None);
     }
-    // New creates are refused because the definition is terminating. Those that passed that check before have to end
-    // before the objects are deleted.
-    host.clone().wait_for_pending_creates().await;
+    // Nothing is created any more: a create is stored only if the definition has not changed since it was checked. What
+    // was created before is stored by now.
+    host.clone().catch_up().await?;
     let Some(watch_cache) = host.watch_cache(&resource) else {
         return Err(ApiError::Internal(format!("no watch cache of {}", resource.plural)));
     };

@@ -108,9 +108,8 @@ async fn try_reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<Re
     }
     // Kinds that are served from now on may have objects in the namespace.
     let registry_changes = client.registry_changes();
-    // New creates are rejected because the namespace is terminating. Those that passed that check before have to end
-    // first.
-    client.clone().wait_for_pending_creates().await;
+    // Nothing is created in the namespace any more: a create is stored only if the namespace has not changed since it was
+    // checked. Here and on other servers, what was created before is stored by now.
     client.clone().catch_up().await?;
     if !is_current() {
         return Ok(ReconcileResult::Done);

@@ -124,9 +124,6 @@ pub struct Cluster {
     nodes: Lazy<FollowedIndex<NodeAuthorizer>>,
     /// Limits how many large responses are encoded at the same time.
     pub(crate) cpu_permits: CpuPermits,
-    /// A create holds a read lock from its last check of the namespace and the definition until the object is stored.
-    /// The controllers of namespaces and definitions take the write lock to wait for pending creates.
-    pub(crate) pending_creates: tokio::sync::RwLock<()>,
     /// The writes in progress for which admission plugins have reserved something.
     pub(crate) reserved_writes: ReservedWrites,
     /// The background tasks, whose state health checks report.
@@ -203,7 +200,6 @@ impl Cluster {
             rbac: Lazy::default(),
             nodes: Lazy::default(),
             cpu_permits: CpuPermits::default(),
-            pending_creates: tokio::sync::RwLock::default(),
             reserved_writes: ReservedWrites::default(),
             unresponsive_watches: UnresponsiveWatches::default(),
             terminating: AtomicBool::new(false),

@@ -6,7 +6,8 @@ use memchr::memmem::Finder;
 use pintle_cache::{KeyRange, Object};
 use pintle_codec::json::Projection;
 use pintle_controllers::DEFINITIONS_PREFIX;
-use pintle_registry::{ApiError, GroupResource, Resource, StoredObject, StoredObjects};
+use pintle_registry::{ApiError, GroupResource, Resource, Scope, StoredObject, StoredObjects};
+use pintle_store::{Condition, Revision};
 use pintle_value::{Str, Value};
 
 use super::Cluster;
@@ -14,6 +15,11 @@ use super::Cluster;
 /// Returns the key of an object in its collection.
 pub(crate) fn object_key(namespace: &str, name: &str) -> Str {
     if namespace.is_empty() { name.into() } else { [namespace, "/", name].concat().into() }
+}
+
+/// The key of the definition of a custom resource.
+fn definition_key(resource: &Resource) -> Str {
+    object_key("", &[&*resource.plural, ".", &*resource.group].concat())
 }
 
 /// Checks that a name can be part of a storage key (upstream: `registry.NamespaceKeyFunc`).
@@ -103,6 +109,28 @@ impl Cluster {
         self.read_object(resource, namespace, name)?.map(|object| object.decode()).transpose()
     }
 
+    /// The condition that an object has not been written or deleted since it was last read; `None` if it does not exist.
+    fn unchanged(&self, prefix: &str, key: &str) -> Option<Condition> {
+        let revision = match self.cache.watch_cache(prefix)?.read(key) {
+            Ok(object) => object?.revision,
+            Err(corrupt) => corrupt.revision,
+        };
+        Some(Condition::Unchanged(self.cache.store_key(prefix, key).into(), Revision(revision)))
+    }
+
+    /// What must not have changed when an object is created: its namespace and its definition, as they are now. Whoever
+    /// deletes one of the two then deletes all that is in it, so the object must not be created after that begins.
+    pub(crate) fn conditions_of_create(&self, resource: &Resource, namespace: &str) -> Vec<Condition> {
+        let namespaces = (resource.scope == Scope::Namespaced)
+            .then(|| self.hub_of(&GroupResource::new("", "namespaces")).ok())
+            .flatten();
+        let namespaces = namespaces.as_ref().and_then(|namespaces| namespaces.collection());
+        let namespace = namespaces.and_then(|collection| self.unchanged(&collection.prefix, namespace));
+        let definition =
+            resource.definition.as_ref().and_then(|_| self.unchanged(DEFINITIONS_PREFIX, &definition_key(resource)));
+        namespace.into_iter().chain(definition).collect()
+    }
+
     /// True if the stored definition of a resource is terminating; false for built-in kinds.
     ///
     /// # Errors
@@ -110,7 +138,7 @@ impl Cluster {
     pub(crate) fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {
         let Some(source) = &resource.definition else { return Ok(false) };
         let definitions = self.cache.watch_cache(DEFINITIONS_PREFIX).ok_or(ApiError::NoSuchPath)?;
-        let key = object_key("", &format!("{}.{}", resource.plural, resource.group));
+        let key = definition_key(resource);
         // A definition that cannot be read is still served as it was before.
         let Ok(definition) = definitions.read(&key) else { return Ok(resource.terminating) };
         let definition = definition.ok_or(ApiError::NoSuchPath)?;

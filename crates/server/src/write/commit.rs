@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use pintle_cache::{Object, ObjectIndex};
 use pintle_registry::{ApiError, Resource};
-use pintle_store::{Change, Compare, Error, Revision};
+use pintle_store::{Change, Compare, Condition, Error, Revision};
 use pintle_value::Value;
 
 use crate::cluster::object_index;
@@ -19,6 +19,30 @@ pub(crate) enum CommitOutcome {
     Committed(u64),
     /// The compare failed.
     Conflict,
+    /// The compare holds, but not the conditions.
+    ConditionFailed,
+}
+
+/// A change of the stored object.
+pub(crate) struct ObjectChange {
+    /// What the stored object must be.
+    pub(crate) compare: Compare,
+    /// What other objects must be.
+    pub(crate) conditions: Vec<Condition>,
+    /// The new object; `None` deletes it.
+    pub(crate) json: Option<Bytes>,
+}
+
+impl ObjectChange {
+    /// Replaces the object that was read at a revision.
+    pub(crate) fn update(revision: u64, json: Bytes) -> Self {
+        Self { compare: Compare::ModRevision(Revision(revision)), conditions: Vec::new(), json: Some(json) }
+    }
+
+    /// Deletes the object that was read at a revision.
+    pub(crate) fn delete(revision: u64) -> Self {
+        Self { compare: Compare::ModRevision(Revision(revision)), conditions: Vec::new(), json: None }
+    }
 }
 
 /// An object in the form of the watch cache, for a response that is made of the same bytes.
@@ -66,8 +90,8 @@ pub(crate) fn dry_run_object(key: &str, json: Bytes, resource_version: &str) -> 
     cached_object(key, 0, json.into())
 }
 
-/// Commits one change of an object and waits until reads see it. If `json` is `None`, the object is deleted.
-/// `tree` is the object that was encoded, if the caller still has it.
+/// Commits one change of an object and waits until reads see it. After a failed compare or condition, reads see what made it
+/// fail. `tree` is the object that was encoded, if the caller still has it.
 ///
 /// # Errors
 /// Returns an error if the store fails.
@@ -75,10 +99,10 @@ pub(crate) async fn commit(
     cluster: &Cluster,
     hub: &Resource,
     key: &str,
-    compare: Compare,
-    json: Option<Bytes>,
+    change: ObjectChange,
     tree: Option<&Value>,
 ) -> Result<CommitOutcome, ApiError> {
+    let ObjectChange { compare, conditions, json } = change;
     let prefix = hub.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
     let store_key = cluster.cache.store_key(prefix, key);
     // Custom resources may be stored at another version than that of the tree.
@@ -88,7 +112,7 @@ pub(crate) async fn commit(
         Some(json) => {
             // As in upstream, a TTL of zero means no expiry.
             let ttl = Some(cluster.event_ttl).filter(|ttl| hub.strategy.has_ttl() && !ttl.is_zero());
-            Change { key: store_key.into(), compare, op: pintle_store::Op::Put { value: json, ttl } }
+            Change::new(store_key, compare, pintle_store::Op::Put { value: json, ttl })
         }
         None => Change::delete(store_key, compare),
     };
@@ -98,9 +122,9 @@ pub(crate) async fn commit(
         _ => StorageOperation::Update,
     };
     let started = Instant::now();
-    let result = cluster.store.commit(change).await;
+    let result = cluster.store.commit(change.under(conditions)).await;
     // Upstream's etcd reports a failed compare as a success of the request.
-    let failed = !matches!(result, Ok(_) | Err(Error::Conflict { .. }));
+    let failed = !matches!(result, Ok(_) | Err(Error::Conflict { .. } | Error::ConditionFailed));
     cluster.metrics.collection(hub).record_commit(operation, started.elapsed(), failed);
     match result {
         Ok(committed) => {
@@ -117,11 +141,10 @@ pub(crate) async fn commit(
             }
             Ok(CommitOutcome::Conflict)
         }
+        Err(Error::ConditionFailed) => {
+            cluster.catch_up().await?;
+            Ok(CommitOutcome::ConditionFailed)
+        }
         Err(error) => Err(store_error(error)),
     }
-}
-
-/// Compares the revision of the stored object.
-pub(crate) fn compare_revision(revision: u64) -> Compare {
-    Compare::ModRevision(Revision(revision))
 }

@@ -11,7 +11,7 @@ use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::allocation::Allocated;
-use super::commit::{CommitOutcome, commit, committed_object, dry_run_object};
+use super::commit::{CommitOutcome, ObjectChange, commit, committed_object, dry_run_object};
 use super::internal_client::InternalClient;
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
@@ -184,16 +184,18 @@ impl CreateOperation<'_> {
             // A dry run answers with what would be given to the storage layer.
             return dry_run_object(&key, json, resource_version);
         }
-        // The controllers of namespaces and definitions wait for creates that passed these checks before the namespace or
-        // the definition became terminating.
-        let _pending = cluster.pending_creates.read().await;
-        NamespaceLifecycle::check(&attributes)?;
-        TerminatingDefinition::check(&attributes)?;
-        let outcome = commit(cluster, hub, &key, Compare::Absent, Some(json.clone()), Some(&object)).await?;
-        writer.recorder.trace.step(Step::Stored);
-        match outcome {
-            CommitOutcome::Committed(revision) => committed_object(cluster, hub, &key, revision, json),
-            CommitOutcome::Conflict => Err(already_exists()),
+        loop {
+            let conditions = cluster.conditions_of_create(hub, object.namespace());
+            NamespaceLifecycle::check(&attributes)?;
+            TerminatingDefinition::check(&attributes)?;
+            let change = ObjectChange { compare: Compare::Absent, conditions, json: Some(json.clone()) };
+            let outcome = commit(cluster, hub, &key, change, Some(&object)).await?;
+            writer.recorder.trace.step(Step::Stored);
+            match outcome {
+                CommitOutcome::Committed(revision) => return committed_object(cluster, hub, &key, revision, json),
+                CommitOutcome::Conflict => return Err(already_exists()),
+                CommitOutcome::ConditionFailed => {}
+            }
         }
     }
 

@@ -120,6 +120,10 @@ impl ObjectClient for InternalClient {
         self.0.last_change(resource)
     }
 
+    fn refresh(&self) -> BoxFuture<'_, Result<(), ApiError>> {
+        Box::pin(async { self.0.catch_up().await.map(drop) })
+    }
+
     fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {
         self.0.is_definition_terminating(resource)
     }

@@ -12,7 +12,7 @@ use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::allocation::Allocated;
-use super::commit::{CommitOutcome, cached_object, commit, committed_object, compare_revision};
+use super::commit::{CommitOutcome, ObjectChange, cached_object, commit, committed_object};
 use super::create::CreateOperation;
 use super::internal_client::InternalClient;
 use super::managed_fields::{ManagedFieldsUpdater, differs_only_in_times};
@@ -407,13 +407,13 @@ impl<'a> GuaranteedUpdate<'a> {
             if context.dry_run {
                 return Ok(Some(last));
             }
-            return Ok(match commit(cluster, hub, &key, compare_revision(current.revision), None, None).await? {
+            return Ok(match commit(cluster, hub, &key, ObjectChange::delete(current.revision), None).await? {
                 CommitOutcome::Committed(_) => {
                     super::delete::release_allocations(self, hub, &key, old, client).await;
                     Some(last)
                 }
                 // As upstream, an update that would have removed it succeeds if another request has removed it.
-                CommitOutcome::Conflict => self.current()?.is_none().then_some(last),
+                CommitOutcome::Conflict | CommitOutcome::ConditionFailed => self.current()?.is_none().then_some(last),
             });
         }
         // An update that changes nothing is not written, unless the stored value is stale (encrypted with an old key).
@@ -426,10 +426,9 @@ impl<'a> GuaranteedUpdate<'a> {
         if context.dry_run {
             return cached_object(&key, current.revision, json).map(Some);
         }
-        let compare = compare_revision(current.revision);
-        match commit(cluster, hub, &key, compare, Some(json.clone()), Some(&object)).await? {
+        match commit(cluster, hub, &key, ObjectChange::update(current.revision, json.clone()), Some(&object)).await? {
             CommitOutcome::Committed(revision) => committed_object(cluster, hub, &key, revision, json).map(Some),
-            CommitOutcome::Conflict => Ok(None),
+            CommitOutcome::Conflict | CommitOutcome::ConditionFailed => Ok(None),
         }
     }
 }

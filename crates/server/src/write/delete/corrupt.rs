@@ -12,7 +12,7 @@ use crate::context::RequestContext;
 use crate::http::Response;
 use crate::represent::{ResponseFormat, success_with_code};
 use crate::request::query::IGNORE_READ_ERROR;
-use crate::write::commit::{CommitOutcome, commit, compare_revision};
+use crate::write::commit::{CommitOutcome, ObjectChange, commit};
 
 /// The verb that the client must be authorized for, beside `delete`.
 const UNSAFE_DELETE_VERB: &str = "unsafe-delete-ignore-read-errors";
@@ -32,9 +32,9 @@ pub(super) async fn delete_corrupt_object(
     // Another client may write the object in between. If it is readable then, it is not deleted.
     loop {
         let Err(corrupt) = cluster.watch_cache(&hub)?.read(&key) else { return Err(not_corrupt_error(resource, name)) };
-        match commit(cluster, &hub, &key, compare_revision(corrupt.revision), None, None).await? {
+        match commit(cluster, &hub, &key, ObjectChange::delete(corrupt.revision), None).await? {
             CommitOutcome::Committed(_) => break,
-            CommitOutcome::Conflict => {}
+            CommitOutcome::Conflict | CommitOutcome::ConditionFailed => {}
         }
     }
     tracing::warn!(resource = %resource.group_resource(), %key, "Deleted a corrupt object");

@@ -21,7 +21,7 @@ use pintle_value::{Object as JsonObject, Value};
 use self::grace::GracePeriod;
 use self::options::delete_options;
 use super::allocation::Allocated;
-use super::commit::{CommitOutcome, cached_object, commit, committed_object, compare_revision};
+use super::commit::{CommitOutcome, ObjectChange, cached_object, commit, committed_object};
 use super::internal_client::InternalClient;
 use super::update::GuaranteedUpdate;
 use super::writer::Writer;
@@ -219,12 +219,12 @@ async fn store_terminating(
     if update.writer.context.dry_run {
         return cached_object(&current.key, current.revision, json).map(Some);
     }
-    let compare = compare_revision(current.revision);
-    match commit(update.writer.cluster, hub, &current.key, compare, Some(json.clone()), None).await? {
+    let change = ObjectChange::update(current.revision, json.clone());
+    match commit(update.writer.cluster, hub, &current.key, change, None).await? {
         CommitOutcome::Committed(revision) => {
             committed_object(update.writer.cluster, hub, &current.key, revision, json).map(Some)
         }
-        CommitOutcome::Conflict => Ok(None),
+        CommitOutcome::Conflict | CommitOutcome::ConditionFailed => Ok(None),
     }
 }
 
@@ -240,13 +240,13 @@ async fn remove(
     if context.dry_run {
         return Ok(Some(DeleteOutcome::Removed(current.clone())));
     }
-    match commit(cluster, hub, &current.key, compare_revision(current.revision), None, None).await? {
+    match commit(cluster, hub, &current.key, ObjectChange::delete(current.revision), None).await? {
         CommitOutcome::Committed(revision) => {
             release_allocations(update, hub, &current.key, old, client).await;
             let last = Object::new(current.key.clone(), revision, current.json.clone(), current.index.clone());
             Ok(Some(DeleteOutcome::Removed(Arc::new(last))))
         }
-        CommitOutcome::Conflict => Ok(None),
+        CommitOutcome::Conflict | CommitOutcome::ConditionFailed => Ok(None),
     }
 }
 
