@@ -1,5 +1,6 @@
 //! The interface through which controllers read and write a cluster.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +71,19 @@ pub trait ClusterClient: Send + Sync + 'static {
 
     /// Waits until the watch caches contain everything that was committed before the call. Returns that revision.
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>>;
+
+    /// True while this server runs the controllers of those that share its store.
+    fn leadership(&self) -> watch::Receiver<bool>;
+
+    /// Records for a time that a server runs at this address. Returns the addresses of all servers that share the store.
+    fn record_server_address(
+        self: Arc<Self>,
+        address: IpAddr,
+        time_to_live: Duration,
+    ) -> BoxFuture<'static, Result<Vec<IpAddr>, ApiError>>;
+
+    /// Removes the record of a server's address. Returns the addresses of the other servers.
+    fn remove_server_address(self: Arc<Self>, address: IpAddr) -> BoxFuture<'static, Result<Vec<IpAddr>, ApiError>>;
 
     /// Waits until every write has ended that began before the call and for which an admission plugin has reserved
     /// something. What it reserved is then given back or belongs to a stored object.

@@ -1,5 +1,6 @@
 //! A cluster for unit tests: a cache of pods and config maps over a store in memory. It refuses writes.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use pintle_value::Value;
 use pintle_value::time::Time;
 use tokio::sync::watch;
 
-use crate::{ClusterClient, DeleteRequest, ObjectRef, UpdateFn, WorkQueues};
+use crate::{ClusterClient, DeleteRequest, LeaderElection, ObjectRef, UpdateFn, WorkQueues};
 
 /// Indexes nothing.
 struct NoIndexer;
@@ -121,6 +122,22 @@ impl ClusterClient for FakeCluster {
 
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>> {
         Box::pin(async move { Ok(self.cache.applied_revision()) })
+    }
+
+    fn leadership(&self) -> watch::Receiver<bool> {
+        LeaderElection::alone().leadership()
+    }
+
+    fn record_server_address(
+        self: Arc<Self>,
+        address: IpAddr,
+        _: Duration,
+    ) -> BoxFuture<'static, Result<Vec<IpAddr>, ApiError>> {
+        Box::pin(async move { Ok(vec![address]) })
+    }
+
+    fn remove_server_address(self: Arc<Self>, _: IpAddr) -> BoxFuture<'static, Result<Vec<IpAddr>, ApiError>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     fn wait_for_reserved_writes(self: Arc<Self>) -> BoxFuture<'static, ()> {

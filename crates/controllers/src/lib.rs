@@ -2,7 +2,7 @@
 //! collector, the controller of token secrets, the aggregation of cluster roles, the protection of storage objects in
 //! use, the status of resource quotas, type checks of admission policies, the repair of the allocations of services, and the
 //! reconciler of the objects that every cluster and every namespace has. They read the watch caches and write as the server;
-//! they know neither HTTP nor the store. Those that kube-controller-manager has too stand by while one is active.
+//! they know neither HTTP nor the store. Of the servers that share a store one runs them. Those that kube-controller-manager has too stand by while one is active.
 
 mod allocation_repair;
 mod authentication_trust;
@@ -16,6 +16,7 @@ mod every_namespace;
 mod fake_cluster;
 mod garbage_collector;
 mod informer;
+mod leader_election;
 mod legacy_token_cleaner;
 mod legacy_token_tracking;
 mod namespaces;
@@ -37,10 +38,12 @@ pub use client::{ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
 pub use controller_manager::is_active as is_controller_manager_active;
 pub use definitions::{DEFINITIONS_PREFIX, DEFINITIONS_TASK, DefinitionController, DefinitionHost};
 pub use every_namespace::every_namespace_objects;
+pub use leader_election::{ELECTION_LEASE, ELECTION_TASK, LeaderElection, run_while_leading};
 pub use legacy_token_tracking::legacy_token_tracking;
 pub use object_reconciler::{DesiredObject, OBJECT_RECONCILER_TASK, ObjectReconciler};
 pub use server_registration::{
-    LEASE_COLLECTOR_TASK, LEASE_TASK, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, server_name,
+    ENDPOINTS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration,
+    server_name,
 };
 pub use token_secrets::{IssueToken, TokenSecretContents};
 pub use work_queue_metrics::WorkQueues;

@@ -133,6 +133,13 @@ impl DesiredObject {
         }
     }
 
+    /// Creates the object in its namespace if it is missing, and restores it if it differs.
+    pub(crate) async fn restore(&self, client: &Arc<dyn ClusterClient>, namespace: &str) {
+        if is_served(client, &self.resource) {
+            self.reconcile(client, namespace, Trigger::Resync).await;
+        }
+    }
+
     async fn try_reconcile(
         &self,
         client: &Arc<dyn ClusterClient>,

@@ -117,6 +117,11 @@ impl EtcdConfig {
 const KEY_PREFIX: &str = "/registry";
 
 impl Engine {
+    /// True if other servers may use the same store.
+    fn is_shared(&self) -> bool {
+        matches!(self, Self::Etcd(_))
+    }
+
     fn key_prefix(&self) -> &str {
         match self {
             Self::Etcd(etcd) => &etcd.prefix,
@@ -476,6 +481,7 @@ impl Server {
                 endpoint: (options.register && options.reconcile_endpoints)
                     .then(|| advertised_endpoint(advertised, address.port()))
                     .flatten(),
+                election_name: options.engine.is_shared().then(|| hostname.clone()),
                 hostname: options.register.then_some(hostname),
             },
             event_ttl: options.event_ttl,

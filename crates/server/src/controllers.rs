@@ -1,6 +1,6 @@
 //! Implements the interface of the controllers (`pintle_controllers`), and starts and stops them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use pintle_auth::AuthenticationTrust;
 use pintle_cache::{CacheError, EventStream, WatchCache};
 use pintle_controllers::{
-    ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, ObjectReconciler, ObjectRef,
-    SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, TokenSecretContents, UpdateFn, WorkQueues,
-    authentication_config_map, every_namespace_objects, legacy_token_tracking, run_allocation_repair, run_controllers,
-    run_policy_type_checks, run_resource_quotas,
+    ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, LeaderElection,
+    ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, TokenSecretContents, UpdateFn,
+    WorkQueues, authentication_config_map, every_namespace_objects, legacy_token_tracking, run_allocation_repair,
+    run_controllers, run_policy_type_checks, run_resource_quotas, run_while_leading,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -47,6 +47,9 @@ pub struct ControllerOptions {
     pub endpoint: Option<SocketAddr>,
     /// The hostname in the server's identity lease, if the server has one.
     pub hostname: Option<String>,
+    /// The name of the server among those that may share the store, of which one runs the controllers; `None` if the store is
+    /// the server's own.
+    pub election_name: Option<String>,
 }
 
 /// The controllers of a running server.
@@ -54,6 +57,8 @@ pub(crate) struct RunningControllers {
     stopping: watch::Sender<bool>,
     network: ServiceNetwork,
     server: ServerRegistration,
+    /// Elects the server that runs the controllers.
+    pub(crate) election: Arc<LeaderElection>,
     /// Reconciles the server's own objects and its lease.
     server_task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -66,8 +71,19 @@ impl RunningControllers {
         let run = uuid::Uuid::new_v4().to_string();
         let hostname = controller_options.hostname.as_ref().filter(|_| gates.is_enabled(Feature::API_SERVER_IDENTITY));
         let identity = hostname.map(|hostname| ServerIdentity::new(hostname, &run, peer));
-        let server = ServerRegistration { service, endpoint: controller_options.endpoint, identity };
-        Self { stopping: watch::Sender::new(false), network: network.clone(), server, server_task: Mutex::default() }
+        let shares_store = controller_options.election_name.is_some();
+        let server = ServerRegistration { service, endpoint: controller_options.endpoint, shares_store, identity };
+        let election = match &controller_options.election_name {
+            Some(name) => LeaderElection::among_servers(format!("{name}_{run}")),
+            None => LeaderElection::alone(),
+        };
+        Self {
+            stopping: watch::Sender::new(false),
+            network: network.clone(),
+            server,
+            election: Arc::new(election),
+            server_task: Mutex::default(),
+        }
     }
 
     /// Creates the objects that have to exist when the server is ready, and starts the controllers. They end with the
@@ -86,27 +102,54 @@ impl RunningControllers {
         desired.extend(controller_options.authentication_trust.as_ref().map(authentication_config_map));
         let reconciler = ObjectReconciler::new(&client, desired);
         reconciler.create_missing(&client, &SYSTEM_NAMESPACES).await;
+        cluster.spawn_until_shutdown(self.election.run(&client));
         if controller_options.controllers {
             let issuer = cluster.service_accounts.issuer.clone();
             let issue = move |account: (&str, &str, &str), secret: &str| {
                 issuer.issue_legacy(account, secret).map(|token| token.0).map_err(|error| error.to_string())
             };
             let contents = TokenSecretContents { root_ca: controller_options.root_ca.clone(), issue: Arc::new(issue) };
-            cluster.spawn_until_shutdown(run_controllers(&client, contents));
+            run_as_leader(cluster, move |client| run_controllers(client, contents.clone()));
         }
         if controller_options.resource_quotas {
-            cluster.spawn_until_shutdown(run_resource_quotas(&client));
+            run_as_leader(cluster, run_resource_quotas);
         }
         if controller_options.policy_type_checks {
-            cluster.spawn_until_shutdown(run_policy_type_checks(&client));
+            run_as_leader(cluster, run_policy_type_checks);
         }
-        cluster.spawn_until_shutdown(run_allocation_repair(&client));
-        let reconciler = reconciler.run(&client, self.stopping.subscribe());
+        run_as_leader(cluster, run_allocation_repair);
+        let reconciler = self.run_reconciler(cluster, reconciler);
         let server = self.server.run(&client, self.stopping.subscribe());
         let task = async move {
             tokio::join!(reconciler, server);
         };
         *self.server_task.lock() = Some(tokio::spawn(task));
+    }
+
+    /// Reconciles objects while this server runs the controllers. Once it stops, writes that have begun are completed.
+    fn run_reconciler(
+        &self,
+        cluster: &Arc<Cluster>,
+        reconciler: ObjectReconciler,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let (mut stopping, weak) = (self.stopping.subscribe(), Arc::downgrade(cluster));
+        let until_stopped = stopping.clone();
+        let running = while_leading(&self.election, move || {
+            let client = weak.upgrade()? as Arc<dyn ClusterClient>;
+            Some(reconciler.clone().run(&client, until_stopped.clone()))
+        });
+        let mut leadership = self.election.leadership();
+        async move {
+            let ended = async {
+                let _ = stopping.wait_for(|stopping| *stopping).await;
+                let _ = leadership.wait_for(|leads| !*leads).await;
+            };
+            tokio::select! {
+                biased;
+                () = running => {}
+                () = ended => {}
+            }
+        }
     }
 
     /// Stops reconciling the server's own objects, then withdraws the server from the cluster.
@@ -116,9 +159,37 @@ impl RunningControllers {
         if let Some(task) = task {
             let _ = task.await;
             let client: Arc<dyn ClusterClient> = cluster.clone();
-            self.server.deregister(&client).await;
+            tokio::join!(self.server.deregister(&client), self.election.release(&client));
         }
     }
+}
+
+/// Runs controllers while this server is the one of those that share the store that runs them.
+fn run_as_leader<F: Future<Output = ()> + Send + 'static>(
+    cluster: &Arc<Cluster>,
+    run: impl Fn(&Arc<dyn ClusterClient>) -> F + Send + Sync + 'static,
+) {
+    let weak = Arc::downgrade(cluster);
+    cluster.spawn_until_shutdown(while_leading(&cluster.election, move || {
+        let client = weak.upgrade()? as Arc<dyn ClusterClient>;
+        Some(run(&client))
+    }));
+}
+
+/// Runs what `start` returns, if it returns anything, while this server leads.
+fn while_leading<F, S>(election: &LeaderElection, start: S) -> impl Future<Output = ()> + Send + use<F, S>
+where
+    F: Future<Output = ()> + Send,
+    S: Fn() -> Option<F> + Send,
+{
+    run_while_leading(election.leadership(), move || {
+        let running = start();
+        async move {
+            if let Some(running) = running {
+                running.await;
+            }
+        }
+    })
 }
 
 /// Serves the custom resources of all stored definitions, and starts the definition controller.
@@ -173,6 +244,22 @@ impl ClusterClient for Cluster {
 
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>> {
         Box::pin(async move { Cluster::catch_up(&self).await })
+    }
+
+    fn leadership(&self) -> watch::Receiver<bool> {
+        self.election.leadership()
+    }
+
+    fn record_server_address(
+        self: Arc<Self>,
+        address: IpAddr,
+        time_to_live: Duration,
+    ) -> BoxFuture<'static, Result<Vec<IpAddr>, ApiError>> {
+        Box::pin(async move { Cluster::record_server_address(&self, address, time_to_live).await })
+    }
+
+    fn remove_server_address(self: Arc<Self>, address: IpAddr) -> BoxFuture<'static, Result<Vec<IpAddr>, ApiError>> {
+        Box::pin(async move { Cluster::remove_server_address(&self, address).await })
     }
 
     fn wait_for_reserved_writes(self: Arc<Self>) -> BoxFuture<'static, ()> {
@@ -249,6 +336,18 @@ impl DefinitionHost for Cluster {
     fn close_watch_cache(&self, prefix: &str) {
         self.cache.close(prefix);
         self.indexers.remove(prefix);
+    }
+
+    fn update_status_as_leader(
+        self: Arc<Self>,
+        target: ObjectRef,
+        compute: UpdateFn,
+    ) -> BoxFuture<'static, Result<Value, ApiError>> {
+        Box::pin(async move {
+            let ObjectRef { resource, namespace, name } = &target;
+            let client = InternalClient(self);
+            client.update_status_as_leader(resource, (namespace, name), |object| compute(object)).await
+        })
     }
 
     fn delete_all_objects(self: Arc<Self>, resource: Arc<Resource>) -> BoxFuture<'static, Result<(), ApiError>> {

@@ -101,6 +101,8 @@ pub enum ClusterError {
     Access(ApiError),
     /// The configuration of the admission plugins is invalid.
     Admission(ConfigurationError),
+    /// Leases are turned off, by which servers that share a store elect the one that runs the controllers.
+    NoLeases,
     /// A resource is turned off whose stored objects have to be enforced.
     DisabledRules {
         /// Its plural name.
@@ -117,6 +119,10 @@ impl fmt::Display for ClusterError {
             ClusterError::Bootstrap(error) => write!(f, "failed to create the bootstrap objects: {error}"),
             ClusterError::Access(error) => write!(f, "failed to build the authorizers: {error}"),
             ClusterError::Admission(error) => write!(f, "{error}"),
+            ClusterError::NoLeases => write!(
+                f,
+                "--runtime-config disables leases, which servers need that may share an etcd: one of them runs the controllers"
+            ),
             ClusterError::DisabledRules { resource, count } => write!(
                 f,
                 "--runtime-config disables {resource}, of which {count} are stored and would not be enforced: delete them first"
@@ -154,6 +160,11 @@ impl ApiServer {
             pintle_kinds::resources_in(pintle_catalog::shared(), &config.runtime_config, &config.services);
         pintle_extensions::install_definition_validation(&mut built_in);
         let registry = Arc::new(Registry::new(built_in.clone()));
+        if config.controllers.election_name.is_some()
+            && registry.hub_of(&GroupResource::new("coordination.k8s.io", "leases")).is_none()
+        {
+            return Err(ClusterError::NoLeases);
+        }
         let prefixes: HashSet<Str> =
             registry.resources().filter_map(|r| r.collection()).map(|c| c.prefix.clone()).collect();
         let indexers = Arc::new(Indexers::default());
@@ -195,6 +206,7 @@ impl ApiServer {
             bodies: BodyBudget::new(config.limits.max_body_bytes_in_flight),
             recovery: config.recovery,
             kubelets: config.kubelets,
+            election: running.election.clone(),
         }));
         start_memory_task(&cluster);
         let webhooks = AdmissionWebhooks::load(&cluster, &plugins).map_err(|(name, error)| {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pintle_cache::CacheError;
 use pintle_registry::{ApiError, BoxFuture, Resource};
-use pintle_value::Str;
+use pintle_value::{Str, Value};
 
-use crate::ClusterClient;
+use crate::{ClusterClient, ObjectRef, UpdateFn};
 
 /// A cluster that serves custom resources.
 pub trait DefinitionHost: ClusterClient {
@@ -30,6 +30,14 @@ pub trait DefinitionHost: ClusterClient {
 
     /// Closes the watch cache of a prefix and drops its index.
     fn close_watch_cache(&self, prefix: &str);
+
+    /// Updates the status of a definition like [`ClusterClient::update`], but stores it only if this server still runs the
+    /// controllers then: another one may have given the names to another definition.
+    fn update_status_as_leader(
+        self: Arc<Self>,
+        target: ObjectRef,
+        compute: UpdateFn,
+    ) -> BoxFuture<'static, Result<Value, ApiError>>;
 
     /// Deletes all objects that a resource has now, in all namespaces.
     fn delete_all_objects(self: Arc<Self>, resource: Arc<Resource>) -> BoxFuture<'static, Result<(), ApiError>>;

@@ -2,7 +2,8 @@
 //! status, and deletes the objects of those that are terminating (upstream: the controllers of
 //! apiextensions-apiserver).
 //!
-//! A single task decides which definition gets a name. Status updates and deletions run concurrently in a work queue.
+//! Every server serves the objects. The one that runs the controllers updates the status: a single task decides which
+//! definition gets a name. Status updates and deletions run concurrently in a work queue.
 
 mod cleanup;
 mod host;
@@ -201,6 +202,9 @@ impl DefinitionController {
     /// Makes the next update of a definition's status: accepts the names that it asks for, as far as no other definition
     /// has them, reports its API approval, and establishes it. If it is terminating, begins to clean up after it.
     async fn settle(&mut self, host: &Arc<dyn DefinitionHost>, name: &str) {
+        if !*host.leadership().borrow() {
+            return;
+        }
         let Some(definition) = find_definition(host, name) else { return };
         if definition.is_terminating() {
             return self.begin_cleanup(host, &definition);
@@ -221,6 +225,18 @@ impl DefinitionController {
         if self.definitions.get(name).is_some_and(|definition| definition.names != old_names) {
             Box::pin(self.settle_group(host, old_names.str_at(&["spec", "group"]))).await;
         }
+    }
+
+    /// Settles all definitions if this server has begun to run the controllers.
+    async fn take_over(&mut self, host: &Arc<dyn DefinitionHost>) {
+        if !*host.leadership().borrow() {
+            return;
+        }
+        // What the server that led before has stored comes first. It can store nothing more.
+        if let Err(error) = host.clone().catch_up().await {
+            tracing::warn!(%error, "Failed to read the CustomResourceDefinitions that another server has written");
+        }
+        self.resync(host).await;
     }
 
     /// Settles the definitions of a group that may wait for names.
@@ -280,6 +296,7 @@ async fn run(
         started.unwrap_or_else(|| (DefinitionController::new(Definitions::default()), definition_informer(&strong)));
     controller.queue.report_to(strong.work_queues().queue(QUEUE));
     controller.resync(&strong).await;
+    let mut leadership = strong.leadership();
     drop(strong);
     task.report_success();
     loop {
@@ -290,6 +307,10 @@ async fn run(
                 None => return,
             },
             task = controller.queue.wait() => blocked = task,
+            changed = leadership.changed() => match changed.ok().zip(host.upgrade()) {
+                Some(((), host)) => controller.take_over(&host).await,
+                None => return,
+            },
         }
         let Some(host) = host.upgrade() else { return };
         if let Some((DefinitionTask::Serve(name), ())) = blocked {
@@ -317,8 +338,10 @@ fn status_update(definitions: &Definitions, host: &Arc<dyn DefinitionHost>, name
 
 async fn update_status(host: Weak<dyn DefinitionHost>, name: Str, (uid, compute): (Str, UpdateFn)) -> TaskResult {
     let Some(host) = host.upgrade() else { return ReconcileResult::Done };
-    match host.clone().update(definition_ref(&name), "status", compute).await {
+    match host.clone().update_status_as_leader(definition_ref(&name), compute).await {
         Ok(_) => ReconcileResult::Done,
+        // The server that leads now does it.
+        Err(_) if !*host.leadership().borrow() => ReconcileResult::Done,
         Err(_) if is_gone(&host, &name, &uid).await => ReconcileResult::Done,
         Err(error) => {
             tracing::warn!(%error, %name, "Failed to update the status of a CustomResourceDefinition, will retry");

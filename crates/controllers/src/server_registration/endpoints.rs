@@ -1,9 +1,10 @@
 //! The endpoints of the service `kubernetes`: an Endpoints object and an EndpointSlice (upstream:
 //! `pkg/controlplane/reconcilers/{lease,endpointsadapter}.go`). Upstream keeps the addresses of several servers in
-//! leases beside the API. A store has a single server here, so that its endpoint is the only one.
+//! leases beside the API, and so do servers here that share a store. The endpoint of a server that is alone is the only one.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::{Value, object};
@@ -27,9 +28,46 @@ fn slices_resource() -> GroupResource {
     GroupResource::new("discovery.k8s.io", "endpointslices")
 }
 
-/// The objects that publish an endpoint.
-pub(super) fn endpoint_objects(endpoint: SocketAddr) -> [DesiredObject; 2] {
-    let (ip, port) = (endpoint.ip().to_string(), endpoint.port());
+/// How often a server that shares its store renews its address, and looks for those of others (upstream:
+/// `EndpointReconcilerConfig`).
+const RENEW_INTERVAL: Duration = Duration::from_secs(10);
+/// How long the address of a server counts that does not renew it (upstream: `DefaultEndpointReconcilerTTL`).
+const ADDRESS_TTL: Duration = Duration::from_secs(15);
+
+/// Publishes the endpoints of all servers that share the store, until the cluster is gone.
+pub(super) async fn reconcile_shared(client: &Weak<dyn ClusterClient>, endpoint: SocketAddr) {
+    while let Some(strong) = client.upgrade() {
+        let found = strong.clone().record_server_address(endpoint.ip(), ADDRESS_TTL).await;
+        publish(&strong, endpoint, found).await;
+        let pause = strong.sleep(RENEW_INTERVAL);
+        drop(strong);
+        pause.await;
+    }
+}
+
+/// Removes the endpoint of a server that stops. The endpoints of a service are never all removed.
+pub(super) async fn withdraw_shared(client: &Arc<dyn ClusterClient>, endpoint: SocketAddr) {
+    let found = client.clone().remove_server_address(endpoint.ip()).await;
+    if !matches!(&found, Ok(others) if others.is_empty()) {
+        publish(client, endpoint, found).await;
+    }
+}
+
+async fn publish(client: &Arc<dyn ClusterClient>, endpoint: SocketAddr, found: Result<Vec<IpAddr>, ApiError>) {
+    match found {
+        Ok(addresses) if !addresses.is_empty() => {
+            for object in endpoint_objects(&addresses, endpoint.port()) {
+                object.restore(client, NAMESPACE).await;
+            }
+        }
+        Ok(_) => tracing::warn!("No server is recorded, will not remove all endpoints of the service kubernetes"),
+        Err(error) => tracing::warn!(%error, "Failed to record the address of this server, will retry"),
+    }
+}
+
+/// The objects that publish the endpoints of servers, at one port.
+pub(super) fn endpoint_objects(servers: &[IpAddr], port: u16) -> [DesiredObject; 2] {
+    let is_ipv6 = servers.first().is_some_and(IpAddr::is_ipv6);
     let ports = || vec![object! { "name": "https", "port": port, "protocol": "TCP" }];
     let labelled = |label: &str, value: &str| {
         let mut object = object! { "metadata": object! { "name": NAME } };
@@ -45,11 +83,13 @@ pub(super) fn endpoint_objects(endpoint: SocketAddr) -> [DesiredObject; 2] {
         yields_to_controller_manager: false,
     };
     let mut endpoints = labelled(SKIP_MIRROR, "true");
-    let addresses = vec![object! { "ip": ip.as_str() }];
+    let addresses: Vec<Value> = servers.iter().map(|ip| object! { "ip": ip.to_string() }).collect();
     endpoints.set("subsets", vec![object! { "addresses": addresses, "ports": ports() }]);
     let mut slice = labelled(SERVICE_NAME, NAME);
-    slice.set("addressType", if matches!(endpoint.ip(), IpAddr::V4(_)) { "IPv4" } else { "IPv6" });
-    slice.set("endpoints", vec![object! { "addresses": vec![ip], "conditions": object! { "ready": true } }]);
+    slice.set("addressType", if is_ipv6 { "IPv6" } else { "IPv4" });
+    let ready = |ip: &IpAddr| object! { "addresses": vec![ip.to_string()], "conditions": object! { "ready": true } };
+    let of_family = servers.iter().filter(|ip| ip.is_ipv6() == is_ipv6);
+    slice.set("endpoints", of_family.map(ready).collect::<Vec<_>>());
     slice.set("ports", ports());
     [desired(endpoints_resource(), endpoints, compare_endpoints), desired(slices_resource(), slice, compare_slice)]
 }
@@ -119,7 +159,7 @@ mod tests {
 
     #[test]
     fn changed_endpoints_are_restored() {
-        let [endpoints, slice] = endpoint_objects(SocketAddr::from(([192, 0, 2, 1], 6443)));
+        let [endpoints, slice] = endpoint_objects(&[[192, 0, 2, 1].into()], 6443);
         for desired in [&endpoints, &slice] {
             assert_eq!(diff(desired, |_| {}), Diff::UpToDate);
             assert_eq!(diff(desired, |found| drop(found.remove_at(&["metadata", "labels"]))), restored(desired));
@@ -140,8 +180,11 @@ mod tests {
 
     #[test]
     fn endpoints_have_ipv4_or_ipv6_addresses() {
-        let [_, slice] = endpoint_objects("[2001:db8::1]:443".parse().expect("an address"));
+        let servers = ["2001:db8::1", "192.0.2.1", "2001:db8::2"].map(|ip| ip.parse().expect("an address"));
+        let [endpoints, slice] = endpoint_objects(&servers, 443);
+        assert_eq!(endpoints.object["subsets"][0]["addresses"].items_at(&[]).len(), 3);
         assert_eq!(slice.object.str_at(&["addressType"]), "IPv6");
         assert_eq!(slice.object["endpoints"][0]["addresses"][0].as_str(), Some("2001:db8::1"));
+        assert_eq!(slice.object["endpoints"][1]["addresses"][0].as_str(), Some("2001:db8::2"));
     }
 }

@@ -21,6 +21,8 @@ use crate::supervisor::{stopped, supervise};
 pub const LEASE_TASK: &str = "apiserver-identity-lease-controller";
 /// The name of the background task that deletes expired leases.
 pub const LEASE_COLLECTOR_TASK: &str = "apiserver-identity-lease-garbage-collector";
+/// The name of the background task that publishes the endpoints of servers that share a store.
+pub const ENDPOINTS_TASK: &str = "kubernetes-service-endpoints";
 /// The namespaces that every cluster has.
 pub const SYSTEM_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
@@ -31,6 +33,8 @@ pub struct ServerRegistration {
     pub service: Value,
     /// Where clients in the cluster reach the server, if it publishes that.
     pub endpoint: Option<SocketAddr>,
+    /// True if other servers share the store, whose endpoints are published too.
+    pub shares_store: bool,
     /// The identity whose lease the server holds, if it has one.
     pub identity: Option<ServerIdentity>,
 }
@@ -52,11 +56,12 @@ impl ServerRegistration {
             update_policy: UpdatePolicy::OnStart,
             yields_to_controller_manager: false,
         });
-        objects.extend(self.endpoint.iter().flat_map(|endpoint| endpoints::endpoint_objects(*endpoint)));
+        let own = self.endpoint.filter(|_| !self.shares_store);
+        objects.extend(own.iter().flat_map(|own| endpoints::endpoint_objects(&[own.ip()], own.port())));
         objects
     }
 
-    /// Renews the server's lease and deletes expired ones, until the cluster is gone or `stopping` turns true. Without
+    /// Renews the server's lease and deletes expired ones, and publishes the endpoints of servers that share the store, until the cluster is gone or `stopping` turns true. Without
     /// an identity, or if leases are turned off, it does nothing.
     pub fn run(
         &self,
@@ -72,13 +77,25 @@ impl ServerRegistration {
             let collect = |client| async move { lease::delete_expired_leases(&client).await };
             (
                 run_until_stopped(client, LEASE_TASK, stopping.clone(), renew),
-                run_until_stopped(client, LEASE_COLLECTOR_TASK, stopping, collect),
+                run_until_stopped(client, LEASE_COLLECTOR_TASK, stopping.clone(), collect),
             )
         });
+        let endpoints = self.endpoint.filter(|_| self.shares_store).map(|endpoint| {
+            let reconcile = move |client| async move { endpoints::reconcile_shared(&client, endpoint).await };
+            run_until_stopped(client, ENDPOINTS_TASK, stopping, reconcile)
+        });
         async move {
-            if let Some((renew, collect)) = leases {
-                tokio::join!(renew, collect);
-            }
+            let leases = async {
+                if let Some((renew, collect)) = leases {
+                    tokio::join!(renew, collect);
+                }
+            };
+            let endpoints = async {
+                if let Some(endpoints) = endpoints {
+                    endpoints.await;
+                }
+            };
+            tokio::join!(leases, endpoints);
         }
     }
 
@@ -86,8 +103,10 @@ impl ServerRegistration {
     /// reconciled any more.
     pub async fn deregister(&self, client: &Arc<dyn ClusterClient>) {
         let endpoints = async {
-            if self.endpoint.is_some() {
-                endpoints::withdraw(client).await;
+            match self.endpoint {
+                Some(endpoint) if self.shares_store => endpoints::withdraw_shared(client, endpoint).await,
+                Some(_) => endpoints::withdraw(client).await,
+                None => {}
             }
         };
         let identity = async {

@@ -13,6 +13,7 @@ mod metrics;
 pub(crate) mod object_index;
 mod objects;
 mod reserved_writes;
+mod server_addresses;
 mod service_accounts;
 mod webhook_clients;
 
@@ -29,6 +30,7 @@ use pintle_auth::node::NodeAuthorizer;
 use pintle_auth::rbac::RbacIndex;
 use pintle_cache::{Cache, WatchCache};
 use pintle_catalog::{Catalog, ResourceFacts};
+use pintle_controllers::LeaderElection;
 use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, GroupResource, Registry, Resource, StrategyContext};
 use pintle_store::{Clock, Sleep, Store};
@@ -53,6 +55,7 @@ pub(crate) use self::metrics::{
 };
 pub(crate) use self::objects::{check_key, object_key, tree};
 pub(crate) use self::reserved_writes::{ReservedWrite, ReservedWrites};
+pub(crate) use self::server_addresses::SERVER_ADDRESSES_PREFIX;
 pub use self::service_accounts::ServiceAccountConfig;
 pub(crate) use self::webhook_clients::RecentClients;
 use self::webhook_clients::WebhookClients;
@@ -124,6 +127,8 @@ pub struct Cluster {
     nodes: Lazy<FollowedIndex<NodeAuthorizer>>,
     /// Limits how many large responses are encoded at the same time.
     pub(crate) cpu_permits: CpuPermits,
+    /// Which of the servers that share the store runs the controllers.
+    pub(crate) election: Arc<LeaderElection>,
     /// The writes in progress for which admission plugins have reserved something.
     pub(crate) reserved_writes: ReservedWrites,
     /// The background tasks, whose state health checks report.
@@ -162,6 +167,7 @@ pub(crate) struct ClusterParts {
     pub(crate) bodies: Arc<BodyBudget>,
     pub(crate) recovery: RecoveryTimes,
     pub(crate) kubelets: KubeletOptions,
+    pub(crate) election: Arc<LeaderElection>,
 }
 
 impl Cluster {
@@ -200,6 +206,7 @@ impl Cluster {
             rbac: Lazy::default(),
             nodes: Lazy::default(),
             cpu_permits: CpuPermits::default(),
+            election: parts.election,
             reserved_writes: ReservedWrites::default(),
             unresponsive_watches: UnresponsiveWatches::default(),
             terminating: AtomicBool::new(false),

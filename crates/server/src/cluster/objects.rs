@@ -5,7 +5,7 @@ use std::sync::Arc;
 use memchr::memmem::Finder;
 use pintle_cache::{KeyRange, Object};
 use pintle_codec::json::Projection;
-use pintle_controllers::DEFINITIONS_PREFIX;
+use pintle_controllers::{DEFINITIONS_PREFIX, ELECTION_LEASE};
 use pintle_registry::{ApiError, GroupResource, Resource, Scope, StoredObject, StoredObjects};
 use pintle_store::{Condition, Revision};
 use pintle_value::{Str, Value};
@@ -129,6 +129,26 @@ impl Cluster {
         let definition =
             resource.definition.as_ref().and_then(|_| self.unchanged(DEFINITIONS_PREFIX, &definition_key(resource)));
         namespace.into_iter().chain(definition).collect()
+    }
+
+    /// The condition that this server still runs the controllers of those that share the store. A server that is alone needs
+    /// none.
+    ///
+    /// # Errors
+    /// Another server runs them.
+    pub(crate) fn conditions_of_leader(&self) -> Result<Vec<Condition>, ApiError> {
+        if !self.election.has_others() {
+            return Ok(Vec::new());
+        }
+        let (namespace, name) = ELECTION_LEASE;
+        let leases = GroupResource::new("coordination.k8s.io", "leases");
+        let hub = self.hub_of(&leases)?;
+        let lease = self.get_object(&leases, namespace, name)?.filter(|lease| self.election.holds(lease));
+        let not_leader = || ApiError::Unavailable("another server runs the controllers".to_owned());
+        let revision = lease.and_then(|lease| lease.resource_version().parse().ok()).ok_or_else(not_leader)?;
+        let prefix = hub.collection().map(|collection| &collection.prefix).ok_or(ApiError::MethodNotAllowed)?;
+        let key = self.cache.store_key(prefix, &object_key(namespace, name));
+        Ok(vec![Condition::Unchanged(key.into(), Revision(revision))])
     }
 
     /// True if the stored definition of a resource is terminating; false for built-in kinds.

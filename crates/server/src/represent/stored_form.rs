@@ -16,6 +16,7 @@ use pintle_store::{TransformError, TransformedValue, ValueTransformer};
 use pintle_value::Value;
 
 use super::to_hub;
+use crate::cluster::SERVER_ADDRESSES_PREFIX;
 use crate::objects::decode::set_defaults;
 
 /// The groups whose objects upstream keeps as JSON: their servers have codecs of their own.
@@ -65,6 +66,14 @@ impl StoredForm {
             let written = protobuf && !JSON_GROUPS.contains(&facts.group);
             let written = written.then(|| WrittenVersion::of(&catalog, facts)).transpose()?;
             collections.insert(storage.prefix, StoredCollection { hub: hub.clone(), written });
+        }
+        // The records of servers are Endpoints, too.
+        let endpoints = resources.iter().find(|resource| resource.is("", "endpoints")).cloned();
+        if let Some((hub, facts)) = endpoints
+            .zip(catalog.resources().iter().find(|facts| facts.group.is_empty() && facts.plural == "endpoints"))
+        {
+            let written = protobuf.then(|| WrittenVersion::of(&catalog, facts)).transpose()?;
+            collections.insert(SERVER_ADDRESSES_PREFIX, StoredCollection { hub, written });
         }
         Ok(Self { root: format!("{}/", key_prefix.trim_end_matches('/')), collections, resources })
     }
@@ -194,7 +203,12 @@ mod tests {
                 b"{\"kind\":\"APIService\"",
             ),
             ("/registry/example.com/things/n/a", r#"{"kind":"Thing"}"#, b"{\"kind\":\"Thing\"}"),
-            ("/registry/masterleases/10.0.0.1", "x", b"x"),
+            (
+                "/registry/masterleases/10.0.0.1",
+                r#"{"kind":"Endpoints","apiVersion":"v1","metadata":{"generation":2},"subsets":[{"addresses":[{"ip":"10.0.0.1"}]}]}"#,
+                b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09Endpoints\x12",
+            ),
+            ("/registry/unknown/key", "x", b"x"),
         ] {
             let stored = form.transform_to_storage(key, json.into()).expect("stored");
             assert!(stored.starts_with(expect), "{key}: {:?}", String::from_utf8_lossy(&stored));

@@ -14,7 +14,7 @@ use super::create::CreateOperation;
 use super::delete::delete_internally;
 use super::managed_fields::ManagedFieldsUpdater;
 use super::update::{GuaranteedUpdate, ValidationRules};
-use super::writer::InternalWriter;
+use super::writer::{InternalWriter, Writer};
 use crate::cluster::Cluster;
 use crate::conversion::VersionView;
 use crate::objects::decode::{ExpectedKind, set_defaults};
@@ -44,6 +44,43 @@ impl InternalClient {
             Ok(object)
         })
         .await
+    }
+
+    /// Updates the status of an object like [`update_subresource`](Self::update_subresource), but stores it only while this
+    /// server runs the controllers.
+    ///
+    /// # Errors
+    /// Returns an error if another server runs them, the object does not exist, or the update is rejected.
+    pub(crate) async fn update_status_as_leader(
+        &self,
+        resource: &GroupResource,
+        target: (&str, &str),
+        compute: impl Fn(&Value) -> Value,
+    ) -> Result<Value, ApiError> {
+        let hub = self.0.hub_of(resource)?;
+        let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, "status");
+        let writer = InternalWriter::default();
+        let update = GuaranteedUpdate {
+            as_leader: true,
+            ..Self::update_of(writer.for_cluster(&self.0), &hub, "status", target)
+        };
+        let compute = |old: &Value| {
+            let mut object = compute(old);
+            managed_fields.update(old, &mut object);
+            Ok(object)
+        };
+        VersionView::of(&self.0, &hub).tree(&update.run(compute).await?).await
+    }
+
+    /// An update through a subresource, or of the object itself.
+    fn update_of<'a>(
+        writer: Writer<'a>,
+        hub: &'a Arc<Resource>,
+        subresource: &'a str,
+        target: (&str, &str),
+    ) -> GuaranteedUpdate<'a> {
+        let rules = if subresource.is_empty() { ValidationRules::Object } else { ValidationRules::Subresource };
+        GuaranteedUpdate { subresource, rules, ..GuaranteedUpdate::new(writer, hub, target) }
     }
 
     /// Applies a configuration to an existing object, or to its subresource if that is not empty, with force (server-side
@@ -85,9 +122,7 @@ impl InternalClient {
         compute: impl Fn(&Value) -> Result<Value, ApiError>,
     ) -> Result<Value, ApiError> {
         let writer = InternalWriter::default();
-        let rules = if subresource.is_empty() { ValidationRules::Object } else { ValidationRules::Subresource };
-        let update =
-            GuaranteedUpdate { subresource, rules, ..GuaranteedUpdate::new(writer.for_cluster(&self.0), hub, target) };
+        let update = Self::update_of(writer.for_cluster(&self.0), hub, subresource, target);
         let updated = update.run(compute).await?;
         VersionView::of(&self.0, hub).tree(&updated).await
     }

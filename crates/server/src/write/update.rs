@@ -72,6 +72,8 @@ pub(crate) struct GuaranteedUpdate<'a> {
     pub(crate) rules: ValidationRules,
     /// A uid in the new object must equal the uid of the stored one; otherwise the update is a conflict.
     pub(crate) uid_is_precondition: bool,
+    /// The object is stored only while this server runs the controllers.
+    pub(crate) as_leader: bool,
     /// The object is read at the version that it is stored at, because the caller changes only its metadata.
     pub(crate) as_stored: bool,
     /// The object is deleted as part of a collection. As in upstream, plugins do not see its name then.
@@ -149,6 +151,7 @@ impl<'a> GuaranteedUpdate<'a> {
             subresource: "",
             rules: ValidationRules::Object,
             uid_is_precondition: true,
+            as_leader: false,
             as_stored: false,
             is_of_collection: false,
             view: None,
@@ -426,7 +429,9 @@ impl<'a> GuaranteedUpdate<'a> {
         if context.dry_run {
             return cached_object(&key, current.revision, json).map(Some);
         }
-        match commit(cluster, hub, &key, ObjectChange::update(current.revision, json.clone()), Some(&object)).await? {
+        let conditions = if self.as_leader { cluster.conditions_of_leader()? } else { Vec::new() };
+        let change = ObjectChange { conditions, ..ObjectChange::update(current.revision, json.clone()) };
+        match commit(cluster, hub, &key, change, Some(&object)).await? {
             CommitOutcome::Committed(revision) => committed_object(cluster, hub, &key, revision, json).map(Some),
             CommitOutcome::Conflict | CommitOutcome::ConditionFailed => Ok(None),
         }
