@@ -1,55 +1,9 @@
 //! `pintle serve --storage-backend etcd3`, with a real etcd.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
-
-use pintle_integration::tool_path;
+use pintle_integration::Etcd;
 use serde_json::{Value, json};
 
 use super::server::{Server, kubectl, printed, serve};
-
-/// A running etcd of one member, which ends when this is dropped.
-struct Etcd {
-    child: Child,
-    url: String,
-    _folder: tempfile::TempDir,
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Etcd {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let any_port = "http://127.0.0.1:0";
-        let mut child = Command::new(tool_path("etcd"))
-            .args(["--listen-client-urls", any_port, "--advertise-client-urls", any_port])
-            .args(["--listen-peer-urls", any_port, "--initial-advertise-peer-urls", any_port])
-            .args(["--name", "a", "--initial-cluster", &format!("a={any_port}"), "--unsafe-no-fsync"])
-            .args(["--heartbeat-interval", "10", "--election-timeout", "100", "--data-dir"])
-            .arg(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("etcd starts");
-        let mut lines = BufReader::new(child.stderr.take().expect("its log")).lines().map_while(Result::ok);
-        let serving = lines.find(|line| line.contains("serving client traffic")).expect("etcd serves");
-        let serving: Value = serde_json::from_str(&serving).expect("JSON");
-        let url = format!("http://{}", serving["address"].as_str().expect("an address"));
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, url, _folder: folder }
-    }
-
-    /// The flags for a server with these keys.
-    fn flags<'a>(&'a self, prefix: &'a str) -> [&'a str; 6] {
-        ["--storage-backend", "etcd3", "--etcd-servers", &self.url, "--etcd-prefix", prefix]
-    }
-}
 
 #[test]
 fn objects_and_watches_go_on_when_the_server_restarts() {

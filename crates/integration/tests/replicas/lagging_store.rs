@@ -1,0 +1,98 @@
+//! A store whose changes are seen late: what a server knows is as old as on a slow network.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_store::{
+    Change, ChangeBatch, ChangeFeed, CommitResponse, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record,
+    Revision, Store, StoreFuture, Timestamp,
+};
+use tokio::time::Instant;
+
+/// A server's access to a store that it shares with others.
+#[derive(Debug)]
+pub(crate) struct LaggingStore {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) lag: Duration,
+}
+
+impl Store for LaggingStore {
+    fn current_revision(&self) -> StoreFuture<'_, Revision> {
+        self.store.current_revision()
+    }
+
+    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
+        self.store.get(key, at)
+    }
+
+    fn range(
+        &self,
+        interval: KeyInterval,
+        at: Option<Revision>,
+        limit: Option<usize>,
+    ) -> StoreFuture<'_, RangeResponse> {
+        self.store.range(interval, at, limit)
+    }
+
+    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
+        self.store.commit(change)
+    }
+
+    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
+        Box::pin(async move {
+            let feed = self.store.changes(from).await?;
+            let complete_to = feed.complete_to();
+            Ok(Box::new(LaggingFeed { feed, lag: self.lag, complete_to, next: None }) as Box<dyn ChangeFeed>)
+        })
+    }
+
+    fn compact(&self, before: Revision) -> StoreFuture<'_, ()> {
+        self.store.compact(before)
+    }
+
+    fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
+        self.store.oldest_revision()
+    }
+
+    fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>> {
+        self.store.expiries()
+    }
+
+    fn health(&self) -> Result<(), Error> {
+        self.store.health()
+    }
+
+    fn close(&self) -> StoreFuture<'_, ()> {
+        self.store.close()
+    }
+}
+
+#[derive(Debug)]
+struct LaggingFeed {
+    feed: Box<dyn ChangeFeed>,
+    lag: Duration,
+    complete_to: Revision,
+    /// The changes that are held back, and until when.
+    next: Option<(ChangeBatch, Instant)>,
+}
+
+impl ChangeFeed for LaggingFeed {
+    fn next_batch(&mut self) -> StoreFuture<'_, ChangeBatch> {
+        Box::pin(async {
+            if self.next.is_none() {
+                let batch = self.feed.next_batch().await?;
+                self.next = Some((batch, Instant::now() + self.lag));
+            }
+            if let Some((_, due)) = &self.next {
+                tokio::time::sleep_until(*due).await;
+            }
+            let Some((batch, _)) = self.next.take() else { return Err(Error::Closed) };
+            self.complete_to = batch.complete_to;
+            Ok(batch)
+        })
+    }
+
+    fn complete_to(&self) -> Revision {
+        self.complete_to
+    }
+}

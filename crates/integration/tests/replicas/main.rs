@@ -1,0 +1,238 @@
+//! Several servers over one etcd: what they have to agree on, and how they share the work.
+
+mod lagging_store;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pintle_integration::{Cluster, Engine, Etcd, Options};
+use pintle_store::{MemoryStore, Store};
+use serde_json::{Value, json};
+
+use self::lagging_store::LaggingStore;
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const ELECTION: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/pintle-controllers";
+const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
+
+/// A server of number `number` over an etcd.
+async fn replica(etcd: &Etcd, number: u8) -> Cluster {
+    let advertise_address = Some([192, 0, 2, number].into());
+    let engine = Engine::Etcd(etcd.config());
+    Cluster::with_options(Options { engine, advertise_address, register: true, ..Options::default() }).await
+}
+
+/// Gets an object until something holds for it.
+async fn get_until(cluster: &Cluster, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let found = cluster.get(path).await;
+        if found.status == 200 {
+            let found = found.json();
+            if holds(&found) {
+                return found;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn definition(plural: &str, kind: &str) -> Value {
+    let versions =
+        json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]);
+    json!({
+        "metadata": {"name": format!("{plural}.example.com")},
+        "spec": {"group": "example.com", "scope": "Namespaced", "versions": versions,
+            "names": {"plural": plural, "singular": plural, "kind": kind, "listKind": format!("{kind}List")}},
+    })
+}
+
+fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a str> {
+    let conditions = definition["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind)?["status"].as_str()
+}
+
+fn addresses(endpoints: &Value) -> BTreeSet<&str> {
+    let addresses = endpoints["subsets"][0]["addresses"].as_array();
+    addresses.into_iter().flatten().filter_map(|address| address["ip"].as_str()).collect()
+}
+
+#[test]
+fn nothing_is_created_in_a_namespace_that_another_server_deletes() {
+    pintle_integration::run(async {
+        let etcd = Etcd::start();
+        let (first, second) = (replica(&etcd, 1).await, Arc::new(replica(&etcd, 2).await));
+        for round in 0..12_u64 {
+            let namespace = format!("round-{round}");
+            let _ = first.post(NAMESPACES, json!({"metadata": {"name": namespace}}).to_string()).await.expect(201);
+            let path = Arc::new(format!("{NAMESPACES}/{namespace}/configmaps"));
+            let is_over = Arc::new(AtomicBool::new(false));
+            let writers: Vec<_> = (0..4)
+                .map(|writer| {
+                    let (second, path, is_over) = (second.clone(), path.clone(), is_over.clone());
+                    tokio::spawn(async move {
+                        let mut created = 0;
+                        for number in 0.. {
+                            if is_over.load(Ordering::Relaxed) {
+                                break;
+                            }
+                            let object = json!({"metadata": {"name": format!("a-{writer}-{number}")}});
+                            let response = second.post(&path, object.to_string()).await;
+                            match response.status.as_u16() {
+                                201 => created += 1,
+                                403 | 404 => {}
+                                other => panic!("{other}: {}", response.text()),
+                            }
+                        }
+                        created
+                    })
+                })
+                .collect();
+            // The namespace is known at once to the server that has not created it.
+            tokio::time::sleep(Duration::from_millis(5 + 7 * round)).await;
+            let _ = first.delete(&format!("{NAMESPACES}/{namespace}")).await.expect(200);
+            while first.get(&format!("{NAMESPACES}/{namespace}")).await.status != 404 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            is_over.store(true, Ordering::Relaxed);
+            let mut created = 0;
+            for writer in writers {
+                created += writer.await.expect("a writer");
+            }
+            assert!(created > 0, "{namespace}");
+            for cluster in [&first, &*second] {
+                let left = cluster.get(&path).await.expect(200).json();
+                assert_eq!(left["items"], json!([]), "{namespace}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_server_that_lags_behind_creates_nothing_in_what_is_terminating() {
+    pintle_integration::run(async {
+        // The address is never used.
+        let engine = Engine::Etcd(Etcd::config_of("http://127.0.0.1:1".to_owned()));
+        let store = Arc::new(MemoryStore::new());
+        let server = async |lag| {
+            let store: Arc<dyn Store> = Arc::new(LaggingStore { store: store.clone(), lag });
+            Cluster::with_options(Options { store: Some(store), engine: engine.clone(), ..Options::default() }).await
+        };
+        let (prompt, lagging) = (server(Duration::ZERO).await, server(Duration::from_millis(400)).await);
+        let namespace = format!("{NAMESPACES}/n");
+        let _ = prompt.post(NAMESPACES, r#"{"metadata":{"name":"n"}}"#).await.expect(201);
+        let _ = prompt.post(DEFINITIONS, definition("things", "Thing").to_string()).await.expect(201);
+        let (path, definition) = (format!("{namespace}/configmaps"), format!("{DEFINITIONS}/things.example.com"));
+        let things = "/apis/example.com/v1/namespaces/default/things";
+        let object = r#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"}}"#;
+        // Both servers know both.
+        let _ = lagging.get(&namespace).await.expect(200);
+        while lagging.get(things).await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // A finalizer keeps the objects that are there, and so the namespace and the definition.
+        let kept = |kind: &str| format!(r#"{{{kind}"metadata":{{"name":"kept","finalizers":["example.com/f"]}}}}"#);
+        let _ = prompt.post(&path, kept("")).await.expect(201);
+        let _ = prompt.post(things, kept(r#""apiVersion":"example.com/v1","kind":"Thing","#)).await.expect(201);
+        let _ = lagging.get(&path).await.expect(200);
+        let (namespace_deletion, definition_deletion) =
+            tokio::join!(prompt.delete(&namespace), prompt.delete(&definition));
+        let (_, _) = (namespace_deletion.expect(200), definition_deletion.expect(200));
+        // The lagging server does not know yet that the two are terminating.
+        let (config_map, thing) =
+            tokio::join!(lagging.post(&path, r#"{"metadata":{"name":"a"}}"#), lagging.post(things, object.to_owned()));
+        let why =
+            "configmaps \"a\" is forbidden: unable to create new content in namespace n because it is being terminated";
+        config_map.expect_error(403, "Forbidden", why);
+        let why =
+            "things.example.com \"a\" is forbidden: create not allowed while custom resource definition is terminating";
+        thing.expect_error(403, "Forbidden", why);
+    });
+}
+
+#[test]
+fn an_object_is_created_in_what_another_server_has_just_created() {
+    pintle_integration::run(async {
+        let etcd = Etcd::start();
+        let (first, second) = (replica(&etcd, 1).await, replica(&etcd, 2).await);
+        for number in 0..30 {
+            let namespace = format!("n-{number}");
+            let _ = first.post(NAMESPACES, json!({"metadata": {"name": namespace}}).to_string()).await.expect(201);
+            let path = format!("{NAMESPACES}/{namespace}/configmaps");
+            let _ = second.post(&path, r#"{"metadata":{"name":"a"}}"#).await.expect(201);
+            // Reads are consistent, and updates see what the other server has written.
+            let found = first.get(&format!("{path}/a")).await.expect(200).json();
+            let changed = json!({"metadata": found["metadata"], "data": {"k": "v"}});
+            let _ = first.put(&format!("{path}/a"), changed.to_string()).await.expect(200);
+            assert_eq!(second.get(&format!("{path}/a")).await.expect(200).json()["data"]["k"], "v");
+            let _ = second.put(&format!("{path}/a"), changed.to_string()).await.expect(409);
+            let _ = second.delete(&format!("{path}/a")).await.expect(200);
+            let _ = first.post(&path, r#"{"metadata":{"name":"a"}}"#).await.expect(201);
+        }
+    });
+}
+
+#[test]
+fn two_definitions_never_get_the_same_names() {
+    pintle_integration::run(async {
+        let etcd = Etcd::start();
+        let (first, second) = (replica(&etcd, 1).await, replica(&etcd, 2).await);
+        for round in 0..8 {
+            let plurals = [format!("as-{round}"), format!("bs-{round}")];
+            let kind = format!("Thing{round}");
+            let bodies = plurals.each_ref().map(|plural| definition(plural, &kind).to_string());
+            let [a, b] = bodies;
+            let created = tokio::join!(first.post(DEFINITIONS, a), second.post(DEFINITIONS, b));
+            let _ = created.0.expect(201);
+            let _ = created.1.expect(201);
+            let mut accepted = Vec::new();
+            for plural in &plurals {
+                let path = format!("{DEFINITIONS}/{plural}.example.com");
+                let settled = get_until(&second, &path, |found| condition(found, "NamesAccepted").is_some()).await;
+                accepted.push(condition(&settled, "NamesAccepted") == Some("True"));
+            }
+            assert_eq!(accepted.iter().filter(|accepted| **accepted).count(), 1, "{plurals:?}: {accepted:?}");
+            let plural = &plurals[usize::from(accepted[1])];
+            let path = format!("{DEFINITIONS}/{plural}.example.com");
+            for cluster in [&first, &second] {
+                get_until(cluster, &path, |found| condition(found, "Established") == Some("True")).await;
+                let objects = format!("/apis/example.com/v1/namespaces/default/{plural}");
+                while cluster.get(&objects).await.status != 200 {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn another_server_takes_over_from_one_that_stops() {
+    pintle_integration::run(async {
+        let etcd = Etcd::start();
+        let first = replica(&etcd, 1).await;
+        let leader = get_until(&first, ELECTION, |lease| lease["spec"]["holderIdentity"] != "").await;
+        assert_eq!(leader["spec"]["leaseTransitions"], 0);
+        let second = replica(&etcd, 2).await;
+        let both = BTreeSet::from(["192.0.2.1", "192.0.2.2"]);
+        get_until(&second, ENDPOINTS, |endpoints| addresses(endpoints) == both).await;
+        let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
+        get_until(&second, slices, |slice| slice["endpoints"].as_array().is_some_and(|found| found.len() == 2)).await;
+        // A stop takes it out of the endpoints at once, and the other one leads without waiting for the lease to expire.
+        first.stop().await;
+        let left = second.get(ENDPOINTS).await.expect(200).json();
+        assert_eq!(addresses(&left), BTreeSet::from(["192.0.2.2"]));
+        let next = get_until(&second, ELECTION, |lease| lease["spec"]["leaseTransitions"] == 1).await;
+        assert_ne!(next["spec"]["holderIdentity"], leader["spec"]["holderIdentity"]);
+        let _ = second.post(DEFINITIONS, definition("things", "Thing").to_string()).await.expect(201);
+        let path = format!("{DEFINITIONS}/things.example.com");
+        get_until(&second, &path, |found| condition(found, "Established") == Some("True")).await;
+        let _ = second.post(NAMESPACES, r#"{"metadata":{"name":"gone"}}"#).await.expect(201);
+        let _ = second.delete(&format!("{NAMESPACES}/gone")).await.expect(200);
+        while second.get(&format!("{NAMESPACES}/gone")).await.status != 404 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        second.stop().await;
+    });
+}
