@@ -85,6 +85,11 @@ pub trait ClusterClient: Send + Sync + 'static {
     /// Removes the record of a server's address. Returns the addresses of the other servers.
     fn remove_server_address(self: Arc<Self>, address: IpAddr) -> BoxFuture<'static, Result<Vec<IpAddr>, ApiError>>;
 
+    /// Brings the allocations of a kind in line with those of other servers ([`AllocationHooks::sync`]).
+    ///
+    /// [`AllocationHooks::sync`]: pintle_registry::AllocationHooks::sync
+    fn sync_allocations(self: Arc<Self>, resource: Arc<Resource>) -> BoxFuture<'static, Result<(), ApiError>>;
+
     /// Waits until every write has ended that began before the call and for which an admission plugin has reserved
     /// something. What it reserved is then given back or belongs to a stored object.
     fn wait_for_reserved_writes(self: Arc<Self>) -> BoxFuture<'static, ()>;

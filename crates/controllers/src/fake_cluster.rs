@@ -140,6 +140,10 @@ impl ClusterClient for FakeCluster {
         Box::pin(async { Ok(Vec::new()) })
     }
 
+    fn sync_allocations(self: Arc<Self>, _: Arc<Resource>) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async { Ok(()) })
+    }
+
     fn wait_for_reserved_writes(self: Arc<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }

@@ -45,5 +45,5 @@ pub use tools::{run_client_program, tool_path};
 
 pub use pintle::{
     AccessOptions, AuthorizationMode, AuthorizationOptions, Component, Engine, ManualClock, Options, RuntimeConfig,
-    Timestamp,
+    ServiceNetwork, Timestamp,
 };

@@ -387,9 +387,12 @@ pub trait AllocationHooks: Send + Sync {
     /// Reverts the allocation, because the write was not stored.
     fn revert<'a>(&'a self, client: &'a dyn ObjectClient, allocation: Value) -> BoxFuture<'a, ()>;
 
-    /// Repairs what is allocated in memory, given all objects of the kind, which are read while the repair runs. It
+    /// Reads what servers that share the store have allocated, and records what is allocated and released here.
+    fn sync<'a>(&'a self, client: &'a dyn ObjectClient) -> BoxFuture<'a, Result<(), ApiError>>;
+
+    /// Repairs what is known as allocated, given all objects of the kind, which are read while the repair runs. It
     /// allocates what an object has without an allocation, and releases what no object has had in several repairs in a
-    /// row.
+    /// row. [`sync`](Self::sync) goes before and after it.
     fn repair(&self, objects: &mut dyn Iterator<Item = Value>) -> AllocationRepair;
 }
 
@@ -506,6 +509,23 @@ pub trait ObjectClient: Send + Sync {
     /// # Errors
     /// Returns an error if the resource is not served.
     fn last_change(&self, resource: &GroupResource) -> Result<u64, ApiError>;
+
+    /// Reads the record of allocated numbers of a name, and its revision; `None` if there is none (upstream:
+    /// `RangeAllocation`).
+    fn range_allocation<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Option<(Value, u64)>, ApiError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Writes the record of a name if it still has this revision, or if there is still none. Returns its new revision, or
+    /// `None` if another server has written it. A client without a store keeps no record.
+    fn set_range_allocation<'a>(
+        &'a self,
+        _name: &'a str,
+        _record: Value,
+        _revision: Option<u64>,
+    ) -> BoxFuture<'a, Result<Option<u64>, ApiError>> {
+        Box::pin(async { Ok(Some(0)) })
+    }
 
     /// Waits until reads see everything that was committed before the call. Another server may have written it to the same
     /// store. What was not found is looked for again after this.

@@ -262,6 +262,15 @@ impl ClusterClient for Cluster {
         Box::pin(async move { Cluster::remove_server_address(&self, address).await })
     }
 
+    fn sync_allocations(self: Arc<Self>, resource: Arc<Resource>) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async move {
+            match resource.strategy.allocation() {
+                Some(hooks) => hooks.sync(&InternalClient(self)).await,
+                None => Ok(()),
+            }
+        })
+    }
+
     fn wait_for_reserved_writes(self: Arc<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move { self.reserved_writes.wait().await })
     }

@@ -30,7 +30,9 @@ impl NodePortRepair {
             // The ports of a service that cannot be read would seem leaked.
             return Ok(ReconcileResult::Done);
         }
+        client.clone().sync_allocations(resource.clone()).await?;
         client.clone().catch_up().await?;
+        let repaired_resource = resource.clone();
         // Decodes all services, one after the other.
         let repair = tokio::task::spawn_blocking(move || {
             let mut services = watch_cache.objects(KeyRange::All).filter_map(|service| versioned_tree(&service));
@@ -38,6 +40,7 @@ impl NodePortRepair {
         });
         let repaired = repair.await.map_err(|error| ApiError::Internal(error.to_string()))?;
         let AllocationRepair { problems, released } = repaired;
+        client.clone().sync_allocations(repaired_resource).await?;
         if !released.is_empty() {
             tracing::warn!(?released, "Node ports appear to have leaked: cleaning up");
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pintle_integration::{Cluster, Engine, Etcd, Options};
+use pintle_integration::{Cluster, Engine, Etcd, Options, ServiceNetwork};
 use pintle_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
@@ -234,5 +234,50 @@ fn another_server_takes_over_from_one_that_stops() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         second.stop().await;
+    });
+}
+
+#[test]
+fn servers_never_give_a_node_port_to_two_services() {
+    pintle_integration::run(async {
+        let etcd = Etcd::start();
+        let services = ServiceNetwork::from_flags("10.0.0.0/24", "30000-30031").expect("a network");
+        let server = async || {
+            let engine = Engine::Etcd(etcd.config());
+            Cluster::with_options(Options { engine, services: services.clone(), ..Options::default() }).await
+        };
+        let servers = [server().await, server().await];
+        let path = "/api/v1/namespaces/default/services";
+        let service = |name: &str, port: Option<i64>| {
+            let port = json!({"port": 80, "nodePort": port.unwrap_or_default()});
+            json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": [port]}}).to_string()
+        };
+        let node_port = |service: &Value| service["spec"]["ports"][0]["nodePort"].as_i64().expect("a port");
+        let creates = (0..32).map(|number| {
+            let (server, body) = (&servers[number % 2], service(&format!("s-{number}"), None));
+            async move { server.post(path, body).await.expect(201).json() }
+        });
+        let created: Vec<Value> = futures_util::future::join_all(creates).await;
+        let ports: BTreeSet<i64> = created.iter().map(node_port).collect();
+        assert_eq!(ports.into_iter().collect::<Vec<_>>(), (30000..=30031).collect::<Vec<_>>());
+        for server in &servers {
+            let full = "failed to allocate a nodePort: range is full";
+            let message = format!("Internal error occurred: {full}");
+            server.post(path, service("one-more", None)).await.expect_error(500, "InternalError", &message);
+            let taken = server.post(path, service("taken", Some(30005))).await.expect(422).json();
+            let message = taken["message"].as_str().expect("a message");
+            assert!(message.contains("provided port is already allocated"), "{message}");
+        }
+        // What one server releases, the other one can use.
+        let freed = node_port(&created[0]);
+        let _ = servers[0].delete(&format!("{path}/s-0")).await.expect(200);
+        let again = servers[1].post(path, service("again", Some(freed))).await.expect(201).json();
+        assert_eq!(node_port(&again), freed);
+        let _ = servers[1].delete(&format!("{path}/again")).await.expect(200);
+        let last = servers[0].post(path, service("last", None)).await.expect(201).json();
+        assert_eq!(node_port(&last), freed);
+        // A server that starts knows them all.
+        let third = server().await;
+        let _ = third.post(path, service("one-more", None)).await.expect(500);
     });
 }

@@ -12,6 +12,7 @@ mod memory;
 mod metrics;
 pub(crate) mod object_index;
 mod objects;
+mod records;
 mod reserved_writes;
 mod server_addresses;
 mod service_accounts;
@@ -54,6 +55,7 @@ pub(crate) use self::metrics::{
     MatchOutcome, Metrics, Outcome, RecordedRequest, RequestSeries, RequestTarget, StorageOperation, WatchSeries,
 };
 pub(crate) use self::objects::{check_key, object_key, tree};
+pub(crate) use self::records::RANGES_PREFIX;
 pub(crate) use self::reserved_writes::{ReservedWrite, ReservedWrites};
 pub(crate) use self::server_addresses::SERVER_ADDRESSES_PREFIX;
 pub use self::service_accounts::ServiceAccountConfig;

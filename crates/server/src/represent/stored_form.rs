@@ -16,11 +16,14 @@ use pintle_store::{TransformError, TransformedValue, ValueTransformer};
 use pintle_value::Value;
 
 use super::to_hub;
-use crate::cluster::SERVER_ADDRESSES_PREFIX;
+use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX};
 use crate::objects::decode::set_defaults;
 
 /// The groups whose objects upstream keeps as JSON: their servers have codecs of their own.
 const JSON_GROUPS: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+
+/// The prefixes of what is stored beside the objects of the API, and their kinds in the core group.
+const RECORDS: [(&str, &str); 2] = [(SERVER_ADDRESSES_PREFIX, "Endpoints"), (RANGES_PREFIX, "RangeAllocation")];
 
 /// Converts between the JSON of the server and the form of objects in etcd.
 #[derive(Debug)]
@@ -57,7 +60,7 @@ impl StoredForm {
         let catalog = pintle_catalog::shared().clone();
         // Versions that are turned off are read all the same.
         let everything = RuntimeConfig::parse(&catalog, &["api/all=true"])?;
-        let resources = pintle_kinds::resources_in(&catalog, &everything, &ServiceNetwork::default());
+        let mut resources = pintle_kinds::resources_in(&catalog, &everything, &ServiceNetwork::default());
         let mut collections = HashMap::new();
         for facts in catalog.resources() {
             let Some(storage) = facts.storage() else { continue };
@@ -67,13 +70,15 @@ impl StoredForm {
             let written = written.then(|| WrittenVersion::of(&catalog, facts)).transpose()?;
             collections.insert(storage.prefix, StoredCollection { hub: hub.clone(), written });
         }
-        // The records of servers are Endpoints, too.
-        let endpoints = resources.iter().find(|resource| resource.is("", "endpoints")).cloned();
-        if let Some((hub, facts)) = endpoints
-            .zip(catalog.resources().iter().find(|facts| facts.group.is_empty() && facts.plural == "endpoints"))
-        {
-            let written = protobuf.then(|| WrittenVersion::of(&catalog, facts)).transpose()?;
-            collections.insert(SERVER_ADDRESSES_PREFIX, StoredCollection { hub, written });
+        for (prefix, kind) in RECORDS {
+            let hub = resources.iter().find(|resource| resource.kind == kind && resource.group.is_empty()).cloned();
+            let hub = hub.map_or_else(|| unserved_kind(&catalog, &resources, kind), Ok)?;
+            let written =
+                protobuf.then(|| WrittenVersion { api_version: "v1".to_owned(), schema: (*hub.schema).clone() });
+            if !resources.iter().any(|resource| Arc::ptr_eq(resource, &hub)) {
+                resources.push(hub.clone());
+            }
+            collections.insert(prefix, StoredCollection { hub, written });
         }
         Ok(Self { root: format!("{}/", key_prefix.trim_end_matches('/')), collections, resources })
     }
@@ -131,6 +136,19 @@ impl StoredForm {
         });
         encoded.map(|()| stored.into())
     }
+}
+
+/// A kind of the core group that is stored, but not served.
+fn unserved_kind(catalog: &Catalog, resources: &[Arc<Resource>], kind: &'static str) -> Result<Arc<Resource>, String> {
+    let schema = catalog.kind_schema("", "v1", kind).ok_or_else(|| format!("{kind} has no type"))?;
+    // A kind without rules.
+    let like = resources.iter().find(|resource| resource.is("", "configmaps")).ok_or("the core group is missing")?;
+    Ok(Arc::new(Resource {
+        kind: kind.into(),
+        plural: kind.to_lowercase().into(),
+        schema: schema.into(),
+        ..(**like).clone()
+    }))
 }
 
 impl WrittenVersion {
@@ -207,6 +225,11 @@ mod tests {
                 "/registry/masterleases/10.0.0.1",
                 r#"{"kind":"Endpoints","apiVersion":"v1","metadata":{"generation":2},"subsets":[{"addresses":[{"ip":"10.0.0.1"}]}]}"#,
                 b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09Endpoints\x12",
+            ),
+            (
+                "/registry/ranges/servicenodeports",
+                r#"{"kind":"RangeAllocation","apiVersion":"v1","metadata":{},"range":"30000-32767","data":"AQ=="}"#,
+                b"k8s\0\x0a\x15\x0a\x02v1\x12\x0fRangeAllocation\x12",
             ),
             ("/registry/unknown/key", "x", b"x"),
         ] {

@@ -15,7 +15,7 @@ use super::delete::delete_internally;
 use super::managed_fields::ManagedFieldsUpdater;
 use super::update::{GuaranteedUpdate, ValidationRules};
 use super::writer::{InternalWriter, Writer};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, RANGES_PREFIX};
 use crate::conversion::VersionView;
 use crate::objects::decode::{ExpectedKind, set_defaults};
 use crate::request::query::{DeleteOptions, Preconditions};
@@ -153,6 +153,19 @@ impl ObjectClient for InternalClient {
 
     fn last_change(&self, resource: &GroupResource) -> Result<u64, ApiError> {
         self.0.last_change(resource)
+    }
+
+    fn range_allocation<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<(Value, u64)>, ApiError>> {
+        Box::pin(self.0.read_record(RANGES_PREFIX, name))
+    }
+
+    fn set_range_allocation<'a>(
+        &'a self,
+        name: &'a str,
+        record: Value,
+        revision: Option<u64>,
+    ) -> BoxFuture<'a, Result<Option<u64>, ApiError>> {
+        Box::pin(async move { self.0.write_record(RANGES_PREFIX, name, &record, revision).await })
     }
 
     fn refresh(&self) -> BoxFuture<'_, Result<(), ApiError>> {

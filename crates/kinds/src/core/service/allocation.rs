@@ -43,7 +43,7 @@ impl AllocationHooks for Allocator {
         write: WriteOperation<'a>,
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
-            self.node_ports.load(objects)?;
+            self.node_ports.load(objects).await?;
             let service = match &write {
                 WriteOperation::Create(service) => &**service,
                 WriteOperation::Update { object, .. } => &**object,
@@ -92,6 +92,13 @@ impl AllocationHooks for Allocator {
         Box::pin(async move { self.release_side(objects, &ticket, "allocated").await })
     }
 
+    fn sync<'a>(&'a self, objects: &'a dyn ObjectClient) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            self.node_ports.refresh(objects).await?;
+            self.node_ports.sync(objects).await
+        })
+    }
+
     fn repair(&self, services: &mut dyn Iterator<Item = Value>) -> AllocationRepair {
         self.node_ports.repair(services)
     }
@@ -99,7 +106,13 @@ impl AllocationHooks for Allocator {
 
 impl Allocator {
     async fn release_side(&self, objects: &dyn ObjectClient, ticket: &Value, side: &str) {
-        self.node_ports.release(ticket.items_at(&[side, "nodePorts"]).iter().filter_map(Value::as_int));
+        let ports = ticket.items_at(&[side, "nodePorts"]);
+        if !ports.is_empty() {
+            self.node_ports.release(ports.iter().filter_map(Value::as_int));
+            if let Err(error) = self.node_ports.sync(objects).await {
+                tracing::warn!(%error, "Failed to record released node ports, will retry with the next ones");
+            }
+        }
         for ip in strings_at(ticket, &[side, "clusterIPs"]) {
             addresses::release(objects, ticket.str_at(&["namespace"]), ticket.str_at(&["name"]), ip).await;
         }
@@ -109,13 +122,17 @@ impl Allocator {
         align_cluster_ips(service, None);
         set_family_defaults(service, None, &self.families).map_err(|errors| invalid(service, errors))?;
         allocation.allocate_cluster_ips(service).await?;
-        if can_have_node_ports(service) {
-            allocation.allocate_node_ports(service)?;
-        }
-        if needs_health_check(service) {
-            allocation.allocate_health_check_port(service)?;
-        }
-        Ok(())
+        allocation
+            .change_ports(service, |allocation, service| {
+                if can_have_node_ports(service) {
+                    allocation.allocate_node_ports(service)?;
+                }
+                if needs_health_check(service) {
+                    allocation.allocate_health_check_port(service)?;
+                }
+                Ok(())
+            })
+            .await
     }
 
     async fn begin_update(
@@ -128,18 +145,22 @@ impl Allocator {
         align_cluster_ips(service, Some(old));
         set_family_defaults(service, Some(old), &self.families).map_err(|errors| invalid(service, errors))?;
         allocation.change_cluster_ips(service, old).await?;
-        if can_have_node_ports(old) && !can_have_node_ports(service) {
-            allocation.ports.to_release.extend(node_ports(old));
-        }
-        if can_have_node_ports(service) {
-            allocation.change_node_ports(service, old)?;
-        }
-        match (needs_health_check(old), needs_health_check(service)) {
-            (false, true) => allocation.allocate_health_check_port(service)?,
-            (true, false) => allocation.ports.to_release.push(health_check_node_port(old)),
-            _ => {}
-        }
-        Ok(())
+        allocation
+            .change_ports(service, |allocation, service| {
+                if can_have_node_ports(old) && !can_have_node_ports(service) {
+                    allocation.ports.to_release.extend(node_ports(old));
+                }
+                if can_have_node_ports(service) {
+                    allocation.change_node_ports(service, old)?;
+                }
+                match (needs_health_check(old), needs_health_check(service)) {
+                    (false, true) => allocation.allocate_health_check_port(service)?,
+                    (true, false) => allocation.ports.to_release.push(health_check_node_port(old)),
+                    _ => {}
+                }
+                Ok(())
+            })
+            .await
     }
 }
 
@@ -160,6 +181,7 @@ struct ServiceAllocation<'a> {
 
 impl ServiceAllocation<'_> {
     async fn release_allocated(mut self) {
+        self.ports.reset();
         for ip in self.allocated.drain(..) {
             addresses::release(self.objects, &self.namespace, &self.name, &ip).await;
         }
@@ -248,6 +270,27 @@ impl ServiceAllocation<'_> {
                 Ok(())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Changes the ports of a service and records them. If another server has allocated one of them, or has released the one
+    /// that is missing, they are changed again.
+    async fn change_ports(
+        &mut self,
+        service: &mut Value,
+        change: impl Fn(&mut Self, &mut Value) -> Result<(), ApiError>,
+    ) -> Result<(), ApiError> {
+        let before = service.clone();
+        let mut is_current = self.dry_run;
+        loop {
+            match change(self, service) {
+                Ok(()) if self.ports.record(self.objects).await? => return Ok(()),
+                Ok(()) => {}
+                Err(error) if is_current || !self.ports.refresh(self.objects).await? => return Err(error),
+                Err(_) => is_current = true,
+            }
+            self.ports.reset();
+            service.clone_from(&before);
         }
     }
 

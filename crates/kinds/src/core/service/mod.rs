@@ -14,6 +14,7 @@ mod lifecycle_tests;
 mod network;
 mod node_port_repair;
 mod node_ports;
+mod port_record;
 mod strategy;
 mod validation;
 

@@ -18,7 +18,7 @@ impl NodePortAllocator {
     /// See [`pintle_registry::AllocationHooks::repair`].
     pub(super) fn repair(&self, services: &mut dyn Iterator<Item = Value>) -> AllocationRepair {
         // From before the services are read, so that what is released meanwhile does not seem to lack an allocation.
-        let before = self.allocated_ports().clone();
+        let before = self.state().allocated();
         let (mut used, mut problems) = (BTreeSet::new(), Vec::new());
         for service in services {
             for port in requested_ports(&service) {
@@ -51,7 +51,7 @@ impl NodePortAllocator {
         }
         let is_missing = before.is_some_and(|before| !before.contains(&port));
         // The port may have been allocated for a new service meanwhile.
-        let repaired = is_missing && self.allocated_ports().as_mut().is_some_and(|allocated| allocated.insert(port));
+        let repaired = is_missing && self.state().claim(port);
         repaired.then(|| ("PortNotAllocated", format!("Port {port} is not allocated; repairing")))
     }
 
@@ -102,9 +102,7 @@ mod tests {
 
     /// An allocator with these ports.
     fn allocator(ports: &[u16]) -> NodePortAllocator {
-        let allocator = NodePortAllocator::new(30000..=32767);
-        *allocator.allocated_ports() = Some(ports.iter().copied().collect());
-        allocator
+        NodePortAllocator::with_recorded(30000..=32767, ports.iter().copied().collect())
     }
 
     /// Repairs, and expects these problems and then these allocated ports.
@@ -114,7 +112,7 @@ mod tests {
         let found = found.problems.into_iter().map(|problem| format!("{}: {}", problem.reason, problem.message));
         let found: Vec<String> = found.collect();
         assert_eq!(found, problems);
-        let ports = allocator.allocated_ports().clone().unwrap_or_default();
+        let ports = allocator.state().allocated().unwrap_or_default();
         assert_eq!(ports.into_iter().collect::<Vec<_>>(), allocated);
     }
 
@@ -156,6 +154,6 @@ mod tests {
     fn an_allocator_that_is_not_loaded_stays_so() {
         let allocator = NodePortAllocator::new(30000..=32767);
         let problems = allocator.repair(&mut [service(r#"[{"nodePort":30005}]"#)].into_iter());
-        assert!(problems.problems.is_empty() && allocator.allocated_ports().is_none());
+        assert!(problems.problems.is_empty() && allocator.state().allocated().is_none());
     }
 }

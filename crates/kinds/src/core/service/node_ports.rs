@@ -1,6 +1,8 @@
-//! Allocates node ports. The allocator is in memory and reads the stored services once. A port is allocated as soon as
-//! a write requests it, and released only when a write that drops it is stored: a leaked port does less harm than one
-//! that is allocated twice (upstream: `pkg/registry/core/service/portallocator`).
+//! Allocates node ports. They are recorded in the store, so that servers that share it do not give a port to two services
+//! (upstream: `pkg/registry/core/service/portallocator`, `allocator/storage`). A port is claimed in memory when a write
+//! requests it; all ports that are claimed and released at the moment are recorded by one change, before the service is
+//! stored. A port is released only when a write that drops it is stored: a leaked port does less harm than one that is
+//! allocated twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -10,6 +12,10 @@ use pintle_registry::{ApiError, GroupResource, ObjectClient};
 
 use super::accessors::{health_check_node_port, needs_health_check, node_ports};
 use super::addresses::random_bits;
+use super::port_record;
+
+/// The name of the record of node ports.
+const RECORD: &str = "servicenodeports";
 
 /// Why a node port cannot be allocated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,12 +31,72 @@ pub(super) enum NodePortError {
     Full,
 }
 
+/// What is known of the ports.
+#[derive(Debug, Default)]
+pub(super) struct PortState {
+    is_loaded: bool,
+    /// The revision of the record; `None` if there is none yet.
+    revision: Option<u64>,
+    /// Those of the record.
+    recorded: BTreeSet<u16>,
+    /// Those that are allocated and have to be recorded.
+    claimed: BTreeSet<u16>,
+    /// Those of the record that are free.
+    released: BTreeSet<u16>,
+    /// Those that were claimed here, but another server has recorded them first.
+    lost: BTreeSet<u16>,
+}
+
+impl PortState {
+    /// True if the port is allocated.
+    pub(super) fn is_allocated(&self, port: u16) -> bool {
+        self.claimed.contains(&port) || (self.recorded.contains(&port) && !self.released.contains(&port))
+    }
+
+    /// All allocated ports; `None` until they are loaded.
+    pub(super) fn allocated(&self) -> Option<BTreeSet<u16>> {
+        let kept = self.recorded.difference(&self.released);
+        self.is_loaded.then(|| kept.chain(&self.claimed).copied().collect())
+    }
+
+    /// Claims a port. Returns false if it is allocated.
+    pub(super) fn claim(&mut self, port: u16) -> bool {
+        let is_free = !self.is_allocated(port);
+        if is_free {
+            self.released.remove(&port);
+            self.claimed.insert(port);
+        }
+        is_free
+    }
+
+    /// Releases a port, if it is allocated.
+    pub(super) fn release(&mut self, port: u16) {
+        self.claimed.remove(&port);
+        // It may be recorded at this moment.
+        self.released.insert(port);
+    }
+
+    /// Takes over the record as it was read.
+    fn update(&mut self, recorded: BTreeSet<u16>, revision: u64) {
+        let by_others = recorded.difference(&self.recorded).copied().collect();
+        let lost: Vec<u16> = self.claimed.intersection(&by_others).copied().collect();
+        for port in lost {
+            self.claimed.remove(&port);
+            self.lost.insert(port);
+        }
+        // What another server has recorded is its own.
+        self.released.retain(|port| !by_others.contains(port));
+        (self.recorded, self.revision, self.is_loaded) = (recorded, Some(revision), true);
+    }
+}
+
 /// The node port allocator of a cluster.
 #[derive(Debug)]
 pub(super) struct NodePortAllocator {
     pub(super) range: RangeInclusive<u16>,
-    /// The allocated ports; `None` until the stored services are loaded.
-    allocated_ports: Mutex<Option<BTreeSet<u16>>>,
+    state: Mutex<PortState>,
+    /// Held while the record is read and written.
+    syncing: tokio::sync::Mutex<()>,
     /// The ports that seem to be leaked, and in how many more repairs they have to.
     pub(super) leaks: Mutex<BTreeMap<u16, u32>>,
 }
@@ -38,27 +104,104 @@ pub(super) struct NodePortAllocator {
 impl NodePortAllocator {
     /// Creates an allocator for a range, without loading the allocated ports.
     pub(super) fn new(range: RangeInclusive<u16>) -> Self {
-        Self { range, allocated_ports: Mutex::new(None), leaks: Mutex::default() }
+        Self { range, state: Mutex::default(), syncing: tokio::sync::Mutex::default(), leaks: Mutex::default() }
     }
 
-    pub(super) fn allocated_ports(&self) -> MutexGuard<'_, Option<BTreeSet<u16>>> {
-        self.allocated_ports.lock().unwrap_or_else(PoisonError::into_inner)
+    /// An allocator with a record.
+    #[cfg(test)]
+    pub(super) fn with_recorded(range: RangeInclusive<u16>, recorded: BTreeSet<u16>) -> Self {
+        let allocator = Self::new(range);
+        allocator.state().update(recorded, 1);
+        allocator
     }
 
-    /// Loads the allocated ports from the stored services on the first call.
-    pub(super) fn load(&self, objects: &dyn ObjectClient) -> Result<(), ApiError> {
-        let mut allocated_ports = self.allocated_ports();
-        if allocated_ports.is_none() {
-            let services = objects.list(&GroupResource::new("", "services"), "")?;
-            let mut found = BTreeSet::new();
-            for service in &services {
-                let health_check = needs_health_check(service).then(|| health_check_node_port(service));
-                found
-                    .extend(node_ports(service).into_iter().chain(health_check).filter_map(|port| self.in_range(port)));
-            }
-            *allocated_ports = Some(found);
+    pub(super) fn state(&self) -> MutexGuard<'_, PortState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Loads the allocated ports on the first call.
+    ///
+    /// # Errors
+    /// The record or the services cannot be read.
+    pub(super) async fn load(&self, objects: &dyn ObjectClient) -> Result<(), ApiError> {
+        if self.state().is_loaded {
+            return Ok(());
         }
+        let _syncing = self.syncing.lock().await;
+        if self.state().is_loaded { Ok(()) } else { self.read(objects).await }
+    }
+
+    /// Reads the record again. Returns true if another server has changed it.
+    ///
+    /// # Errors
+    /// The record or the services cannot be read.
+    pub(super) async fn refresh(&self, objects: &dyn ObjectClient) -> Result<bool, ApiError> {
+        let _syncing = self.syncing.lock().await;
+        let before = self.state().revision;
+        self.read(objects).await?;
+        Ok(self.state().revision != before)
+    }
+
+    async fn read(&self, objects: &dyn ObjectClient) -> Result<(), ApiError> {
+        let record = objects.range_allocation(RECORD).await?;
+        let revision = record.as_ref().map(|(_, revision)| *revision);
+        if let Some(recorded) = record.and_then(|(record, _)| port_record::decode(&record, &self.range))
+            && let Some(revision) = revision
+        {
+            self.state().update(recorded, revision);
+            return Ok(());
+        }
+        if self.state().is_loaded && revision.is_none() {
+            // Nothing was recorded yet, or the record was deleted: all is recorded again.
+            let mut state = self.state();
+            let kept: Vec<u16> = state.recorded.difference(&state.released).copied().collect();
+            state.claimed.extend(kept);
+            (state.recorded, state.revision) = (BTreeSet::new(), None);
+            return Ok(());
+        }
+        // There is no record of this range: that of the services is made.
+        let services = objects.list(&GroupResource::new("", "services"), "")?;
+        let mut state = self.state();
+        for service in &services {
+            let health_check = needs_health_check(service).then(|| health_check_node_port(service));
+            let found = node_ports(service).into_iter().chain(health_check);
+            state.claimed.extend(found.filter_map(|port| self.in_range(port)));
+        }
+        (state.recorded, state.revision, state.is_loaded) = (BTreeSet::new(), revision, true);
         Ok(())
+    }
+
+    /// Records what was claimed and released, here and by other writes at the moment.
+    ///
+    /// # Errors
+    /// The store fails. What was claimed and released is recorded the next time.
+    pub(super) async fn sync(&self, objects: &dyn ObjectClient) -> Result<(), ApiError> {
+        self.load(objects).await?;
+        let _syncing = self.syncing.lock().await;
+        loop {
+            let (revision, claimed, released, wanted) = {
+                let mut state = self.state();
+                state.released = state.released.intersection(&state.recorded).copied().collect();
+                if state.claimed.is_empty() && state.released.is_empty() {
+                    return Ok(());
+                }
+                let wanted: BTreeSet<u16> = state.allocated().unwrap_or_default();
+                (state.revision, state.claimed.clone(), state.released.clone(), wanted)
+            };
+            let record = port_record::encode(&wanted, &self.range);
+            match objects.set_range_allocation(RECORD, record, revision).await? {
+                Some(revision) => {
+                    let mut state = self.state();
+                    state.claimed.retain(|port| !claimed.contains(port));
+                    // A port that was released while it was recorded stays released.
+                    let released_now: BTreeSet<u16> = state.released.difference(&released).copied().collect();
+                    state.released = released_now;
+                    (state.recorded, state.revision) = (wanted, Some(revision));
+                    return Ok(());
+                }
+                None => self.read(objects).await?,
+            }
+        }
     }
 
     pub(super) fn in_range(&self, port: i64) -> Option<u16> {
@@ -67,20 +210,17 @@ impl NodePortAllocator {
 
     /// Returns true if the port is allocated.
     fn is_allocated(&self, port: i64) -> bool {
-        self.in_range(port).is_some_and(|port| {
-            self.allocated_ports().as_ref().is_some_and(|allocated_ports| allocated_ports.contains(&port))
-        })
+        self.in_range(port).is_some_and(|port| self.state().is_allocated(port))
     }
 
     fn allocate(&self, port: i64) -> Result<(), NodePortError> {
         let port = self.in_range(port).ok_or(NodePortError::OutOfRange(*self.range.start(), *self.range.end()))?;
-        if self.allocated_ports().get_or_insert_default().insert(port) { Ok(()) } else { Err(NodePortError::Allocated) }
+        if self.state().claim(port) { Ok(()) } else { Err(NodePortError::Allocated) }
     }
 
     /// Allocates any port, preferably one above the part that is reserved for manual allocation.
     fn allocate_next(&self) -> Result<i64, NodePortError> {
-        let mut allocated_ports = self.allocated_ports();
-        let allocated_ports = allocated_ports.get_or_insert_default();
+        let mut state = self.state();
         let (start, end) = (*self.range.start(), *self.range.end());
         let size = usize::from(end - start) + 1;
         let reserved = if size <= 16 { 0 } else { (size / 32).clamp(16, 128) };
@@ -89,23 +229,19 @@ impl NodePortAllocator {
         for part in parts.into_iter().take(if reserved > 0 { 2 } else { 1 }) {
             let length = usize::from(part.end() - part.start()) + 1;
             let offset = usize::try_from(random_bits() % length as u64).unwrap_or(0);
-            let free = part.clone().skip(offset).chain(part.take(offset)).find(|port| !allocated_ports.contains(port));
+            let free = part.clone().skip(offset).chain(part.take(offset)).find(|port| !state.is_allocated(*port));
             if let Some(port) = free {
-                allocated_ports.insert(port);
+                state.claim(port);
                 return Ok(i64::from(port));
             }
         }
         Err(NodePortError::Full)
     }
 
-    /// Releases ports. Ignores ports that are not allocated.
+    /// Releases ports, which [`sync`](Self::sync) records. Ignores ports that are not allocated.
     pub(super) fn release(&self, ports: impl IntoIterator<Item = i64>) {
-        let mut allocated_ports = self.allocated_ports();
-        for port in ports {
-            if let (Some(allocated_ports), Some(port)) = (allocated_ports.as_mut(), self.in_range(port)) {
-                allocated_ports.remove(&port);
-            }
-        }
+        let mut state = self.state();
+        ports.into_iter().filter_map(|port| self.in_range(port)).for_each(|port| state.release(port));
     }
 }
 
@@ -150,6 +286,40 @@ impl<'a> PortOperation<'a> {
         Ok(port)
     }
 
+    /// Records the allocated ports. Returns false if another server has one of them.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub(super) async fn record(&self, objects: &dyn ObjectClient) -> Result<bool, ApiError> {
+        if self.dry_run || self.allocated.is_empty() {
+            return Ok(true);
+        }
+        self.ports.sync(objects).await?;
+        let state = self.ports.state();
+        Ok(!self.allocated.iter().filter_map(|port| self.ports.in_range(*port)).any(|port| state.lost.contains(&port)))
+    }
+
+    /// Reads again what other servers have allocated and released. Returns true if they have.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub(super) async fn refresh(&self, objects: &dyn ObjectClient) -> Result<bool, ApiError> {
+        self.ports.refresh(objects).await
+    }
+
+    /// Forgets what was allocated and is to be released.
+    pub(super) fn reset(&mut self) {
+        self.to_release.clear();
+        let mut state = self.ports.state();
+        let allocated = self.allocated.drain(..).filter(|_| !self.dry_run);
+        for port in allocated.filter_map(|port| self.ports.in_range(port)) {
+            // A lost one is that of another server.
+            if !state.lost.remove(&port) {
+                state.release(port);
+            }
+        }
+    }
+
     /// Ends the operation. Returns the allocated ports and the ports to release, for which the caller is responsible
     /// from then on.
     pub(super) fn finish(mut self) -> (Vec<i64>, Vec<i64>) {
@@ -159,9 +329,7 @@ impl<'a> PortOperation<'a> {
 
 impl Drop for PortOperation<'_> {
     fn drop(&mut self) {
-        if !self.dry_run {
-            self.ports.release(self.allocated.drain(..));
-        }
+        self.reset();
     }
 }
 
@@ -208,6 +376,23 @@ mod tests {
         assert_eq!(operation.allocate_next(), Ok(32769));
         assert_eq!(operation.allocate_next(), Ok(32770));
         drop(operation);
-        assert_eq!(ports.allocated_ports().as_ref().map(BTreeSet::len), Some(1));
+        assert_eq!(ports.state().claimed.len(), 1);
+    }
+
+    #[test]
+    fn ports_that_another_server_has_recorded_are_lost() {
+        let mut state = PortState::default();
+        state.update([30000, 30001].into(), 5);
+        assert!(!state.claim(30001));
+        assert!(state.claim(30002) && state.claim(30003));
+        state.release(30000);
+        assert_eq!(state.allocated(), Some([30001, 30002, 30003].into()));
+        // Another server takes one of those, and releases one.
+        state.update([30000, 30002].into(), 6);
+        assert_eq!((&state.lost, &state.claimed), (&[30002].into(), &[30003].into()));
+        assert_eq!(state.allocated(), Some([30002, 30003].into()));
+        // What is free may be claimed again before that is recorded.
+        assert!(state.claim(30000));
+        assert_eq!(state.allocated(), Some([30000, 30002, 30003].into()));
     }
 }

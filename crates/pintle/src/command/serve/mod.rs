@@ -53,7 +53,7 @@ enum StorageBackend {
     Embedded,
     /// Memory only; all objects are lost when the server stops.
     Memory,
-    /// The etcd of --etcd-servers. Only one server may use its keys at a time yet.
+    /// The etcd of --etcd-servers. Several servers may share its keys: one of them runs the controllers.
     Etcd3,
 }
 

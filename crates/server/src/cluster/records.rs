@@ -1,0 +1,55 @@
+//! Records that servers keep in the store beside the objects of the API, in upstream's form: their addresses
+//! (`masterleases`) and allocated numbers (`ranges`).
+
+use pintle_codec::json::{self, DecodeOptions};
+use pintle_registry::ApiError;
+use pintle_store::{Change, Compare, Error, Key, Op, Revision};
+use pintle_value::Value;
+
+use super::{Cluster, store_error};
+
+/// The prefix of the records of allocated numbers. They are RangeAllocations.
+pub(crate) const RANGES_PREFIX: &str = "ranges";
+
+/// A record that is stored; `None` if it is broken.
+pub(super) fn decoded(record: &[u8]) -> Option<Value> {
+    json::decode(record, DecodeOptions::STORED).ok().map(|decoded| decoded.value)
+}
+
+impl Cluster {
+    pub(super) fn record_key(&self, prefix: &str, name: &str) -> Key {
+        self.cache.store_key(prefix, name).into()
+    }
+
+    /// Reads a record and its revision. A broken one is null, so that it is written again.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub(crate) async fn read_record(&self, prefix: &str, name: &str) -> Result<Option<(Value, u64)>, ApiError> {
+        let interval = pintle_store::KeyInterval::prefix(&self.record_key(prefix, name));
+        let found = self.store.range(interval, None, Some(1)).await.map_err(store_error)?;
+        let record = found.records.into_iter().find(|record| *record.key == *self.record_key(prefix, name));
+        Ok(record.map(|record| (decoded(&record.value).unwrap_or(Value::Null), record.mod_revision.get())))
+    }
+
+    /// Writes a record if it still has this revision, or if there is still none. Returns its new revision, or `None` if it has
+    /// another one.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub(crate) async fn write_record(
+        &self,
+        prefix: &str,
+        name: &str,
+        record: &Value,
+        revision: Option<u64>,
+    ) -> Result<Option<u64>, ApiError> {
+        let compare = revision.map_or(Compare::Absent, |revision| Compare::ModRevision(Revision(revision)));
+        let op = Op::Put { value: json::encode(record).into(), ttl: None };
+        match self.store.commit(Change::new(self.record_key(prefix, name), compare, op)).await {
+            Ok(committed) => Ok(Some(committed.revision.get())),
+            Err(Error::Conflict { .. }) => Ok(None),
+            Err(error) => Err(store_error(error)),
+        }
+    }
+}
