@@ -134,9 +134,14 @@ impl RunningControllers {
     ) -> impl Future<Output = ()> + Send + use<> {
         let (mut stopping, weak) = (self.stopping.subscribe(), Arc::downgrade(cluster));
         let until_stopped = stopping.clone();
+        let client: Arc<dyn ClusterClient> = cluster.clone();
+        let first = Mutex::new(Some(reconciler.clone().run(&client, until_stopped.clone())));
         let running = while_leading(&self.election, move || {
-            let client = weak.upgrade()? as Arc<dyn ClusterClient>;
-            Some(reconciler.clone().run(&client, until_stopped.clone()))
+            let first = first.lock().take();
+            first.or_else(|| {
+                let client = weak.upgrade()? as Arc<dyn ClusterClient>;
+                Some(reconciler.clone().run(&client, until_stopped.clone()))
+            })
         });
         let mut leadership = self.election.leadership();
         async move {
@@ -170,9 +175,11 @@ fn run_as_leader<F: Future<Output = ()> + Send + 'static>(
     run: impl Fn(&Arc<dyn ClusterClient>) -> F + Send + Sync + 'static,
 ) {
     let weak = Arc::downgrade(cluster);
+    // Its background tasks exist from now on, also if this server does not lead: health checks have them in this order.
+    let first = Mutex::new(Some(run(&(cluster.clone() as Arc<dyn ClusterClient>))));
     cluster.spawn_until_shutdown(while_leading(&cluster.election, move || {
-        let client = weak.upgrade()? as Arc<dyn ClusterClient>;
-        Some(run(&client))
+        let first = first.lock().take();
+        first.or_else(|| weak.upgrade().map(|cluster| run(&(cluster as Arc<dyn ClusterClient>))))
     }));
 }
 
