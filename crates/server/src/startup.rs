@@ -23,7 +23,8 @@ use pintle_value::{Str, Value};
 use self::bootstrap_policy::reconcile_bootstrap_policy;
 use crate::access::AccessControl;
 use crate::cluster::{
-    Cluster, ClusterParts, Component, Indexers, KubeletOptions, MemoryBudget, ServiceAccountConfig, start_memory_task,
+    Cluster, ClusterParts, Component, Indexers, KubeletOptions, MemoryBudget, RECORD_PREFIXES, ServiceAccountConfig,
+    start_memory_task,
 };
 use crate::controllers::{ControllerOptions, RunningControllers, start_definitions};
 use crate::http::cors::Cors;
@@ -174,7 +175,8 @@ impl ApiServer {
         let (store, clock) = (config.store.clone(), config.clock.clone());
         let loaded = Cache::load(store, &config.key_prefix, prefixes.clone(), indexers.clone(), clock, config.history)
             .await
-            .map_err(ClusterError::Cache)?;
+            .map_err(ClusterError::Cache)?
+            .without(&RECORD_PREFIXES);
         for (resource, prefix) in config.runtime_config.disabled_rules(pintle_catalog::shared()) {
             let count = loaded.count_unclaimed(prefix);
             if count > 0 {

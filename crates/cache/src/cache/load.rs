@@ -113,6 +113,16 @@ impl LoadedCache {
         self.shared.progress.get()
     }
 
+    /// Leaves out what is stored under these prefixes: it belongs to no resource, and is no error.
+    #[must_use]
+    pub fn without(mut self, prefixes: &[&str]) -> Self {
+        let prefixes: Vec<String> = prefixes.iter().map(|prefix| format!("{}/{prefix}/", self.shared.root)).collect();
+        let is_kept = |key: &str| !prefixes.iter().any(|prefix| key.starts_with(prefix));
+        self.unclaimed.records.retain(|record| is_kept(&record.key));
+        self.unclaimed.changes.retain(|change| is_kept(&change.key));
+        self
+    }
+
     /// How many objects are stored of a collection that was not loaded, by its key prefix.
     #[must_use]
     pub fn count_unclaimed(&self, prefix: &str) -> usize {

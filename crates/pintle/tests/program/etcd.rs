@@ -20,6 +20,7 @@ fn objects_and_watches_go_on_when_the_server_restarts() {
     get(&["create", "configmap", "in-it", "-n", "gone"]);
     get(&["delete", "namespace", "gone", "--timeout=60s"]);
     get(&["wait", "--for=create", "serviceaccount/default", "--timeout=60s"]);
+    get(&["create", "service", "nodeport", "with-port", "--tcp=80"]);
     // Another prefix has other objects.
     let second = Server::start(other.path(), &etcd.flags("/second/"));
     let found = kubectl(other.path(), &["get", "configmap", "a"]);
@@ -44,7 +45,9 @@ fn objects_and_watches_go_on_when_the_server_restarts() {
     let items = list["items"].as_array().expect("items");
     let a = items.iter().find(|item| item["metadata"]["name"] == "a").expect("the object");
     assert_eq!(a["data"]["k"], "one");
-    server.stop();
+    // What is stored beside objects is known, as the record of node ports.
+    let log = server.stop();
+    assert!(!log.contains("belongs to no resource"), "{log}");
 }
 
 #[test]

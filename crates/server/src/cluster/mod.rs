@@ -55,7 +55,7 @@ pub(crate) use self::metrics::{
     MatchOutcome, Metrics, Outcome, RecordedRequest, RequestSeries, RequestTarget, StorageOperation, WatchSeries,
 };
 pub(crate) use self::objects::{check_key, object_key, tree};
-pub(crate) use self::records::RANGES_PREFIX;
+pub(crate) use self::records::{RANGES_PREFIX, RECORD_PREFIXES};
 pub(crate) use self::reserved_writes::{ReservedWrite, ReservedWrites};
 pub(crate) use self::server_addresses::SERVER_ADDRESSES_PREFIX;
 pub use self::service_accounts::ServiceAccountConfig;

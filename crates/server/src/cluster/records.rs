@@ -6,10 +6,13 @@ use pintle_registry::ApiError;
 use pintle_store::{Change, Compare, Error, Key, Op, Revision};
 use pintle_value::Value;
 
-use super::{Cluster, store_error};
+use super::{Cluster, SERVER_ADDRESSES_PREFIX, store_error};
 
 /// The prefix of the records of allocated numbers. They are RangeAllocations.
 pub(crate) const RANGES_PREFIX: &str = "ranges";
+
+/// The prefixes of all records, also of those that only kube-apiserver keeps: the addresses at which servers reach each other.
+pub(crate) const RECORD_PREFIXES: [&str; 3] = [SERVER_ADDRESSES_PREFIX, RANGES_PREFIX, "peerserverleases"];
 
 /// A record that is stored; `None` if it is broken.
 pub(super) fn decoded(record: &[u8]) -> Option<Value> {
