@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use pintle::EtcdConfig;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::tools::tool_path;
 
@@ -48,6 +49,26 @@ impl Etcd {
         let url = format!("http://{}", serving["address"].as_str().expect("an address"));
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, url, _folder: folder }
+    }
+
+    /// Stops it in the middle of what it does, as on a machine that hangs.
+    ///
+    /// # Panics
+    /// Panics if it has ended.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on after [`pause`](Self::pause).
+    ///
+    /// # Panics
+    /// Panics if it has ended.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("etcd runs");
     }
 
     /// The flags for a server with these keys.

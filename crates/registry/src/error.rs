@@ -178,6 +178,10 @@ pub enum ApiError {
     /// 500 without a reason, as upstream responds for errors without a status. The message is sent to the client.
     #[error("{0}")]
     Unclassified(String),
+    /// 500 without a reason: the store did not say whether a write is stored. The message is that of the store, as in
+    /// upstream. Clients do not repeat such a write by themselves.
+    #[error("{0}")]
+    OutcomeUnknown(String),
     /// 503: the server cannot handle the request now.
     #[error("{0}")]
     Unavailable(String),

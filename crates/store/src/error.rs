@@ -131,7 +131,15 @@ pub enum Error {
         seconds: u64,
     },
 
-    /// The server of the store does not answer, or refuses. Whether a change was committed is not known.
+    /// The server of the store did not answer a change that it was sent: it has committed it, may do so yet, or never will.
+    /// Reads have no such error.
+    #[error("whether the change is stored is not known: {detail}")]
+    OutcomeUnknown {
+        /// The reason.
+        detail: String,
+    },
+
+    /// The server of the store does not answer, or refuses. A change was not committed.
     #[error("the store is unavailable: {detail}")]
     Unavailable {
         /// The reason.

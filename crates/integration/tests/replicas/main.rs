@@ -1,6 +1,6 @@
 //! Several servers over one etcd: what they have to agree on, and how they share the work.
 
-mod lagging_store;
+mod slow_store;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use pintle_integration::{Cluster, Engine, Etcd, Options, ServiceNetwork};
 use pintle_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
-use self::lagging_store::LaggingStore;
+use self::slow_store::SlowStore;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -118,7 +118,7 @@ fn a_server_that_lags_behind_creates_nothing_in_what_is_terminating() {
         let engine = Engine::Etcd(Etcd::config_of("http://127.0.0.1:1".to_owned()));
         let store = Arc::new(MemoryStore::new());
         let server = async |lag| {
-            let store: Arc<dyn Store> = Arc::new(LaggingStore { store: store.clone(), lag });
+            let store: Arc<dyn Store> = Arc::new(SlowStore { store: store.clone(), lag, unanswered: None });
             Cluster::with_options(Options { store: Some(store), engine: engine.clone(), ..Options::default() }).await
         };
         let (prompt, lagging) = (server(Duration::ZERO).await, server(Duration::from_millis(400)).await);
@@ -280,5 +280,46 @@ fn servers_never_give_a_node_port_to_two_services() {
         // A server that starts knows them all.
         let third = server().await;
         let _ = third.post(path, service("one-more", None)).await.expect(500);
+    });
+}
+
+#[test]
+fn what_is_allocated_for_a_write_is_kept_if_its_outcome_is_unknown() {
+    pintle_integration::run(async {
+        let engine = Engine::Etcd(Etcd::config_of("http://127.0.0.1:1".to_owned()));
+        let shared = Arc::new(MemoryStore::new());
+        let services = ServiceNetwork::from_flags("10.0.0.0/24", "30000-30031").expect("a network");
+        let server = async |unanswered| {
+            let store: Arc<dyn Store> = Arc::new(SlowStore { store: shared.clone(), lag: Duration::ZERO, unanswered });
+            let (engine, services) = (engine.clone(), services.clone());
+            Cluster::with_options(Options { store: Some(store), engine, services, ..Options::default() }).await
+        };
+        let (sound, other) = (server(None).await, server(Some("/registry/services/specs/")).await);
+        let path = "/api/v1/namespaces/default/services";
+        let service = |name: &str, spec: Value| {
+            let mut spec = spec;
+            spec["type"] = json!("NodePort");
+            json!({"metadata": {"name": name}, "spec": spec}).to_string()
+        };
+        let both = json!({"clusterIP": "10.0.0.77", "ports": [{"port": 80, "nodePort": 30005}]});
+        let (address, port) =
+            (json!({"clusterIP": "10.0.0.77", "ports": [{"port": 80}]}), json!({"ports": both["ports"]}));
+        other.post(path, service("lost", both.clone())).await.expect_error(500, "", "the answer is lost");
+        // It is stored, and nobody else gets what it has.
+        for server in [&sound, &other] {
+            let found = server.get(&format!("{path}/lost")).await.expect(200).json();
+            assert_eq!(found["spec"]["ports"][0]["nodePort"], 30005);
+            for (name, spec, why) in [
+                ("second", &address, "failed to allocate IP 10.0.0.77"),
+                ("third", &port, "provided port is already allocated"),
+            ] {
+                let refused = server.post(path, service(name, spec.clone())).await.expect(422).json();
+                assert!(refused["message"].as_str().expect("a message").contains(why), "{refused}");
+            }
+        }
+        // A delete that succeeds without an answer keeps it, too: the service could still be there.
+        let deleted = other.delete(&format!("{path}/lost")).await;
+        deleted.expect_error(500, "", "the answer is lost");
+        assert_eq!(sound.get(&format!("{path}/lost")).await.status, 404);
     });
 }

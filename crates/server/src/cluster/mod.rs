@@ -441,6 +441,7 @@ pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
         Error::ThreadEnded { thread } => unavailable(&format!("its {thread} thread has ended")),
         Error::Stalled { seconds, .. } => unavailable(&format!("a commit has not returned for {seconds} s")),
         Error::Io { detail, .. } | Error::Unavailable { detail } => unavailable(&detail),
+        Error::OutcomeUnknown { detail } => ApiError::OutcomeUnknown(detail),
         _ => ApiError::Internal("the storage operation failed".to_owned()),
     }
 }

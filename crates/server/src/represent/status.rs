@@ -124,7 +124,7 @@ pub(crate) fn error_status(error: &ApiError) -> ErrorStatus {
             details.causes(causes);
             (500, "StorageReadError")
         }
-        ApiError::Unclassified(_) => (500, ""),
+        ApiError::Unclassified(_) | ApiError::OutcomeUnknown(_) => (500, ""),
         ApiError::Unavailable(_) => (503, "ServiceUnavailable"),
         ApiError::StorageUnavailable { retry_after, .. } | ApiError::ShortOfMemory { retry_after, .. } => {
             details.retry(*retry_after);

@@ -3,7 +3,9 @@
 use pintle_registry::{AllocationHooks, ApiError, ObjectClient, StrategyContext, WriteOperation};
 use pintle_value::Value;
 
-/// What a write has allocated. [`Allocated::finish`] either commits or reverts the allocation.
+use super::commit::WriteEnd;
+
+/// What a write has allocated. [`Allocated::finish`] has to be called when the write has ended.
 pub(super) struct Allocated<'a>(Option<(&'a dyn AllocationHooks, Value)>);
 
 impl<'a> Allocated<'a> {
@@ -26,12 +28,14 @@ impl<'a> Allocated<'a> {
         }
     }
 
-    /// Commits the allocation if the write was stored, otherwise reverts it.
-    pub(super) async fn finish(self, client: &dyn ObjectClient, is_stored: bool) {
-        match self.0 {
-            Some((hooks, allocated)) if is_stored => hooks.commit(client, allocated).await,
-            Some((hooks, allocated)) => hooks.revert(client, allocated).await,
-            None => {}
+    /// Commits the allocation if the write was stored, and reverts it if it was not. If that is not known, the repair releases
+    /// what turns out to be in no object.
+    pub(super) async fn finish(self, client: &dyn ObjectClient, end: WriteEnd) {
+        let Some((hooks, allocated)) = self.0 else { return };
+        match end {
+            WriteEnd::Stored => hooks.commit(client, allocated).await,
+            WriteEnd::NotStored => hooks.revert(client, allocated).await,
+            WriteEnd::Unknown => {}
         }
     }
 }

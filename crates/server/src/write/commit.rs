@@ -23,6 +23,28 @@ pub(crate) enum CommitOutcome {
     ConditionFailed,
 }
 
+/// How a write has ended, for those that have set something aside for it.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum WriteEnd {
+    /// The object is stored.
+    Stored,
+    /// It is not, and will not be.
+    NotStored,
+    /// Whether it is stored is not known. What was set aside may be in use, so it is kept for the repair.
+    Unknown,
+}
+
+impl WriteEnd {
+    /// The end of a write with this result. `is_stored` tells it for a write that has succeeded.
+    pub(super) fn of<T>(result: &Result<T, ApiError>, is_stored: impl FnOnce(&T) -> bool) -> Self {
+        match result {
+            Ok(outcome) if is_stored(outcome) => Self::Stored,
+            Err(ApiError::OutcomeUnknown(_)) => Self::Unknown,
+            _ => Self::NotStored,
+        }
+    }
+}
+
 /// A change of the stored object.
 pub(crate) struct ObjectChange {
     /// What the stored object must be.

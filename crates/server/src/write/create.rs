@@ -11,7 +11,7 @@ use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::allocation::Allocated;
-use super::commit::{CommitOutcome, ObjectChange, commit, committed_object, dry_run_object};
+use super::commit::{CommitOutcome, ObjectChange, WriteEnd, commit, committed_object, dry_run_object};
 use super::internal_client::InternalClient;
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
@@ -135,9 +135,9 @@ impl CreateOperation<'_> {
         let allocated = Allocated::begin(hub.strategy.allocation(), context, client, write).await?;
         let reservations = WriteReservations::new(writer.cluster);
         let result = self.validate_and_store(hub, client, object, given, resource_version, &reservations).await;
-        let is_stored = result.is_ok() && !context.dry_run;
-        reservations.finish(client, is_stored).await;
-        allocated.finish(client, is_stored).await;
+        let end = WriteEnd::of(&result, |_| !context.dry_run);
+        reservations.finish(client, end).await;
+        allocated.finish(client, end).await;
         result
     }
 

@@ -1,4 +1,4 @@
-//! What admission plugins reserve for one write. It is given back unless the write is stored.
+//! What admission plugins reserve for one write. It is given back if the write is not stored.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,6 +7,7 @@ use pintle_admission::{Reservation, Reservations};
 use pintle_controllers::{ClusterClient, is_controller_manager_active};
 use pintle_registry::ObjectClient;
 
+use super::commit::WriteEnd;
 use crate::cluster::{Cluster, ReservedWrite};
 
 /// The reservations of a write. [`WriteReservations::finish`] has to be called when it has ended.
@@ -22,13 +23,13 @@ impl<'a> WriteReservations<'a> {
         Self { cluster, reservations: Mutex::default(), in_progress: OnceLock::new() }
     }
 
-    /// Gives everything back unless the write was stored, and ends the write for those who wait for it.
+    /// Gives everything back if the write was not stored, and ends the write for those who wait for it.
     ///
     /// While a kube-controller-manager is active, nothing is given back, as in upstream. It counts what is stored without
     /// waiting for this write, so it may have removed the reservation already, and another write would lose its own.
-    pub(super) async fn finish(self, client: &dyn ObjectClient, is_stored: bool) {
+    pub(super) async fn finish(self, client: &dyn ObjectClient, end: WriteEnd) {
         let reservations = self.reservations.into_inner();
-        if is_stored || reservations.is_empty() {
+        if end != WriteEnd::NotStored || reservations.is_empty() {
             return;
         }
         let cluster: Arc<dyn ClusterClient> = self.cluster.clone();

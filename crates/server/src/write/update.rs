@@ -12,7 +12,7 @@ use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::allocation::Allocated;
-use super::commit::{CommitOutcome, ObjectChange, cached_object, commit, committed_object};
+use super::commit::{CommitOutcome, ObjectChange, WriteEnd, cached_object, commit, committed_object};
 use super::create::CreateOperation;
 use super::internal_client::InternalClient;
 use super::managed_fields::{ManagedFieldsUpdater, differs_only_in_times};
@@ -312,9 +312,9 @@ impl<'a> GuaranteedUpdate<'a> {
             stored
         }
         .await;
-        let is_stored = matches!(&result, Ok(Some(_))) && !context.dry_run;
-        reservations.finish(&client, is_stored).await;
-        allocated.finish(&client, is_stored).await;
+        let end = WriteEnd::of(&result, |stored| stored.is_some() && !context.dry_run);
+        reservations.finish(&client, end).await;
+        allocated.finish(&client, end).await;
         // After a conflict, the next attempt checks whether the update requires that revision. A patched object has the
         // resourceVersion of the object that was patched, so for a patch it is no precondition unless the patch sets
         // it.

@@ -1,10 +1,12 @@
 //! Calls of etcd over gRPC.
 
+use std::error::Error as _;
 use std::fmt;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use prost::Message;
+use tokio::time::{Instant, timeout_at};
 use tonic::client::Grpc;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
@@ -39,11 +41,21 @@ pub(super) enum CallError {
     TooLarge,
     /// The lease has expired.
     NoLease,
-    /// Anything else, in words.
+    /// The request was sent, and etcd may have executed it or may do so yet. The reason in words.
+    Unknown(String),
+    /// Anything else, in words. etcd has not executed the request.
     Other(String),
 }
 
+/// What is said of a call that takes too long.
+const NO_ANSWER: &str = "etcd did not answer in time";
+
 impl CallError {
+    /// The reason of a read that takes too long.
+    pub(super) fn no_answer() -> Self {
+        Self::Other(NO_ANSWER.to_owned())
+    }
+
     fn of(status: &Status) -> Self {
         // The texts of etcd's `rpctypes` are part of its API.
         match status.message() {
@@ -53,8 +65,18 @@ impl CallError {
             // Much larger ones are refused by the server of gRPC.
             message if message.starts_with("grpc: received message larger than max") => Self::TooLarge,
             "etcdserver: requested lease not found" => Self::NoLease,
-            _ if status.code() == Code::DeadlineExceeded => Self::Other("etcd did not answer in time".to_owned()),
-            message => Self::Other(message.to_owned()),
+            // The proposal is on its way through the cluster.
+            message
+                if message.starts_with("etcdserver: request timed out")
+                    || message.starts_with("etcdserver: server stopped")
+                    || message.starts_with("etcdserver: leader changed") =>
+            {
+                Self::Unknown(message.to_owned())
+            }
+            message if message.starts_with("etcdserver: ") => Self::Other(message.to_owned()),
+            _ if is_not_sent(status) => Self::Other(text_of(status)),
+            _ if status.code() == Code::DeadlineExceeded => Self::Unknown(NO_ANSWER.to_owned()),
+            message => Self::Unknown(message.to_owned()),
         }
     }
 }
@@ -62,11 +84,11 @@ impl CallError {
 impl From<CallError> for Error {
     fn from(error: CallError) -> Self {
         let detail = match error {
+            CallError::Unknown(detail) | CallError::Other(detail) => detail,
             CallError::Compacted => "the revision has been compacted".to_owned(),
             CallError::FutureRevision => "the revision is in the future".to_owned(),
             CallError::TooLarge => "the request is too large".to_owned(),
             CallError::NoLease => "the lease has expired".to_owned(),
-            CallError::Other(detail) => detail,
         };
         Error::Unavailable { detail }
     }
@@ -84,14 +106,16 @@ impl EtcdClient {
         R: Message + Default + 'static,
     {
         let mut grpc = self.grpc.clone();
-        let call = async {
-            grpc.ready().await.map_err(|error| CallError::Other(text_of(&error)))?;
-            let path = PathAndQuery::from_static(path);
-            let answer = grpc.unary(Request::new(request), path, ProstCodec::<Q, R>::default()).await;
-            answer.map(tonic::Response::into_inner).map_err(|status| CallError::of(&status))
-        };
-        let answer = tokio::time::timeout(CALL_TIMEOUT, call).await;
-        answer.unwrap_or_else(|_| Err(CallError::Other("etcd did not answer in time".to_owned())))
+        let deadline = Instant::now() + CALL_TIMEOUT;
+        let ready = timeout_at(deadline, grpc.ready()).await.map_err(|_| CallError::no_answer())?;
+        ready.map_err(|error| CallError::Other(text_of(&error)))?;
+        let path = PathAndQuery::from_static(path);
+        let call = grpc.unary(Request::new(request), path, ProstCodec::<Q, R>::default());
+        match timeout_at(deadline, call).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(CallError::of(&status)),
+            Err(_) => Err(CallError::Unknown(NO_ANSWER.to_owned())),
+        }
     }
 
     pub(super) async fn range(&self, request: api::RangeRequest) -> Result<api::RangeResponse, CallError> {
@@ -144,8 +168,20 @@ impl EtcdClient {
             answer.map(tonic::Response::into_inner).map_err(|status| CallError::of(&status))
         };
         let answer = tokio::time::timeout(CALL_TIMEOUT, call).await;
-        answer.unwrap_or_else(|_| Err(CallError::Other("etcd did not answer in time".to_owned())))
+        answer.unwrap_or_else(|_| Err(CallError::no_answer()))
     }
+}
+
+/// True for a call that has failed before a connection had it.
+fn is_not_sent(status: &Status) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = status.source();
+    while let Some(error) = cause {
+        if error.is::<tonic::ConnectError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// An error with its causes.

@@ -396,7 +396,10 @@ impl EtcdStore {
                     self.leases.forget(lease).await;
                 }
                 self.metrics.commit_errors.inc();
-                return Err(error.into());
+                return Err(match error {
+                    CallError::Unknown(detail) => Error::OutcomeUnknown { detail },
+                    error => error.into(),
+                });
             }
         };
         let response = committed.responses.into_iter().next().and_then(|response| response.response);
@@ -471,7 +474,7 @@ async fn probe(client: EtcdClient, health: Arc<Health>, timeout: Duration) {
                 (!alarms.is_empty()).then_some(Error::Unavailable { detail: alarms })
             }
             Ok(Err(error)) => Some(error.into()),
-            Err(_) => Some(Error::Unavailable { detail: "etcd did not answer in time".to_owned() }),
+            Err(_) => Some(CallError::no_answer().into()),
         };
         *lock(&health.failure) = failure;
         tokio::time::sleep(PROBE_INTERVAL).await;

@@ -21,7 +21,7 @@ use pintle_value::{Object as JsonObject, Value};
 use self::grace::GracePeriod;
 use self::options::delete_options;
 use super::allocation::Allocated;
-use super::commit::{CommitOutcome, ObjectChange, cached_object, commit, committed_object};
+use super::commit::{CommitOutcome, ObjectChange, WriteEnd, cached_object, commit, committed_object};
 use super::internal_client::InternalClient;
 use super::update::GuaranteedUpdate;
 use super::writer::Writer;
@@ -260,7 +260,7 @@ pub(crate) async fn release_allocations(
 ) {
     let (hooks, context) = (hub.strategy.allocation(), &update.writer.context);
     match Allocated::begin(hooks, context, client, WriteOperation::Delete(old)).await {
-        Ok(allocated) => allocated.finish(client, true).await,
+        Ok(allocated) => allocated.finish(client, WriteEnd::Stored).await,
         Err(error) => tracing::warn!(%error, %key, "Failed to release the allocations of a deleted object"),
     }
 }

@@ -1,4 +1,4 @@
-//! A store whose changes are seen late: what a server knows is as old as on a slow network.
+//! A store behind a bad network: changes are seen late, and answers get lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,15 @@ use tokio::time::Instant;
 
 /// A server's access to a store that it shares with others.
 #[derive(Debug)]
-pub(crate) struct LaggingStore {
+pub(crate) struct SlowStore {
     pub(crate) store: Arc<MemoryStore>,
+    /// How late changes are seen.
     pub(crate) lag: Duration,
+    /// Changes of these keys are committed, and their answers are lost.
+    pub(crate) unanswered: Option<&'static str>,
 }
 
-impl Store for LaggingStore {
+impl Store for SlowStore {
     fn current_revision(&self) -> StoreFuture<'_, Revision> {
         self.store.current_revision()
     }
@@ -35,14 +38,21 @@ impl Store for LaggingStore {
     }
 
     fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
-        self.store.commit(change)
+        let is_lost = self.unanswered.is_some_and(|prefix| change.key.starts_with(prefix));
+        let answer = self.store.commit(change);
+        Box::pin(async move {
+            match (answer.await, is_lost) {
+                (Ok(_), true) => Err(Error::OutcomeUnknown { detail: "the answer is lost".to_owned() }),
+                (answer, _) => answer,
+            }
+        })
     }
 
     fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
         Box::pin(async move {
             let feed = self.store.changes(from).await?;
             let complete_to = feed.complete_to();
-            Ok(Box::new(LaggingFeed { feed, lag: self.lag, complete_to, next: None }) as Box<dyn ChangeFeed>)
+            Ok(Box::new(SlowFeed { feed, lag: self.lag, complete_to, next: None }) as Box<dyn ChangeFeed>)
         })
     }
 
@@ -68,7 +78,7 @@ impl Store for LaggingStore {
 }
 
 #[derive(Debug)]
-struct LaggingFeed {
+struct SlowFeed {
     feed: Box<dyn ChangeFeed>,
     lag: Duration,
     complete_to: Revision,
@@ -76,7 +86,7 @@ struct LaggingFeed {
     next: Option<(ChangeBatch, Instant)>,
 }
 
-impl ChangeFeed for LaggingFeed {
+impl ChangeFeed for SlowFeed {
     fn next_batch(&mut self) -> StoreFuture<'_, ChangeBatch> {
         Box::pin(async {
             if self.next.is_none() {
