@@ -36,7 +36,7 @@ pub use snapshot::{Group, Registry};
 pub use strategy::{
     AllocationHooks, AllocationProblem, AllocationRepair, BoxFuture, CostBudget, DefaultStrategy, EscalationCheck,
     GarbageCollectionPolicy, GracefulDeletion, ObjectClient, StoredObject, StoredObjects, Strategy, StrategyContext,
-    SubresourceStrategy, TwoPhaseDeletion, WriteOperation,
+    SubresourceStrategy, TwoPhaseDeletion, UnservedVersion, WriteOperation,
 };
 pub use table::{Column, DefaultTable, TableConvertor};
 pub use versions::{Conversion, MultiVersion};

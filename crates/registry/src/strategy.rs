@@ -238,6 +238,12 @@ pub trait Strategy: Send + Sync {
         false
     }
 
+    /// Versions in which objects may be stored although they are not served. kube-apiserver stores objects in the first one
+    /// that can be written, and otherwise in a served one.
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &[]
+    }
+
     /// True for kinds whose objects expire some time after their last write (upstream: `TTLFunc`).
     fn has_ttl(&self) -> bool {
         false
@@ -364,6 +370,17 @@ pub enum WriteOperation<'a> {
     },
     /// A delete.
     Delete(&'a Value),
+}
+
+/// A version of a kind that is stored, but not served.
+#[derive(Clone, Copy, Debug)]
+pub struct UnservedVersion {
+    /// Its group and version.
+    pub api_version: &'static str,
+    /// Converts an object to the hub version.
+    pub to_served: fn(Value) -> Value,
+    /// Converts an object of the hub version. `None` for a version that is only read.
+    pub from_served: Option<fn(Value) -> Value>,
 }
 
 /// Allocation hooks of a kind (Service: IP addresses and node ports; upstream: `BeginCreate`, `BeginUpdate`). `begin`

@@ -9,6 +9,7 @@ mod schema;
 mod selectable_fields;
 mod spec;
 mod status;
+mod stored;
 mod strategy;
 mod validation_options;
 mod versions;

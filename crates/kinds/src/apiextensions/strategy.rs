@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDeletion};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDeletion, UnservedVersion};
 use pintle_value::field::quote;
 use pintle_value::{Errors, FieldPath, Value, object};
 
@@ -28,6 +28,10 @@ pub(super) struct CustomResourceDefinitionStrategy {
 }
 
 impl Strategy for CustomResourceDefinitionStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &[super::stored::V1BETA1]
+    }
+
     fn two_phase_deletion(&self) -> Option<&dyn TwoPhaseDeletion> {
         Some(self)
     }

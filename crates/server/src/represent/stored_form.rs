@@ -99,9 +99,15 @@ impl StoredForm {
             let Schema { types, root } = &*resource.schema;
             object = protobuf::decode_object(&envelope, types, *root).map_err(|error| error.to_string())?;
         } else {
-            let tree = json::decode(stored, DecodeOptions::STORED).map_err(|error| error.to_string())?.value;
+            let mut tree = json::decode(stored, DecodeOptions::STORED).map_err(|error| error.to_string())?.value;
+            let mut versions = hub.strategy.unserved_versions().iter();
+            let served = versions.find(|version| version.api_version == tree.api_version()).map(|version| {
+                tree = (version.to_served)(std::mem::take(&mut tree));
+                json::encode(&tree)
+            });
             resource = self.resource_of(tree.api_version(), tree.kind())?;
             let Schema { types, root } = &*resource.schema;
+            let stored = served.as_deref().unwrap_or(stored);
             object = json::decode_typed(stored, types, *root).map_err(|error| error.to_string())?.value;
         }
         // As upstream, the defaults are set when an object is read: Protobuf has no types of nested objects, for example, and
@@ -127,12 +133,17 @@ impl StoredForm {
         found.ok_or_else(|| format!("no kind \"{kind}\" is registered for version \"{api_version}\""))
     }
 
-    fn encode(&self, collection: &StoredCollection, json: &Bytes) -> Option<Bytes> {
-        let WrittenVersion { api_version, schema } = collection.written.as_ref()?;
+    fn encode(&self, collection: &StoredCollection, json: Bytes) -> Option<Bytes> {
+        let Some(WrittenVersion { api_version, schema }) = &collection.written else {
+            let mut versions = collection.hub.strategy.unserved_versions().iter();
+            let Some(from_served) = versions.find_map(|version| version.from_served) else { return Some(json) };
+            let object = json::decode(&json, DecodeOptions::STORED).ok()?.value;
+            return Some(json::encode(&from_served(object)).into());
+        };
         let mut stored = Vec::with_capacity(json.len());
         let (mut tape, mut encoded) = (Tape::default(), None);
         protobuf::encode_envelope(api_version, &collection.hub.kind, &mut stored, |out| {
-            encoded = protobuf::encode_json(json, &mut tape, &schema.types, schema.root, out);
+            encoded = protobuf::encode_json(&json, &mut tape, &schema.types, schema.root, out);
         });
         encoded.map(|()| stored.into())
     }
@@ -165,10 +176,10 @@ impl WrittenVersion {
 impl ValueTransformer for StoredForm {
     fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<Bytes, TransformError> {
         match self.collection(key) {
-            Some(collection) if collection.written.is_some() => {
-                self.encode(collection, &value).ok_or_else(|| TransformError("the object is not JSON".to_owned()))
+            Some(collection) => {
+                self.encode(collection, value).ok_or_else(|| TransformError("the object is not JSON".to_owned()))
             }
-            _ => Ok(value),
+            None => Ok(value),
         }
     }
 
@@ -241,6 +252,22 @@ mod tests {
     }
 
     #[test]
+    fn definitions_are_stored_at_a_version_that_is_not_served() {
+        let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
+        let json = r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"things.example.com"},"spec":{"group":"example.com","names":{"plural":"things","singular":"thing","kind":"Thing","listKind":"ThingList"},"scope":"Cluster","versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}},"subresources":{"status":{}},"additionalPrinterColumns":[{"name":"A","type":"string","jsonPath":".a"}]},{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}},"additionalPrinterColumns":[{"name":"A","type":"string","jsonPath":".a"}],"selectableFields":[{"jsonPath":".a"}]}],"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://a"},"conversionReviewVersions":["v1"]}}},"status":{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":["v1"]}}"#;
+        let expect = r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"things.example.com"},"spec":{"group":"example.com","version":"v1","names":{"plural":"things","singular":"thing","kind":"Thing","listKind":"ThingList"},"scope":"Cluster","validation":{"openAPIV3Schema":{"type":"object"}},"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}}},{"name":"v2","served":true,"storage":false,"selectableFields":[{"jsonPath":".a"}]}],"additionalPrinterColumns":[{"name":"A","type":"string","JSONPath":".a"}],"conversion":{"strategy":"Webhook","webhookClientConfig":{"url":"https://a"},"conversionReviewVersions":["v1"]},"preserveUnknownFields":false},"status":{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":["v1"]}}"#;
+        let tree = |json: &[u8]| json::decode(json, DecodeOptions::STORED).expect("JSON").value;
+        let stored = form().transform_to_storage(key, json.into()).expect("stored");
+        assert_eq!(tree(&stored), tree(expect.as_bytes()));
+        assert_eq!(read(key, stored).as_deref(), Ok(json));
+        // What versions have of their own stays with them.
+        let json = json.replace(r#""jsonPath":".a"}]},"#, r#""jsonPath":".b"}]},"#);
+        let stored = form().transform_to_storage(key, json.clone().into()).expect("stored");
+        assert!(tree(&stored).at(&["spec", "additionalPrinterColumns"]).is_none());
+        assert_eq!(read(key, stored), Ok(json));
+    }
+
+    #[test]
     fn defaults_are_set_when_an_object_is_read() {
         let claim = r#"{"kind":"PersistentVolumeClaim","apiVersion":"v1","metadata":{"name":"v"},"spec":{"resources":{},"volumeMode":"Filesystem"},"status":{"phase":"Pending"}}"#;
         let form = form();
@@ -265,6 +292,22 @@ mod tests {
         let read_autoscaler = read("/registry/horizontalpodautoscalers/n/a", autoscaler).expect("an object");
         assert!(read_autoscaler.contains(r#""apiVersion":"autoscaling/v2""#), "{read_autoscaler}");
         assert!(read_autoscaler.contains(r#""averageUtilization":50"#), "{read_autoscaler}");
+        // The oldest form of definitions: one version, and no conversion.
+        let definition = r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"things.example.com"},"spec":{"group":"example.com","version":"v1alpha1","names":{"plural":"things","kind":"Thing"}},"status":{"conditions":null,"acceptedNames":{"plural":"things","kind":"Thing"},"storedVersions":["v1alpha1"]}}"#;
+        let found = read("/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com", definition);
+        let found = found.expect("an object");
+        for expect in [
+            r#""apiVersion":"apiextensions.k8s.io/v1","#,
+            r#""names":{"plural":"things","singular":"thing","kind":"Thing","listKind":"ThingList"},"scope":"Namespaced""#,
+            r#""versions":[{"name":"v1alpha1","served":true,"storage":true}],"conversion":{"strategy":"None"},"preserveUnknownFields":true}"#,
+        ] {
+            assert!(found.contains(expect), "{expect} is not in {found}");
+        }
+        let service = r#"{"kind":"APIService","apiVersion":"apiregistration.k8s.io/v1beta1","metadata":{"name":"v1.a"},"spec":{"groupPriorityMinimum":1,"versionPriority":1},"status":{}}"#;
+        assert_eq!(
+            read("/registry/apiregistration.k8s.io/apiservices/v1.a", service),
+            Ok(service.replace("v1beta1", "v1"))
+        );
         assert_eq!(
             read("/registry/example.com/things/n/a", "{\"kind\":\"Thing\"}\n").as_deref(),
             Ok(r#"{"kind":"Thing"}"#)
