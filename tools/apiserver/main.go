@@ -6,7 +6,7 @@
 // their real types and upstream's generic registry, but without defaulting and validation of these kinds, which no
 // public library has. The two servers are chained as in kube-apiserver: what the first does not know, the second answers.
 //
-// The program starts etcd as a child process, prints one line of JSON when it is ready, and ends when its standard
+// The program starts etcd as a child process, unless one is given, prints one line of JSON when it is ready, and ends when its standard
 // input is closed.
 package main
 
@@ -29,12 +29,13 @@ type ready struct {
 	URL string `json:"url"`
 	// Kubeconfig is the file with the address, the certificate authority and the token of an administrator.
 	Kubeconfig string `json:"kubeconfig"`
-	// Processes are the process IDs of this program and of etcd.
+	// Processes are the process IDs of this program and of the etcd that it has started.
 	Processes []int `json:"processes"`
 }
 
 func main() {
 	etcd := flag.String("etcd", "", "the etcd program (default: etcd in the folder of this program)")
+	shared := flag.String("etcd-servers", "", "the address of an etcd that is running, which may have other servers")
 	folder := flag.String("data-dir", "", "an empty folder for etcd's data, certificates and the kubeconfig (required)")
 	cache := flag.Bool("watch-cache", true, "serve reads from the watch cache")
 	sync := flag.Bool("fsync", true, "let etcd sync its log before it acknowledges a write")
@@ -46,13 +47,13 @@ func main() {
 	}
 	// The field manager of the server's own writes is the name of the program.
 	os.Args[0] = "kube-apiserver"
-	if err := run(*etcd, *folder, options{watchCache: *cache}, *sync); err != nil {
+	if err := run(*etcd, *shared, *folder, options{watchCache: *cache}, *sync); err != nil {
 		fmt.Fprintln(os.Stderr, "apiserver:", err)
 		os.Exit(1)
 	}
 }
 
-func run(program, folder string, options options, sync bool) error {
+func run(program, shared, folder string, options options, sync bool) error {
 	if folder == "" {
 		return fmt.Errorf("--data-dir is required")
 	}
@@ -74,17 +75,22 @@ func run(program, folder string, options options, sync bool) error {
 		stop()
 	}()
 
-	etcd, err := startEtcd(program, folder, sync)
-	if err != nil {
-		return err
+	processes := []int{os.Getpid()}
+	if shared == "" {
+		etcd, err := startEtcd(program, folder, sync)
+		if err != nil {
+			return err
+		}
+		defer etcd.stop()
+		go func() {
+			etcd.wait()
+			stop()
+		}()
+		shared = etcd.url
+		processes = append(processes, etcd.process())
 	}
-	defer etcd.stop()
-	go func() {
-		etcd.wait()
-		stop()
-	}()
 
-	server, err := newServer(ctx, folder, etcd.url, options)
+	server, err := newServer(ctx, folder, shared, options)
 	if err != nil {
 		return err
 	}
@@ -97,7 +103,7 @@ func run(program, folder string, options options, sync bool) error {
 	if err != nil {
 		return err
 	}
-	line := ready{URL: server.url, Kubeconfig: kubeconfig, Processes: []int{os.Getpid(), etcd.process()}}
+	line := ready{URL: server.url, Kubeconfig: kubeconfig, Processes: processes}
 	if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
 		return err
 	}

@@ -71,6 +71,12 @@ impl Etcd {
         kill_process(Pid::from_child(&self.child), signal).expect("etcd runs");
     }
 
+    /// Its address.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     /// The flags for a server with these keys.
     #[must_use]
     pub fn flags<'a>(&'a self, prefix: &'a str) -> [&'a str; 6] {

@@ -1,6 +1,7 @@
 //! Several servers over one etcd: what they have to agree on, and how they share the work.
 
 mod slow_store;
+mod swap;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
