@@ -86,6 +86,8 @@ pub struct EtcdConfig {
     pub compaction_interval: Duration,
     /// How long it may take to answer before it counts as unhealthy (`--etcd-healthcheck-timeout`).
     pub health_timeout: Duration,
+    /// How late changes of other servers may be seen before this one is not ready; zero for any time (`--max-feed-lag`).
+    pub max_feed_lag: Duration,
     /// How much longer than asked a key may live (`--lease-reuse-duration-seconds`).
     pub lease_reuse: Duration,
 }
@@ -108,6 +110,7 @@ impl EtcdConfig {
             interval: KeyInterval::prefix(&format!("{}/", self.prefix.trim_end_matches('/'))),
             compaction_interval: self.compaction_interval,
             health_timeout: self.health_timeout,
+            max_feed_lag: self.max_feed_lag,
             lease_reuse: self.lease_reuse,
         })?)
     }

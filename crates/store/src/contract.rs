@@ -391,6 +391,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// network returns the result of its own background probe.
     fn health(&self) -> Result<(), Error>;
 
+    /// Reports whether reads are answered without delay, beside [`health`](Self::health).
+    ///
+    /// # Errors
+    /// The reason why clients should rather ask another server.
+    fn readiness(&self) -> Result<(), Error> {
+        self.health()
+    }
+
     /// The metrics of the engine, if it has any.
     fn metrics(&self) -> Option<&StoreMetrics> {
         None

@@ -146,6 +146,13 @@ pub enum Error {
         detail: String,
     },
 
+    /// Changes of other servers do not arrive, so reads wait.
+    #[error("changes have not arrived for {seconds} s")]
+    Behind {
+        /// For how long, in seconds.
+        seconds: u64,
+    },
+
     /// A thread of the engine has ended although the store is open. The store must be opened again.
     #[error("the {thread} thread of the store has ended unexpectedly; restart")]
     ThreadEnded {

@@ -72,6 +72,10 @@ impl Store for SlowStore {
         self.store.health()
     }
 
+    fn readiness(&self) -> Result<(), Error> {
+        self.store.readiness()
+    }
+
     fn close(&self) -> StoreFuture<'_, ()> {
         self.store.close()
     }

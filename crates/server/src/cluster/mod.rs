@@ -382,6 +382,11 @@ impl Cluster {
         self.store.health().map_err(|error| error.to_string())
     }
 
+    /// Reports why clients should rather ask another server that shares the store, if they should.
+    pub(crate) fn store_readiness(&self) -> Result<(), String> {
+        self.store.readiness().map_err(|error| error.to_string())
+    }
+
     /// Completes when the server shuts down.
     pub(crate) fn shutdown(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut shutting_down = self.shutting_down.subscribe();

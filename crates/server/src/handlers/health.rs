@@ -61,7 +61,7 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("ping", false, Probe::State(|_| Ok(()))),
     ("log", false, Probe::State(|_| Ok(()))),
     ("etcd", false, Probe::State(Cluster::store_health)),
-    ("etcd-readiness", true, Probe::State(Cluster::store_health)),
+    ("etcd-readiness", true, Probe::State(Cluster::store_readiness)),
     ("informer-sync", true, Probe::Task(FEED_TASK)),
     // What has ended when the server begins to answer requests.
     ("poststarthook/start-apiserver-admission-initializer", false, Probe::State(|_| Ok(()))),

@@ -327,6 +327,8 @@ pub(super) struct StatusRequest {}
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct StatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(super) header: Option<ResponseHeader>,
     #[prost(int64, tag = "3")]
     pub(super) db_size: i64,
     /// Alarms, for example that there is no space.

@@ -2,7 +2,7 @@
 //! there are none, from its progress notifications, which the feed asks for when somebody waits for a newer revision.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -12,7 +12,7 @@ use tonic::Streaming;
 
 use super::client::EtcdClient;
 use super::{Codec, revision, to_i64};
-use crate::{ChangeBatch, ChangeFeed, Error, KeyInterval, Revision, StoreFuture, StoredChange};
+use crate::{ChangeBatch, ChangeFeed, Error, KeyInterval, Revision, StoreFuture, StoredChange, lock};
 
 use super::api;
 
@@ -29,11 +29,42 @@ pub(super) struct FeedContext {
     /// The newest revision that somebody has seen, which feeds should reach.
     pub(super) wanted: watch::Sender<u64>,
     pub(super) closed: watch::Sender<bool>,
+    pub(super) arrival: Mutex<Arrival>,
+}
+
+/// How far the feeds have come, and what they have to reach.
+#[derive(Debug, Default)]
+pub(super) struct Arrival {
+    reached: Revision,
+    /// A revision that is to be reached, and since when.
+    target: Option<(Revision, Instant)>,
+}
+
+impl Arrival {
+    fn want(&mut self, revision: Revision) {
+        if self.target.is_none() && revision > self.reached {
+            self.target = Some((revision, Instant::now()));
+        }
+    }
+
+    fn reach(&mut self, revision: Revision, wanted: Revision) {
+        self.reached = self.reached.max(revision);
+        if self.target.is_some_and(|(target, _)| target <= self.reached) {
+            self.target = None;
+            self.want(wanted);
+        }
+    }
 }
 
 impl FeedContext {
+    /// For how long a revision that somebody has seen has not been reached.
+    pub(super) fn lag(&self) -> Duration {
+        lock(&self.arrival).target.map_or(Duration::ZERO, |(_, since)| since.elapsed())
+    }
+
     /// Tells the feeds that somebody waits for a revision.
     pub(super) fn want(&self, revision: Revision) {
+        lock(&self.arrival).want(revision);
         self.wanted.send_if_modified(|wanted| {
             let is_newer = revision.get() > *wanted;
             *wanted = revision.get().max(*wanted);
@@ -69,7 +100,15 @@ struct OpenWatch {
 impl EtcdFeed {
     pub(super) fn new(context: Arc<FeedContext>, position: Revision) -> Self {
         let (wanted, closed) = (context.wanted.subscribe(), context.closed.subscribe());
+        lock(&context.arrival).reach(position, position);
         Self { context, position, watch: None, wanted, closed }
+    }
+
+    /// Everything up to a revision has been delivered.
+    fn reach(&mut self, revision: Revision) {
+        self.position = revision;
+        let wanted = Revision(*self.context.wanted.borrow());
+        lock(&self.context.arrival).reach(revision, wanted);
     }
 
     async fn open(&self) -> Result<OpenWatch, Error> {
@@ -156,7 +195,7 @@ impl EtcdFeed {
             if reached <= self.position {
                 return Ok(None);
             }
-            self.position = reached;
+            self.reach(reached);
             return Ok(Some(ChangeBatch { changes: Vec::new(), complete_to: reached }));
         }
         let events = std::mem::take(&mut watch.fragments);
@@ -164,7 +203,8 @@ impl EtcdFeed {
         let mut changes = changes.collect::<Result<Vec<StoredChange>, Error>>()?;
         changes.retain(|change| change.revision > self.position);
         let Some(last) = changes.last() else { return Ok(None) };
-        self.position = last.revision;
+        let reached = last.revision;
+        self.reach(reached);
         Ok(Some(ChangeBatch { changes, complete_to: self.position }))
     }
 }

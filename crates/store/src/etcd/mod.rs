@@ -55,6 +55,8 @@ pub struct EtcdOptions {
     pub compaction_interval: Duration,
     /// How long etcd may take to answer before it counts as unhealthy (`--etcd-healthcheck-timeout`).
     pub health_timeout: Duration,
+    /// How late changes may arrive before the store is not ready (`--max-feed-lag`); zero for any time.
+    pub max_feed_lag: Duration,
 }
 
 impl Default for EtcdOptions {
@@ -68,6 +70,7 @@ impl Default for EtcdOptions {
             lease_reuse: Duration::from_secs(60),
             compaction_interval: Duration::from_secs(300),
             health_timeout: Duration::from_secs(2),
+            max_feed_lag: Duration::from_secs(10),
         }
     }
 }
@@ -78,6 +81,7 @@ pub struct EtcdStore {
     leases: Leases,
     revisions: RevisionReader,
     health: Arc<Health>,
+    max_feed_lag: Duration,
     metrics: StoreMetrics,
     /// The probe of the health, and the compactions.
     tasks: Vec<JoinHandle<()>>,
@@ -248,9 +252,10 @@ impl EtcdStore {
             interval: options.interval,
             wanted: watch::Sender::new(0),
             closed: watch::Sender::new(false),
+            arrival: Mutex::default(),
         });
         let health = Arc::new(Health::default());
-        let mut tasks = vec![tokio::spawn(probe(client.clone(), health.clone(), options.health_timeout))];
+        let mut tasks = vec![tokio::spawn(probe(context.clone(), health.clone(), options.health_timeout))];
         if !options.compaction_interval.is_zero() {
             tasks.push(tokio::spawn(compact_periodically(client.clone(), options.compaction_interval)));
         }
@@ -260,6 +265,7 @@ impl EtcdStore {
             revisions: RevisionReader::start(client, any_key),
             context,
             health,
+            max_feed_lag: options.max_feed_lag,
             metrics: StoreMetrics::default(),
             tasks,
             is_closed: AtomicBool::new(false),
@@ -464,11 +470,12 @@ impl EtcdStore {
     }
 }
 
-/// Checks again and again whether etcd answers, until the task is aborted.
-async fn probe(client: EtcdClient, health: Arc<Health>, timeout: Duration) {
+/// Checks again and again whether etcd answers, and whether the feed reaches what it has, until the task is aborted.
+async fn probe(context: Arc<FeedContext>, health: Arc<Health>, timeout: Duration) {
     loop {
-        let failure = match tokio::time::timeout(timeout, client.status()).await {
+        let failure = match tokio::time::timeout(timeout, context.client.status()).await {
             Ok(Ok(status)) => {
+                context.want(revision(status.header.unwrap_or_default().revision));
                 health.size.store(u64::try_from(status.db_size).unwrap_or_default(), Ordering::Relaxed);
                 let alarms = status.errors.join(", ");
                 (!alarms.is_empty()).then_some(Error::Unavailable { detail: alarms })
@@ -522,6 +529,15 @@ impl Store for EtcdStore {
     fn health(&self) -> Result<(), Error> {
         self.check_open()?;
         lock(&self.health.failure).clone().map_or(Ok(()), Err)
+    }
+
+    fn readiness(&self) -> Result<(), Error> {
+        self.health()?;
+        let lag = self.context.lag();
+        match !self.max_feed_lag.is_zero() && lag > self.max_feed_lag {
+            true => Err(Error::Behind { seconds: lag.as_secs() }),
+            false => Ok(()),
+        }
     }
 
     fn metrics(&self) -> Option<&StoreMetrics> {

@@ -160,6 +160,27 @@ async fn a_store_tells_that_etcd_is_gone() {
 }
 
 #[tokio::test]
+async fn a_store_is_ready_while_changes_arrive() {
+    let server = EtcdServer::start();
+    let store = EtcdStore::open(EtcdOptions { max_feed_lag: Duration::from_millis(300), ..server.options() }).unwrap();
+    let mut feed = store.changes(Revision::EMPTY).await.unwrap();
+    // Nobody takes them from the feed, and nobody reads.
+    let committed = server.open().commit(Change::create("/a", "1")).await.unwrap().revision;
+    let error = loop {
+        match store.readiness() {
+            Ok(()) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::Behind { seconds: 0 }), "{error}");
+    store.health().unwrap();
+    while feed.complete_to() < committed {
+        feed.next_batch().await.unwrap();
+    }
+    store.readiness().unwrap();
+}
+
+#[tokio::test]
 async fn one_of_several_stores_compacts_what_is_old() {
     let server = EtcdServer::start();
     let compaction_interval = Duration::from_millis(500);

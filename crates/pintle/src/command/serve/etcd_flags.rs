@@ -39,6 +39,10 @@ pub(crate) struct EtcdFlags {
     /// The time limit of health checks of etcd.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
     etcd_healthcheck_timeout: Duration,
+    /// How late changes of other servers in etcd may be seen before /readyz fails, so that load balancers turn to a server
+    /// that sees them. 0 disables this.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    max_feed_lag: Duration,
     /// For how many seconds a lease of etcd is used for further objects that expire. A high number saves leases, and lets
     /// objects live longer than they should.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
@@ -75,6 +79,7 @@ impl EtcdFlags {
             identity: self.etcd_certfile.clone().zip(self.etcd_keyfile.clone()),
             compaction_interval: self.etcd_compaction_interval,
             health_timeout: self.etcd_healthcheck_timeout,
+            max_feed_lag: self.max_feed_lag,
             lease_reuse: Duration::from_secs(self.lease_reuse_duration_seconds.into()),
         })
     }
