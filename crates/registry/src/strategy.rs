@@ -384,8 +384,9 @@ pub struct UnservedVersion {
 }
 
 /// Allocation hooks of a kind (Service: IP addresses and node ports; upstream: `BeginCreate`, `BeginUpdate`). `begin`
-/// runs after admission and preparation, before validation, and may change the object. Then exactly one of `commit` and
-/// `revert` runs, with the allocation that `begin` returned. A dry run always ends with `revert`.
+/// runs after admission and preparation, before validation, and may change the object. Then at most one of `commit` and
+/// `revert` runs, with the allocation that `begin` returned: neither if it is not known whether the write is stored, so that the
+/// repair decides. A dry run always ends with `revert`.
 pub trait AllocationHooks: Send + Sync {
     /// Allocates what the write needs. Returns the allocation, in a form that only the hooks interpret.
     ///
