@@ -1,25 +1,21 @@
-//! An etcd for tests.
+//! Servers over an etcd for tests.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::ops::Deref;
 use std::time::Duration;
 
 use pintle::EtcdConfig;
-use rustix::process::{Pid, Signal, kill_process};
-
-use crate::tools::tool_path;
+use pintle_etcd_process::EtcdProcess;
 
 /// A running etcd of one member, which ends when this is dropped.
 pub struct Etcd {
-    child: Child,
+    process: EtcdProcess,
     url: String,
-    _folder: tempfile::TempDir,
 }
 
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+impl Deref for Etcd {
+    type Target = EtcdProcess;
+    fn deref(&self) -> &EtcdProcess {
+        &self.process
     }
 }
 
@@ -30,45 +26,8 @@ impl Etcd {
     /// Panics if it does not start.
     #[must_use]
     pub fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let any_port = "http://127.0.0.1:0";
-        let mut child = Command::new(tool_path("etcd"))
-            .args(["--listen-client-urls", any_port, "--advertise-client-urls", any_port])
-            .args(["--listen-peer-urls", any_port, "--initial-advertise-peer-urls", any_port])
-            .args(["--name", "a", "--initial-cluster", &format!("a={any_port}"), "--unsafe-no-fsync"])
-            .args(["--heartbeat-interval", "10", "--election-timeout", "100", "--data-dir"])
-            .arg(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("etcd starts");
-        let mut lines = BufReader::new(child.stderr.take().expect("its log")).lines().map_while(Result::ok);
-        let serving = lines.find(|line| line.contains("serving client traffic")).expect("etcd serves");
-        let serving: serde_json::Value = serde_json::from_str(&serving).expect("JSON");
-        let url = format!("http://{}", serving["address"].as_str().expect("an address"));
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, url, _folder: folder }
-    }
-
-    /// Stops it in the middle of what it does, as on a machine that hangs.
-    ///
-    /// # Panics
-    /// Panics if it has ended.
-    pub fn pause(&self) {
-        self.signal(Signal::STOP);
-    }
-
-    /// Lets it go on after [`pause`](Self::pause).
-    ///
-    /// # Panics
-    /// Panics if it has ended.
-    pub fn resume(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("etcd runs");
+        let process = EtcdProcess::start();
+        Self { url: process.url(), process }
     }
 
     /// Its address.
@@ -86,14 +45,14 @@ impl Etcd {
     /// The options of a server with kube-apiserver's keys.
     #[must_use]
     pub fn config(&self) -> EtcdConfig {
-        Self::config_of(self.url.clone())
+        Self::config_of([self.url.clone()])
     }
 
-    /// The options of a server over an etcd of one member.
+    /// The options of a server over the members of an etcd.
     #[must_use]
-    pub fn config_of(url: String) -> EtcdConfig {
+    pub fn config_of(servers: impl IntoIterator<Item = String>) -> EtcdConfig {
         EtcdConfig {
-            servers: vec![url],
+            servers: servers.into_iter().collect(),
             prefix: "/registry".to_owned(),
             protobuf: true,
             certificate_authority: None,

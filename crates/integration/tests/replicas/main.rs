@@ -116,7 +116,7 @@ fn nothing_is_created_in_a_namespace_that_another_server_deletes() {
 fn a_server_that_lags_behind_creates_nothing_in_what_is_terminating() {
     pintle_integration::run(async {
         // The address is never used.
-        let engine = Engine::Etcd(Etcd::config_of("http://127.0.0.1:1".to_owned()));
+        let engine = Engine::Etcd(Etcd::config_of(["http://127.0.0.1:1".to_owned()]));
         let store = Arc::new(MemoryStore::new());
         let server = async |lag| {
             let store: Arc<dyn Store> = Arc::new(SlowStore { store: store.clone(), lag, unanswered: None });
@@ -287,7 +287,7 @@ fn servers_never_give_a_node_port_to_two_services() {
 #[test]
 fn what_is_allocated_for_a_write_is_kept_if_its_outcome_is_unknown() {
     pintle_integration::run(async {
-        let engine = Engine::Etcd(Etcd::config_of("http://127.0.0.1:1".to_owned()));
+        let engine = Engine::Etcd(Etcd::config_of(["http://127.0.0.1:1".to_owned()]));
         let shared = Arc::new(MemoryStore::new());
         let services = ServiceNetwork::from_flags("10.0.0.0/24", "30000-30031").expect("a network");
         let server = async |unanswered| {

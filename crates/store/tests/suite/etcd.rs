@@ -1,61 +1,26 @@
-//! An etcd of one member in a process, and what only the engine over etcd has to keep to.
+//! What only the engine over etcd has to keep to, with an etcd of one member.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use pintle_etcd_process::EtcdProcess;
 use pintle_store::{
     Change, Error, EtcdOptions, EtcdStore, Key, KeyInterval, Revision, Store, TransformError, TransformedValue,
     ValueTransformer,
 };
 
-/// A running etcd, which ends when this is dropped.
-pub(crate) struct EtcdServer {
-    child: Child,
-    url: String,
-    _folder: tempfile::TempDir,
-}
-
-impl Drop for EtcdServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+/// A running etcd of one member, and the stores over it.
+pub(crate) struct EtcdServer(EtcdProcess);
 
 impl EtcdServer {
-    /// Starts an empty etcd on a free port.
+    /// Starts an empty etcd.
     pub(crate) fn start() -> Self {
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/etcd");
-        assert!(program.exists(), "{} is missing; run `cargo xtask prepare`", program.display());
-        let folder = tempfile::tempdir().unwrap();
-        let any_port = "http://127.0.0.1:0";
-        let mut child = Command::new(program)
-            .args(["--listen-client-urls", any_port, "--advertise-client-urls", any_port])
-            .args(["--listen-peer-urls", any_port, "--initial-advertise-peer-urls", any_port])
-            .args(["--name", "a", "--initial-cluster", &format!("a={any_port}")])
-            .args(["--heartbeat-interval", "10", "--election-timeout", "100", "--unsafe-no-fsync"])
-            .arg("--data-dir")
-            .arg(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-        let serving = lines.find(|line| line.contains("serving client traffic")).expect("etcd serves");
-        let (_, address) = serving.rsplit_once(r#""address":""#).unwrap();
-        let url = format!("http://{}", address.split('"').next().unwrap());
-        // It waits for nobody who reads its log.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, url, _folder: folder }
+        Self(EtcdProcess::start())
     }
 
     pub(crate) fn options(&self) -> EtcdOptions {
-        EtcdOptions { servers: vec![self.url.clone()], ..EtcdOptions::default() }
+        EtcdOptions { servers: vec![self.0.url()], ..EtcdOptions::default() }
     }
 
     pub(crate) fn open(&self) -> EtcdStore {

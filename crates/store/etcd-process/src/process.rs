@@ -1,0 +1,242 @@
+//! One process of etcd.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+
+/// How long a member may take until it serves.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a request of [`EtcdProcess::call`] may take.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How a member is started.
+#[derive(Clone, Debug)]
+pub struct EtcdSettings {
+    /// Whether it syncs its log, as in production.
+    pub syncs: bool,
+    /// The size of the database above which writes are refused, in bytes; zero for etcd's default.
+    pub quota: u64,
+    /// How long a follower waits for its leader before it stands for election. The heartbeats are ten times as many.
+    pub election_timeout: Duration,
+}
+
+impl Default for EtcdSettings {
+    fn default() -> Self {
+        Self { syncs: false, quota: 0, election_timeout: Duration::from_millis(100) }
+    }
+}
+
+/// A running etcd of one member, or a member of a cluster. It ends when this is dropped.
+#[derive(Debug)]
+pub struct EtcdProcess {
+    arguments: Vec<String>,
+    /// `None` after a kill.
+    child: Option<Child>,
+    client: SocketAddr,
+    folder: tempfile::TempDir,
+}
+
+/// A member that has been started and may not serve yet.
+#[derive(Debug)]
+pub(crate) struct StartingProcess {
+    process: EtcdProcess,
+    addresses: Receiver<SocketAddr>,
+}
+
+/// The path of the program.
+fn program() -> PathBuf {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/tools/etcd");
+    assert!(program.exists(), "{} is missing; run `cargo xtask prepare`", program.display());
+    program
+}
+
+impl Drop for EtcdProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl EtcdProcess {
+    /// Starts an empty etcd of one member. It answers when this returns.
+    ///
+    /// # Panics
+    /// Panics if it does not start.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::with_settings(&EtcdSettings::default())
+    }
+
+    /// Like [`Self::start`], with settings.
+    ///
+    /// # Panics
+    /// Panics if it does not start.
+    #[must_use]
+    pub fn with_settings(settings: &EtcdSettings) -> Self {
+        let any_port = "http://127.0.0.1:0";
+        let cluster = ["--name", "a", "--listen-peer-urls", any_port, "--initial-advertise-peer-urls", any_port];
+        let members = format!("a={any_port}");
+        Self::spawn(settings, cluster.into_iter().chain(["--initial-cluster", &members])).serving()
+    }
+
+    /// Starts a member of a cluster, which the arguments describe.
+    pub(crate) fn spawn<'a>(settings: &EtcdSettings, cluster: impl IntoIterator<Item = &'a str>) -> StartingProcess {
+        let folder = tempfile::tempdir().expect("a folder");
+        let election = settings.election_timeout.as_millis();
+        let any_port = "http://127.0.0.1:0";
+        let mut arguments: Vec<String> =
+            ["--listen-client-urls", any_port, "--advertise-client-urls", any_port].map(str::to_owned).into();
+        arguments.push(format!("--election-timeout={election}"));
+        arguments.push(format!("--heartbeat-interval={}", election / 10));
+        arguments.push(format!("--quota-backend-bytes={}", settings.quota));
+        arguments.push(format!("--data-dir={}", folder.path().display()));
+        if !settings.syncs {
+            arguments.push("--unsafe-no-fsync".to_owned());
+        }
+        arguments.extend(cluster.into_iter().map(str::to_owned));
+        let process = Self { arguments, child: None, client: SocketAddr::from(([127, 0, 0, 1], 0)), folder };
+        process.run()
+    }
+
+    fn run(mut self) -> StartingProcess {
+        let mut child = Command::new(program())
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("etcd starts");
+        let log = child.stderr.take().expect("its log");
+        let (sender, addresses) = channel();
+        // It waits for nobody who reads its log.
+        std::thread::spawn(move || {
+            for line in BufReader::new(log).lines().map_while(Result::ok) {
+                if let Some(address) = client_address(&line) {
+                    let _ = sender.send(address);
+                }
+            }
+        });
+        self.child = Some(child);
+        StartingProcess { process: self, addresses }
+    }
+
+    /// Ends it, like SIGKILL. Does nothing if it has ended.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts it again with its data, after a kill. It may have another address.
+    ///
+    /// # Panics
+    /// Panics if it does not start.
+    #[must_use]
+    pub fn restart(self) -> Self {
+        self.restarting().serving()
+    }
+
+    pub(crate) fn restarting(mut self) -> StartingProcess {
+        self.kill();
+        self.run()
+    }
+
+    /// Stops it in the middle of what it does, as on a machine that hangs.
+    ///
+    /// # Panics
+    /// Panics if it has ended.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on after [`pause`](Self::pause).
+    ///
+    /// # Panics
+    /// Panics if it has ended.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("etcd runs");
+    }
+
+    /// Fails all its further writes to files, as on a full disk. etcd ends at the first one.
+    ///
+    /// # Panics
+    /// Panics if it has ended.
+    pub fn fill_disk(&self) {
+        let nothing = Rlimit { current: Some(0), maximum: None };
+        prlimit(Some(self.pid()), Resource::Fsize, nothing).expect("etcd runs");
+    }
+
+    /// True while the process runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// The number of its process.
+    ///
+    /// # Panics
+    /// Panics if it has ended.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(self.child.as_ref().expect("etcd runs"))
+    }
+
+    /// Its address for clients.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.client)
+    }
+
+    pub(crate) fn client_address(&self) -> SocketAddr {
+        self.client
+    }
+
+    /// The folder with its data.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Calls a method of its JSON gateway, for example `maintenance/defragment`, and returns the answer.
+    ///
+    /// # Panics
+    /// Panics if it does not answer.
+    #[must_use]
+    pub fn call(&self, method: &str, request: &serde_json::Value) -> serde_json::Value {
+        let mut stream = TcpStream::connect(self.client).expect("a connection");
+        stream.set_read_timeout(Some(CALL_TIMEOUT)).expect("a time limit");
+        let body = request.to_string();
+        let head = format!("POST /v3/{method} HTTP/1.0\r\nHost: etcd\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream.write_all(format!("{head}{body}").as_bytes()).expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{method}: {error}: {answer}"))
+    }
+}
+
+impl StartingProcess {
+    /// Waits until it serves.
+    pub(crate) fn serving(self) -> EtcdProcess {
+        let Self { mut process, addresses } = self;
+        process.client = addresses.recv_timeout(START_TIMEOUT).expect("etcd serves");
+        process
+    }
+}
+
+/// The address that a line of the log tells.
+fn client_address(line: &str) -> Option<SocketAddr> {
+    if !line.contains("serving client traffic") {
+        return None;
+    }
+    let line: serde_json::Value = serde_json::from_str(line).ok()?;
+    line["address"].as_str()?.parse().ok()
+}
