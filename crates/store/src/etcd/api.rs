@@ -329,9 +329,17 @@ pub(super) struct StatusRequest {}
 pub(super) struct StatusResponse {
     #[prost(message, optional, tag = "1")]
     pub(super) header: Option<ResponseHeader>,
+    #[prost(string, tag = "2")]
+    pub(super) version: String,
     #[prost(int64, tag = "3")]
     pub(super) db_size: i64,
+    /// The number of the leader; zero if there is none.
+    #[prost(uint64, tag = "4")]
+    pub(super) leader: u64,
     /// Alarms, for example that there is no space.
     #[prost(string, repeated, tag = "8")]
     pub(super) errors: Vec<String>,
+    /// True for a member that does not vote and serves no consistent reads.
+    #[prost(bool, tag = "10")]
+    pub(super) is_learner: bool,
 }

@@ -2,6 +2,9 @@
 
 use std::error::Error as _;
 use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -17,21 +20,38 @@ use crate::Error;
 
 /// How long a call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a member may take to open a watch.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(3);
+/// For how long calls that etcd has not executed, and reads, are repeated. An election takes one or two seconds.
+const RETRY_TIME: Duration = Duration::from_millis(2500);
+/// The shortest and the longest wait before a call is repeated, when no member could execute it.
+const RETRY_BACKOFF: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(200);
 
 /// A client of the members of an etcd. Clones share its connections.
+///
+/// Calls take turns among the members, as in upstream's client. A member that fails, or of which a probe has found that it has
+/// no leader or does not answer, is left out until a probe succeeds.
 #[derive(Clone)]
 pub(super) struct EtcdClient {
+    members: Arc<[Member]>,
+    turn: Arc<AtomicUsize>,
+}
+
+struct Member {
+    url: String,
     grpc: Grpc<Channel>,
+    is_usable: AtomicBool,
 }
 
 impl fmt::Debug for EtcdClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdClient").finish_non_exhaustive()
+        let members: Vec<&str> = self.members.iter().map(|member| member.url.as_str()).collect();
+        f.debug_struct("EtcdClient").field("members", &members).finish_non_exhaustive()
     }
 }
 
 /// Why a call failed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum CallError {
     /// etcd has compacted the revision.
     Compacted,
@@ -43,8 +63,10 @@ pub(super) enum CallError {
     NoLease,
     /// The request was sent, and etcd may have executed it or may do so yet. The reason in words.
     Unknown(String),
-    /// Anything else, in words. etcd has not executed the request.
-    Other(String),
+    /// The member could not be reached or cannot execute requests now, so it has not. The reason in words.
+    NotExecuted(String),
+    /// Anything else, in words. etcd has not executed the request, and another member would not either.
+    Refused(String),
 }
 
 /// What is said of a call that takes too long.
@@ -53,7 +75,7 @@ const NO_ANSWER: &str = "etcd did not answer in time";
 impl CallError {
     /// The reason of a read that takes too long.
     pub(super) fn no_answer() -> Self {
-        Self::Other(NO_ANSWER.to_owned())
+        Self::NotExecuted(NO_ANSWER.to_owned())
     }
 
     fn of(status: &Status) -> Self {
@@ -65,6 +87,11 @@ impl CallError {
             // Much larger ones are refused by the server of gRPC.
             message if message.starts_with("grpc: received message larger than max") => Self::TooLarge,
             "etcdserver: requested lease not found" => Self::NoLease,
+            message @ ("etcdserver: no leader"
+            | "etcdserver: not leader"
+            | "etcdserver: too many requests"
+            | "etcdserver: rpc not supported for learner"
+            | "raft proposal dropped") => Self::NotExecuted(message.to_owned()),
             // The proposal is on its way through the cluster.
             message
                 if message.starts_with("etcdserver: request timed out")
@@ -73,92 +100,200 @@ impl CallError {
             {
                 Self::Unknown(message.to_owned())
             }
-            message if message.starts_with("etcdserver: ") => Self::Other(message.to_owned()),
-            _ if is_not_sent(status) => Self::Other(text_of(status)),
+            message if message.starts_with("etcdserver: ") => Self::Refused(message.to_owned()),
+            _ if is_not_sent(status) => Self::NotExecuted(text_of(status)),
             _ if status.code() == Code::DeadlineExceeded => Self::Unknown(NO_ANSWER.to_owned()),
             message => Self::Unknown(message.to_owned()),
         }
     }
+
+    /// The error in words.
+    pub(super) fn into_detail(self) -> String {
+        match self {
+            Self::Unknown(detail) | Self::NotExecuted(detail) | Self::Refused(detail) => detail,
+            Self::Compacted => "the revision has been compacted".to_owned(),
+            Self::FutureRevision => "the revision is in the future".to_owned(),
+            Self::TooLarge => "the request is too large".to_owned(),
+            Self::NoLease => "the lease has expired".to_owned(),
+        }
+    }
+
+    /// True if the request can be sent again, maybe to another member.
+    fn can_repeat(&self, effect: Effect) -> bool {
+        match self {
+            Self::NotExecuted(_) => true,
+            Self::Unknown(_) => effect == Effect::Idempotent,
+            Self::Compacted | Self::FutureRevision | Self::TooLarge | Self::NoLease | Self::Refused(_) => false,
+        }
+    }
+}
+
+/// What it means to execute a request twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// The same as once.
+    Idempotent,
+    /// Something else.
+    Once,
 }
 
 impl From<CallError> for Error {
     fn from(error: CallError) -> Self {
-        let detail = match error {
-            CallError::Unknown(detail) | CallError::Other(detail) => detail,
-            CallError::Compacted => "the revision has been compacted".to_owned(),
-            CallError::FutureRevision => "the revision is in the future".to_owned(),
-            CallError::TooLarge => "the request is too large".to_owned(),
-            CallError::NoLease => "the lease has expired".to_owned(),
-        };
-        Error::Unavailable { detail }
+        Error::Unavailable { detail: error.into_detail() }
     }
 }
 
 impl EtcdClient {
-    pub(super) fn new(channel: Channel) -> Self {
-        // etcd bounds what it stores, and pages bound what is read at once.
-        Self { grpc: Grpc::new(channel).max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX) }
+    /// A client of these members: their URLs, and the ways to them.
+    pub(super) fn new(members: impl IntoIterator<Item = (String, Channel)>) -> Self {
+        let member = |(url, channel)| Member {
+            url,
+            // etcd bounds what it stores, and pages bound what is read at once.
+            grpc: Grpc::new(channel).max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX),
+            is_usable: AtomicBool::new(true),
+        };
+        Self { members: members.into_iter().map(member).collect(), turn: Arc::default() }
     }
 
-    async fn unary<Q, R>(&self, path: &'static str, request: Q) -> Result<R, CallError>
+    /// The number of members.
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The members in the order in which a call tries them, those at last that are left out.
+    fn order(&self) -> Vec<usize> {
+        let first = self.turn.fetch_add(1, Ordering::Relaxed);
+        let mut order: Vec<usize> = (0..self.len()).map(|offset| (first + offset) % self.len()).collect();
+        order.sort_by_key(|member| !self.members[*member].is_usable.load(Ordering::Relaxed));
+        order
+    }
+
+    /// The member that is next.
+    pub(super) fn next_member(&self) -> usize {
+        self.order().first().copied().unwrap_or_default()
+    }
+
+    /// Leaves a member out, or does so no longer.
+    pub(super) fn set_usable(&self, member: usize, usable: Result<(), &str>) {
+        let Member { url, is_usable, .. } = &self.members[member];
+        match (is_usable.swap(usable.is_ok(), Ordering::Relaxed), usable) {
+            (true, Err(error)) => tracing::warn!(member = url, error, "A member of etcd fails, so it is left out"),
+            (false, Ok(())) => tracing::info!(member = url, "A member of etcd works again"),
+            _ => {}
+        }
+    }
+
+    /// Calls members until one executes the request, or the time for that is over.
+    async fn call<Q, R>(&self, path: &'static str, request: Q, effect: Effect) -> Result<R, CallError>
+    where
+        Q: Message + Clone + 'static,
+        R: Message + Default + 'static,
+    {
+        let started = Instant::now();
+        let (deadline, give_up) = (started + CALL_TIMEOUT, started + RETRY_TIME);
+        let mut backoff = *RETRY_BACKOFF.start();
+        loop {
+            let mut failure = CallError::no_answer();
+            for member in self.order() {
+                match self.call_member(member, path, request.clone(), deadline).await {
+                    Err(error) if error.can_repeat(effect) => failure = error,
+                    result => return result,
+                }
+                if Instant::now() >= give_up {
+                    return Err(failure);
+                }
+            }
+            if Instant::now() + backoff >= give_up {
+                return Err(failure);
+            }
+            tokio::time::sleep(backoff).await;
+            backoff = (backoff * 2).min(*RETRY_BACKOFF.end());
+        }
+    }
+
+    /// Calls a member once. One that does not execute the request is left out.
+    async fn call_member<Q, R>(
+        &self,
+        member: usize,
+        path: &'static str,
+        request: Q,
+        deadline: Instant,
+    ) -> Result<R, CallError>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
-        let mut grpc = self.grpc.clone();
-        let deadline = Instant::now() + CALL_TIMEOUT;
-        let ready = timeout_at(deadline, grpc.ready()).await.map_err(|_| CallError::no_answer())?;
-        ready.map_err(|error| CallError::Other(text_of(&error)))?;
-        let path = PathAndQuery::from_static(path);
-        let call = grpc.unary(Request::new(request), path, ProstCodec::<Q, R>::default());
-        match timeout_at(deadline, call).await {
-            Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(CallError::of(&status)),
-            Err(_) => Err(CallError::Unknown(NO_ANSWER.to_owned())),
+        let mut grpc = self.members[member].grpc.clone();
+        let call = async {
+            grpc.ready().await.map_err(|error| CallError::NotExecuted(text_of(&error)))?;
+            let path = PathAndQuery::from_static(path);
+            let answer = grpc.unary(Request::new(request), path, ProstCodec::<Q, R>::default()).await;
+            answer.map(tonic::Response::into_inner).map_err(|status| CallError::of(&status))
+        };
+        let result = timeout_at(deadline, call).await.unwrap_or_else(|_| Err(CallError::Unknown(NO_ANSWER.to_owned())));
+        if let Err(CallError::NotExecuted(error) | CallError::Unknown(error)) = &result {
+            self.set_usable(member, Err(error));
         }
+        result
     }
 
     pub(super) async fn range(&self, request: api::RangeRequest) -> Result<api::RangeResponse, CallError> {
-        self.unary("/etcdserverpb.KV/Range", request).await
+        self.call(RANGE, request, Effect::Idempotent).await
+    }
+
+    /// Reads from one member.
+    pub(super) async fn range_from(
+        &self,
+        member: usize,
+        request: api::RangeRequest,
+    ) -> Result<api::RangeResponse, CallError> {
+        self.call_member(member, RANGE, request, Instant::now() + CALL_TIMEOUT).await
     }
 
     pub(super) async fn txn(&self, request: api::TxnRequest) -> Result<api::TxnResponse, CallError> {
-        self.unary("/etcdserverpb.KV/Txn", request).await
+        self.call("/etcdserverpb.KV/Txn", request, Effect::Once).await
     }
 
     pub(super) async fn compact(&self, revision: i64) -> Result<(), CallError> {
         let request = api::CompactionRequest { revision };
-        self.unary::<_, api::CompactionResponse>("/etcdserverpb.KV/Compact", request).await.map(drop)
+        self.call::<_, api::CompactionResponse>("/etcdserverpb.KV/Compact", request, Effect::Once).await.map(drop)
     }
 
     pub(super) async fn grant_lease(&self, ttl: i64) -> Result<i64, CallError> {
+        let request = api::LeaseGrantRequest { ttl };
+        // A lease without keys does no harm.
         let granted: api::LeaseGrantResponse =
-            self.unary("/etcdserverpb.Lease/LeaseGrant", api::LeaseGrantRequest { ttl }).await?;
+            self.call("/etcdserverpb.Lease/LeaseGrant", request, Effect::Idempotent).await?;
         Ok(granted.id)
     }
 
     pub(super) async fn leases(&self) -> Result<Vec<api::LeaseStatus>, CallError> {
+        let request = api::LeaseLeasesRequest {};
         let found: api::LeaseLeasesResponse =
-            self.unary("/etcdserverpb.Lease/LeaseLeases", api::LeaseLeasesRequest {}).await?;
+            self.call("/etcdserverpb.Lease/LeaseLeases", request, Effect::Idempotent).await?;
         Ok(found.leases)
     }
 
     pub(super) async fn lease_time_to_live(&self, id: i64) -> Result<api::LeaseTimeToLiveResponse, CallError> {
-        self.unary("/etcdserverpb.Lease/LeaseTimeToLive", api::LeaseTimeToLiveRequest { id, keys: true }).await
+        let request = api::LeaseTimeToLiveRequest { id, keys: true };
+        self.call("/etcdserverpb.Lease/LeaseTimeToLive", request, Effect::Idempotent).await
     }
 
-    pub(super) async fn status(&self) -> Result<api::StatusResponse, CallError> {
-        self.unary("/etcdserverpb.Maintenance/Status", api::StatusRequest {}).await
+    /// What a member says of itself.
+    pub(super) async fn status(&self, member: usize, limit: Duration) -> Result<api::StatusResponse, CallError> {
+        let request = api::StatusRequest {};
+        self.call_member(member, "/etcdserverpb.Maintenance/Status", request, Instant::now() + limit).await
     }
 
-    /// Opens a stream of watches. `requests` stays open as long as the stream.
+    /// Opens a stream of watches at a member. `requests` stays open as long as the stream.
     pub(super) async fn watch(
         &self,
+        member: usize,
         requests: tokio_stream::wrappers::ReceiverStream<api::WatchRequest>,
     ) -> Result<Streaming<api::WatchResponse>, CallError> {
-        let mut grpc = self.grpc.clone();
+        let mut grpc = self.members[member].grpc.clone();
         let call = async {
-            grpc.ready().await.map_err(|error| CallError::Other(text_of(&error)))?;
+            grpc.ready().await.map_err(|error| CallError::NotExecuted(text_of(&error)))?;
             let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
             let codec = ProstCodec::<api::WatchRequest, api::WatchResponse>::default();
             let mut request = Request::new(requests);
@@ -167,10 +302,14 @@ impl EtcdClient {
             let answer = grpc.streaming(request, path, codec).await;
             answer.map(tonic::Response::into_inner).map_err(|status| CallError::of(&status))
         };
-        let answer = tokio::time::timeout(CALL_TIMEOUT, call).await;
-        answer.unwrap_or_else(|_| Err(CallError::no_answer()))
+        let answer = tokio::time::timeout(WATCH_TIMEOUT, call).await;
+        let answer = answer.unwrap_or_else(|_| Err(CallError::no_answer()));
+        answer.inspect_err(|error| self.set_usable(member, Err(&error.clone().into_detail())))
     }
 }
+
+/// The method that reads.
+const RANGE: &str = "/etcdserverpb.KV/Range";
 
 /// True for a call that has failed before a connection had it.
 fn is_not_sent(status: &Status) -> bool {

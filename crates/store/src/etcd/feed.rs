@@ -19,6 +19,9 @@ use super::api;
 /// The shortest time between two requests for a progress notification (upstream: `progressRequestPeriod`).
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
 
+/// How long a member may be silent that was asked for a progress notification. Then another member is watched.
+const MAX_SILENCE: Duration = Duration::from_secs(3);
+
 /// What all feeds of a store share.
 #[derive(Debug)]
 pub(super) struct FeedContext {
@@ -88,13 +91,16 @@ impl fmt::Debug for EtcdFeed {
     }
 }
 
-/// A watch of etcd.
+/// A watch of a member of etcd.
 struct OpenWatch {
+    member: usize,
     requests: mpsc::Sender<api::WatchRequest>,
     responses: Streaming<api::WatchResponse>,
     /// The events of revisions that are not complete yet.
     fragments: Vec<api::Event>,
     next_progress_request: Instant,
+    /// Since when the member has not answered a request for a progress notification.
+    asked_since: Option<Instant>,
 }
 
 impl EtcdFeed {
@@ -123,13 +129,48 @@ impl EtcdFeed {
             fragment: true,
         };
         let create = api::WatchRequest { action: Some(api::WatchAction::Create(create)) };
-        // There is room for it.
+        // The queue has room for it.
         let _ = requests.try_send(create);
-        let responses = self.context.client.watch(ReceiverStream::new(receiver)).await?;
-        Ok(OpenWatch { requests, responses, fragments: Vec::new(), next_progress_request: Instant::now() })
+        let member = self.context.client.next_member();
+        let responses = self.context.client.watch(member, ReceiverStream::new(receiver)).await?;
+        Ok(OpenWatch {
+            member,
+            requests,
+            responses,
+            fragments: Vec::new(),
+            next_progress_request: Instant::now(),
+            asked_since: None,
+        })
     }
 
+    /// Reads from one member after the other, until there is something to return or all have failed.
     async fn read_batch(&mut self) -> Result<ChangeBatch, Error> {
+        let mut failures = 0;
+        loop {
+            match self.read_watch().await {
+                Ok(batch) => return Ok(batch),
+                Err(error) => {
+                    if *self.closed.borrow() {
+                        return Err(Error::Closed);
+                    }
+                    let watch = self.watch.take();
+                    if let Error::Compacted { .. } = error {
+                        return Err(error);
+                    }
+                    if let Some(watch) = watch {
+                        self.context.client.set_usable(watch.member, Err(&error.to_string()));
+                    }
+                    failures += 1;
+                    if failures > self.context.client.len() {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads from the open watch, or from one that it opens.
+    async fn read_watch(&mut self) -> Result<ChangeBatch, Error> {
         loop {
             let is_behind = *self.wanted.borrow_and_update() > self.position.get();
             let is_closed = *self.closed.borrow_and_update();
@@ -137,18 +178,19 @@ impl EtcdFeed {
                 return Err(Error::Closed);
             }
             if self.watch.is_none() {
-                match self.open().await {
-                    Ok(watch) => self.watch = Some(watch),
-                    Err(_) if is_closed => return Err(Error::Closed),
-                    Err(error) => return Err(error),
-                }
+                self.watch = Some(self.open().await?);
             }
             let Some(watch) = &mut self.watch else { continue };
             let response = tokio::select! {
+                biased;
                 response = watch.responses.message() => response,
                 _ = self.wanted.changed(), if !is_behind => continue,
                 () = tokio::time::sleep_until(watch.next_progress_request), if is_behind => {
-                    watch.next_progress_request = Instant::now() + PROGRESS_PERIOD;
+                    let now = Instant::now();
+                    if now.duration_since(*watch.asked_since.get_or_insert(now)) > MAX_SILENCE {
+                        return Err(Error::Unavailable { detail: "etcd is silent".to_owned() });
+                    }
+                    watch.next_progress_request = now + PROGRESS_PERIOD;
                     let progress = api::WatchAction::Progress(api::WatchProgressRequest {});
                     // A queue that is full has requests enough.
                     let _ = watch.requests.try_send(api::WatchRequest { action: Some(progress) });
@@ -156,18 +198,14 @@ impl EtcdFeed {
                 }
                 _ = self.closed.changed() => continue,
             };
+            watch.asked_since = None;
             let received = match response {
-                Ok(Some(response)) => self.receive(response),
-                Ok(None) => Err(Error::Unavailable { detail: "etcd has ended the watch".to_owned() }),
-                Err(status) => Err(Error::Unavailable { detail: status.message().to_owned() }),
+                Ok(Some(response)) => self.receive(response)?,
+                Ok(None) => return Err(Error::Unavailable { detail: "etcd has ended the watch".to_owned() }),
+                Err(status) => return Err(Error::Unavailable { detail: status.message().to_owned() }),
             };
-            match received {
-                Ok(None) => {}
-                Ok(Some(batch)) => return Ok(batch),
-                Err(error) => {
-                    self.watch = None;
-                    return Err(if is_closed { Error::Closed } else { error });
-                }
+            if let Some(batch) = received {
+                return Ok(batch);
             }
         }
     }

@@ -5,34 +5,38 @@ mod api;
 mod client;
 mod compaction;
 mod feed;
+mod health;
 mod leases;
 mod revisions;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use self::client::{CallError, EtcdClient, text_of};
 use self::compaction::compact_periodically;
 use self::feed::{EtcdFeed, FeedContext};
+use self::health::{Health, probe};
 use self::leases::Leases;
 use self::revisions::RevisionReader;
 use crate::{
     Change, ChangeFeed, CommitResponse, Compare, Condition, Error, IdentityTransformer, Key, KeyInterval, Op,
     RangeResponse, Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, Timestamp, TransformError,
-    TransformedValue, ValueTransformer, lock,
+    TransformedValue, ValueTransformer,
 };
 
 /// The largest request that etcd accepts by default (etcd: `--max-request-bytes`).
 const MAX_REQUEST_BYTES: usize = 1_572_864;
-/// How often the health of etcd is checked.
-const PROBE_INTERVAL: Duration = Duration::from_secs(2);
+/// How long connecting to a member may take. Calls that have not been sent by then are sent to another one.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How many bytes of an answer may be on their way. Pages and histories are large.
+const STREAM_WINDOW: u32 = 2 << 20;
 /// Every key, or everything after the last key, in etcd's API.
 const ZERO: Bytes = Bytes::from_static(b"\0");
 
@@ -98,13 +102,6 @@ impl Drop for EtcdStore {
     fn drop(&mut self) {
         self.stop_tasks();
     }
-}
-
-/// What the last probe has found.
-#[derive(Debug, Default)]
-struct Health {
-    failure: Mutex<Option<Error>>,
-    size: AtomicU64,
 }
 
 /// Converts between etcd's messages and those of the contract.
@@ -224,14 +221,16 @@ impl EtcdStore {
     /// An address or a certificate is not valid.
     pub fn open(options: EtcdOptions) -> Result<Self, Error> {
         let invalid = |error: &dyn std::error::Error| Error::Unavailable { detail: text_of(error) };
-        let mut endpoints = Vec::new();
+        let mut members = Vec::new();
         for server in &options.servers {
             let endpoint = Endpoint::from_shared(server.clone()).map_err(|error| invalid(&error))?;
-            // As upstream's client: a member that does not answer pings is replaced (`dialTimeout`, `keepaliveTime`).
+            // As upstream's client: a connection that does not answer pings is closed (`keepaliveTime`, `keepaliveTimeout`).
             let mut endpoint = endpoint
-                .connect_timeout(Duration::from_secs(20))
+                .connect_timeout(CONNECT_TIMEOUT)
                 .http2_keep_alive_interval(Duration::from_secs(30))
                 .keep_alive_timeout(Duration::from_secs(10))
+                .initial_stream_window_size(STREAM_WINDOW)
+                .initial_connection_window_size(2 * STREAM_WINDOW)
                 .tcp_nodelay(true);
             if server.starts_with("https://") {
                 let mut tls = ClientTlsConfig::new();
@@ -243,9 +242,12 @@ impl EtcdStore {
                 }
                 endpoint = endpoint.tls_config(tls).map_err(|error| invalid(&error))?;
             }
-            endpoints.push(endpoint);
+            members.push((server.clone(), endpoint.connect_lazy()));
         }
-        let client = EtcdClient::new(Channel::balance_list(endpoints.into_iter()));
+        if members.is_empty() {
+            return Err(Error::Unavailable { detail: "no server of etcd is named".to_owned() });
+        }
+        let client = EtcdClient::new(members);
         let context = Arc::new(FeedContext {
             client: client.clone(),
             codec: Codec { transformer: options.transformer },
@@ -470,24 +472,6 @@ impl EtcdStore {
     }
 }
 
-/// Checks again and again whether etcd answers, and whether the feed reaches what it has, until the task is aborted.
-async fn probe(context: Arc<FeedContext>, health: Arc<Health>, timeout: Duration) {
-    loop {
-        let failure = match tokio::time::timeout(timeout, context.client.status()).await {
-            Ok(Ok(status)) => {
-                context.want(revision(status.header.unwrap_or_default().revision));
-                health.size.store(u64::try_from(status.db_size).unwrap_or_default(), Ordering::Relaxed);
-                let alarms = status.errors.join(", ");
-                (!alarms.is_empty()).then_some(Error::Unavailable { detail: alarms })
-            }
-            Ok(Err(error)) => Some(error.into()),
-            Err(_) => Some(CallError::no_answer().into()),
-        };
-        *lock(&health.failure) = failure;
-        tokio::time::sleep(PROBE_INTERVAL).await;
-    }
-}
-
 impl Store for EtcdStore {
     fn current_revision(&self) -> StoreFuture<'_, Revision> {
         Box::pin(self.read_current_revision())
@@ -528,7 +512,7 @@ impl Store for EtcdStore {
 
     fn health(&self) -> Result<(), Error> {
         self.check_open()?;
-        lock(&self.health.failure).clone().map_or(Ok(()), Err)
+        self.health.check()
     }
 
     fn readiness(&self) -> Result<(), Error> {
@@ -545,7 +529,7 @@ impl Store for EtcdStore {
     }
 
     fn size_bytes(&self) -> Option<u64> {
-        Some(self.health.size.load(Ordering::Relaxed)).filter(|size| *size > 0)
+        Some(self.health.size()).filter(|size| *size > 0)
     }
 
     fn close(&self) -> StoreFuture<'_, ()> {
