@@ -93,7 +93,8 @@ pub struct EtcdConfig {
 }
 
 impl EtcdConfig {
-    fn open(&self) -> Result<EtcdStore, StartError> {
+    /// Opens the store. Other servers may serve as much history as this one.
+    fn open(&self, history: &HistoryLimits) -> Result<EtcdStore, StartError> {
         let read = |path: &PathBuf| {
             std::fs::read(path).map_err(|error| StartError::Options(format!("{}: {error}", path.display())))
         };
@@ -109,6 +110,7 @@ impl EtcdConfig {
             identity,
             interval: KeyInterval::prefix(&format!("{}/", self.prefix.trim_end_matches('/'))),
             compaction_interval: self.compaction_interval,
+            min_history: history.duration,
             health_timeout: self.health_timeout,
             max_feed_lag: self.max_feed_lag,
             lease_reuse: self.lease_reuse,
@@ -680,7 +682,7 @@ fn load_certificates_and_open_store(
                 let objects = options.from.as_ref().map_or(&empty, |snapshot| &snapshot.objects);
                 Arc::new(MemoryStore::from_snapshot(objects, retention, options.clock.clone()))
             }
-            (Engine::Etcd(etcd), ..) => Arc::new(etcd.open()?),
+            (Engine::Etcd(etcd), ..) => Arc::new(etcd.open(&options.history)?),
             (Engine::EmbeddedIn(folder), ..) => open(&folder.path, folder.durability)?,
             (Engine::Embedded, _, Some(path)) => open(path, Durability::Synced)?,
             (Engine::Embedded, _, None) => {

@@ -1,9 +1,11 @@
 //! Compacts etcd's history. Several servers may run this: those that find that another one was faster leave it to that one
 //! (upstream: `storage/etcd3/compact.go`, whose key and protocol these are).
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::api;
 use super::client::{CallError, EtcdClient};
@@ -11,23 +13,43 @@ use super::client::{CallError, EtcdClient};
 /// The key whose version counts the compactions, and whose value is the revision of the last one.
 const COMPACT_REVISION_KEY: Bytes = Bytes::from_static(b"compact_rev_key");
 
-/// What is known of the compactions of all servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How the history is compacted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CompactionSchedule {
+    /// How often.
+    pub(super) interval: Duration,
+    /// How old the history is at least that is compacted. Servers have the history of this time in memory, and a watch that
+    /// one of them could resume has to go on at another one.
+    pub(super) min_age: Duration,
+}
+
+/// What is known of the compactions of all servers, and of revisions.
+#[derive(Debug, Default)]
 struct Compactions {
     /// The version of the key when it was read last.
     version: i64,
-    /// The revision at that time, which is compacted next.
-    revision: i64,
+    /// Revisions, and when they were the current one, from the oldest to the newest.
+    seen: VecDeque<(Instant, i64)>,
 }
 
-/// Compacts the history that is older than the interval, again and again, until the task is aborted.
-pub(super) async fn compact_periodically(client: EtcdClient, interval: Duration) {
+impl Compactions {
+    /// The newest revision that was the current one long enough ago; zero if there is none.
+    fn old_enough(&mut self, now: Instant, min_age: Duration) -> i64 {
+        let is_old = |(seen, _): &(Instant, i64)| now.duration_since(*seen) >= min_age;
+        while self.seen.get(1).is_some_and(is_old) {
+            self.seen.pop_front();
+        }
+        self.seen.front().filter(|first| is_old(first)).map_or(0, |(_, revision)| *revision)
+    }
+}
+
+/// Compacts the history that is old enough, again and again, until the task is aborted.
+pub(super) async fn compact_periodically(client: EtcdClient, schedule: CompactionSchedule) {
     let mut known = Compactions::default();
     loop {
-        tokio::time::sleep(interval).await;
-        match compact(&client, known).await {
-            Ok(now) => known = now,
-            Err(CallError::Compacted) => {}
+        tokio::time::sleep(schedule.interval).await;
+        match compact(&client, &mut known, schedule).await {
+            Ok(()) | Err(CallError::Compacted) => {}
             Err(error) => {
                 let error = crate::Error::from(error);
                 tracing::error!(%error, "Failed to compact the history in etcd, will retry");
@@ -36,8 +58,10 @@ pub(super) async fn compact_periodically(client: EtcdClient, interval: Duration)
     }
 }
 
-/// Compacts the revision that was the current one at the last call, unless another server has compacted since.
-async fn compact(client: &EtcdClient, known: Compactions) -> Result<Compactions, CallError> {
+/// Compacts the newest revision that is old enough, unless another server has compacted since the last call.
+async fn compact(client: &EtcdClient, known: &mut Compactions, schedule: CompactionSchedule) -> Result<(), CallError> {
+    let now = Instant::now();
+    let compacted = known.old_enough(now, schedule.min_age);
     let compare = api::Compare {
         result: api::CompareResult::Equal as i32,
         target: api::CompareTarget::Version as i32,
@@ -47,7 +71,7 @@ async fn compact(client: &EtcdClient, known: Compactions) -> Result<Compactions,
     };
     let put = api::PutRequest {
         key: COMPACT_REVISION_KEY,
-        value: known.revision.to_string().into(),
+        value: compacted.to_string().into(),
         ..api::PutRequest::default()
     };
     let read = api::RangeRequest { key: COMPACT_REVISION_KEY, ..api::RangeRequest::default() };
@@ -57,18 +81,37 @@ async fn compact(client: &EtcdClient, known: Compactions) -> Result<Compactions,
         failure: vec![api::RequestOp { request: Some(api::Request::Range(read)) }],
     };
     let answer = client.txn(transaction).await?;
-    let revision = answer.header.unwrap_or_default().revision;
+    known.seen.push_back((now, answer.header.unwrap_or_default().revision));
     if answer.succeeded {
-        // At the first call nothing is known to be old enough.
-        if known.revision > 0 {
-            client.compact(known.revision).await?;
+        known.version += 1;
+        // At first no revision is known to be old enough.
+        if compacted > 0 {
+            client.compact(compacted).await?;
         }
-        return Ok(Compactions { version: known.version + 1, revision });
+        return Ok(());
     }
     let found = answer.responses.into_iter().next().and_then(|response| response.response);
-    let version = match found {
+    known.version = match found {
         Some(api::Response::Range(found)) => found.kvs.first().map_or(0, |found| found.version),
         _ => 0,
     };
-    Ok(Compactions { version, revision })
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_old_enough_is_compacted() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let seen = [(at(0), 10), (at(60), 20), (at(120), 30), (at(180), 40)].into();
+        let mut known = Compactions { version: 0, seen };
+        for (now, min_age, expect) in [(200, 300, 0), (299, 300, 0), (300, 300, 10), (370, 300, 20), (370, 10, 40)] {
+            assert_eq!(known.old_enough(at(now), Duration::from_secs(min_age)), expect, "{now} {min_age}");
+        }
+        assert_eq!(known.seen.len(), 1);
+        assert_eq!(Compactions::default().old_enough(at(0), Duration::ZERO), 0);
+    }
 }

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use self::client::{CallError, EtcdClient, text_of};
-use self::compaction::compact_periodically;
+use self::compaction::{CompactionSchedule, compact_periodically};
 use self::feed::{EtcdFeed, FeedContext};
 use self::health::{Health, probe};
 use self::leases::Leases;
@@ -57,6 +57,8 @@ pub struct EtcdOptions {
     pub lease_reuse: Duration,
     /// How often the history is compacted that is older than this (`--etcd-compaction-interval`); zero for never.
     pub compaction_interval: Duration,
+    /// How old history is at least before it is compacted, however often that happens.
+    pub min_history: Duration,
     /// How long etcd may take to answer before it counts as unhealthy (`--etcd-healthcheck-timeout`).
     pub health_timeout: Duration,
     /// How late changes may arrive before the store is not ready (`--max-feed-lag`); zero for any time.
@@ -73,6 +75,7 @@ impl Default for EtcdOptions {
             transformer: Arc::new(IdentityTransformer),
             lease_reuse: Duration::from_secs(60),
             compaction_interval: Duration::from_secs(300),
+            min_history: Duration::ZERO,
             health_timeout: Duration::from_secs(2),
             max_feed_lag: Duration::from_secs(10),
         }
@@ -259,7 +262,8 @@ impl EtcdStore {
         let health = Arc::new(Health::default());
         let mut tasks = vec![tokio::spawn(probe(context.clone(), health.clone(), options.health_timeout))];
         if !options.compaction_interval.is_zero() {
-            tasks.push(tokio::spawn(compact_periodically(client.clone(), options.compaction_interval)));
+            let (interval, min_age) = (options.compaction_interval, options.min_history);
+            tasks.push(tokio::spawn(compact_periodically(client.clone(), CompactionSchedule { interval, min_age })));
         }
         let (any_key, _) = etcd_range(&context.interval);
         Ok(Self {
