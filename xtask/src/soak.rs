@@ -1,5 +1,6 @@
 //! `cargo xtask soak`: long runs of the consistency test (`crates/pintle/tests/consistency`) in release mode: one with
-//! many changes, and one in which the process of the server is killed again and again.
+//! many changes, one in which the process of the server is killed again and again, and one with several servers over an etcd
+//! that fails.
 
 use std::process::Command;
 
@@ -9,24 +10,27 @@ use crate::{print_status, root};
 const WRITES: u64 = 1_900_000;
 /// The default number of kills.
 const KILLS: u64 = 1000;
+/// The default number of rounds in which etcd fails.
+const ETCD_ROUNDS: u64 = 1000;
 
-/// Runs the tests. Arguments: `[[--writes] N] [--kills [N]] [--seed N]`. Without writes and kills, both run.
+/// Runs the tests. Arguments: `[[--writes] N] [--kills [N]] [--etcd [N]] [--seed N]`. Without the first three, all run.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let number = |text: &String| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
-    let (mut writes, mut kills, mut seed) = (None, None, None);
+    let (mut writes, mut kills, mut rounds, mut seed) = (None, None, None, None);
     let mut rest = arguments.iter().peekable();
     while let Some(argument) = rest.next() {
         let value = rest.next_if(|value| !value.starts_with("--")).map(number).transpose()?;
         match argument.as_str() {
             "--writes" => writes = Some(value.unwrap_or(WRITES)),
             "--kills" => kills = Some(value.unwrap_or(KILLS)),
+            "--etcd" => rounds = Some(value.unwrap_or(ETCD_ROUNDS)),
             "--seed" => seed = Some(value.ok_or("--seed needs a number")?),
             _ if value.is_none() => writes = Some(number(argument)?),
             _ => return Err(format!("unknown argument {argument:?}")),
         }
     }
-    if writes.is_none() && kills.is_none() {
-        (writes, kills) = (Some(WRITES), Some(KILLS));
+    if writes.is_none() && kills.is_none() && rounds.is_none() {
+        (writes, kills, rounds) = (Some(WRITES), Some(KILLS), Some(ETCD_ROUNDS));
     }
     if let Some(writes) = writes {
         print_status(&format!("{writes} writes; a failure prints its seed\n"));
@@ -35,6 +39,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     if let Some(kills) = kills {
         print_status(&format!("{kills} kills; a failure prints its seed\n"));
         run_test("soak_kills", ("PINTLE_KILLS", kills), seed)?;
+    }
+    if let Some(rounds) = rounds {
+        print_status(&format!("{rounds} rounds in which etcd fails; a failure prints its seed\n"));
+        run_test("soak_etcd", ("PINTLE_ETCD", rounds), seed)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use pintle::certificates::Certificates;
 use pintle::{AccessOptions, Engine, Options, Snapshot};
+use pintle_etcd_process::ReservedPort;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
@@ -15,7 +16,6 @@ use tokio_rustls::TlsConnector;
 use crate::attacks::AttackTarget;
 use crate::client::{Client, Protocol, RequestBuilder, Response, Watch};
 use crate::instance::{ServerInstance, ServerProcess};
-use crate::port::ReservedPort;
 
 /// A TLS connection to the server.
 pub type Socket = tokio_rustls::client::TlsStream<TcpStream>;
@@ -53,8 +53,8 @@ impl Cluster {
         Self::durable_with_options(Options::default()).await
     }
 
-    /// Starts a durable cluster with options, of which data directory, engine and port are overwritten. The cluster
-    /// keeps its port across restarts, so that clients can reconnect.
+    /// Starts a durable cluster with options, of which data directory and port are overwritten, and the engine unless it is
+    /// etcd. The cluster keeps its port across restarts, so that clients can reconnect.
     ///
     /// # Panics
     /// Panics if the server does not start.
@@ -348,5 +348,9 @@ impl Cluster {
 /// The options of a durable cluster.
 fn durable_options(temp_dir: &tempfile::TempDir, port: &ReservedPort, options: Options) -> Options {
     let data_dir = Some(temp_dir.path().to_owned());
-    Options { data_dir, engine: Engine::Embedded, port: port.number, ..options }
+    let engine = match options.engine {
+        Engine::Etcd(etcd) => Engine::Etcd(etcd),
+        Engine::Embedded | Engine::EmbeddedIn(_) | Engine::Memory => Engine::Embedded,
+    };
+    Options { data_dir, engine, port: port.number, ..options }
 }

@@ -24,7 +24,6 @@ mod generic_admission;
 mod https_server;
 mod instance;
 mod kubelet;
-mod port;
 mod runtime;
 mod time;
 mod tools;
@@ -38,7 +37,6 @@ pub use etcd::Etcd;
 pub use generic_admission::generic_admission;
 pub use https_server::{HttpsServer, ReceivedRequest, SentBody, SentResponse};
 pub use kubelet::{Kubelet, POD_ADDRESS};
-pub use port::ReservedPort;
 pub use runtime::run;
 pub use time::{advance_clock_until, manual_clock};
 pub use tools::{run_client_program, tool_path};
@@ -47,3 +45,4 @@ pub use pintle::{
     AccessOptions, AuthorizationMode, AuthorizationOptions, Component, Engine, ManualClock, Options, RuntimeConfig,
     ServiceNetwork, Timestamp,
 };
+pub use pintle_etcd_process::ReservedPort;

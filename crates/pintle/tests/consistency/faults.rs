@@ -46,7 +46,7 @@ pub(crate) fn disk(scenario: &str) -> Disk {
 /// Lets the disk fail in the ways of a round, one after the other.
 pub(crate) async fn inject(shared: &SharedState, disk: &Disk, round: usize) {
     for fault in FAULTS[round % FAULTS.len()] {
-        let client = shared.cluster.client(Protocol::Any);
+        let client = shared.server().client(Protocol::Any);
         let failure = match fault {
             Fault::Full => DiskFailure::Full,
             Fault::Write => DiskFailure::Write,
@@ -73,7 +73,7 @@ pub(crate) async fn inject(shared: &SharedState, disk: &Disk, round: usize) {
         if *fault == Fault::LostSyncAndRestart {
             shared.restart(round.is_multiple_of(2)).await;
         }
-        wait_for_health(&shared.cluster.client(Protocol::Any), true).await;
+        wait_for_health(&shared.server().client(Protocol::Any), true).await;
     }
 }
 

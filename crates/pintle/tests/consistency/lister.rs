@@ -134,7 +134,7 @@ pub(crate) async fn run(shared: &SharedState, round: usize, number: usize, lists
         let format = random.choose(&formats).for_kind(query.kind());
         let limit = random.one_in(2).then(|| 1 + random.below(7));
         let record = &shared.records[query.kind_index];
-        let (newest, observed) = (record.acknowledged(), record.history().last_revision());
+        let (newest, observed) = (record.acknowledged(), shared.oldest_visible(query.kind_index));
         // With a limit, a resourceVersion without `resourceVersionMatch` means `Exact`, so the match is set.
         let (parameters, exact_revision, min_revision) = match random.below(6) {
             0 | 1 => (String::new(), None, newest),

@@ -5,10 +5,12 @@
 //! - Revisions only increase. No event is missing or duplicated.
 //! - A list or watch with selectors shows the same as a filter of all objects.
 //!
-//! - A client gets every acknowledged write although the disk fails, or the process of the server is killed.
+//! - A client gets every acknowledged write although the disk fails, the process of the server is killed, or members of an
+//!   etcd and the connections to them fail. A write that was refused is never seen.
 //!
 //! A seed determines what the clients do: `PINTLE_SEED` sets it. `PINTLE_SOAK` is the number of writes of one long run,
-//! and `PINTLE_KILLS` the number of kills of another (`cargo xtask soak`); they replace the short ones.
+//! `PINTLE_KILLS` the number of kills of another, and `PINTLE_ETCD` the number of rounds of a third (`cargo xtask soak`);
+//! they replace the short ones.
 
 mod checker;
 mod definitions;
@@ -21,12 +23,13 @@ mod object;
 mod query;
 mod random;
 mod reflector;
+mod replicas;
 mod run;
 mod shared;
 mod slow_watchers;
 mod writer;
 
-use run::{RunSummary, Scenario, run};
+use run::{Disturbance, RunSummary, Scenario, run};
 
 /// The number of writes in each round of a soak.
 const SOAK_ROUND: usize = 20_000;
@@ -44,7 +47,7 @@ fn seed() -> u64 {
 
 /// Runs a short scenario, unless a soak is requested.
 fn run_short(scenario: Scenario) -> Option<RunSummary> {
-    if env_number("PINTLE_SOAK").or(env_number("PINTLE_KILLS")).is_some() {
+    if ["PINTLE_SOAK", "PINTLE_KILLS", "PINTLE_ETCD"].into_iter().any(|variable| env_number(variable).is_some()) {
         return None;
     }
     let writes = scenario.rounds * scenario.writes;
@@ -59,9 +62,7 @@ fn all_clients_observe_the_same_history() {
     let scenario = Scenario {
         name: "all_clients_observe_the_same_history",
         history_bytes: 0,
-        restarts: false,
-        faults: false,
-        kills: false,
+        disturbance: Disturbance::None,
         rounds: 4,
         writes: 3000,
         lists: 300,
@@ -78,9 +79,7 @@ fn watches_resume_after_restarts() {
     let scenario = Scenario {
         name: "watches_resume_after_restarts",
         history_bytes: 0,
-        restarts: true,
-        faults: false,
-        kills: false,
+        disturbance: Disturbance::Restarts,
         rounds: 6,
         writes: 2000,
         lists: 200,
@@ -96,9 +95,7 @@ fn expired_watches_list_again() {
     let scenario = Scenario {
         name: "expired_watches_list_again",
         history_bytes: 2 << 20,
-        restarts: true,
-        faults: false,
-        kills: false,
+        disturbance: Disturbance::Restarts,
         rounds: 6,
         writes: 3000,
         lists: 200,
@@ -114,9 +111,7 @@ fn acknowledged_writes_survive_disk_faults() {
     let scenario = Scenario {
         name: "acknowledged_writes_survive_disk_faults",
         history_bytes: 2 << 20,
-        restarts: false,
-        faults: true,
-        kills: false,
+        disturbance: Disturbance::DiskFaults,
         rounds: 3,
         writes: 1500,
         lists: 90,
@@ -132,9 +127,7 @@ fn soak() {
     let scenario = Scenario {
         name: "soak",
         history_bytes: 16 << 20,
-        restarts: true,
-        faults: false,
-        kills: false,
+        disturbance: Disturbance::Restarts,
         rounds: (writes as usize).div_ceil(SOAK_ROUND),
         writes: SOAK_ROUND,
         lists: 600,
@@ -149,9 +142,7 @@ fn kills(rounds: usize) -> Scenario {
     Scenario {
         name: "acknowledged_writes_survive_kills_of_the_process",
         history_bytes: 8 << 20,
-        restarts: false,
-        faults: false,
-        kills: true,
+        disturbance: Disturbance::Kills,
         rounds,
         writes: 150,
         lists: 24,
@@ -170,4 +161,42 @@ fn acknowledged_writes_survive_kills_of_the_process() {
 fn soak_kills() {
     let Some(rounds) = env_number("PINTLE_KILLS") else { return };
     run(kills(rounds as usize), seed()).print();
+}
+
+/// A run with several servers over an etcd of several members, which fail, and the connections between them.
+fn etcd_faults(rounds: usize) -> Scenario {
+    Scenario {
+        name: "servers_agree_while_etcd_fails",
+        history_bytes: 0,
+        disturbance: Disturbance::EtcdFaults { compactions: false },
+        rounds,
+        writes: 180,
+        lists: 60,
+        reflectors: 40,
+        padding: 300,
+    }
+}
+
+#[test]
+fn servers_agree_while_etcd_fails() {
+    let Some(summary) = run_short(etcd_faults(30)) else { return };
+    assert_eq!((summary.relists, summary.expired_lists), (0, 0));
+    summary.print();
+}
+
+#[test]
+fn servers_that_etcd_compacts_away_list_again() {
+    let scenario = Scenario {
+        name: "servers_that_etcd_compacts_away_list_again",
+        disturbance: Disturbance::EtcdFaults { compactions: true },
+        ..etcd_faults(6)
+    };
+    let Some(summary) = run_short(scenario) else { return };
+    assert!(summary.relists > 0, "{summary:?}");
+}
+
+#[test]
+fn soak_etcd() {
+    let Some(rounds) = env_number("PINTLE_ETCD") else { return };
+    run(etcd_faults(rounds as usize), seed()).print();
 }

@@ -15,7 +15,7 @@ use crate::history::EventType;
 use crate::lister;
 use crate::object::ObjectVersion;
 use crate::query::ResourceQuery;
-use crate::shared::{ReconnectingClient, SharedState, TIMEOUT, increment, lock};
+use crate::shared::{ReconnectingClient, SharedState, TIMEOUT, increment, is_temporary, lock};
 
 /// How many events a reflector with [`WatchPattern::FewEvents`] reads from each watch.
 const EVENTS_PER_WATCH: usize = 4;
@@ -129,7 +129,11 @@ impl Reflector {
 
     /// Lists and watches until the task is aborted.
     pub(crate) async fn run(&self, shared: &SharedState) {
-        let mut client = ReconnectingClient::connect(shared, self.config.protocol);
+        // A reference reflector never has to list again, so it stays with the server whose history is complete.
+        let mut client = match self.config.is_reference {
+            true => ReconnectingClient::pinned(shared, self.config.protocol),
+            false => ReconnectingClient::connect(shared, self.config.protocol),
+        };
         let mut revision = None;
         loop {
             match self.list_and_watch(shared, &mut client, &mut revision).await {
@@ -188,7 +192,7 @@ impl Reflector {
         }
         let record = &shared.records[self.config.query.kind_index];
         let min_revision = match self.config.initial_state {
-            InitialState::WatchFromZero => record.history().last_revision(),
+            InitialState::WatchFromZero => shared.oldest_visible(self.config.query.kind_index),
             _ => record.acknowledged(),
         };
         let path = self.request(&parameters);
@@ -196,6 +200,10 @@ impl Reflector {
         let stream = match request.stream().await? {
             Ok(stream) => stream,
             Err(response) if response.status == 410 => return Ok(WatchEnd::Expired),
+            Err(response) if shared.is_replicated() && is_temporary(&response) => {
+                client.reconnect(shared, &response.text()).await;
+                return Ok(WatchEnd::Closed);
+            }
             // A stopping server responds with 429 until it closes its connections.
             Err(response) if response.status == 429 => {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -203,6 +211,7 @@ impl Reflector {
             }
             Err(response) => panic!("{path}: {}: {}", response.status, response.text()),
         };
+        client.report_success();
         increment(&shared.counters.watches);
         let ReflectorConfig { format, query, .. } = self.config;
         let mut events = EventReader { stream, format, query, buffer: Vec::new(), pending: Vec::new() };
@@ -231,7 +240,7 @@ impl Reflector {
         let ReflectorConfig { format, query, .. } = self.config;
         let record = &shared.records[query.kind_index];
         let (parameters, limit, min_revision) = match self.config.initial_state {
-            InitialState::CachedList => ("resourceVersion=0", None, record.history().last_revision()),
+            InitialState::CachedList => ("resourceVersion=0", None, shared.oldest_visible(query.kind_index)),
             InitialState::ChunkedList => ("", Some(3), record.acknowledged()),
             _ => ("", None, record.acknowledged()),
         };

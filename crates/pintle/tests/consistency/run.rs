@@ -23,6 +23,7 @@ use crate::lister::{self, ListResult};
 use crate::query::ResourceQuery;
 use crate::random::SeededRandom;
 use crate::reflector::{InitialState, Reflector, ReflectorConfig, WatchPattern};
+use crate::replicas::Replicas;
 use crate::shared::{SharedState, TIMEOUT};
 use crate::writer::{self, Writer};
 
@@ -33,18 +34,30 @@ const LISTERS: usize = 3;
 /// The longest time after which a start of the server's process is killed.
 const MAX_KILLED_START: Duration = Duration::from_millis(400);
 
+/// What happens in every round while others read and write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disturbance {
+    None,
+    /// The server restarts, gracefully in each third round and killed in the others.
+    Restarts,
+    /// The disk fails.
+    DiskFaults,
+    /// The server is a process of the binary, which gets SIGKILL at a random moment.
+    Kills,
+    /// There are several servers over an etcd of several members. Members, servers and the connections between them fail.
+    EtcdFaults {
+        /// Whether etcd forgets its history meanwhile, so that a server that is cut off has to read everything again.
+        compactions: bool,
+    },
+}
+
 /// The parameters of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     /// The size of the watch history in bytes; 0 for the default.
     pub(crate) history_bytes: usize,
-    /// Whether the server restarts in every round, gracefully in each third and killed in the others.
-    pub(crate) restarts: bool,
-    /// Whether the disk fails in every round.
-    pub(crate) faults: bool,
-    /// Whether the server is a process of the binary, which gets SIGKILL at a random moment of every round.
-    pub(crate) kills: bool,
+    pub(crate) disturbance: Disturbance,
     pub(crate) rounds: usize,
     /// The number of writes in a round, by all writers together.
     pub(crate) writes: usize,
@@ -104,6 +117,8 @@ struct WorkloadRun {
     scenario: Scenario,
     /// The disk that fails, if one does.
     disk: Option<Disk>,
+    /// The etcd that fails, if one does.
+    replicas: Option<Replicas>,
     shared: Arc<SharedState>,
     /// The tasks of the reference reflectors, one for each kind.
     references: Vec<JoinHandle<()>>,
@@ -119,30 +134,40 @@ impl WorkloadRun {
         if scenario.history_bytes > 0 {
             options.history.bytes = scenario.history_bytes;
         }
-        let disk = scenario.faults.then(|| faults::disk(scenario.name));
+        let disturbance = scenario.disturbance;
+        let disk = (disturbance == Disturbance::DiskFaults).then(|| faults::disk(scenario.name));
         options.vfs = disk.as_ref().map(|_| Vfs { name: scenario.name.to_owned(), rewrite: Disk::rewrite });
-        let cluster = if scenario.kills {
-            Cluster::of_process(Path::new(env!("CARGO_BIN_EXE_pintle")), options).await
-        } else if scenario.restarts || scenario.faults {
-            Cluster::durable_with_options(options).await
-        } else {
-            Cluster::with_options(options).await
+        let mut replicas = None;
+        let servers = match disturbance {
+            Disturbance::None => vec![Cluster::with_options(options).await],
+            Disturbance::Restarts | Disturbance::DiskFaults => vec![Cluster::durable_with_options(options).await],
+            Disturbance::Kills => vec![Cluster::of_process(Path::new(env!("CARGO_BIN_EXE_pintle")), options).await],
+            Disturbance::EtcdFaults { compactions } => {
+                let (started, servers) = Replicas::start(&options, seed, compactions).await;
+                replicas = Some(started);
+                servers
+            }
         };
+        let cluster = &servers[0];
         for namespace in NAMESPACES {
             let body = json!({"metadata": {"name": namespace}}).to_string();
             let _ = cluster.post("/api/v1/namespaces", body).await.expect(201);
-            if scenario.kills {
+            if disturbance == Disturbance::Kills {
                 // The binary has the admission of pods, which needs it.
                 let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
-                wait_until_found(&cluster, &account).await;
+                wait_until_found(cluster, &account).await;
             }
         }
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let _ = cluster.post(definitions, kind::definition().to_string()).await.expect(201);
-        for kind in KINDS {
-            wait_until_found(&cluster, &kind.path(None)).await;
+        for server in &servers {
+            for kind in KINDS {
+                wait_until_found(server, &kind.path(None)).await;
+            }
         }
-        let shared = Arc::new(SharedState::new(cluster, seed, scenario.history_bytes > 0));
+        let has_short_history =
+            scenario.history_bytes > 0 || disturbance == Disturbance::EtcdFaults { compactions: true };
+        let shared = Arc::new(SharedState::new(servers, seed, has_short_history));
         let config = |kind_index| ReflectorConfig {
             query: ResourceQuery::all(kind_index),
             format: ResponseFormat::Json,
@@ -158,8 +183,9 @@ impl WorkloadRun {
         assert!(all_started.is_ok(), "the reference reflectors start");
         drop(all_started);
         drop(started);
-        let definitions = scenario.kills.then(|| DefinitionWriter::new(seed));
-        Self { scenario, disk, shared, references, reflectors: Vec::new(), definitions, started: Instant::now() }
+        let definitions = (disturbance == Disturbance::Kills).then(|| DefinitionWriter::new(seed));
+        let (reflectors, started) = (Vec::new(), Instant::now());
+        Self { scenario, disk, replicas, shared, references, reflectors, definitions, started }
     }
 
     async fn run(mut self) -> RunSummary {
@@ -177,10 +203,11 @@ impl WorkloadRun {
 
     /// Runs the workload of a round, and waits until all writes are recorded.
     async fn run_round(&mut self, round: usize) -> Vec<ListResult> {
-        let Scenario { writes, lists, restarts, padding, .. } = self.scenario;
+        let Scenario { writes, lists, disturbance, padding, .. } = self.scenario;
         // Reflectors that pause do so in every other round.
         self.shared.paused.send_replace(round % 2 == 1);
         self.add_reflectors(round, false);
+        self.shared.is_disturbed.store(self.replicas.is_some(), Ordering::Relaxed);
         let half_done = Arc::new(AtomicUsize::new(0));
         let first_request = self.shared.counters.requests.load(Ordering::Relaxed);
         let writers: Vec<_> = (0..WRITERS)
@@ -192,7 +219,10 @@ impl WorkloadRun {
                     // The server restarts after the first half.
                     let writer = writer.write(&shared, protocol, writes / WRITERS / 2).await;
                     half_done.fetch_add(1, Ordering::Relaxed);
-                    writer.write(&shared, protocol, writes / WRITERS / 2).await;
+                    let mut writer = writer.write(&shared, protocol, writes / WRITERS / 2).await;
+                    while shared.is_disturbed.load(Ordering::Relaxed) {
+                        writer = writer.write(&shared, protocol, 1).await;
+                    }
                 })
             })
             .collect();
@@ -208,7 +238,11 @@ impl WorkloadRun {
         });
         // More reflectors start while others write.
         self.add_reflectors(round, true);
-        if restarts || self.disk.is_some() {
+        if let Some(replicas) = &mut self.replicas {
+            replicas.inject(&self.shared, round).await;
+            self.shared.is_disturbed.store(false, Ordering::Relaxed);
+        }
+        if disturbance == Disturbance::Restarts || self.disk.is_some() {
             while half_done.load(Ordering::Relaxed) == 0 && !writers.iter().any(JoinHandle::is_finished) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -217,7 +251,7 @@ impl WorkloadRun {
                 None => self.shared.restart(round % 3 != 2).await,
             }
         }
-        if self.scenario.kills {
+        if disturbance == Disturbance::Kills {
             self.kill(round, first_request, &writers).await;
         }
         for writer in writers {
@@ -230,9 +264,18 @@ impl WorkloadRun {
         for lister in listers {
             results.extend(join(lister).await);
         }
+        let mut newest = 0;
         for (kind_index, record) in self.shared.records.iter().enumerate() {
             let last = writer::write_final_change(&self.shared, kind_index, round).await;
             record.wait_for_revision(last).await;
+            newest = newest.max(last);
+        }
+        if self.replicas.is_some() {
+            for server in &self.shared.servers {
+                // A consistent read, after which the server is as new.
+                wait_until_found(server, &KINDS[0].path(None)).await;
+            }
+            self.shared.caught_up.store(newest, Ordering::Relaxed);
         }
         self.shared.paused.send_replace(false);
         results
@@ -293,6 +336,10 @@ impl WorkloadRun {
                 "{plural}: {deleted} deletions, {acknowledged} acknowledged, {ambiguous} ambiguous"
             );
             check_write_ids(plural, &history);
+            let refused = record.refused();
+            let stored = history.changes_from(0).iter().filter_map(|change| change.after);
+            let wrong = stored.map(|version| version.attributes.write_id).find(|write_id| refused.contains(write_id));
+            assert!(wrong.is_none(), "{plural}: the write {wrong:?} was refused, and is stored");
         }
     }
 

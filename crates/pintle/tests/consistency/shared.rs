@@ -1,8 +1,8 @@
 //! The state that the tasks of a run share: the cluster and its restarts, the recorded histories, the acknowledged
 //! writes, and counters.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,8 @@ pub(crate) struct KindRecord {
     pub(crate) ambiguous_deletes: AtomicUsize,
     /// The number of writes without a definite response. They may have happened.
     pub(crate) unanswered: AtomicUsize,
+    /// The identifiers of writes that a server refused because its store was not available. They have not happened.
+    refused: Mutex<HashSet<u64>>,
     /// The newest acknowledged revision.
     acknowledged: AtomicU64,
     /// Acknowledged revisions that are not in the history yet.
@@ -71,7 +73,14 @@ pub(crate) fn increment(counter: &AtomicUsize) {
 
 /// The shared state of a run.
 pub(crate) struct SharedState {
-    pub(crate) cluster: Cluster,
+    /// The servers. Several of them share a store.
+    pub(crate) servers: Vec<Cluster>,
+    /// The number of clients that have chosen a server.
+    next_server: AtomicUsize,
+    /// A revision that all servers have reached.
+    pub(crate) caught_up: AtomicU64,
+    /// Whether faults of the round are still to come. Writers go on until they are over.
+    pub(crate) is_disturbed: AtomicBool,
     pub(crate) seed: u64,
     /// Whether the watch history is so short that reflectors sometimes have to list again.
     pub(crate) has_short_history: bool,
@@ -94,9 +103,12 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SharedState {
-    pub(crate) fn new(cluster: Cluster, seed: u64, has_short_history: bool) -> Self {
+    pub(crate) fn new(servers: Vec<Cluster>, seed: u64, has_short_history: bool) -> Self {
         Self {
-            cluster,
+            servers,
+            next_server: AtomicUsize::new(0),
+            caught_up: AtomicU64::new(0),
+            is_disturbed: AtomicBool::new(false),
             seed,
             has_short_history,
             records: KINDS.iter().map(|_| KindRecord::default()).collect(),
@@ -108,28 +120,46 @@ impl SharedState {
         }
     }
 
+    /// The only server, or the first one.
+    pub(crate) fn server(&self) -> &Cluster {
+        &self.servers[0]
+    }
+
+    /// A revision that no answer is older than, however old it may be. One of several servers may lag behind the others.
+    pub(crate) fn oldest_visible(&self, kind_index: usize) -> u64 {
+        match self.is_replicated() {
+            true => self.caught_up.load(Ordering::Relaxed),
+            false => self.records[kind_index].history().last_revision(),
+        }
+    }
+
+    /// Whether clients that fail go on with another server.
+    pub(crate) fn is_replicated(&self) -> bool {
+        self.servers.len() > 1
+    }
+
     /// Kills the server or stops it gracefully, and starts it again.
     pub(crate) async fn restart(&self, kill: bool) {
         if kill {
-            self.cluster.kill_server().await;
+            self.server().kill_server().await;
         } else {
-            self.cluster.stop_server().await;
+            self.server().stop_server().await;
         }
         self.start_server().await;
     }
 
     /// Kills the process of the server, and starts it again. Starts that are killed after these times come before.
     pub(crate) async fn kill_process(&self, killed_starts: &[Duration]) {
-        self.cluster.kill_server().await;
+        self.server().kill_server().await;
         for after in killed_starts {
-            self.cluster.start_and_kill_server(*after).await;
+            self.server().start_and_kill_server(*after).await;
         }
         self.start_server().await;
     }
 
     async fn start_server(&self) {
         let started = Instant::now();
-        self.cluster.start_server().await;
+        self.server().start_server().await;
         self.counters.longest_start.fetch_max(started.elapsed().as_millis() as usize, Ordering::Relaxed);
         self.generation.send_modify(|generation| *generation += 1);
         increment(&self.counters.restarts);
@@ -164,6 +194,16 @@ impl KindRecord {
         }
     }
 
+    /// Records that a write was refused.
+    pub(crate) fn record_refusal(&self, write_id: u64) {
+        lock(&self.refused).insert(write_id);
+    }
+
+    /// The identifiers of the writes that were refused.
+    pub(crate) fn refused(&self) -> MutexGuard<'_, HashSet<u64>> {
+        lock(&self.refused)
+    }
+
     /// The newest acknowledged revision.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::Relaxed)
@@ -193,21 +233,56 @@ impl KindRecord {
     }
 }
 
-/// A client of one task, which reconnects when the server restarts.
+/// How long a client waits before it goes on with another server.
+const SWITCH_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A client of one task, which reconnects when the server restarts, or goes on with another server.
 pub(crate) struct ReconnectingClient {
     protocol: Protocol,
     pub(crate) inner: Client,
     generation: u64,
+    server: usize,
+    /// Whether it stays with the first server.
+    is_pinned: bool,
+    /// Since when no request has succeeded.
+    failing_since: Option<Instant>,
+}
+
+/// True for an answer that says that the server cannot answer now: another one or a later attempt may.
+pub(crate) fn is_temporary(response: &Response) -> bool {
+    [429, 500, 503, 504].contains(&response.status.as_u16())
 }
 
 impl ReconnectingClient {
     pub(crate) fn connect(shared: &SharedState, protocol: Protocol) -> Self {
-        let generation = *shared.generation.borrow();
-        Self { protocol, inner: shared.cluster.client(protocol), generation }
+        let server = shared.next_server.fetch_add(1, Ordering::Relaxed) % shared.servers.len();
+        Self::connect_to(shared, protocol, server)
     }
 
-    /// Waits for the next start of the server after a connection error, and reconnects.
+    /// A client that uses the first server only.
+    pub(crate) fn pinned(shared: &SharedState, protocol: Protocol) -> Self {
+        Self { is_pinned: true, ..Self::connect_to(shared, protocol, 0) }
+    }
+
+    fn connect_to(shared: &SharedState, protocol: Protocol, server: usize) -> Self {
+        let generation = *shared.generation.borrow();
+        let inner = shared.servers[server].client(protocol);
+        Self { protocol, inner, generation, server, is_pinned: false, failing_since: None }
+    }
+
+    /// After a failure, waits for the next start of the server, and reconnects. If there are several servers, goes on with
+    /// the next one.
     pub(crate) async fn reconnect(&mut self, shared: &SharedState, error: &impl std::fmt::Display) {
+        if shared.is_replicated() {
+            let failing_since = *self.failing_since.get_or_insert_with(Instant::now);
+            assert!(failing_since.elapsed() < TIMEOUT, "no server answers: {error}");
+            tokio::time::sleep(SWITCH_INTERVAL).await;
+            let server = if self.is_pinned { 0 } else { (self.server + 1) % shared.servers.len() };
+            let is_pinned = self.is_pinned;
+            *self = Self::connect_to(shared, self.protocol, server);
+            (self.is_pinned, self.failing_since) = (is_pinned, Some(failing_since));
+            return;
+        }
         let mut generation = shared.generation.subscribe();
         let restarted = generation.wait_for(|generation| *generation > self.generation);
         let is_restarted = tokio::time::timeout(TIMEOUT, restarted).await.is_ok();
@@ -215,11 +290,22 @@ impl ReconnectingClient {
         *self = Self::connect(shared, self.protocol);
     }
 
-    /// Sends a GET. On a connection error, sends it again to the restarted server.
+    /// A request has succeeded.
+    pub(crate) fn report_success(&mut self) {
+        self.failing_since = None;
+    }
+
+    /// Sends a GET. On a connection error, sends it again to the restarted server, or to another one.
     pub(crate) async fn get(&mut self, shared: &SharedState, path: &str, accept: &str) -> Response {
         loop {
             match self.inner.request("GET", path).header("accept", accept).try_send().await {
-                Ok(response) => return response,
+                Ok(response) if shared.is_replicated() && is_temporary(&response) => {
+                    self.reconnect(shared, &response.text()).await;
+                }
+                Ok(response) => {
+                    self.report_success();
+                    return response;
+                }
                 Err(error) => self.reconnect(shared, &error).await,
             }
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::kind::{KINDS, NAMES, NAMESPACES, TestKind};
 use crate::object::parse_revision;
 use crate::random::SeededRandom;
-use crate::shared::{AcknowledgedWrite, KindRecord, ReconnectingClient, SharedState, increment};
+use crate::shared::{AcknowledgedWrite, KindRecord, ReconnectingClient, SharedState, increment, is_temporary};
 
 /// How long a writer waits after a server could not take a write.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
@@ -58,6 +58,16 @@ impl Writer {
             let response = request.try_send().await;
             increment(&shared.counters.requests);
             match response {
+                Ok(response) if shared.is_replicated() && is_temporary(&response) => {
+                    let is_refused = response.text().contains("the storage is unavailable");
+                    match (&write, is_refused) {
+                        (WriteRequest::Change { write_id: Some(write_id), .. }, true) => {
+                            record.record_refusal(*write_id)
+                        }
+                        (WriteRequest::Delete { .. } | WriteRequest::Change { .. }, _) => increment(&record.unanswered),
+                    }
+                    client.reconnect(shared, &response.text()).await;
+                }
                 // A stopping server, or one whose disk fails, may respond with 503, although the write has happened.
                 Ok(response) if response.status == 503 => {
                     increment(&record.unanswered);
@@ -68,7 +78,10 @@ impl Writer {
                     increment(&record.unanswered);
                     client.reconnect(shared, &response.text()).await;
                 }
-                Ok(response) => record_response(record, &write, &response),
+                Ok(response) => {
+                    client.report_success();
+                    record_response(record, &write, &response);
+                }
                 Err(error) => {
                     increment(&record.unanswered);
                     client.reconnect(shared, &error).await;
@@ -183,7 +196,7 @@ pub(crate) async fn write_final_change(shared: &SharedState, kind_index: usize, 
     let mut writer = Writer::new(shared.seed, round, 99, 0);
     writer.last_write_id += 1;
     let write_id = Some(writer.last_write_id);
-    let client = ReconnectingClient::connect(shared, Protocol::Any);
+    let mut client = ReconnectingClient::connect(shared, Protocol::Any);
     let collection = kind.path(kind.namespaced.then_some(NAMESPACES[0]));
     let patch = json!({"metadata": {"labels": {"write-id": writer.last_write_id.to_string()}}}).to_string();
     let mut write = WriteRequest::Change {
@@ -195,7 +208,15 @@ pub(crate) async fn write_final_change(shared: &SharedState, kind_index: usize, 
     };
     loop {
         let WriteRequest::Change { method, path, media_type, body, .. } = &write else { unreachable!("a delete") };
-        let response = client.inner.request(method, path).body(media_type, body.clone()).send().await;
+        let response = match client.inner.request(method, path).body(media_type, body.clone()).try_send().await {
+            Ok(response) if !(shared.is_replicated() && is_temporary(&response)) => response,
+            result => {
+                increment(&record.unanswered);
+                let error = result.map_or_else(|error| error.to_string(), |response| response.text());
+                client.reconnect(shared, &error).await;
+                continue;
+            }
+        };
         record_response(record, &write, &response);
         if response.status.is_success() {
             return parse_revision(response.json()["metadata"]["resourceVersion"].as_str());
@@ -241,6 +262,8 @@ fn record_response(record: &KindRecord, write: &WriteRequest, response: &Respons
         }
         // The object is missing, exists, was changed meanwhile, or cannot become this by an update.
         (404 | 409 | 422, _) => {}
+        // The list of the collection has expired before it was read, because the watch caches were rebuilt.
+        (410, WriteRequest::Delete { path }) if path.contains("labelSelector") => {}
         _ => panic!("{}", describe()),
     }
 }

@@ -1,11 +1,7 @@
 //! A cluster of several members of etcd, with a proxy before the port by which the others reach each.
 
-use std::net::{Ipv4Addr, SocketAddr};
-
-use tokio::net::TcpSocket;
-
 use crate::process::StartingProcess;
-use crate::{EtcdProcess, EtcdSettings, Link, Proxy};
+use crate::{EtcdProcess, EtcdSettings, Link, Proxy, ReservedPort};
 
 /// A running cluster, which ends when this is dropped.
 #[derive(Debug)]
@@ -19,8 +15,8 @@ struct Member {
     process: Option<EtcdProcess>,
     /// Leads the other members to this one.
     peers: Proxy,
-    /// Keeps the port for the member while it does not run.
-    _port: TcpSocket,
+    /// The port for the other members.
+    _port: ReservedPort,
 }
 
 impl EtcdCluster {
@@ -30,14 +26,14 @@ impl EtcdCluster {
     /// Panics if it does not start.
     #[must_use]
     pub fn start(members: usize, settings: &EtcdSettings) -> Self {
-        let ports: Vec<(TcpSocket, SocketAddr)> = (0..members).map(|_| reserve_port()).collect();
-        let proxies: Vec<Proxy> = ports.iter().map(|(_, address)| Proxy::start(*address)).collect();
+        let ports: Vec<ReservedPort> = (0..members).map(|_| ReservedPort::reserve()).collect();
+        let proxies: Vec<Proxy> = ports.iter().map(|port| Proxy::start(port.address())).collect();
         let names: Vec<String> = (0..members).map(|number| format!("m{number}")).collect();
         let urls = names.iter().zip(&proxies).map(|(name, proxy)| format!("{name}={}", proxy.url()));
         let urls = urls.collect::<Vec<_>>().join(",");
         let starting: Vec<StartingProcess> = (0..members)
             .map(|number| {
-                let listen = format!("http://{}", ports[number].1);
+                let listen = format!("http://{}", ports[number].address());
                 let arguments = [
                     ["--name", &names[number]],
                     ["--listen-peer-urls", &listen],
@@ -48,7 +44,7 @@ impl EtcdCluster {
             })
             .collect();
         let processes = starting.into_iter().map(StartingProcess::serving);
-        let members = processes.zip(proxies).zip(ports).map(|((process, peers), (port, _))| Member {
+        let members = processes.zip(proxies).zip(ports).map(|((process, peers), port)| Member {
             process: Some(process),
             peers,
             _port: port,
@@ -86,8 +82,7 @@ impl EtcdCluster {
         self.members[number].process.as_mut().expect("a member")
     }
 
-    /// Starts members again that have been killed. They may have other addresses. Waits until they serve, for which most members
-    /// have to run.
+    /// Starts members again that have been killed. Waits until they serve, for which most members have to run.
     ///
     /// # Panics
     /// Panics if they do not start.
@@ -112,23 +107,6 @@ impl EtcdCluster {
     /// Proxies before the clients' ports of all members, for one client.
     #[must_use]
     pub fn client_proxies(&self) -> Vec<Proxy> {
-        (0..self.len()).map(|number| Proxy::start(self.member(number).client_address())).collect()
+        (0..self.len()).map(|number| Proxy::start(self.member(number).address())).collect()
     }
-
-    /// Leads proxies of [`Self::client_proxies`] to where the members are now.
-    pub fn update(&self, proxies: &[Proxy]) {
-        for (number, proxy) in proxies.iter().enumerate() {
-            proxy.lead_to(self.member(number).client_address());
-        }
-    }
-}
-
-/// A port that nobody else gets, although the member that listens on it ends and starts again. The member needs
-/// `SO_REUSEADDR`, which Go sets.
-fn reserve_port() -> (TcpSocket, SocketAddr) {
-    let socket = TcpSocket::new_v4().expect("a socket");
-    socket.set_reuseaddr(true).expect("SO_REUSEADDR");
-    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
-    let address = socket.local_addr().expect("an address");
-    (socket, address)
 }

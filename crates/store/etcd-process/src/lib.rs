@@ -4,9 +4,11 @@
 //! The program is `target/tools/etcd`, which `cargo xtask prepare` builds.
 
 mod cluster;
+mod port;
 mod process;
 mod proxy;
 
 pub use cluster::EtcdCluster;
+pub use port::ReservedPort;
 pub use process::{EtcdProcess, EtcdSettings};
 pub use proxy::{Link, Proxy};

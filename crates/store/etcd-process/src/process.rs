@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
+use crate::ReservedPort;
+
 /// How long a member may take until it serves.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a request of [`EtcdProcess::call`] may take.
@@ -37,7 +39,8 @@ pub struct EtcdProcess {
     arguments: Vec<String>,
     /// `None` after a kill.
     child: Option<Child>,
-    client: SocketAddr,
+    /// The port for clients.
+    port: ReservedPort,
     folder: tempfile::TempDir,
 }
 
@@ -45,7 +48,7 @@ pub struct EtcdProcess {
 #[derive(Debug)]
 pub(crate) struct StartingProcess {
     process: EtcdProcess,
-    addresses: Receiver<SocketAddr>,
+    serves: Receiver<()>,
 }
 
 /// The path of the program.
@@ -87,9 +90,10 @@ impl EtcdProcess {
     pub(crate) fn spawn<'a>(settings: &EtcdSettings, cluster: impl IntoIterator<Item = &'a str>) -> StartingProcess {
         let folder = tempfile::tempdir().expect("a folder");
         let election = settings.election_timeout.as_millis();
-        let any_port = "http://127.0.0.1:0";
+        let port = ReservedPort::reserve();
+        let url = format!("http://{}", port.address());
         let mut arguments: Vec<String> =
-            ["--listen-client-urls", any_port, "--advertise-client-urls", any_port].map(str::to_owned).into();
+            ["--listen-client-urls", &url, "--advertise-client-urls", &url].map(str::to_owned).into();
         arguments.push(format!("--election-timeout={election}"));
         arguments.push(format!("--heartbeat-interval={}", election / 10));
         arguments.push(format!("--quota-backend-bytes={}", settings.quota));
@@ -98,8 +102,7 @@ impl EtcdProcess {
             arguments.push("--unsafe-no-fsync".to_owned());
         }
         arguments.extend(cluster.into_iter().map(str::to_owned));
-        let process = Self { arguments, child: None, client: SocketAddr::from(([127, 0, 0, 1], 0)), folder };
-        process.run()
+        Self { arguments, child: None, port, folder }.run()
     }
 
     fn run(mut self) -> StartingProcess {
@@ -111,17 +114,17 @@ impl EtcdProcess {
             .spawn()
             .expect("etcd starts");
         let log = child.stderr.take().expect("its log");
-        let (sender, addresses) = channel();
+        let (sender, serves) = channel();
         // It waits for nobody who reads its log.
         std::thread::spawn(move || {
             for line in BufReader::new(log).lines().map_while(Result::ok) {
-                if let Some(address) = client_address(&line) {
-                    let _ = sender.send(address);
+                if line.contains("serving client traffic") {
+                    let _ = sender.send(());
                 }
             }
         });
         self.child = Some(child);
-        StartingProcess { process: self, addresses }
+        StartingProcess { process: self, serves }
     }
 
     /// Ends it, like SIGKILL. Does nothing if it has ended.
@@ -132,7 +135,7 @@ impl EtcdProcess {
         }
     }
 
-    /// Starts it again with its data, after a kill. It may have another address.
+    /// Starts it again with its data and its address, after a kill.
     ///
     /// # Panics
     /// Panics if it does not start.
@@ -192,11 +195,11 @@ impl EtcdProcess {
     /// Its address for clients.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.client)
+        format!("http://{}", self.address())
     }
 
-    pub(crate) fn client_address(&self) -> SocketAddr {
-        self.client
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.port.address()
     }
 
     /// The folder with its data.
@@ -211,7 +214,7 @@ impl EtcdProcess {
     /// Panics if it does not answer.
     #[must_use]
     pub fn call(&self, method: &str, request: &serde_json::Value) -> serde_json::Value {
-        let mut stream = TcpStream::connect(self.client).expect("a connection");
+        let mut stream = TcpStream::connect(self.address()).expect("a connection");
         stream.set_read_timeout(Some(CALL_TIMEOUT)).expect("a time limit");
         let body = request.to_string();
         let head = format!("POST /v3/{method} HTTP/1.0\r\nHost: etcd\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -226,17 +229,7 @@ impl EtcdProcess {
 impl StartingProcess {
     /// Waits until it serves.
     pub(crate) fn serving(self) -> EtcdProcess {
-        let Self { mut process, addresses } = self;
-        process.client = addresses.recv_timeout(START_TIMEOUT).expect("etcd serves");
-        process
+        self.serves.recv_timeout(START_TIMEOUT).expect("etcd serves");
+        self.process
     }
-}
-
-/// The address that a line of the log tells.
-fn client_address(line: &str) -> Option<SocketAddr> {
-    if !line.contains("serving client traffic") {
-        return None;
-    }
-    let line: serde_json::Value = serde_json::from_str(line).ok()?;
-    line["address"].as_str()?.parse().ok()
 }

@@ -30,7 +30,6 @@ pub enum Link {
 pub struct Proxy {
     address: SocketAddr,
     link: watch::Sender<Link>,
-    target: watch::Sender<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -51,21 +50,24 @@ impl Proxy {
     /// Panics if the operating system gives it no port or thread.
     #[must_use]
     pub fn start(target: SocketAddr) -> Self {
-        let (link, target) = (watch::Sender::new(Link::Open), watch::Sender::new(target));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
+        let link = watch::Sender::new(Link::Open);
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        listener.set_nonblocking(true).expect("a listener");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
-        let (links, targets) = (link.subscribe(), target.subscribe());
+        let links = link.subscribe();
+        // A runtime of its own, so that it works in any test and whatever that does.
         let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
+                let listener = TcpListener::from_std(listener).expect("a listener");
                 tokio::select! {
-                    () = accept(listener, links, targets) => {}
+                    () = accept(listener, links, target) => {}
                     _ = stopped => {}
                 }
             });
         });
-        Self { address, link, target, stop: Some(stop), thread: Some(thread) }
+        Self { address, link, stop: Some(stop), thread: Some(thread) }
     }
 
     /// Its address.
@@ -84,17 +86,12 @@ impl Proxy {
     pub fn set(&self, link: Link) {
         self.link.send_replace(link);
     }
-
-    /// Leads new connections to another address.
-    pub fn lead_to(&self, target: SocketAddr) {
-        self.target.send_replace(target);
-    }
 }
 
-async fn accept(listener: TcpListener, links: watch::Receiver<Link>, targets: watch::Receiver<SocketAddr>) {
+async fn accept(listener: TcpListener, links: watch::Receiver<Link>, target: SocketAddr) {
     loop {
         let Ok((client, _)) = listener.accept().await else { continue };
-        let (target, links) = (*targets.borrow(), links.clone());
+        let links = links.clone();
         tokio::spawn(async move {
             // A connection that fails is closed, which is all that either side learns.
             let _ = connect(client, target, links).await;
