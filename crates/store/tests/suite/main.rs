@@ -6,6 +6,7 @@ mod concurrency;
 mod contract;
 mod corruption;
 mod etcd;
+mod etcd_faults;
 mod health;
 mod model;
 mod power_loss;
