@@ -7,6 +7,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"sort"
@@ -201,10 +202,23 @@ func (e *extractor) checkNumbers(decl *declaration) {
 
 // declareCopy writes a struct that is declared as a struct of another package (`type List metav1.List`).
 func (e *extractor) declareCopy(decl *declaration, obj *types.TypeName, syntax *ast.SelectorExpr, file *ast.File, marks markers) {
+	if other, structure := e.copied(syntax, file); structure != nil {
+		e.declareStruct(other, decl, obj, structure, marks)
+		return
+	}
+	e.reportf("%s.%s: cannot follow its definition", decl.pkg, decl.name)
+}
+
+// copied returns the struct of another package that a declaration names, and nil if there is none.
+func (e *extractor) copied(syntax *ast.SelectorExpr, file *ast.File) (*source, *ast.StructType) {
 	qualifier, _ := syntax.X.(*ast.Ident)
 	for _, imported := range file.Imports {
 		path, _ := strconv.Unquote(imported.Path.Value)
-		if imported.Name == nil || qualifier == nil || imported.Name.Name != qualifier.Name || e.loader.dir(path) == "" {
+		name := filepath.Base(path)
+		if imported.Name != nil {
+			name = imported.Name.Name
+		}
+		if qualifier == nil || name != qualifier.Name || e.loader.dir(path) == "" {
 			continue
 		}
 		other, err := e.loader.load(path)
@@ -213,12 +227,11 @@ func (e *extractor) declareCopy(decl *declaration, obj *types.TypeName, syntax *
 		}
 		if spec, _, _ := other.find(syntax.Sel.Name); spec != nil {
 			if structure, ok := spec.Type.(*ast.StructType); ok {
-				e.declareStruct(other, decl, obj, structure, marks)
-				return
+				return other, structure
 			}
 		}
 	}
-	e.reportf("%s.%s: cannot follow its definition", decl.pkg, decl.name)
+	return nil, nil
 }
 
 // field formats one field:

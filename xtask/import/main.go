@@ -1,5 +1,6 @@
 // Command import prints the facts of the stable Kubernetes API types in the format of the catalog, which the head of
-// its output describes. It reads the modules that go.mod pins with Go's parser and type checker.
+// its output describes. It reads the modules that go.mod pins with Go's parser and type checker. With a file of resources, it
+// prints the types of the versions that are only stored.
 package main
 
 import (
@@ -73,6 +74,13 @@ func run() error {
 	modules, versions, err := pinnedModules()
 	if err != nil {
 		return err
+	}
+	if len(os.Args) == 2 {
+		out := bufio.NewWriter(os.Stdout)
+		if err := writeStored(out, modules, versions, os.Args[1]); err != nil {
+			return err
+		}
+		return out.Flush()
 	}
 	loader := newLoader(modules)
 	paths, err := stablePackages(modules[apiModule])

@@ -2,6 +2,7 @@
 //! does, and records their nesting in Protobuf.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use pintle_schema::{
     Embedded, EnumValues, Field, List, ListTopology, Map, Omit, PatchMeta, Scalar, ScalarType, Struct, Type, TypeId,
@@ -9,6 +10,7 @@ use pintle_schema::{
 };
 use pintle_value::{Str, Value};
 
+use crate::catalog::Catalog;
 use crate::facts::{Alias, FactsError, FieldFacts, Package, StructFacts};
 
 /// The name of a type: its package and its name in the package.
@@ -31,9 +33,10 @@ pub(crate) struct GroupVersionKind {
     pub(crate) kind: &'static str,
 }
 
-/// Builds the types of all packages.
-pub(crate) fn build(packages: &[Package<'static>]) -> Result<BuiltTypes, FactsError> {
-    let mut builder = TypesBuilder::default();
+/// Builds the types of all packages, after those of the catalog that they refer to, if there is one.
+pub(crate) fn build(packages: &[Package<'static>], base: Option<&Catalog>) -> Result<BuiltTypes, FactsError> {
+    let types = base.map_or_else(Types::default, |base| Types::with_base(Arc::clone(base.types())));
+    let mut builder = TypesBuilder { types, base, ..TypesBuilder::default() };
     for package in packages {
         for alias in &package.aliases {
             builder.aliases.insert((package.name, alias.name), alias.clone());
@@ -67,8 +70,9 @@ pub(crate) fn build(packages: &[Package<'static>]) -> Result<BuiltTypes, FactsEr
 type ListUse = (TypeId, bool, &'static str, &'static str, Str);
 
 #[derive(Default)]
-struct TypesBuilder {
+struct TypesBuilder<'a> {
     types: Types,
+    base: Option<&'a Catalog>,
     aliases: HashMap<TypeName, Alias<'static>>,
     structs: HashMap<TypeName, StructFacts<'static>>,
     /// Structs and named scalars. Basic types have an empty package.
@@ -127,7 +131,7 @@ fn union_kind(package: &str, name: &str) -> Option<UnionKind> {
     }
 }
 
-impl TypesBuilder {
+impl TypesBuilder<'_> {
     /// Reserves the ID of a struct. Types with their own JSON encoding are added at once.
     fn declare(&mut self, (package, name): TypeName) -> TypeId {
         match scalar_of(package, name) {
@@ -181,6 +185,13 @@ impl TypesBuilder {
             }
             let name = split_name(package, field.ty.trim_start_matches('*'));
             let Some(inner) = self.structs.get(&name).cloned() else {
+                // Of the structs of a base, only those that Protobuf does not have (TypeMeta) are embedded.
+                if let (0, Some(Type::Struct(base))) =
+                    (field.number, self.base_struct(name).map(|id| self.types.get(id)))
+                {
+                    fields.extend(base.fields.iter().map(|field| Field { number: 0, embedded: 0, ..field.clone() }));
+                    continue;
+                }
                 return Err(FactsError::new(0, format!("{package}.{}: no struct {}", facts.name, field.ty)));
             };
             let inner_message = match (message, field.number) {
@@ -271,6 +282,11 @@ impl TypesBuilder {
         id
     }
 
+    /// The struct of the base with a name.
+    fn base_struct(&self, (package, name): TypeName) -> Option<TypeId> {
+        self.base?.struct_type(&qualified_name(package, name))
+    }
+
     fn resolve_name(&mut self, name: TypeName, topology: FieldTopology) -> Result<TypeId, FactsError> {
         if let Some(kind) = scalar_of(name.0, name.1) {
             return Ok(self.intern_named(name, |_| Type::Scalar(unnamed_scalar(kind))));
@@ -283,6 +299,9 @@ impl TypesBuilder {
             return Ok(if atomic == facts.atomic { id } else { self.variant(id, atomic) });
         }
         let Some(alias) = self.aliases.get(&name).cloned() else {
+            if let Some(id) = self.base_struct(name) {
+                return Ok(id);
+            }
             return Err(FactsError::new(0, format!("no type {}.{}", name.0, name.1)));
         };
         if let Some(item) = alias.ty.strip_prefix("[]") {

@@ -14,6 +14,9 @@ use crate::resources::{self, GroupFacts, ResourceFacts};
 /// The type metadata. The head of the file documents the format.
 const TYPES: &str = include_str!("../data/types.txt");
 
+/// The types of versions that are only read from storage. The head of the file documents the format.
+const STORED: &str = include_str!("../data/stored.txt");
+
 /// The resource metadata. The head of the file documents the format.
 const RESOURCES: &str = include_str!("../data/resources.txt");
 
@@ -109,6 +112,28 @@ pub fn shared() -> &'static Arc<Catalog> {
     SHARED.get_or_init(|| Arc::new(load()))
 }
 
+/// The types of versions that are only read from storage, where they are not those of the version as which they are read. They
+/// are built on request, because only servers that share their storage with others need them.
+#[derive(Clone, Debug)]
+pub struct StoredTypes {
+    types: Arc<Types>,
+    kinds: Vec<(GroupVersionKind, TypeId)>,
+}
+
+impl StoredTypes {
+    /// The kinds with a type of their own as (group, version, kind), sorted.
+    pub fn kinds(&self) -> impl ExactSizeIterator<Item = (&'static str, &'static str, &'static str)> {
+        self.kinds.iter().map(|(k, _)| (k.group, k.version, k.kind))
+    }
+
+    /// The schema of a kind; `None` if it is the same as that of the version as which the kind is read.
+    #[must_use]
+    pub fn kind_schema(&self, group: &str, version: &str, kind: &str) -> Option<Schema> {
+        let found = self.kinds.iter().find(|(k, _)| (k.group, k.version, k.kind) == (group, version, kind))?;
+        Some(Schema { types: Arc::clone(&self.types), root: found.1 })
+    }
+}
+
 impl Catalog {
     /// Parses a catalog from its data files.
     ///
@@ -116,7 +141,7 @@ impl Catalog {
     /// Returns an error for the first line with a syntax error or a reference to an unknown type.
     pub fn parse(types: &'static str, resources: &'static str, gates: &'static str) -> Result<Self, FactsError> {
         let packages = facts::parse(types)?;
-        let built = build::build(&packages)?;
+        let built = build::build(&packages, None)?;
         let (groups, resources) = resources::parse(resources)?;
         let mut catalog = Self {
             types: Arc::new(built.types),
@@ -227,6 +252,15 @@ impl Catalog {
     /// All registered kinds as (group, version, kind, type), sorted.
     pub fn kinds(&self) -> impl ExactSizeIterator<Item = (&'static str, &'static str, &'static str, TypeId)> {
         self.kinds.iter().map(|(k, id)| (k.group, k.version, k.kind, *id))
+    }
+
+    /// Builds the types of the versions that are only read from storage.
+    ///
+    /// # Errors
+    /// Returns an error for the first line with a syntax error or a reference to an unknown type.
+    pub fn stored_types(&self) -> Result<StoredTypes, FactsError> {
+        let built = build::build(&facts::parse(STORED)?, Some(self))?;
+        Ok(StoredTypes { types: Arc::new(built.types), kinds: built.kinds })
     }
 
     /// The schema with this type as its root.

@@ -131,6 +131,9 @@ pub struct StorageFacts {
     pub upstream_group: &'static str,
     /// The version in which kube-apiserver stores objects.
     pub upstream_version: &'static str,
+    /// The groups and versions that are not served, but that kube-apiserver reads from its storage. Their objects are read as
+    /// those of this version.
+    pub stored_versions: Vec<(&'static str, &'static str)>,
     /// Whether a DELETE returns the deleted object instead of a `Status` (upstream: `ReturnDeletedObject`).
     pub returns_deleted: bool,
 }
@@ -195,6 +198,7 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
         hub_version: version,
         upstream_group: group,
         upstream_version: version,
+        stored_versions: Vec::new(),
         returns_deleted: false,
     };
     let mut parsed = ResourceFacts {
@@ -229,6 +233,7 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
                 (storage.upstream_group, storage.upstream_version) = api_version(hub);
             }
             ("upstream", hub) => (storage.upstream_group, storage.upstream_version) = api_version(hub),
+            ("stored", versions) => storage.stored_versions = versions.split(',').map(api_version).collect(),
             ("deprecated", since) => deprecated = Some(since),
             ("instead", kind) => instead = kind.rsplit_once('/'),
             _ => return Err("unknown attribute of a resource"),

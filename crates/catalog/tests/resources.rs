@@ -42,6 +42,26 @@ fn every_listed_kind_is_a_resource() {
     }
 }
 
+/// The types of versions that are only stored belong to versions that resources name, and these are not served.
+#[test]
+fn stored_versions_are_not_served() {
+    let catalog = shared();
+    let mut named = Vec::new();
+    for resource in catalog.resources() {
+        for (group, version) in resource.storage().map_or(&[][..], |storage| &storage.stored_versions) {
+            let what = format!("{group}/{version} {}", resource.kind);
+            assert!(catalog.kind_type(group, version, resource.kind).is_none(), "{what} is served");
+            assert!(!named.contains(&(*group, *version, resource.kind)), "{what} is named twice");
+            named.push((group, version, resource.kind));
+        }
+    }
+    let stored_types = catalog.stored_types().expect("types");
+    assert!(stored_types.kinds().any(|kind| kind == ("extensions", "v1beta1", "Ingress")));
+    for kind in stored_types.kinds() {
+        assert!(named.contains(&kind), "{kind:?} belongs to no resource");
+    }
+}
+
 #[test]
 fn storage_prefixes_are_unique() {
     let mut prefixes: Vec<_> = shared()

@@ -1,44 +1,58 @@
 //! `cargo xtask import-catalog`: runs the importer (a Go program in `xtask/import` that reads the published API
-//! modules) and stores its output. `--check` only checks that the stored file is up to date.
+//! modules) and stores its output. `--check` only checks that the stored files are up to date.
 
 mod compare;
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::{print_status, root};
 
+const TYPES: &str = "crates/catalog/data/types.txt";
+const RESOURCES: &str = "crates/catalog/data/resources.txt";
+
+/// The files that the importer writes, and its arguments.
+fn imported() -> [(&'static str, Vec<PathBuf>); 2] {
+    [(TYPES, Vec::new()), ("crates/catalog/data/stored.txt", vec![root().join(RESOURCES)])]
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let target = root().join("crates/catalog/data/types.txt");
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         [] => {
-            let text = import()?;
-            std::fs::write(&target, &text).map_err(|e| format!("{}: {e}", target.display()))?;
-            print_status(&format!("{}: {} lines\n", target.display(), text.lines().count()));
+            for (file, arguments) in imported() {
+                let (target, text) = (root().join(file), import(&arguments)?);
+                std::fs::write(&target, &text).map_err(|e| format!("{file}: {e}"))?;
+                print_status(&format!("{file}: {} lines\n", text.lines().count()));
+            }
             Ok(())
         }
         ["--check"] => {
-            let stored = std::fs::read_to_string(&target).map_err(|e| format!("{}: {e}", target.display()))?;
-            if stored == import()? {
-                Ok(())
-            } else {
-                Err("the stored file is not up to date; run cargo xtask import-catalog".into())
+            for (file, arguments) in imported() {
+                if stored(file)? != import(&arguments)? {
+                    return Err(format!("{file} is not up to date; run cargo xtask import-catalog"));
+                }
             }
+            Ok(())
         }
         ["--compare", file] => {
-            let stored = std::fs::read_to_string(&target).map_err(|e| format!("{}: {e}", target.display()))?;
             let other = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
-            compare::report(&stored, &other)
+            compare::report(&stored(TYPES)?, &other)
         }
         _ => Err("usage: cargo xtask import-catalog [--check | --compare FILE]".into()),
     }
 }
 
+fn stored(file: &str) -> Result<String, String> {
+    std::fs::read_to_string(root().join(file)).map_err(|e| format!("{file}: {e}"))
+}
+
 /// Runs the importer and returns its output.
-fn import() -> Result<String, String> {
+fn import(arguments: &[PathBuf]) -> Result<String, String> {
     let output = Command::new("go")
         .args(["run", "."])
+        .args(arguments)
         .current_dir(root().join("xtask/import"))
         .output()
         .map_err(|e| format!("cannot run go, which the importer needs: {e}"))?;
