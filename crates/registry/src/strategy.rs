@@ -238,8 +238,9 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// Versions in which objects may be stored although they are not served. kube-apiserver stores objects in the first one
-    /// that can be written, and otherwise in a served one.
+    /// The versions in which objects may be stored although they are not served, if their defaults or fields differ from
+    /// those of this version. kube-apiserver stores objects in the first one that can be written, and otherwise in a
+    /// served one.
     fn unserved_versions(&self) -> &'static [UnservedVersion] {
         &[]
     }
@@ -372,15 +373,25 @@ pub enum WriteOperation<'a> {
     Delete(&'a Value),
 }
 
-/// A version of a kind that is stored, but not served.
+/// A version of a kind that is stored, but not served. The facts of the catalog name all of them; this is what they have of
+/// their own. The caller sets kind and apiVersion.
 #[derive(Clone, Copy, Debug)]
 pub struct UnservedVersion {
     /// Its group and version.
     pub api_version: &'static str,
-    /// Converts an object to the hub version.
-    pub to_served: fn(Value) -> Value,
-    /// Converts an object of the hub version. `None` for a version that is only read.
-    pub from_served: Option<fn(Value) -> Value>,
+    /// Sets the defaults that differ from those of the served version (upstream: `SetDefaults_*`) and converts the object to
+    /// it. The defaults of the served version are set afterwards.
+    pub to_served: fn(&mut Value),
+    /// Converts an object of the served version. `None` for a version that is only read.
+    pub from_served: Option<fn(&mut Value)>,
+}
+
+impl UnservedVersion {
+    /// A version that is only read.
+    #[must_use]
+    pub const fn read(api_version: &'static str, to_served: fn(&mut Value)) -> Self {
+        Self { api_version, to_served, from_served: None }
+    }
 }
 
 /// Allocation hooks of a kind (Service: IP addresses and node ports; upstream: `BeginCreate`, `BeginUpdate`). `begin`

@@ -67,7 +67,7 @@ const KINDS_WITHOUT_FIXTURES: [(&str, &str, &str); 6] = [
     ("meta.k8s.io", "v1", "TableOptions"),
 ];
 
-fn module_folder() -> PathBuf {
+pub(crate) fn module_folder() -> PathBuf {
     let cache = Command::new("go").args(["env", "GOMODCACHE"]).output().expect("the fixtures need Go installed");
     let cache = PathBuf::from(String::from_utf8(cache.stdout).expect("a path").trim());
     let mut versions: Vec<PathBuf> = std::fs::read_dir(cache.join("k8s.io"))

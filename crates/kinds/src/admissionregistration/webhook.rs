@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pintle_registry::{Strategy, StrategyContext};
+use pintle_registry::{Strategy, StrategyContext, UnservedVersion};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::match_rules::{set_rule_defaults, validate_conditions, validate_field_one_of, validate_rule};
@@ -31,7 +31,24 @@ pub(super) struct WebhookConfigurationStrategy {
     pub(super) mutating: bool,
 }
 
+/// The version with other defaults (upstream: `pkg/apis/admissionregistration/v1beta1`).
+const V1BETA1: UnservedVersion = UnservedVersion::read("admissionregistration.k8s.io/v1beta1", |configuration| {
+    for hook in configuration.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
+        hook.set_default("failurePolicy", "Ignore");
+        hook.set_default("matchPolicy", "Exact");
+        hook.set_default("sideEffects", "Unknown");
+        hook.set_default("timeoutSeconds", 30);
+        if hook.items_at(&["admissionReviewVersions"]).is_empty() {
+            hook.set("admissionReviewVersions", vec![Value::from("v1beta1")]);
+        }
+    }
+});
+
 impl Strategy for WebhookConfigurationStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &[V1BETA1]
+    }
+
     fn defaults(&self, object: &mut Value) {
         let hooks = object.at_mut(&["webhooks"]).and_then(Value::as_array_mut);
         for hook in hooks.into_iter().flatten() {

@@ -20,9 +20,8 @@ const SHARED_FIELDS: [(&str, &str); 4] = [
 const WEBHOOK_FIELDS: [(&str, &str); 2] =
     [("clientConfig", "webhookClientConfig"), ("conversionReviewVersions", "conversionReviewVersions")];
 
-fn to_v1beta1(mut definition: Value) -> Value {
-    definition.set("apiVersion", V1BETA1.api_version);
-    let Some(spec) = definition.get_mut("spec") else { return definition };
+fn to_v1beta1(definition: &mut Value) {
+    let Some(spec) = definition.get_mut("spec") else { return };
     let mut versions = spec.items_at(&["versions"]).to_vec();
     for version in &mut versions {
         rename_paths(version, "jsonPath", "JSONPath");
@@ -51,13 +50,11 @@ fn to_v1beta1(mut definition: Value) -> Value {
     }
     let preserves = spec.bool_at(&["preserveUnknownFields"]);
     spec.set("preserveUnknownFields", preserves);
-    definition
 }
 
 /// Converts a definition with the defaults of v1beta1.
-fn to_v1(mut definition: Value) -> Value {
-    definition.set("apiVersion", "apiextensions.k8s.io/v1");
-    let Some(spec) = definition.get_mut("spec") else { return definition };
+fn to_v1(definition: &mut Value) {
+    let Some(spec) = definition.get_mut("spec") else { return };
     let mut versions = spec.items_at(&["versions"]).to_vec();
     let version = spec.str_at(&["version"]);
     if versions.is_empty() && !version.is_empty() {
@@ -98,7 +95,6 @@ fn to_v1(mut definition: Value) -> Value {
     if spec.str_at(&["scope"]).is_empty() {
         spec.set("scope", "Namespaced");
     }
-    definition
 }
 
 /// Renames the field of printer columns that has another name in v1beta1.

@@ -1,7 +1,7 @@
 //! The strategy for APIService (upstream: kube-aggregator's `pkg/registry/apiservice` and
 //! `pkg/apis/apiregistration/validation`).
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Value, names, object};
 
@@ -15,21 +15,7 @@ const HIGHEST_VERSION_PRIORITY: i64 = 1000;
 /// The strategy for APIService.
 pub(super) struct ApiServiceStrategy;
 
-/// An older version with the same fields.
-const V1BETA1: UnservedVersion = UnservedVersion {
-    api_version: "apiregistration.k8s.io/v1beta1",
-    to_served: |mut service| {
-        service.set("apiVersion", "apiregistration.k8s.io/v1");
-        service
-    },
-    from_served: None,
-};
-
 impl Strategy for ApiServiceStrategy {
-    fn unserved_versions(&self) -> &'static [UnservedVersion] {
-        &[V1BETA1]
-    }
-
     fn defaults(&self, object: &mut Value) {
         if let Some(service) = object.at_mut(&["spec", "service"]) {
             service.set_default("port", DEFAULT_PORT);

@@ -1,11 +1,11 @@
 //! The strategy for DaemonSet (upstream: `SetDefaults_DaemonSet`, `ValidateDaemonSet`, `pkg/registry/apps/daemonset`).
 
-use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_value::object;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::deployment::ROLLING_UPDATE;
-use super::{int_or_percent, selector_and_template, template};
+use super::{int_or_percent, selector_and_template, stored, template};
 use crate::generic::{
     StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, same_at, set_first_generation,
     set_if_empty,
@@ -15,7 +15,7 @@ use crate::labels::{self, has_invalid_value, is_empty_selector, validate_selecto
 use crate::validation::{reject_negative, reject_negative_fields};
 
 /// The annotation that replaces `spec.templateGeneration` of removed versions: the number of template changes.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 const STRATEGY: GoType = GoType::Struct(&[
     ("Type", "type", GoType::STRING),
@@ -29,6 +29,10 @@ static STATUS: StatusStrategy =
 pub(super) struct DaemonSetStrategy;
 
 impl Strategy for DaemonSetStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &stored::DAEMON_SETS
+    }
+
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         spec.set_default("updateStrategy", Value::object());

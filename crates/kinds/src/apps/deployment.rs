@@ -1,10 +1,10 @@
 //! The strategy for Deployment (upstream: `SetDefaults_Deployment`, `ValidateDeployment`,
 //! `pkg/registry/apps/deployment`).
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
-use super::{int_or_percent, selector_and_template, template};
+use super::{int_or_percent, selector_and_template, stored, template};
 use crate::generic::{
     StatusStrategy, increment_generation, keep_old, pod_name_warning, same_at, set_first_generation, set_if_empty,
 };
@@ -12,7 +12,7 @@ use crate::go_json::{self, GoType};
 use crate::validation::{reject_negative, reject_negative_fields, validate_replica_counts};
 
 /// The annotation that replaces `spec.rollbackTo` of removed versions.
-const ROLLBACK: &str = "deprecated.deployment.rollback.to";
+pub(super) const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
 const STRATEGY: GoType = GoType::Struct(&[
     ("Type", "type", GoType::STRING),
@@ -34,6 +34,10 @@ static STATUS: StatusStrategy = StatusStrategy {
 pub(super) struct DeploymentStrategy;
 
 impl Strategy for DeploymentStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &stored::DEPLOYMENTS
+    }
+
     fn defaults(&self, object: &mut Value) {
         normalize_rollback_annotation(object);
         let Some(spec) = object.get_mut("spec") else { return };

@@ -8,6 +8,7 @@ mod replicaset;
 mod selector_and_template;
 mod statefulset;
 mod statefulset_validation;
+mod stored;
 pub(crate) mod template;
 
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! The strategy for ReplicaSet (upstream: `SetDefaults_ReplicaSet`, `ValidateReplicaSet`,
 //! `pkg/registry/apps/replicaset`).
 
-use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_value::object;
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::deployment::warnings_of_replicas;
-use super::{selector_and_template, template};
+use super::{selector_and_template, stored, template};
 use crate::generic::{
     StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, set_first_generation,
 };
@@ -19,6 +19,10 @@ static STATUS: StatusStrategy =
 pub(super) struct ReplicaSetStrategy;
 
 impl Strategy for ReplicaSetStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &stored::REPLICA_SETS
+    }
+
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         spec.set_default("replicas", 1);

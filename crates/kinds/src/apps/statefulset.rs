@@ -2,11 +2,11 @@
 //! is in `statefulset_validation`.
 
 use pintle_gates::Feature;
-use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_value::object;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::{statefulset_validation, template};
+use super::{statefulset_validation, stored, template};
 use crate::core::pod::defaults::round_resource_list;
 use crate::generic::{
     StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, set_first_generation, set_if_empty,
@@ -24,6 +24,10 @@ const MAX_UNAVAILABLE: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "
 pub(super) struct StatefulSetStrategy;
 
 impl Strategy for StatefulSetStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &stored::STATEFUL_SETS
+    }
+
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         set_if_empty(spec, "podManagementPolicy", "OrderedReady");

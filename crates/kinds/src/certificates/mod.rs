@@ -2,6 +2,7 @@
 
 mod pkcs10;
 mod signing_request;
+mod stored;
 
 pub use pkcs10::RequestedSubject;
 pub use signing_request::requested_subject;

@@ -6,6 +6,7 @@
 
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::error::X509Error;
+use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::AttributeTypeAndValue;
@@ -57,6 +58,40 @@ pub(super) fn subject(der: &[u8]) -> Result<RequestedSubject, String> {
         common_name: subject.iter_common_name().last().map(text).transpose()?.unwrap_or_default(),
         organizations: subject.iter_organization().map(text).collect::<Result<_, _>>()?,
     })
+}
+
+/// The kinds of alternative names in a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct AlternativeNames {
+    /// There are DNS names or IP addresses.
+    pub(super) hosts: bool,
+    /// There are mail addresses or URIs.
+    pub(super) others: bool,
+}
+
+/// The kinds of alternative names in a request in DER. Others than these are ignored, as Go does.
+///
+/// # Errors
+/// The request cannot be read.
+pub(super) fn alternative_names(der: &[u8]) -> Result<AlternativeNames, String> {
+    let request = parse(der)?;
+    let mut found = AlternativeNames::default();
+    for extension in request.requested_extensions().into_iter().flatten() {
+        match extension {
+            ParsedExtension::SubjectAlternativeName(names) => {
+                for name in &names.general_names {
+                    match name {
+                        GeneralName::DNSName(_) | GeneralName::IPAddress(_) => found.hosts = true,
+                        GeneralName::RFC822Name(_) | GeneralName::URI(_) => found.others = true,
+                        _ => {}
+                    }
+                }
+            }
+            ParsedExtension::ParseError { .. } => return Err(structure("malformed extension")),
+            _ => {}
+        }
+    }
+    Ok(found)
 }
 
 /// Parses a request in DER.

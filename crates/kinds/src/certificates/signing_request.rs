@@ -3,18 +3,18 @@
 
 use std::collections::BTreeSet;
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldError, FieldPath, Object, Str, Value, field, names};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::pkcs10;
+use super::{pkcs10, stored};
 use crate::core::pod::diff;
 use crate::generic::{keep_old, same};
 use crate::pem;
 use crate::validation::strings_at;
 
-const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
+pub(super) const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const MIN_EXPIRATION_SECONDS: i64 = 600;
 const MAX_SUBDOMAIN: usize = 253;
 const MAX_LABEL: usize = 63;
@@ -55,6 +55,10 @@ const USAGES: [&str; 23] = [
 pub(super) struct CertificateSigningRequestStrategy;
 
 impl Strategy for CertificateSigningRequestStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &[stored::V1BETA1]
+    }
+
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         if let Some(spec) = object.at_mut(&["spec"]) {
             for field in ["username", "uid", "groups", "extra"] {
@@ -239,7 +243,7 @@ fn check_request(request: &str) -> Result<(), String> {
 }
 
 /// The DER of the first PEM block of a request.
-fn request_der(request: &str) -> Result<Vec<u8>, String> {
+pub(super) fn request_der(request: &str) -> Result<Vec<u8>, String> {
     match pem::blocks(&decode(request)).next() {
         Some(block) if block.kind == "CERTIFICATE REQUEST" => Ok(block.bytes),
         _ => Err("PEM block type must be CERTIFICATE REQUEST".to_owned()),

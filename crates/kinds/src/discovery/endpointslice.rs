@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use pintle_registry::{Strategy, StrategyContext};
+use pintle_registry::{Strategy, StrategyContext, UnservedVersion};
 use pintle_value::ip::{ip_warnings, valid_ip};
 use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
@@ -31,7 +31,31 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 /// The strategy for EndpointSlice.
 pub(super) struct EndpointSliceStrategy;
 
+/// The version in which the topology of endpoints is a map (upstream: `pkg/apis/discovery/v1beta1`).
+const V1BETA1: UnservedVersion = UnservedVersion::read("discovery.k8s.io/v1beta1", |slice| {
+    for endpoint in slice.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(mut topology) = endpoint.remove("topology").filter(|topology| !topology.is_empty()) else { continue };
+        if let Some(zone) = topology.remove(ZONE) {
+            endpoint.set("zone", zone);
+        }
+        if let Some(node) = topology.get(HOSTNAME).cloned() {
+            endpoint.set_default("nodeName", node.clone());
+            // Another name stays.
+            if endpoint.get("nodeName") == Some(&node) {
+                topology.remove(HOSTNAME);
+            }
+        }
+        if !topology.is_empty() {
+            endpoint.set("deprecatedTopology", topology);
+        }
+    }
+});
+
 impl Strategy for EndpointSliceStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &[V1BETA1]
+    }
+
     fn defaults(&self, object: &mut Value) {
         for port in object.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
             port.set_default("name", "");

@@ -1,7 +1,7 @@
 //! The strategy for PriorityLevelConfiguration: concurrency limits and queuing of requests (upstream:
 //! `pkg/apis/flowcontrol/validation`).
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::validate_conditions;
@@ -30,7 +30,39 @@ static STATUS: StatusStrategy = StatusStrategy {
     },
 };
 
+/// The annotation of `v1beta3` for shares that are zero on purpose.
+const PRESERVED_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
+
+/// The versions in which no shares are the default (upstream: `pkg/apis/flowcontrol/v1beta1` to `v1beta3`).
+const STORED_VERSIONS: [UnservedVersion; 3] = [
+    UnservedVersion::read("flowcontrol.apiserver.k8s.io/v1beta1", rename_shares),
+    UnservedVersion::read("flowcontrol.apiserver.k8s.io/v1beta2", rename_shares),
+    UnservedVersion::read("flowcontrol.apiserver.k8s.io/v1beta3", |level| {
+        let preserved = level.remove_at(&["metadata", "annotations", PRESERVED_ZERO]).is_some();
+        if let Some(limited) = level.at_mut(&["spec", "limited"]).filter(|_| !preserved) {
+            set_default_shares(limited);
+        }
+    }),
+];
+
+fn rename_shares(level: &mut Value) {
+    let Some(limited) = level.at_mut(&["spec", "limited"]) else { return };
+    let shares = limited.remove("assuredConcurrencyShares").unwrap_or_default();
+    limited.set("nominalConcurrencyShares", shares);
+    set_default_shares(limited);
+}
+
+fn set_default_shares(limited: &mut Value) {
+    if limited.int_at(&["nominalConcurrencyShares"]).unwrap_or(0) == 0 {
+        limited.set("nominalConcurrencyShares", DEFAULT_SHARES);
+    }
+}
+
 impl Strategy for PriorityLevelConfigurationStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &STORED_VERSIONS
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(exempt) = object.at_mut(&["spec", "exempt"]) {
             exempt.set_default("nominalConcurrencyShares", 0);

@@ -1,10 +1,11 @@
 //! The strategy for Ingress (upstream: `pkg/apis/networking/validation`, `pkg/registry/networking/ingress`).
 
-use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::address::parse_ip;
 use super::load_balancer::{LoadBalancerStatusStrategy, empty_status};
+use super::stored;
 use crate::generic::{increment_generation_on_spec_change, keep_old, set_first_generation};
 use crate::validation::{invalid_each, require_path_segment, str_field, strings_at};
 
@@ -22,6 +23,10 @@ static STATUS: LoadBalancerStatusStrategy =
     LoadBalancerStatusStrategy { forbidden_reason: |_| None, check_ingress_point: |_, _, _| {} };
 
 impl Strategy for IngressStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &stored::INGRESSES
+    }
+
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", empty_status());
         set_first_generation(object);

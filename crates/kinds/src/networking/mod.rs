@@ -10,6 +10,7 @@ pub(crate) mod load_balancer;
 pub(crate) mod malformed_objects;
 mod networkpolicy;
 mod servicecidr;
+mod stored;
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The strategy for RuntimeClass (upstream: `pkg/apis/node/validation`).
 
-use pintle_registry::{Strategy, StrategyContext};
+use pintle_registry::{Strategy, StrategyContext, UnservedVersion};
 use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldPath, Value, names};
 
@@ -15,7 +15,21 @@ use crate::validation::invalid_each;
 /// The strategy for RuntimeClass.
 pub(super) struct RuntimeClassStrategy;
 
+/// The version that has all fields in a spec.
+const V1ALPHA1: UnservedVersion = UnservedVersion::read("node.k8s.io/v1alpha1", |class| {
+    let mut spec = class.remove("spec").unwrap_or_default();
+    for (old, new) in [("runtimeHandler", "handler"), ("overhead", "overhead"), ("scheduling", "scheduling")] {
+        if let Some(value) = spec.remove(old) {
+            class.set(new, value);
+        }
+    }
+});
+
 impl Strategy for RuntimeClassStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &[V1ALPHA1]
+    }
+
     fn defaults(&self, object: &mut Value) {
         round_resource_list(object, &["overhead", "podFixed"]);
     }

@@ -1,7 +1,7 @@
 //! The strategy for PodDisruptionBudget (upstream: `pkg/apis/policy/validation`,
 //! `pkg/registry/policy/poddisruptionbudget`).
 
-use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_value::metadata::validate_conditions;
 use pintle_value::object;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
@@ -29,10 +29,32 @@ const SPEC: GoType = GoType::Struct(&[
 static STATUS: StatusStrategy =
     StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };
 
+/// The version in which an empty selector selects no pods.
+const V1BETA1: UnservedVersion = UnservedVersion::read("policy/v1beta1", |budget| {
+    let Some(selector) = budget.at_mut(&["spec", "selector"]) else { return };
+    let has_labels = selector.entries_at(&["matchLabels"]).next().is_some();
+    let requires = |expression: &Value| expression.str_at(&["key"]) == EMPTY_SELECTOR_LABEL;
+    if !has_labels && selector.items_at(&["matchExpressions"]).is_empty() {
+        *selector = object! {
+            "matchExpressions": vec![object! { "key": EMPTY_SELECTOR_LABEL, "operator": "Exists" }],
+        };
+    } else if let Some(expressions) = selector.get_mut("matchExpressions").and_then(Value::as_array_mut) {
+        // The label alone, with DoesNotExist, is the selector of all pods.
+        expressions.retain(|expression| !requires(expression));
+        if expressions.is_empty() {
+            selector.remove("matchExpressions");
+        }
+    }
+});
+
 /// The strategy for PodDisruptionBudget.
 pub(super) struct PodDisruptionBudgetStrategy;
 
 impl Strategy for PodDisruptionBudgetStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &[V1BETA1]
+    }
+
     fn defaults(&self, object: &mut Value) {
         strip_empty_selector_label(object);
     }

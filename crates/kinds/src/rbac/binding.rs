@@ -1,7 +1,7 @@
 //! The strategies for RoleBinding and ClusterRoleBinding (upstream: `pkg/apis/rbac/validation`,
 //! `pkg/apis/rbac/v1/defaults.go`, `pkg/registry/rbac/{rolebinding,clusterrolebinding}`).
 
-use pintle_registry::{EscalationCheck, Strategy, StrategyContext};
+use pintle_registry::{EscalationCheck, Strategy, StrategyContext, UnservedVersion};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::GROUP;
@@ -27,7 +27,32 @@ pub(super) const ROLE_BINDING: RoleBindingStrategy =
 pub(super) const CLUSTER_ROLE_BINDING: RoleBindingStrategy =
     RoleBindingStrategy { namespaced: false, role_kinds: &["ClusterRole"] };
 
+/// The version whose subjects have an apiVersion instead of a group (upstream: `pkg/apis/rbac/v1alpha1`).
+const V1ALPHA1: UnservedVersion = UnservedVersion::read("rbac.authorization.k8s.io/v1alpha1", |binding| {
+    for subject in binding.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+        let api_version = subject.remove("apiVersion").unwrap_or_default();
+        let group = match subject.str_at(&["kind"]) {
+            "ServiceAccount" => "",
+            "User" | "Group" => GROUP,
+            _ => match api_version.as_str().unwrap_or_default().split_once('/') {
+                Some((group, version)) if !version.contains('/') => group,
+                _ => "",
+            },
+        };
+        subject.set("apiGroup", group);
+        // There was no group of all users, so this name stood for it.
+        if subject.str_at(&["kind"]) == "User" && subject.str_at(&["name"]) == "*" {
+            subject.set("kind", "Group");
+            subject.set("name", "system:authenticated");
+        }
+    }
+});
+
 impl Strategy for RoleBindingStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &[V1ALPHA1]
+    }
+
     fn defaults(&self, object: &mut Value) {
         if object.str_at(&["roleRef", "apiGroup"]).is_empty() {
             object.set_at(&["roleRef", "apiGroup"], GROUP);

@@ -1,10 +1,12 @@
 //! Strategies of the group `resource.k8s.io` (dynamic resource allocation): defaults and the status. Rules for requests
 //! and devices beyond their schema are not implemented.
 
+mod stored;
+
 use std::sync::Arc;
 
 use pintle_gates::Feature;
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_value::{Errors, FieldPath, Object, Value};
 
 use crate::generic::{
@@ -63,6 +65,10 @@ static CLAIM_STATUS: StatusStrategy =
     StatusStrategy { preserved_paths: SPEC_AND_METADATA_PATHS, prepare: no_preparation, validate: no_validation };
 
 impl Strategy for ResourceClaimStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &stored::CLAIMS
+    }
+
     fn defaults(&self, object: &mut Value) {
         set_request_defaults(object.at_mut(&["spec"]));
     }
@@ -94,6 +100,10 @@ impl Strategy for ResourceClaimStrategy {
 struct ResourceClaimTemplateStrategy;
 
 impl Strategy for ResourceClaimTemplateStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &stored::CLAIM_TEMPLATES
+    }
+
     fn defaults(&self, object: &mut Value) {
         set_request_defaults(object.at_mut(&["spec", "spec"]));
     }
@@ -109,6 +119,10 @@ impl Strategy for ResourceClaimTemplateStrategy {
 struct ResourceSliceStrategy;
 
 impl Strategy for ResourceSliceStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &stored::SLICES
+    }
+
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         crate::generic::set_first_generation(object);
         drop_disabled(context, object, None);

@@ -2,6 +2,7 @@
 //! tests of their own in their modules.
 
 mod cluster;
+mod stored;
 mod workloads;
 
 use pintle_kinds::scale::{apply_scale, scale_of};
@@ -103,6 +104,17 @@ fn run_strategy(strategy: &dyn Strategy, context: &StrategyContext, object: &Val
     }
 }
 
+/// Converts an object of every version that is only stored, and back.
+fn convert_stored(strategy: &dyn Strategy, object: &Value) {
+    for version in strategy.unserved_versions() {
+        let mut converted = object.clone();
+        (version.to_served)(&mut converted);
+        for mut object in [object.clone(), converted] {
+            version.from_served.iter().for_each(|from_served| from_served(&mut object));
+        }
+    }
+}
+
 fn run_strategy_both_ways(strategy: &dyn Strategy, malformed: &Value, sample: &Value) {
     let context = context();
     run_strategy(strategy, &context, malformed, sample);
@@ -124,6 +136,15 @@ fn no_malformed_workload_makes_a_strategy_panic() {
                 let _ = apply_scale(&mut malformed.clone(), &malformed, paths);
             }
         });
+    }
+}
+
+#[test]
+fn no_malformed_object_of_a_stored_version_makes_a_strategy_panic() {
+    for (group, plural, text) in stored::SAMPLES {
+        let strategy = strategy(group, "v1", plural);
+        assert!(!strategy.unserved_versions().is_empty(), "{plural}");
+        for_each_variant(&json(text), &mut |malformed| convert_stored(strategy.as_ref(), &malformed));
     }
 }
 

@@ -10,8 +10,8 @@ use pintle_catalog::{Catalog, ResourceFacts};
 use pintle_codec::json::{self, DecodeOptions, Tape};
 use pintle_codec::protobuf;
 use pintle_kinds::{RuntimeConfig, ServiceNetwork};
-use pintle_registry::Resource;
-use pintle_schema::Schema;
+use pintle_registry::{Resource, UnservedVersion};
+use pintle_schema::{Problems, Schema, normalise};
 use pintle_store::{TransformError, TransformedValue, ValueTransformer};
 use pintle_value::Value;
 
@@ -32,8 +32,26 @@ pub struct StoredForm {
     root: String,
     /// The collections of built-in kinds by their prefixes.
     collections: HashMap<&'static str, StoredCollection>,
-    /// The resources of all versions of built-in kinds.
-    resources: Vec<Arc<Resource>>,
+    /// The versions in which objects of built-in kinds may be stored, by group and version.
+    versions: HashMap<String, Vec<ReadVersion>>,
+}
+
+/// A version in which objects of a kind may be stored.
+#[derive(Debug)]
+struct ReadVersion {
+    /// The version as which they are read: their own, if it is served.
+    resource: Arc<Resource>,
+    /// What a version that is not served has of its own; `None` if it is served.
+    unserved: Option<Unserved>,
+}
+
+/// What differs between a version that is not served and the version as which it is read.
+#[derive(Debug)]
+struct Unserved {
+    /// The type, if it is another one.
+    schema: Option<Schema>,
+    /// Defaults and conversion, if there are any.
+    rules: Option<&'static UnservedVersion>,
 }
 
 /// How the objects of a collection are stored.
@@ -80,7 +98,8 @@ impl StoredForm {
             }
             collections.insert(prefix, StoredCollection { hub, written });
         }
-        Ok(Self { root: format!("{}/", key_prefix.trim_end_matches('/')), collections, resources })
+        let versions = read_versions(&catalog, &resources)?;
+        Ok(Self { root: format!("{}/", key_prefix.trim_end_matches('/')), collections, versions })
     }
 
     /// The collection of a key; `None` for those of custom kinds, and for keys that are no objects.
@@ -92,24 +111,20 @@ impl StoredForm {
 
     /// Decodes an object of any version to the hub version.
     fn decode(&self, hub: &Resource, stored: &[u8]) -> Result<Bytes, String> {
-        let (resource, mut object);
+        let (version, mut object);
         if stored.starts_with(&protobuf::PREFIX) {
             let envelope = protobuf::open_envelope(stored).map_err(|error| error.to_string())?;
-            resource = self.resource_of(&envelope.api_version, &envelope.kind)?;
-            let Schema { types, root } = &*resource.schema;
+            version = self.version_of(&envelope.api_version, &envelope.kind)?;
+            let Schema { types, root } = version.schema();
             object = protobuf::decode_object(&envelope, types, *root).map_err(|error| error.to_string())?;
         } else {
-            let mut tree = json::decode(stored, DecodeOptions::STORED).map_err(|error| error.to_string())?.value;
-            let mut versions = hub.strategy.unserved_versions().iter();
-            let served = versions.find(|version| version.api_version == tree.api_version()).map(|version| {
-                tree = (version.to_served)(std::mem::take(&mut tree));
-                json::encode(&tree)
-            });
-            resource = self.resource_of(tree.api_version(), tree.kind())?;
-            let Schema { types, root } = &*resource.schema;
-            let stored = served.as_deref().unwrap_or(stored);
+            let tree = json::decode(stored, DecodeOptions::STORED).map_err(|error| error.to_string())?.value;
+            version = self.version_of(tree.api_version(), tree.kind())?;
+            let Schema { types, root } = version.schema();
             object = json::decode_typed(stored, types, *root).map_err(|error| error.to_string())?.value;
         }
+        version.convert_to_served(&mut object)?;
+        let resource = &version.resource;
         // As upstream, the defaults are set when an object is read: Protobuf has no types of nested objects, for example, and
         // older versions have not known newer fields.
         set_defaults(resource, &mut object);
@@ -126,19 +141,21 @@ impl StoredForm {
         Ok(json.into())
     }
 
-    fn resource_of(&self, api_version: &str, kind: &str) -> Result<&Arc<Resource>, String> {
-        let is_it =
-            |resource: &&Arc<Resource>| resource.kind == kind && resource.group_version().to_string() == api_version;
-        let found = self.resources.iter().find(is_it);
+    fn version_of(&self, api_version: &str, kind: &str) -> Result<&ReadVersion, String> {
+        let mut kinds = self.versions.get(api_version).into_iter().flatten();
+        let found = kinds.find(|version| version.resource.kind == kind);
         found.ok_or_else(|| format!("no kind \"{kind}\" is registered for version \"{api_version}\""))
     }
 
     fn encode(&self, collection: &StoredCollection, json: Bytes) -> Option<Bytes> {
         let Some(WrittenVersion { api_version, schema }) = &collection.written else {
             let mut versions = collection.hub.strategy.unserved_versions().iter();
-            let Some(from_served) = versions.find_map(|version| version.from_served) else { return Some(json) };
-            let object = json::decode(&json, DecodeOptions::STORED).ok()?.value;
-            return Some(json::encode(&from_served(object)).into());
+            let written = versions.find_map(|version| Some((version.api_version, version.from_served?)));
+            let Some((api_version, from_served)) = written else { return Some(json) };
+            let mut object = json::decode(&json, DecodeOptions::STORED).ok()?.value;
+            object.set("apiVersion", api_version);
+            from_served(&mut object);
+            return Some(json::encode(&object).into());
         };
         let mut stored = Vec::with_capacity(json.len());
         let (mut tape, mut encoded) = (Tape::default(), None);
@@ -147,6 +164,51 @@ impl StoredForm {
         });
         encoded.map(|()| stored.into())
     }
+}
+
+impl ReadVersion {
+    /// The type of stored objects.
+    fn schema(&self) -> &Schema {
+        let own = self.unserved.as_ref().and_then(|unserved| unserved.schema.as_ref());
+        own.unwrap_or(&self.resource.schema)
+    }
+
+    /// Converts an object of a version that is not served to the version as which it is read.
+    fn convert_to_served(&self, object: &mut Value) -> Result<(), String> {
+        let Some(Unserved { schema, rules }) = &self.unserved else { return Ok(()) };
+        if let Some(rules) = rules {
+            (rules.to_served)(object);
+        }
+        object.set("apiVersion", self.resource.group_version().to_string());
+        let mut problems = Problems::default();
+        if schema.is_some() {
+            let Schema { types, root } = &*self.resource.schema;
+            normalise(types, *root, object, &mut problems);
+        }
+        problems.errors.into_iter().next().map_or(Ok(()), Err)
+    }
+}
+
+/// The versions in which objects of these resources may be stored.
+fn read_versions(catalog: &Catalog, resources: &[Arc<Resource>]) -> Result<HashMap<String, Vec<ReadVersion>>, String> {
+    let stored_types = catalog.stored_types().map_err(|error| error.to_string())?;
+    let mut versions: HashMap<String, Vec<ReadVersion>> = HashMap::new();
+    for resource in resources {
+        let facts = catalog.resource(&resource.group, &resource.version, &resource.plural);
+        for (group, version) in facts.and_then(ResourceFacts::storage).map_or(&[][..], |s| &s.stored_versions) {
+            let api_version = format!("{group}/{version}");
+            let mut rules = resource.strategy.unserved_versions().iter();
+            let unserved = Unserved {
+                schema: stored_types.kind_schema(group, version, &resource.kind),
+                rules: rules.find(|rules| rules.api_version == api_version),
+            };
+            let read = ReadVersion { resource: resource.clone(), unserved: Some(unserved) };
+            versions.entry(api_version).or_default().push(read);
+        }
+        let served = ReadVersion { resource: resource.clone(), unserved: None };
+        versions.entry(resource.group_version().to_string()).or_default().push(served);
+    }
+    Ok(versions)
 }
 
 /// A kind of the core group that is stored, but not served.
