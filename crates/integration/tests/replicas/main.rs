@@ -1,5 +1,6 @@
 //! Several servers over one etcd: what they have to agree on, and how they share the work.
 
+mod old_versions;
 mod slow_store;
 mod swap;
 
