@@ -11,6 +11,7 @@ pub mod cgroup;
 mod client_certificate;
 mod config_file;
 mod kubeconfig;
+mod migration;
 mod renewal;
 mod request_log;
 mod server;
@@ -24,6 +25,7 @@ pub use authentication::{AuthenticationOptions, OidcOptions, TokenWebhookOptions
 pub use authorization::{AuthorizationMode, AuthorizationOptions};
 pub use client_certificate::{CertificateUser, sign_client_certificate};
 pub use kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
+pub use migration::{MigrationError, MigrationOptions, MigrationReport, MigrationTarget, migrate};
 pub use pintle_auth::{RequestHeaderNames, TokenCacheTtl};
 pub use pintle_server::{
     Component, InjectedFailure, Interruption, Interruptions, Intervention, KubeletOptions, MemoryBudget, MemoryUsage,

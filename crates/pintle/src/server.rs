@@ -31,6 +31,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::access::{AccessOptions, AccessReload};
 use crate::advertise;
 use crate::certificates::{CertificateError, Certificates, service_account_key};
+use crate::migration;
 use crate::renewal::{CertificateRenewal, time_of};
 use crate::request_log::{RequestLog, RequestLogError};
 use crate::service_accounts::ServiceAccountOptions;
@@ -94,7 +95,7 @@ pub struct EtcdConfig {
 
 impl EtcdConfig {
     /// Opens the store. Other servers may serve as much history as this one.
-    fn open(&self, history: &HistoryLimits) -> Result<EtcdStore, StartError> {
+    pub(crate) fn open(&self, history: &HistoryLimits) -> Result<EtcdStore, StartError> {
         let read = |path: &PathBuf| {
             std::fs::read(path).map_err(|error| StartError::Options(format!("{}: {error}", path.display())))
         };
@@ -119,7 +120,7 @@ impl EtcdConfig {
 }
 
 /// The prefix of all keys of a store that is the server's own.
-const KEY_PREFIX: &str = "/registry";
+pub(crate) const KEY_PREFIX: &str = "/registry";
 
 impl Engine {
     /// True if other servers may use the same store.
@@ -439,6 +440,9 @@ impl Server {
         names.extend(options.services.kubernetes_address().map(|address| address.to_string()));
         names.extend(advertised.iter().map(ToString::to_string));
         let (certificates, account_key, store) = load_certificates_and_open_store(&options, &names)?;
+        if let Some(why) = migration::unfinished(&*store, options.engine.key_prefix()).await? {
+            return Err(StartError::Options(why));
+        }
         let tls = ServingTls::load(options.tls, certificates.clone())?;
         let address = SocketAddr::new(options.bind_address, options.port);
         let bind = |error| StartError::Bind { address, error };

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use pintle_store::{EmbeddedOptions, EmbeddedStore, Store, StoreSnapshot};
 
 use crate::certificates::{Certificates, read_service_account_key, write_service_account_key};
-use crate::server::StartError;
+use crate::migration;
+use crate::server::{KEY_PREFIX, StartError};
 
 /// The objects of a server at one revision, and its keys: what it has signed stays valid on a server that begins with them.
 #[derive(Clone)]
@@ -38,8 +39,12 @@ impl Snapshot {
         let certificates = Certificates::load(data_dir)?;
         let service_account_key = read_service_account_key(data_dir)?;
         let store = EmbeddedStore::open(data_dir, EmbeddedOptions::default())?;
+        let unfinished = migration::unfinished(&store, KEY_PREFIX).await;
         let objects = StoreSnapshot::of(&store).await;
         store.close().await?;
+        if let Some(why) = unfinished? {
+            return Err(StartError::Options(why));
+        }
         Ok(Self { objects: objects?, certificates, service_account_key })
     }
 

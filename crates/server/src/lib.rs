@@ -38,7 +38,8 @@ pub use access::{
     ReloadableJwtAuthenticators, TokenWebhookAuthenticator, WebhookAuthorizer, record_authorization_reload,
 };
 pub use cluster::{
-    Cluster, Component, KubeletOptions, MemoryBudget, MemoryUsage, ResidentMemory, ServiceAccountConfig,
+    Cluster, Component, KubeletOptions, MemoryBudget, MemoryUsage, ResidentMemory, SERVER_ADDRESSES_PREFIX,
+    ServiceAccountConfig,
 };
 pub use controllers::ControllerOptions;
 pub use handlers::version;

@@ -4,6 +4,7 @@
 mod credentials;
 mod envtest;
 mod logging;
+mod migrate;
 mod serve;
 mod string_slice;
 
@@ -15,6 +16,7 @@ use clap::{Parser, Subcommand};
 
 use self::credentials::{KubeconfigCommand, TokenCommand};
 use self::envtest::EnvtestCommand;
+use self::migrate::MigrateCommand;
 use self::serve::Serve;
 
 /// A Kubernetes API server in one binary.
@@ -34,6 +36,8 @@ enum Command {
     /// Manage tokens.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Copy all objects from the embedded store into etcd, or back. No server may run meanwhile.
+    Migrate(Box<MigrateCommand>),
     /// Print a folder with kube-apiserver, etcd and kubectl for the variable KUBEBUILDER_ASSETS of envtest.
     Envtest(EnvtestCommand),
 }
@@ -55,6 +59,7 @@ fn run_command() -> ExitCode {
         Some(Command::Serve(serve)) => serve.run(),
         Some(Command::Kubeconfig(command)) => print_result(command.run()),
         Some(Command::Token(command)) => print_result(command.run()),
+        Some(Command::Migrate(command)) => print_result(command.run()),
         Some(Command::Envtest(command)) => print_result(command.run()),
         None => Serve::parse_from_defaults().run(),
     }

@@ -5,6 +5,7 @@ mod credentials;
 mod envtest;
 mod etcd;
 mod from;
+mod migrate;
 mod runtime_config;
 mod server;
 

@@ -57,7 +57,7 @@ pub(crate) use self::metrics::{
 pub(crate) use self::objects::{check_key, object_key, tree};
 pub(crate) use self::records::{RANGES_PREFIX, RECORD_PREFIXES};
 pub(crate) use self::reserved_writes::{ReservedWrite, ReservedWrites};
-pub(crate) use self::server_addresses::SERVER_ADDRESSES_PREFIX;
+pub use self::server_addresses::SERVER_ADDRESSES_PREFIX;
 pub use self::service_accounts::ServiceAccountConfig;
 pub(crate) use self::webhook_clients::RecentClients;
 use self::webhook_clients::WebhookClients;

@@ -12,8 +12,8 @@ use pintle_value::{Value, object};
 use super::records::decoded;
 use super::{Cluster, store_error};
 
-/// The prefix of the records. They are Endpoints with one address.
-pub(crate) const SERVER_ADDRESSES_PREFIX: &str = "masterleases";
+/// The prefix of the records of servers that run. They are Endpoints with one address, and their names are the addresses.
+pub const SERVER_ADDRESSES_PREFIX: &str = "masterleases";
 
 impl Cluster {
     /// Records for a time that a server runs at this address. Returns the addresses of all servers.

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
+use super::log::{LogRow, LogWriter};
 use super::{Durability, Vfs};
-use crate::Error;
+use crate::{Error, Revision};
 
 /// The name of the store file in the data directory.
 pub(super) const STORE_FILE: &str = "pintle.db";
@@ -201,10 +202,22 @@ impl DataDir {
             let detail = format!("it is missing, but its write-ahead log {} exists", wal.display());
             return Err(Error::Corrupted { path, detail });
         }
-        self.create(&path, durability)
+        self.create(&path, durability, None)
     }
 
-    fn create(&self, path: &Path, durability: Durability) -> Result<(), Error> {
+    /// Creates a store file whose log begins with this row. The history before it counts as compacted.
+    pub(super) fn create_store_file(&self, first: &LogRow, durability: Durability) -> Result<(), Error> {
+        let path = self.store_file();
+        for file in [path.clone(), log_path(&path)] {
+            if file.try_exists().map_err(io(&file))? {
+                let detail = format!("{} exists", file.display());
+                return Err(Error::Io { path, detail });
+            }
+        }
+        self.create(&path, durability, Some(first))
+    }
+
+    fn create(&self, path: &Path, durability: Durability, first: Option<&LogRow>) -> Result<(), Error> {
         let new = self.path.join(format!("{STORE_FILE}.new"));
         for leftover in [new.clone(), self.path.join(format!("{STORE_FILE}.new-journal"))] {
             match fs::remove_file(&leftover) {
@@ -214,7 +227,7 @@ impl DataDir {
         }
         // SQLite's other files inherit this file's mode, so that no other user can read the Secrets in them.
         let file = owner_only().write(true).create_new(true).open(&new).map_err(io(&new))?;
-        create_schema(&new, durability).map_err(|error| error.into_error(&new))?;
+        create_schema(&new, durability, first).map_err(|error| error.into_error(&new))?;
         if durability == Durability::Unsynced {
             return fs::rename(&new, path).map_err(io(path));
         }
@@ -224,7 +237,7 @@ impl DataDir {
     }
 }
 
-fn create_schema(path: &Path, durability: Durability) -> Result<(), FileError> {
+fn create_schema(path: &Path, durability: Durability, first: Option<&LogRow>) -> Result<(), FileError> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "synchronous", synchronous(durability))?;
     connection.pragma_update(None, "page_size", 4096)?;
@@ -232,7 +245,14 @@ fn create_schema(path: &Path, durability: Durability) -> Result<(), FileError> {
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     connection.pragma_update(None, "user_version", FORMAT_VERSION)?;
-    connection.execute_batch(&format!("BEGIN; {SCHEMA} COMMIT;"))?;
+    connection.execute_batch(&format!("BEGIN; {SCHEMA}"))?;
+    if let Some(first) = first {
+        let mut writer = LogWriter::new(&connection)?;
+        let before = Revision(first.revision.get() - 1);
+        writer.set_meta(before, before)?;
+        writer.insert(first)?;
+    }
+    connection.execute_batch("COMMIT")?;
     connection.close().map_err(|(_, error)| error)?;
     Ok(())
 }

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::thread::JoinHandle;
 
+use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use self::checkpoint::CheckpointGate;
@@ -25,7 +26,7 @@ use self::committer::{Committer, CommitterEnd};
 use self::file::{DataDir, FileAccess, FileError};
 use self::health::{COMMITTER, EngineHealth, READER, ThreadEndGuard};
 use self::index::KeyIndex;
-use self::log::LogReader;
+use self::log::{LogReader, LogRow};
 use self::reader::{ReadRequest, StoreReader};
 use self::recovery::{Reopener, Writer};
 use crate::feed::{FeedPublisher, HistoryReader};
@@ -139,8 +140,51 @@ impl EmbeddedStore {
     /// Opens the store in a data directory, creates both if they do not exist, and reads the log once. Blocks until
     /// that is done.
     pub fn open(data_dir: &Path, options: EmbeddedOptions) -> Result<EmbeddedStore, Error> {
-        let data_dir = Arc::new(DataDir::lock(data_dir)?);
+        let data_dir = DataDir::lock(data_dir)?;
         data_dir.ensure_store_file(options.durability)?;
+        Self::open_locked(Arc::new(data_dir), options)
+    }
+
+    /// True if a data directory has a store.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn exists_in(data_dir: &Path) -> Result<bool, Error> {
+        let path = data_dir.join(file::STORE_FILE);
+        path.try_exists().map_err(|error| Error::Io { path, detail: error.to_string() })
+    }
+
+    /// Creates a store in a data directory that has none, with one value. Its revisions continue those of another store:
+    /// that of the value is the one after `previous`, and what came before counts as compacted. A crash leaves the store
+    /// with the value, or none.
+    ///
+    /// # Errors
+    /// The directory has a store, or cannot be written.
+    pub fn create(
+        data_dir: &Path,
+        previous: Revision,
+        key: Key,
+        value: Bytes,
+        options: EmbeddedOptions,
+    ) -> Result<EmbeddedStore, Error> {
+        let data_dir = DataDir::lock(data_dir)?;
+        let stored = options.transformer.transform_to_storage(&key, value);
+        let stored = stored.map_err(|error| Error::Transform { key: key.clone(), detail: error.to_string() })?;
+        let revision = previous.max(Revision::EMPTY).next();
+        let first = LogRow {
+            revision,
+            key,
+            create_revision: revision,
+            previous: None,
+            time: options.clock.now(),
+            expires: None,
+            value: Some(stored),
+        };
+        data_dir.create_store_file(&first, options.durability)?;
+        Self::open_locked(Arc::new(data_dir), options)
+    }
+
+    fn open_locked(data_dir: Arc<DataDir>, options: EmbeddedOptions) -> Result<EmbeddedStore, Error> {
         let path = data_dir.store_file();
         let EmbeddedOptions { retention, transformer, clock, vfs, durability } = options;
         let access = FileAccess { vfs, durability };

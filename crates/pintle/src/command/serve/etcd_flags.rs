@@ -10,11 +10,15 @@ use crate::command::string_slice::StringSlice;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const JSON: &str = "application/json";
+/// kube-apiserver's default of `--etcd-healthcheck-timeout`.
+const DEFAULT_HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
+/// kube-apiserver's default of `--lease-reuse-duration-seconds`.
+const DEFAULT_LEASE_REUSE_SECONDS: u32 = 60;
 
-/// The flags of etcd.
+/// The flags that say where etcd is, and how objects are stored there.
 #[derive(clap::Args)]
-pub(crate) struct EtcdFlags {
-    /// The etcd servers to connect with (scheme://ip:port), comma separated. Needs --storage-backend etcd3.
+pub(crate) struct EtcdStoreFlags {
+    /// The etcd servers to connect with (scheme://ip:port), comma separated.
     #[arg(long, value_name = "URL,...")]
     etcd_servers: Vec<StringSlice>,
     /// The prefix to prepend to all resource paths in etcd.
@@ -33,6 +37,13 @@ pub(crate) struct EtcdFlags {
     /// The file with the private key of --etcd-certfile.
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     etcd_keyfile: Option<PathBuf>,
+}
+
+/// The flags of etcd.
+#[derive(clap::Args)]
+pub(crate) struct EtcdFlags {
+    #[command(flatten)]
+    store: EtcdStoreFlags,
     /// How often old revisions are compacted in etcd. 0 disables this.
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = parse_duration)]
     etcd_compaction_interval: Duration,
@@ -45,17 +56,12 @@ pub(crate) struct EtcdFlags {
     max_feed_lag: Duration,
     /// For how many seconds a lease of etcd is used for further objects that expire. A high number saves leases, and lets
     /// objects live longer than they should.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_LEASE_REUSE_SECONDS)]
     lease_reuse_duration_seconds: u32,
 }
 
-impl EtcdFlags {
-    /// True if servers are named.
-    pub(crate) fn names_servers(&self) -> bool {
-        !self.etcd_servers.is_empty()
-    }
-
-    /// The etcd that the flags describe.
+impl EtcdStoreFlags {
+    /// The etcd that the flags describe. Nothing is compacted, and nobody asks whether it is healthy.
     ///
     /// # Errors
     /// No server is named, or the media type is not known.
@@ -77,10 +83,31 @@ impl EtcdFlags {
             prefix: format!("/{}", self.etcd_prefix.trim_matches('/')),
             certificate_authority: self.etcd_cafile.clone(),
             identity: self.etcd_certfile.clone().zip(self.etcd_keyfile.clone()),
+            compaction_interval: Duration::ZERO,
+            health_timeout: DEFAULT_HEALTH_TIMEOUT,
+            max_feed_lag: Duration::ZERO,
+            lease_reuse: Duration::from_secs(DEFAULT_LEASE_REUSE_SECONDS.into()),
+        })
+    }
+}
+
+impl EtcdFlags {
+    /// True if servers are named.
+    pub(crate) fn names_servers(&self) -> bool {
+        !self.store.etcd_servers.is_empty()
+    }
+
+    /// The etcd that the flags describe.
+    ///
+    /// # Errors
+    /// No server is named, or the media type is not known.
+    pub(crate) fn config(&self) -> Result<EtcdConfig, String> {
+        Ok(EtcdConfig {
             compaction_interval: self.etcd_compaction_interval,
             health_timeout: self.etcd_healthcheck_timeout,
             max_feed_lag: self.max_feed_lag,
             lease_reuse: Duration::from_secs(self.lease_reuse_duration_seconds.into()),
+            ..self.store.config()?
         })
     }
 }

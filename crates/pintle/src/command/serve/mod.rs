@@ -31,6 +31,7 @@ use self::admission_flags::AdmissionFlags;
 use self::authentication_flags::AuthenticationFlags;
 use self::authorization_flags::AuthorizationFlags;
 use self::etcd_flags::EtcdFlags;
+pub(crate) use self::etcd_flags::EtcdStoreFlags;
 use self::kubelet_flags::KubeletFlags;
 use self::service_account_flags::ServiceAccountFlags;
 use self::service_flags::ServiceFlags;

@@ -1,0 +1,327 @@
+//! Copies what an inventory lists, in its order, and compares the result. What is there of an unfinished migration is
+//! continued if the source has not changed since; otherwise it is replaced.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use pintle_store::{
+    Change, Clock as _, CommitResponse, Compare, Condition, Error, Key, Revision, StoreFuture, SystemClock,
+};
+
+use super::inventory::{Inventory, Pages, hash};
+use super::marker::{Marker, marker_key};
+use super::progress::ProgressLogger;
+use super::{MigrationError, MigrationReport, Side};
+
+/// How many values are read before they are written.
+const READ_AHEAD: usize = 64;
+/// How many changes are in progress that only make revisions pass.
+const PARALLEL_CHANGES: usize = 64;
+/// After how many revisions that have to pass the history is compacted, so that they take little space.
+const COMPACT_EVERY: u64 = 50_000;
+
+/// A migration.
+pub(super) struct Copy<'a> {
+    pub(super) source: &'a Side,
+    pub(super) target: &'a Side,
+    pub(super) inventory: &'a Inventory,
+}
+
+/// The keys of a target and their revisions.
+type TargetKeys = HashMap<Box<str>, Revision>;
+
+/// What a comparison has found.
+struct Compared {
+    keys: usize,
+    expired: usize,
+}
+
+impl Copy<'_> {
+    /// Copies everything. `known` is the mark of the target, if it has one.
+    pub(super) async fn run(
+        &self,
+        known: Option<(Option<Marker>, Revision)>,
+    ) -> Result<MigrationReport, MigrationError> {
+        let marker = Marker { source: self.source.name.clone(), revision: self.inventory.revision };
+        let can_continue = known.as_ref().is_some_and(|(known, _)| known.as_ref() == Some(&marker));
+        let mut there = match known {
+            Some(_) => self.read_target().await?,
+            None => TargetKeys::new(),
+        };
+        let kept = if can_continue { self.count_copied(&there) } else { 0 };
+        if known.is_some() {
+            tracing::info!(target: "pintle::start", kept, "Continuing a migration that has not ended");
+        }
+        if !can_continue {
+            self.write_marker(&marker, known.map(|(_, revision)| revision)).await?;
+        }
+        self.pass_revisions(&marker).await?;
+        self.delete_others(&mut there).await?;
+        self.copy_from(kept, &there).await?;
+        let compared = self.compare().await?;
+        self.check_source().await?;
+        let target_revision = self.finish().await?;
+        Ok(MigrationReport {
+            source: self.source.name.clone(),
+            target: self.target.name.clone(),
+            keys: compared.keys,
+            bytes: self.inventory.bytes,
+            expired: compared.expired,
+            source_revision: self.inventory.revision.get(),
+            target_revision: target_revision.get(),
+            duration: Duration::ZERO,
+        })
+    }
+
+    async fn read_target(&self) -> Result<TargetKeys, MigrationError> {
+        let mut keys = TargetKeys::new();
+        let mut pages = Pages::new(self.target.interval());
+        while let Some((records, _)) = pages.next(self.target, None).await? {
+            let paths = records.iter().filter_map(|record| Some((self.target.path(&record.key)?, record)));
+            keys.extend(paths.map(|(path, record)| (path.into(), record.mod_revision)));
+        }
+        Ok(keys)
+    }
+
+    /// How many items at the start of the inventory are in the target, in order.
+    fn count_copied(&self, there: &TargetKeys) -> usize {
+        let mut last = self.inventory.revision;
+        let copied = self.inventory.items.iter().take_while(|item| {
+            let found = there.get(&item.path).copied().filter(|revision| *revision > last);
+            last = found.unwrap_or(last);
+            found.is_some()
+        });
+        copied.count()
+    }
+
+    /// Marks the target. An empty one must still be empty.
+    async fn write_marker(&self, marker: &Marker, known: Option<Revision>) -> Result<(), MigrationError> {
+        let key = marker_key(&self.target.prefix);
+        let change = match known {
+            Some(revision) => Change::update(key, revision, marker.encode()),
+            None => {
+                let empty = Condition::NotWrittenSince(self.target.interval(), Revision(0));
+                Change::create(key, marker.encode()).under(vec![empty])
+            }
+        };
+        match self.target.store.commit(change).await {
+            Ok(_) => Ok(()),
+            Err(Error::ConditionFailed | Error::Conflict { .. }) => {
+                Err(MigrationError::NotEmpty(self.target.name.clone()))
+            }
+            Err(error) => Err(self.target.error()(error)),
+        }
+    }
+
+    /// Lets revisions pass until those of the target are larger than all of the source. A client that holds a version of
+    /// the source then knows none that the target uses for something else.
+    async fn pass_revisions(&self, marker: &Marker) -> Result<(), MigrationError> {
+        let (target, error) = (self.target, self.target.error());
+        let first = target.store.current_revision().await.map_err(&error)?;
+        let mut current = first;
+        let mut compacted = first;
+        let mut progress = ProgressLogger::start("pass revisions");
+        let total = self.inventory.revision.get().saturating_sub(first.get());
+        while current < self.inventory.revision {
+            let missing = self.inventory.revision.get() - current.get();
+            let count = usize::try_from(missing).map_or(PARALLEL_CHANGES, |missing| missing.min(PARALLEL_CHANGES));
+            let mut tasks = tokio::task::JoinSet::new();
+            for _ in 0..count {
+                let (store, change) = (target.store.clone(), Change::put(marker_key(&target.prefix), marker.encode()));
+                tasks.spawn(async move { store.commit(change).await });
+            }
+            for committed in tasks.join_all().await {
+                current = current.max(committed.map_err(&error)?.revision);
+            }
+            if current.get() - compacted.get() >= COMPACT_EVERY {
+                target.store.compact(current).await.map_err(&error)?;
+                compacted = current;
+            }
+            progress.log(current.get() - first.get(), total);
+        }
+        progress.end(current.get() - first.get());
+        Ok(())
+    }
+
+    /// Deletes what an unfinished migration has copied and the source does not have any more.
+    async fn delete_others(&self, there: &mut TargetKeys) -> Result<(), MigrationError> {
+        let mut others = there.clone();
+        for item in &self.inventory.items {
+            others.remove(&item.path);
+        }
+        for (path, revision) in others {
+            there.remove(&path);
+            let key = self.target.key(&path);
+            let change = Change::delete(key.clone(), Compare::ModRevision(revision));
+            match self.target.store.commit(change).await {
+                // It may have expired.
+                Ok(_) | Err(Error::Conflict { current: None }) => {}
+                Err(error) => return Err(self.write_error(&key, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the items from this one on, in order.
+    async fn copy_from(&self, first: usize, there: &TargetKeys) -> Result<(), MigrationError> {
+        let items = &self.inventory.items;
+        let mut progress = ProgressLogger::start("copy");
+        let mut last = self.inventory.revision;
+        let mut pending: VecDeque<(Key, StoreFuture<'_, CommitResponse>)> = VecDeque::new();
+        let mut reads = VecDeque::new();
+        let mut done = first as u64;
+        let mut rest = items[first..].iter();
+        loop {
+            while reads.len() < READ_AHEAD
+                && let Some(item) = rest.next()
+            {
+                let mut read = Box::pin(self.inventory.value(self.source, item));
+                // The store gets the request with the first poll.
+                let value = poll_once(read.as_mut()).await;
+                reads.push_back((item, read, value));
+            }
+            let Some((item, read, value)) = reads.pop_front() else { break };
+            let value = match value {
+                Some(value) => value,
+                None => read.await,
+            };
+            let value = value?;
+            let key = self.target.key(&item.path);
+            let mut change = match there.get(&item.path) {
+                Some(revision) => Change::update(key.clone(), *revision, value),
+                None => Change::create(key.clone(), value),
+            };
+            if let Some(expires) = item.expires {
+                let Some(left) = time_left(expires) else { continue };
+                change = change.with_ttl(left);
+            }
+            let mut commit = self.target.store.commit(change);
+            match poll_once(commit.as_mut()).await {
+                Some(committed) => pending.push_back((key, Box::pin(async { committed }))),
+                None => pending.push_back((key, commit)),
+            }
+            while pending.len() >= self.target.ordered_changes
+                && let Some((key, commit)) = pending.pop_front()
+            {
+                last = self.committed(&key, commit.await, last)?;
+                done += 1;
+            }
+            progress.log(done, items.len() as u64);
+        }
+        while let Some((key, commit)) = pending.pop_front() {
+            last = self.committed(&key, commit.await, last)?;
+            done += 1;
+        }
+        progress.end(done - first as u64);
+        Ok(())
+    }
+
+    /// Checks the answer to a change, which must have a larger revision than the one before.
+    fn committed(
+        &self,
+        key: &Key,
+        committed: Result<CommitResponse, Error>,
+        last: Revision,
+    ) -> Result<Revision, MigrationError> {
+        let revision = committed.map_err(|error| self.write_error(key, error))?.revision;
+        match revision > last {
+            true => Ok(revision),
+            false => Err(MigrationError::Differs(vec![(key.clone(), "it was stored out of order".to_owned())])),
+        }
+    }
+
+    fn write_error(&self, key: &Key, error: Error) -> MigrationError {
+        match error {
+            Error::Conflict { .. } => MigrationError::Changed { store: self.target.name.clone(), key: key.clone() },
+            error => self.target.error()(error),
+        }
+    }
+
+    /// Compares keys, values and order of the target with the inventory.
+    async fn compare(&self) -> Result<Compared, MigrationError> {
+        let items = &self.inventory.items;
+        let mut differences = Vec::new();
+        let mut missing: HashMap<&str, usize> =
+            items.iter().enumerate().map(|(index, item)| (&*item.path, index)).collect();
+        let mut revisions = vec![None; items.len()];
+        let mut progress = ProgressLogger::start("compare");
+        let mut keys = 0;
+        let mut pages = Pages::new(self.target.interval());
+        while let Some((records, remaining)) = pages.next(self.target, None).await? {
+            for record in records {
+                let index = self.target.path(&record.key).and_then(|path| missing.remove(path));
+                match index {
+                    None => differences.push((record.key, "the source does not have it".to_owned())),
+                    Some(index) if items[index].hash != hash(&record.value) => {
+                        differences.push((record.key, "it has another value".to_owned()));
+                    }
+                    Some(index) => {
+                        revisions[index] = Some(record.mod_revision);
+                        keys += 1;
+                    }
+                }
+            }
+            progress.log(keys as u64, keys as u64 + remaining);
+        }
+        let (expired, lost): (Vec<_>, Vec<_>) =
+            missing.into_values().partition(|index| items[*index].expires.is_some());
+        differences.extend(lost.iter().map(|index| (self.target.key(&items[*index].path), "it is missing".to_owned())));
+        let mut last = self.inventory.revision;
+        for (item, revision) in items.iter().zip(revisions) {
+            let Some(revision) = revision else { continue };
+            if revision <= last {
+                differences.push((self.target.key(&item.path), "it is not in order".to_owned()));
+            }
+            last = revision;
+        }
+        if !differences.is_empty() {
+            return Err(MigrationError::Differs(differences));
+        }
+        progress.end(keys as u64);
+        Ok(Compared { keys, expired: expired.len() })
+    }
+
+    /// Checks that nothing was written to the source since the inventory. Keys may have expired.
+    async fn check_source(&self) -> Result<(), MigrationError> {
+        let (source, error) = (self.source, self.source.error());
+        let current = source.store.current_revision().await.map_err(&error)?;
+        let mut feed = source.store.changes(self.inventory.revision).await.map_err(&error)?;
+        while feed.complete_to() < current {
+            let batch = feed.next_batch().await.map_err(&error)?;
+            let is_write = |key: &Key, is_put: bool| is_put && source.path(key).is_some();
+            if let Some(change) = batch.changes.iter().find(|change| is_write(&change.key, change.value.is_some())) {
+                return Err(MigrationError::Changed { store: source.name.clone(), key: change.key.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Compacts the history, so that no version of the source is mistaken for one of the target, and removes the mark.
+    async fn finish(&self) -> Result<Revision, MigrationError> {
+        let (target, error) = (self.target, self.target.error());
+        let current = target.store.current_revision().await.map_err(&error)?;
+        target.store.compact(current).await.map_err(&error)?;
+        let removed = target.store.commit(Change::delete(marker_key(&target.prefix), Compare::Any)).await;
+        Ok(removed.map_err(&error)?.revision)
+    }
+}
+
+/// Begins what a future does. Its result, if it has one already.
+async fn poll_once<T>(mut future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
+    poll_fn(|context| {
+        Poll::Ready(match future.as_mut().poll(context) {
+            Poll::Ready(result) => Some(result),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+/// The time until a key expires; `None` if it has passed.
+fn time_left(expires: pintle_store::Timestamp) -> Option<Duration> {
+    let left = Duration::from_millis(expires.0.saturating_sub(SystemClock.now().0));
+    (!left.is_zero()).then_some(left)
+}

@@ -1,0 +1,182 @@
+//! What a store has at one revision: its keys in the order of their changes, and what their values should be in the copy.
+//! Values are read page by page and not kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pintle_store::{Error, Key, KeyInterval, Record, Revision, Timestamp, ValueTransformer};
+use sha2::{Digest as _, Sha256};
+
+use super::progress::ProgressLogger;
+use super::{MigrationError, Side, identity, marker_key};
+
+/// How many values are read at once.
+const PAGE: usize = 500;
+
+pub(super) type ValueHash = [u8; 32];
+
+pub(super) fn hash(value: &[u8]) -> ValueHash {
+    Sha256::digest(value).into()
+}
+
+/// A key that is to be copied.
+#[derive(Debug)]
+pub(super) struct Item {
+    /// The key without the prefix.
+    pub(super) path: Box<str>,
+    /// The revision of its last change in the source.
+    pub(super) revision: Revision,
+    /// When it expires.
+    pub(super) expires: Option<Timestamp>,
+    /// The hash of the value that the copy should have.
+    pub(super) hash: ValueHash,
+}
+
+/// What is to be copied.
+#[derive(Debug)]
+pub(super) struct Inventory {
+    /// The revision of the source.
+    pub(super) revision: Revision,
+    /// In the order of their revisions.
+    pub(super) items: Vec<Item>,
+    /// The size of the values.
+    pub(super) bytes: u64,
+    values: ValueForm,
+}
+
+/// The form that values of the source have in the copy.
+#[derive(Debug)]
+struct ValueForm {
+    /// The prefix of the keys of the copy.
+    target_prefix: String,
+    /// Reads the values of the source in the form of the server. It reads JSON of any version.
+    read: Arc<dyn ValueTransformer>,
+    /// The form of values in the copy.
+    stored: Arc<dyn ValueTransformer>,
+}
+
+impl ValueForm {
+    fn target_key(&self, path: &str) -> String {
+        format!("{}/{path}", self.target_prefix)
+    }
+
+    /// The value that a server reads from the copy.
+    fn expected(&self, path: &str, value: &Bytes) -> Result<Bytes, String> {
+        let key = self.target_key(path);
+        self.read.transform_from_storage(&key, value.clone()).map(|read| read.value).map_err(|error| error.0)
+    }
+
+    /// As [`expected`](Self::expected), for a value that was not looked at before.
+    fn checked(&self, path: &str, value: &Bytes) -> Result<Bytes, String> {
+        let (key, expected) = (self.target_key(path), self.expected(path, value)?);
+        let stored = self.stored.transform_to_storage(&key, expected.clone()).map_err(|error| error.0)?;
+        let read = self.stored.transform_from_storage(&key, stored).map_err(|error| error.0)?;
+        match read.value == expected {
+            true => Ok(expected),
+            false => Err("the value is another one when it is read from its stored form".to_owned()),
+        }
+    }
+}
+
+impl Inventory {
+    /// Reads a source. `form` is that of values in the target, unless it keeps the server's.
+    ///
+    /// # Errors
+    /// The source cannot be read, or values cannot be converted.
+    pub(super) async fn read(
+        source: &Side,
+        target_prefix: &str,
+        form: Option<Arc<dyn ValueTransformer>>,
+    ) -> Result<Self, MigrationError> {
+        let form = form.unwrap_or_else(identity);
+        let values = ValueForm { target_prefix: target_prefix.to_owned(), read: form.clone(), stored: form };
+        let revision = source.store.current_revision().await.map_err(source.error())?;
+        let expiries = source.store.expiries().await.map_err(source.error())?;
+        let expiries: HashMap<Key, Timestamp> = expiries.into_iter().collect();
+        let (mut items, mut unreadable, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let mut progress = ProgressLogger::start("read");
+        let mut pages = Pages::new(source.interval());
+        while let Some((records, remaining)) = pages.next(source, Some(revision)).await? {
+            for record in records {
+                let Some(path) = source.path(&record.key) else { continue };
+                let value = match readable(source, &record, revision).await? {
+                    Ok(value) => values.checked(path, &value),
+                    Err(why) => Err(why),
+                };
+                match value {
+                    Ok(value) => {
+                        bytes += value.len() as u64;
+                        items.push(Item {
+                            path: path.into(),
+                            revision: record.mod_revision,
+                            expires: expiries.get(&record.key).copied(),
+                            hash: hash(&value),
+                        });
+                    }
+                    Err(why) => unreadable.push((record.key, why)),
+                }
+            }
+            progress.log(items.len() as u64, items.len() as u64 + remaining);
+        }
+        if !unreadable.is_empty() {
+            return Err(MigrationError::Unreadable(unreadable));
+        }
+        progress.end(items.len() as u64);
+        // Keys of one transaction of etcd have the same revision.
+        items.sort_by(|one, other| (one.revision, &one.path).cmp(&(other.revision, &other.path)));
+        Ok(Self { revision, items, bytes, values })
+    }
+
+    /// Reads the value of an item for the copy.
+    pub(super) async fn value(&self, source: &Side, item: &Item) -> Result<Bytes, MigrationError> {
+        let key = source.key(&item.path);
+        let found = source.store.get(key.clone(), Some(self.revision)).await.map_err(source.error())?;
+        let value = match found {
+            Some(found) => self.values.expected(&item.path, &found.value),
+            None => Err("it is not there any more".to_owned()),
+        };
+        value.map_err(|why| MigrationError::Unreadable(vec![(key, why)]))
+    }
+}
+
+/// The value of a record that was read among others. A value that the store could not transform is empty there.
+async fn readable(source: &Side, record: &Record, at: Revision) -> Result<Result<Bytes, String>, MigrationError> {
+    if !record.value.is_empty() {
+        return Ok(Ok(record.value.clone()));
+    }
+    match source.store.get(record.key.clone(), Some(at)).await {
+        Ok(_) => Ok(Ok(record.value.clone())),
+        Err(Error::Transform { detail, .. }) => Ok(Err(detail)),
+        Err(error) => Err(source.error()(error)),
+    }
+}
+
+/// Reads the keys of an interval page by page, without the mark of a migration.
+pub(super) struct Pages {
+    rest: Option<KeyInterval>,
+}
+
+impl Pages {
+    pub(super) fn new(interval: KeyInterval) -> Self {
+        Self { rest: Some(interval) }
+    }
+
+    /// The next records, and how many follow.
+    pub(super) async fn next(
+        &mut self,
+        side: &Side,
+        at: Option<Revision>,
+    ) -> Result<Option<(Vec<Record>, u64)>, MigrationError> {
+        let Some(mut interval) = self.rest.take() else { return Ok(None) };
+        let range = side.store.range(interval.clone(), at, Some(PAGE)).await.map_err(side.error())?;
+        if let Some(last) = range.records.last().filter(|_| range.remaining > 0) {
+            // The smallest key greater than a key is the key and a zero byte.
+            interval.start = format!("{}\0", last.key).into();
+            self.rest = Some(interval);
+        }
+        let marker = marker_key(&side.prefix);
+        let records = range.records.into_iter().filter(|record| record.key != marker).collect();
+        Ok(Some((records, range.remaining)))
+    }
+}

@@ -1,0 +1,49 @@
+//! A new store whose revisions continue those of another one.
+
+use bytes::Bytes;
+use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Error, KeyInterval, Revision, Store};
+
+fn create(folder: &tempfile::TempDir, previous: u64) -> Result<EmbeddedStore, Error> {
+    let value = Bytes::from_static(b"first");
+    EmbeddedStore::create(folder.path(), Revision(previous), "/a".into(), value, EmbeddedOptions::default())
+}
+
+#[tokio::test]
+async fn a_new_store_continues_the_revisions_of_another_one() {
+    for previous in [0_u64, 1, 7, 1 << 40] {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!EmbeddedStore::exists_in(folder.path()).unwrap());
+        let mut store = create(&folder, previous).unwrap();
+        assert!(EmbeddedStore::exists_in(folder.path()).unwrap());
+        let first = Revision(previous.max(1) + 1);
+        for reopened in [false, true] {
+            assert_eq!(store.current_revision().await.unwrap(), first);
+            let record = store.get("/a".into(), None).await.unwrap().unwrap();
+            assert_eq!((record.mod_revision, record.create_revision, &*record.value), (first, first, &b"first"[..]));
+            let before = Revision(first.get() - 1);
+            assert_eq!(store.oldest_revision().await.unwrap(), before);
+            assert_eq!(store.get("/a".into(), Some(before)).await.unwrap(), None);
+            let older = store.get("/a".into(), Some(Revision(before.get() - 1))).await;
+            assert!(matches!(older, Err(Error::Compacted { oldest }) if oldest == before), "{older:?}");
+            let mut feed = store.changes(before).await.unwrap();
+            assert_eq!(feed.next_batch().await.unwrap().changes[0].revision, first);
+            if !reopened {
+                store.close().await.unwrap();
+                store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+            }
+        }
+        // It goes on as any other store.
+        let next = store.commit(Change::create("/b", "1")).await.unwrap().revision;
+        assert_eq!(next, first.next());
+        store.commit(Change::delete("/a", pintle_store::Compare::Any)).await.unwrap();
+        store.compact(Revision(next.get() + 1)).await.unwrap();
+        store.close().await.unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+        let found = store.range(KeyInterval::all(), None, None).await.unwrap();
+        assert_eq!((found.records.len(), found.revision), (1, Revision(next.get() + 1)));
+        store.close().await.unwrap();
+        // There is only one store in a directory.
+        let error = create(&folder, previous).expect_err("a store exists").to_string();
+        assert!(error.contains("pintle.db exists"), "{error}");
+    }
+}
