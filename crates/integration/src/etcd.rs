@@ -59,6 +59,7 @@ impl Etcd {
             identity: None,
             compaction_interval: Duration::ZERO,
             health_timeout: Duration::from_secs(2),
+            ready_timeout: Duration::from_secs(2),
             max_feed_lag: Duration::from_secs(10),
             lease_reuse: Duration::from_secs(60),
         }

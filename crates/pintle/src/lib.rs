@@ -30,7 +30,7 @@ pub use pintle_auth::{RequestHeaderNames, TokenCacheTtl};
 pub use pintle_server::{
     Component, InjectedFailure, Interruption, Interruptions, Intervention, KubeletOptions, MemoryBudget, MemoryUsage,
     NetworkError, ObservedAnswer, ObservedConnection, ObservedRequest, RequestBody, RequestObserver, ResidentMemory,
-    RuntimeConfig, ServiceNetwork,
+    RuntimeConfig, ServiceNetwork, StorageMetrics,
 };
 pub use pintle_store::{Clock, Durability, ManualClock, SystemClock, Timestamp};
 pub use request_log::RequestLogError;

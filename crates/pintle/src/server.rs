@@ -16,7 +16,7 @@ use pintle_gates::Gates;
 use pintle_server::http::{Listener, ListenerOptions};
 use pintle_server::{
     ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, KubeletOptions, MemoryBudget,
-    RecoveryTimes, RequestLimits, RequestObserver, RuntimeConfig, ServiceNetwork, StoredForm,
+    RecoveryTimes, RequestLimits, RequestObserver, RuntimeConfig, ServiceNetwork, StorageMetrics, StoredForm,
 };
 use pintle_store::{
     Clock, Durability, EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, HistoryRetention, KeyInterval,
@@ -87,6 +87,8 @@ pub struct EtcdConfig {
     pub compaction_interval: Duration,
     /// How long it may take to answer before it counts as unhealthy (`--etcd-healthcheck-timeout`).
     pub health_timeout: Duration,
+    /// How long it may take to answer before it counts as not ready (`--etcd-readycheck-timeout`).
+    pub ready_timeout: Duration,
     /// How late changes of other servers may be seen before this one is not ready; zero for any time (`--max-feed-lag`).
     pub max_feed_lag: Duration,
     /// How much longer than asked a key may live (`--lease-reuse-duration-seconds`).
@@ -113,6 +115,7 @@ impl EtcdConfig {
             compaction_interval: self.compaction_interval,
             min_history: history.duration,
             health_timeout: self.health_timeout,
+            ready_timeout: self.ready_timeout,
             max_feed_lag: self.max_feed_lag,
             lease_reuse: self.lease_reuse,
         })?)
@@ -186,6 +189,8 @@ pub struct Options {
     pub encoding_cache: usize,
     /// How much memory the process may use; `None` for no limit (`--memory-limit-mib`).
     pub memory: Option<MemoryBudget>,
+    /// Which metrics of the store are computed.
+    pub storage_metrics: StorageMetrics,
     /// The components whose health `componentstatuses` reports.
     pub components: Vec<Component>,
     /// Minimum lifetime of a watch without `timeoutSeconds`. The actual lifetime is chosen at random between this and
@@ -264,6 +269,7 @@ impl Default for Options {
             history: HistoryLimits::default(),
             encoding_cache: DEFAULT_ENCODING_CACHE_MIB << 20,
             memory: None,
+            storage_metrics: StorageMetrics::default(),
             components: Component::defaults(),
             min_request_timeout: DEFAULT_MIN_REQUEST_TIMEOUT,
             limits: RequestLimits::default(),
@@ -313,6 +319,9 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] pintle_store::Error),
+    /// The store cannot be read.
+    #[error("failed to read the stored objects: {0}")]
+    Unreadable(pintle_store::Error),
     /// The cluster cannot be started.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -440,7 +449,8 @@ impl Server {
         names.extend(options.services.kubernetes_address().map(|address| address.to_string()));
         names.extend(advertised.iter().map(ToString::to_string));
         let (certificates, account_key, store) = load_certificates_and_open_store(&options, &names)?;
-        if let Some(why) = migration::unfinished(&*store, options.engine.key_prefix()).await? {
+        let unfinished = migration::unfinished(&*store, options.engine.key_prefix()).await;
+        if let Some(why) = unfinished.map_err(StartError::Unreadable)? {
             return Err(StartError::Options(why));
         }
         let tls = ServingTls::load(options.tls, certificates.clone())?;
@@ -474,6 +484,7 @@ impl Server {
             runtime_config: options.runtime_config,
             services: options.services,
             admission: admission_configuration(options.admission, options.every_namespace_objects),
+            storage_metrics: options.storage_metrics,
             components: options.components,
             gates: options.gates,
             allow_privileged: options.allow_privileged,

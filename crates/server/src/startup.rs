@@ -24,7 +24,7 @@ use self::bootstrap_policy::reconcile_bootstrap_policy;
 use crate::access::AccessControl;
 use crate::cluster::{
     Cluster, ClusterParts, Component, Indexers, KubeletOptions, MemoryBudget, RECORD_PREFIXES, ServiceAccountConfig,
-    start_memory_task,
+    StorageMetrics, start_memory_task,
 };
 use crate::controllers::{ControllerOptions, RunningControllers, start_definitions};
 use crate::http::cors::Cors;
@@ -58,6 +58,8 @@ pub struct ClusterConfig {
     pub access: AccessBuilder,
     /// Which admission plugins run.
     pub admission: AdmissionConfiguration,
+    /// Which metrics of the store are computed.
+    pub storage_metrics: StorageMetrics,
     /// The components whose health `componentstatuses` reports.
     pub components: Vec<Component>,
     /// How tokens of service accounts are issued.
@@ -202,6 +204,7 @@ impl ApiServer {
             gates: config.gates,
             allow_privileged: config.allow_privileged,
             event_ttl: config.event_ttl,
+            storage_metrics: config.storage_metrics,
             components: config.components,
             service_accounts: config.service_accounts,
             memory: config.memory,

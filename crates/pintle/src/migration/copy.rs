@@ -52,7 +52,7 @@ impl Copy<'_> {
             None => TargetKeys::new(),
         };
         let kept = if can_continue { self.count_copied(&there) } else { 0 };
-        if known.is_some() {
+        if known.is_some() && (kept > 0 || !can_continue) {
             tracing::info!(target: "pintle::start", kept, "Continuing a migration that has not ended");
         }
         if !can_continue {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pintle_integration::{Client, Protocol, RequestBuilder, ReservedPort, run};
+use pintle_integration::{Client, Etcd, Protocol, RequestBuilder, ReservedPort, run, tool_path};
+use pintle_store::{EtcdOptions, EtcdStore, Store as _};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -306,7 +307,15 @@ fn errors_of_a_start_say_what_is_wrong_at_once() {
         ] {
             assert!(failure(&start(argument)).ends_with(expect), "{argument}: {:?}", start(argument));
         }
-        // A server that is not the etcd of the folder.
+        for argument in
+            ["--storage-backend=embedded", "--storage-media-type=application/yaml", "--etcd-cafile=/no/file"]
+        {
+            let mut command = environment.api_server_of("https://127.0.0.1:1");
+            let flag = argument.split(['=']).next().unwrap_or_default();
+            let error = failure(&command.arg(argument).output().expect("the program runs"));
+            assert!(error.contains(flag) || error.contains("/no/file: No such file"), "{argument}: {error}");
+        }
+        // What is not the etcd of the folder is a real one.
         let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", other.local_addr().expect("an address"));
         let answer = std::thread::spawn(move || {
@@ -316,7 +325,53 @@ fn errors_of_a_start_say_what_is_wrong_at_once() {
             stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").expect("an open connection");
         });
         let error = failure(&environment.api_server_of(&url).output().expect("the program runs"));
-        assert!(error.contains("etcd is not supported yet as the store of the API server"), "{error}");
+        assert!(error.contains("the store is unavailable"), "{error}");
         answer.join().expect("no panic");
+    });
+}
+
+#[test]
+fn a_real_etcd_is_used_with_the_flags_of_kube_apiserver() {
+    run(async {
+        let (environment, etcd) = (Environment::new(), Etcd::start());
+        // Several URLs, here of one member.
+        let servers = format!("{},{}", etcd.url(), etcd.url());
+        let api_server = |servers: &str| {
+            let mut command = environment.api_server_of(servers);
+            command.args(["--storage-backend=etcd3", "--etcd-prefix=test", "--storage-media-type=application/json"]);
+            command.args(["--etcd-compaction-interval=0", "--etcd-healthcheck-timeout=3s"]);
+            command.args(["--etcd-readycheck-timeout=3s", "--lease-reuse-duration-seconds=10"]);
+            command.args(["--etcd-count-metric-poll-period=0", "--etcd-db-metric-poll-interval=0"]);
+            command
+        };
+        let (server, client) = environment.start(api_server(&servers)).await;
+        let kubectl = |arguments: &[&str]| {
+            let mut command = Command::new(tool_path("kubectl"));
+            let authority = environment.folder.path().join("certificates/apiserver.crt");
+            command.arg(format!("--server=https://127.0.0.1:{}", environment.api_port.number));
+            command.arg(format!("--certificate-authority={}", authority.display())).arg("--token=admin-token");
+            let output = command.args(arguments).output().expect("kubectl runs");
+            assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        kubectl(&["create", "configmap", "a", "--from-literal=k=v"]);
+        let store = EtcdStore::open(EtcdOptions { servers: vec![etcd.url().to_owned()], ..EtcdOptions::default() });
+        let store = store.expect("a store");
+        let stored = store.get("/test/configmaps/default/a".into(), None).await.expect("a read").expect("the object");
+        let stored: serde_json::Value = serde_json::from_slice(&stored.value).expect("JSON");
+        assert_eq!(stored["data"]["k"], "v");
+        let metrics = admin(&client, "GET", "/metrics").send().await.expect(200).text();
+        for absent in ["apiserver_storage_objects", "apiserver_resource_objects", "apiserver_storage_size_bytes"] {
+            assert!(!metrics.contains(absent), "{absent}");
+        }
+        server.stop();
+        let (server, _) = environment.start(api_server(etcd.url())).await;
+        assert_eq!(kubectl(&["get", "configmap", "a", "-o", "jsonpath={.data.k}"]), "v");
+        server.stop();
+        // The etcd of the folder has no prefixes.
+        let _stand_in = environment.start_etcd();
+        let refused = environment.api_server().arg("--etcd-prefix=/test").output().expect("the program runs");
+        let error = failure(&refused);
+        assert!(error.contains("--etcd-prefix=/test: the etcd of 'pintle envtest' has no prefixes"), "{error}");
     });
 }

@@ -86,6 +86,21 @@ impl Component {
     }
 }
 
+/// Which metrics of the store are computed when metrics are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StorageMetrics {
+    /// The number of objects of each resource (`--etcd-count-metric-poll-period` is not zero).
+    pub objects: bool,
+    /// The size of the database (`--etcd-db-metric-poll-interval` is not zero).
+    pub size: bool,
+}
+
+impl Default for StorageMetrics {
+    fn default() -> Self {
+        Self { objects: true, size: true }
+    }
+}
+
 /// A logical cluster.
 pub struct Cluster {
     pub(crate) catalog: Arc<Catalog>,
@@ -112,6 +127,7 @@ pub struct Cluster {
     /// True if clients without credentials do not keep connections of HTTP/2.
     pub(crate) limits_unauthenticated_http2: bool,
     pub(crate) event_ttl: Duration,
+    pub(crate) storage_metrics: StorageMetrics,
     pub(crate) components: Vec<Component>,
     pub(crate) service_accounts: ServiceAccountConfig,
     pub(crate) webhook_clients: WebhookClients,
@@ -163,6 +179,7 @@ pub(crate) struct ClusterParts {
     pub(crate) gates: Gates,
     pub(crate) allow_privileged: bool,
     pub(crate) event_ttl: Duration,
+    pub(crate) storage_metrics: StorageMetrics,
     pub(crate) components: Vec<Component>,
     pub(crate) service_accounts: ServiceAccountConfig,
     pub(crate) memory: Option<MemoryBudget>,
@@ -198,6 +215,7 @@ impl Cluster {
             gates: Arc::new(parts.gates),
             allow_privileged: parts.allow_privileged,
             event_ttl: parts.event_ttl,
+            storage_metrics: parts.storage_metrics,
             components: parts.components,
             service_accounts: parts.service_accounts,
             webhook_clients: WebhookClients::default(),

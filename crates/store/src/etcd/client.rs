@@ -70,7 +70,7 @@ pub(super) enum CallError {
 }
 
 /// What is said of a call that takes too long.
-const NO_ANSWER: &str = "etcd did not answer in time";
+pub(super) const NO_ANSWER: &str = "etcd did not answer in time";
 
 impl CallError {
     /// The reason of a read that takes too long.

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
+use super::client::NO_ANSWER;
 use super::feed::FeedContext;
 use super::{api, revision};
 use crate::{Error, lock};
@@ -18,16 +20,30 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 /// (etcd issue 15220; upstream: `FeatureSupportChecker`).
 const FIRST_SOUND_3_5: u64 = 8;
 
+/// How long a member may take to answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProbeLimits {
+    /// Before it counts as unhealthy (`--etcd-healthcheck-timeout`).
+    pub(super) health: Duration,
+    /// Before it counts as not ready (`--etcd-readycheck-timeout`).
+    pub(super) readiness: Duration,
+}
+
 /// What the last probe has found.
 #[derive(Debug, Default)]
 pub(super) struct Health {
-    failure: Mutex<Option<Error>>,
+    unhealthy: Mutex<Option<Error>>,
+    unready: Mutex<Option<Error>>,
     size: AtomicU64,
 }
 
 impl Health {
     pub(super) fn check(&self) -> Result<(), Error> {
-        lock(&self.failure).clone().map_or(Ok(()), Err)
+        lock(&self.unhealthy).clone().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn check_readiness(&self) -> Result<(), Error> {
+        lock(&self.unready).clone().map_or(Ok(()), Err)
     }
 
     /// The size of the database of a member, in bytes; zero if it is not known.
@@ -36,45 +52,61 @@ impl Health {
     }
 }
 
+/// What a member says of itself, and how long it took.
+#[derive(Debug)]
+struct Answer {
+    time: Duration,
+    /// The alarms, or why it cannot serve.
+    alarms: Result<String, String>,
+}
+
 /// Checks again and again which members can serve, and whether the feed reaches what etcd has, until the task is aborted.
-pub(super) async fn probe(context: Arc<FeedContext>, health: Arc<Health>, timeout: Duration) {
+pub(super) async fn probe(context: Arc<FeedContext>, health: Arc<Health>, limits: ProbeLimits) {
     loop {
         let mut probes = JoinSet::new();
         for member in 0..context.client.len() {
             let (context, health) = (context.clone(), health.clone());
-            probes.spawn(async move { probe_member(&context, &health, member, timeout).await });
+            probes.spawn(async move { probe_member(&context, &health, member, limits).await });
         }
-        let results = probes.join_all().await;
-        let is_served = results.iter().any(Result::is_ok);
-        // An alarm is one of all members.
-        let failure = results.into_iter().find_map(|result| match result {
-            Ok(alarms) if alarms.is_empty() => None,
-            Ok(alarms) => Some(alarms),
-            Err(error) => (!is_served).then_some(error),
-        });
-        *lock(&health.failure) = failure.map(|detail| Error::Unavailable { detail });
+        let answers = probes.join_all().await;
+        *lock(&health.unhealthy) = failure(&answers, limits.health);
+        *lock(&health.unready) = failure(&answers, limits.readiness);
         tokio::time::sleep(PROBE_INTERVAL).await;
     }
 }
 
-/// Asks a member, and says why it cannot serve. Returns the alarms.
-async fn probe_member(
-    context: &FeedContext,
-    health: &Health,
-    member: usize,
-    timeout: Duration,
-) -> Result<String, String> {
-    let result = match context.client.status(member, timeout).await {
+/// Why no member can serve, of those that have answered in time; or an alarm, which is one of all members.
+fn failure(answers: &[Answer], limit: Duration) -> Option<Error> {
+    let in_time = |answer: &Answer| match &answer.alarms {
+        Ok(_) if answer.time > limit => Err(NO_ANSWER.to_owned()),
+        alarms => alarms.clone(),
+    };
+    let answers: Vec<Result<String, String>> = answers.iter().map(in_time).collect();
+    let is_served = answers.iter().any(Result::is_ok);
+    let failure = answers.into_iter().find_map(|answer| match answer {
+        Ok(alarms) if alarms.is_empty() => None,
+        Ok(alarms) => Some(alarms),
+        Err(error) => (!is_served).then_some(error),
+    });
+    failure.map(|detail| Error::Unavailable { detail })
+}
+
+/// Asks a member.
+async fn probe_member(context: &FeedContext, health: &Health, member: usize, limits: ProbeLimits) -> Answer {
+    let started = Instant::now();
+    let status = context.client.status(member, limits.health.max(limits.readiness)).await;
+    let time = started.elapsed();
+    let status = match status {
         Ok(status) => check_status(&status).map(|()| status),
         Err(error) => Err(error.into_detail()),
     };
-    context.client.set_usable(member, result.as_ref().map(drop).map_err(String::as_str));
-    let status = result?;
-    context.want(revision(status.header.unwrap_or_default().revision));
-    health.size.store(u64::try_from(status.db_size).unwrap_or_default(), Ordering::Relaxed);
-    // A member without a leader says so here, too.
-    let alarms = status.errors.into_iter().filter(|error| error != "etcdserver: no leader");
-    Ok(alarms.collect::<Vec<_>>().join(", "))
+    context.client.set_usable(member, status.as_ref().map(drop).map_err(String::as_str));
+    let alarms = status.map(|status| {
+        context.want(revision(status.header.unwrap_or_default().revision));
+        health.size.store(u64::try_from(status.db_size).unwrap_or_default(), Ordering::Relaxed);
+        status.errors.join(", ")
+    });
+    Answer { time, alarms }
 }
 
 fn check_status(status: &api::StatusResponse) -> Result<(), String> {
@@ -98,6 +130,22 @@ fn check_status(status: &api::StatusResponse) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_member_is_enough() {
+        let answer = |millis, alarms: Result<&str, &str>| Answer {
+            time: Duration::from_millis(millis),
+            alarms: alarms.map(str::to_owned).map_err(str::to_owned),
+        };
+        let check = |answers: &[Answer]| failure(answers, Duration::from_millis(100)).map(|error| error.to_string());
+        assert_eq!(check(&[answer(1, Err("gone")), answer(99, Ok(""))]), None);
+        let gone = "the store is unavailable: gone".to_owned();
+        assert_eq!(check(&[answer(1, Err("gone")), answer(101, Ok(""))]), Some(gone));
+        let late = "the store is unavailable: etcd did not answer in time".to_owned();
+        assert_eq!(check(&[answer(101, Ok(""))]), Some(late));
+        let alarm = "the store is unavailable: alarm:NOSPACE".to_owned();
+        assert_eq!(check(&[answer(1, Ok("")), answer(1, Ok("alarm:NOSPACE"))]), Some(alarm));
+    }
 
     #[test]
     fn members_that_cannot_serve_are_known() {

@@ -22,7 +22,7 @@ use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 use self::client::{CallError, EtcdClient, text_of};
 use self::compaction::{CompactionSchedule, compact_periodically};
 use self::feed::{EtcdFeed, FeedContext};
-use self::health::{Health, probe};
+use self::health::{Health, ProbeLimits, probe};
 use self::leases::Leases;
 use self::revisions::RevisionReader;
 use crate::{
@@ -61,6 +61,8 @@ pub struct EtcdOptions {
     pub min_history: Duration,
     /// How long etcd may take to answer before it counts as unhealthy (`--etcd-healthcheck-timeout`).
     pub health_timeout: Duration,
+    /// How long etcd may take to answer before it counts as not ready (`--etcd-readycheck-timeout`).
+    pub ready_timeout: Duration,
     /// How late changes may arrive before the store is not ready (`--max-feed-lag`); zero for any time.
     pub max_feed_lag: Duration,
 }
@@ -77,6 +79,7 @@ impl Default for EtcdOptions {
             compaction_interval: Duration::from_secs(300),
             min_history: Duration::ZERO,
             health_timeout: Duration::from_secs(2),
+            ready_timeout: Duration::from_secs(2),
             max_feed_lag: Duration::from_secs(10),
         }
     }
@@ -260,7 +263,8 @@ impl EtcdStore {
             arrival: Mutex::default(),
         });
         let health = Arc::new(Health::default());
-        let mut tasks = vec![tokio::spawn(probe(context.clone(), health.clone(), options.health_timeout))];
+        let limits = ProbeLimits { health: options.health_timeout, readiness: options.ready_timeout };
+        let mut tasks = vec![tokio::spawn(probe(context.clone(), health.clone(), limits))];
         if !options.compaction_interval.is_zero() {
             let (interval, min_age) = (options.compaction_interval, options.min_history);
             tasks.push(tokio::spawn(compact_periodically(client.clone(), CompactionSchedule { interval, min_age })));
@@ -520,7 +524,8 @@ impl Store for EtcdStore {
     }
 
     fn readiness(&self) -> Result<(), Error> {
-        self.health()?;
+        self.check_open()?;
+        self.health.check_readiness()?;
         let lag = self.context.lag();
         match !self.max_feed_lag.is_zero() && lag > self.max_feed_lag {
             true => Err(Error::Behind { seconds: lag.as_secs() }),

@@ -1,5 +1,5 @@
 //! The program `kube-apiserver` of a test environment: a server with kube-apiserver's flags and defaults. Its store is
-//! where the program `etcd` says. As with the original, no controllers of a controller manager run, unless the variable
+//! where the program `etcd` of the environment says, or a real etcd. As with the original, no controllers of a controller manager run, unless the variable
 //! `PINTLE_CONTROLLERS` is `auto`.
 
 use std::ffi::OsString;
@@ -32,9 +32,13 @@ const ETCD_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 const CALL_LIMITS: CallLimits = CallLimits { timeout: Duration::from_secs(5), max_body_bytes: 1 << 16 };
 
 const AUTHORIZATION_MODE: &str = "authorization-mode";
+const STORAGE_BACKEND: &str = "storage-backend";
+const ETCD_PREFIX: &str = "etcd-prefix";
+/// The default of `--etcd-prefix`.
+const DEFAULT_ETCD_PREFIX: &str = "/registry";
 
 /// Flags that are not handed on to `pintle serve`.
-const OWN_FLAGS: [&str; 4] = ["etcd-servers", "cert-dir", "help", "version"];
+const OWN_FLAGS: [&str; 5] = ["etcd-servers", STORAGE_BACKEND, "cert-dir", "help", "version"];
 
 /// Defaults of kube-apiserver that are not those of `pintle serve`.
 const DEFAULTS: [(&str, &str); 3] =
@@ -116,6 +120,7 @@ fn help(table: &FlagTable) -> String {
 fn start(flags: &FlagValues) -> Result<(), CommandError> {
     check_authorization(flags)?;
     check_service_accounts(flags)?;
+    check_storage_backend(flags)?;
     let mut arguments = flags.to_arguments(&OWN_FLAGS);
     let missing = DEFAULTS.iter().filter(|(name, _)| flags.value(name).is_none());
     arguments.extend(
@@ -127,8 +132,16 @@ fn start(flags: &FlagValues) -> Result<(), CommandError> {
         tracing::warn!(target: "pintle::start", flag, why, "Flag has no effect in this server");
     }
     let controllers = controllers(std::env::var_os(CONTROLLERS_VARIABLE))?;
+    let servers = flags.list("etcd-servers");
+    let etcd = serve.etcd_of(servers.clone())?;
     let mut options = serve.options()?;
-    let store = find_store(&flags.list("etcd-servers"))?;
+    let engine = match find_stand_in(&servers)? {
+        None => Engine::Etcd(etcd),
+        Some(store) => {
+            check_prefix(flags)?;
+            Engine::EmbeddedIn(store)
+        }
+    };
     let files = match options.tls.certificate.take() {
         Some(files) => files,
         None => certificate_in(Path::new(flags.value("cert-dir").unwrap_or("/var/run/kubernetes")), &options)?,
@@ -139,7 +152,8 @@ fn start(flags: &FlagValues) -> Result<(), CommandError> {
     options.tls.certificate = Some(files);
     options.controllers = controllers;
     options.admission = with_upstream_defaults(options.admission);
-    run_until_signal(with_store(options, store), |_| Ok(()))
+    // Nothing else is written.
+    run_until_signal(Options { data_dir: None, engine, ..options }, |_| Ok(()))
 }
 
 /// A configuration file of authorizers replaces the flag.
@@ -234,33 +248,40 @@ fn with_upstream_defaults(mut admission: AdmissionConfiguration) -> AdmissionCon
     admission
 }
 
-/// Options of a server whose objects are in a folder. Nothing else is written.
-fn with_store(options: Options, store: StoreFolder) -> Options {
-    Options { data_dir: None, engine: Engine::EmbeddedIn(store), ..options }
+/// Checks the kind of storage (upstream: `EtcdOptions.Validate`).
+fn check_storage_backend(flags: &FlagValues) -> Result<(), String> {
+    match flags.value(STORAGE_BACKEND) {
+        None | Some("" | "etcd3") => Ok(()),
+        Some(_) => {
+            let error =
+                "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'";
+            Err(error.to_owned())
+        }
+    }
 }
 
-/// Asks the program `etcd` where the store is.
-fn find_store(servers: &[String]) -> Result<StoreFolder, String> {
-    let [server] = servers else {
-        return Err(match servers {
-            [] => "--etcd-servers must be specified".to_owned(),
-            _ => "--etcd-servers: several servers of etcd are not supported yet".to_owned(),
-        });
-    };
+/// Checks that servers with different prefixes do not share the objects of the program `etcd`.
+fn check_prefix(flags: &FlagValues) -> Result<(), String> {
+    match flags.value(ETCD_PREFIX) {
+        None | Some(DEFAULT_ETCD_PREFIX) => Ok(()),
+        Some(prefix) => Err(format!(
+            "--{ETCD_PREFIX}={prefix}: the etcd of 'pintle envtest' has no prefixes, so servers with different ones would \
+             share objects"
+        )),
+    }
+}
+
+/// Asks the program `etcd` where its store is. `None` if the servers are those of a real etcd, which alone has several or
+/// serves HTTPS.
+fn find_stand_in(servers: &[String]) -> Result<Option<StoreFolder>, String> {
+    let [server] = servers else { return Ok(None) };
     if !server.starts_with("http://") {
-        return Err(format!(
-            "--etcd-servers={server}: only the etcd of 'pintle envtest' is supported, which serves HTTP"
-        ));
+        return Ok(None);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let answer = runtime.map_err(|error| error.to_string())?.block_on(ask(server));
     let answer = answer.map_err(|error| format!("--etcd-servers={server}: {error}"))?;
-    store_of(&answer).ok_or_else(|| {
-        format!(
-            "--etcd-servers={server}: etcd is not supported yet as the store of the API server; only the etcd in the \
-             directory of 'pintle envtest' is"
-        )
-    })
+    Ok(store_of(&answer))
 }
 
 /// The store that the program `etcd` names. `None` if it is another program.
@@ -400,8 +421,21 @@ mod tests {
         assert_eq!(store(r#"{"directory":"/d","unsynced":false}"#), in_directory(Durability::Synced));
         assert_eq!(store(r#"{"directory":"/d"}"#), in_directory(Durability::Synced));
         assert_eq!(store(r#"{"etcdserver":"3.6.5"}"#), None);
-        let error = find_store(&["https://127.0.0.1:2379".to_owned()]).expect_err("no HTTP");
-        assert!(error.ends_with("only the etcd of 'pintle envtest' is supported, which serves HTTP"), "{error}");
+        for servers in [&["https://127.0.0.1:2379"][..], &["http://127.0.0.1:1", "http://127.0.0.1:2"]] {
+            let servers: Vec<String> = servers.iter().map(|server| (*server).to_owned()).collect();
+            assert_eq!(find_stand_in(&servers), Ok(None));
+        }
+    }
+
+    #[test]
+    fn storage_is_etcd3() {
+        for (value, is_valid) in [("", true), ("etcd3", true), ("embedded", false), ("memory", false)] {
+            let checked = check_storage_backend(&parse(&[&format!("--storage-backend={value}")]));
+            assert_eq!(checked.is_ok(), is_valid, "{value}");
+        }
+        assert_eq!(check_prefix(&parse(&["--etcd-prefix=/registry"])), Ok(()));
+        let error = check_prefix(&parse(&["--etcd-prefix=/other"])).unwrap_err();
+        assert!(error.starts_with("--etcd-prefix=/other: the etcd of 'pintle envtest' has no prefixes"), "{error}");
     }
 
     #[test]

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pintle::EtcdConfig;
+use pintle::{EtcdConfig, StorageMetrics};
 
 use super::parse_duration;
 use crate::command::string_slice::StringSlice;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const JSON: &str = "application/json";
-/// kube-apiserver's default of `--etcd-healthcheck-timeout`.
-const DEFAULT_HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
+/// kube-apiserver's default of `--etcd-healthcheck-timeout` and `--etcd-readycheck-timeout`.
+const DEFAULT_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// kube-apiserver's default of `--lease-reuse-duration-seconds`.
 const DEFAULT_LEASE_REUSE_SECONDS: u32 = 60;
 
@@ -50,6 +50,17 @@ pub(crate) struct EtcdFlags {
     /// The time limit of health checks of etcd.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
     etcd_healthcheck_timeout: Duration,
+    /// The time limit of readiness checks of etcd.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
+    etcd_readycheck_timeout: Duration,
+    /// 0 disables the metrics of the numbers of stored objects. They are computed when metrics are read, so no other value
+    /// has an effect.
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = parse_duration)]
+    etcd_count_metric_poll_period: Duration,
+    /// 0 disables the metric of the size of the database. It is computed when metrics are read, so no other value has an
+    /// effect.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    etcd_db_metric_poll_interval: Duration,
     /// How late changes of other servers in etcd may be seen before /readyz fails, so that load balancers turn to a server
     /// that sees them. 0 disables this.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
@@ -66,7 +77,10 @@ impl EtcdStoreFlags {
     /// # Errors
     /// No server is named, or the media type is not known.
     pub(crate) fn config(&self) -> Result<EtcdConfig, String> {
-        let servers = StringSlice::concat(&self.etcd_servers);
+        self.config_of(StringSlice::concat(&self.etcd_servers))
+    }
+
+    fn config_of(&self, servers: Vec<String>) -> Result<EtcdConfig, String> {
         if servers.is_empty() {
             return Err("--etcd-servers must be specified".to_owned());
         }
@@ -84,7 +98,8 @@ impl EtcdStoreFlags {
             certificate_authority: self.etcd_cafile.clone(),
             identity: self.etcd_certfile.clone().zip(self.etcd_keyfile.clone()),
             compaction_interval: Duration::ZERO,
-            health_timeout: DEFAULT_HEALTH_TIMEOUT,
+            health_timeout: DEFAULT_CHECK_TIMEOUT,
+            ready_timeout: DEFAULT_CHECK_TIMEOUT,
             max_feed_lag: Duration::ZERO,
             lease_reuse: Duration::from_secs(DEFAULT_LEASE_REUSE_SECONDS.into()),
         })
@@ -92,6 +107,14 @@ impl EtcdStoreFlags {
 }
 
 impl EtcdFlags {
+    /// Which metrics of the store are computed.
+    pub(crate) fn storage_metrics(&self) -> StorageMetrics {
+        StorageMetrics {
+            objects: !self.etcd_count_metric_poll_period.is_zero(),
+            size: !self.etcd_db_metric_poll_interval.is_zero(),
+        }
+    }
+
     /// True if servers are named.
     pub(crate) fn names_servers(&self) -> bool {
         !self.store.etcd_servers.is_empty()
@@ -102,12 +125,21 @@ impl EtcdFlags {
     /// # Errors
     /// No server is named, or the media type is not known.
     pub(crate) fn config(&self) -> Result<EtcdConfig, String> {
+        self.config_of(StringSlice::concat(&self.store.etcd_servers))
+    }
+
+    /// The etcd with these servers, and else as the flags describe it.
+    ///
+    /// # Errors
+    /// No server is named, or the media type is not known.
+    pub(crate) fn config_of(&self, servers: Vec<String>) -> Result<EtcdConfig, String> {
         Ok(EtcdConfig {
             compaction_interval: self.etcd_compaction_interval,
             health_timeout: self.etcd_healthcheck_timeout,
+            ready_timeout: self.etcd_readycheck_timeout,
             max_feed_lag: self.max_feed_lag,
             lease_reuse: Duration::from_secs(self.lease_reuse_duration_seconds.into()),
-            ..self.store.config()?
+            ..self.store.config_of(servers)?
         })
     }
 }

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use clap::{ArgAction, Parser, ValueEnum};
 use pintle::{
-    AccessOptions, CertificateFiles, Engine, MemoryBudget, MemoryUsage, NamedCertificate, Options, ResidentMemory,
-    RuntimeConfig, Server, Snapshot, TlsOptions, cgroup,
+    AccessOptions, CertificateFiles, Engine, EtcdConfig, MemoryBudget, MemoryUsage, NamedCertificate, Options,
+    ResidentMemory, RuntimeConfig, Server, Snapshot, TlsOptions, cgroup,
 };
 use pintle_cache::HistoryLimits;
 use pintle_gates::{FeatureGatesFlag, Gates};
@@ -325,6 +325,14 @@ impl Serve {
         }
     }
 
+    /// The etcd with these servers, and else as the flags describe it.
+    ///
+    /// # Errors
+    /// No server is named, or a flag is invalid.
+    pub(crate) fn etcd_of(&self, servers: Vec<String>) -> Result<EtcdConfig, String> {
+        self.etcd.config_of(servers)
+    }
+
     fn gates(&self) -> Result<Gates, CommandError> {
         let mut flag = FeatureGatesFlag::default();
         self.feature_gates.iter().for_each(|value| flag.add(value));
@@ -380,6 +388,7 @@ impl Serve {
             history: HistoryLimits { bytes: self.watch_window_mib << 20, ..HistoryLimits::default() },
             encoding_cache: self.encoding_cache_mib << 20,
             memory: memory_limit.map(|limit| MemoryBudget { limit, usage: Arc::new(ResidentMemory) }),
+            storage_metrics: self.etcd.storage_metrics(),
             min_request_timeout: Duration::from_secs(self.min_request_timeout.into()),
             limits: RequestLimits {
                 request_timeout: self.request_timeout,

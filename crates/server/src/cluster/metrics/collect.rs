@@ -52,21 +52,23 @@ impl Cluster {
             }
             let stats = watch_cache.stats();
             let labels = [("group", &*hub.group), ("resource", &*hub.plural)];
-            let objects = stats.objects as f64;
-            out.family(
-                "apiserver_storage_objects",
-                Kind::Gauge,
-                Stability::Stable,
-                "(Deprecated since 1.34.0) Stored objects by resource. apiserver_resource_objects replaces it.",
-            )
-            .value(&[("resource", &hub.group_resource().to_string())], objects);
-            out.family(
-                "apiserver_resource_objects",
-                Kind::Gauge,
-                Stability::Alpha,
-                "Stored objects by group and resource.",
-            )
-            .value(&labels, objects);
+            let objects = Some(stats.objects as f64).filter(|_| self.storage_metrics.objects);
+            if let Some(objects) = objects {
+                out.family(
+                    "apiserver_storage_objects",
+                    Kind::Gauge,
+                    Stability::Stable,
+                    "(Deprecated since 1.34.0) Stored objects by resource. apiserver_resource_objects replaces it.",
+                )
+                .value(&[("resource", &hub.group_resource().to_string())], objects);
+                out.family(
+                    "apiserver_resource_objects",
+                    Kind::Gauge,
+                    Stability::Alpha,
+                    "Stored objects by group and resource.",
+                )
+                .value(&labels, objects);
+            }
             let mut counter = |name, stability, help, count: u64| {
                 out.family(name, Kind::Counter, stability, help).value(&labels, count as f64);
             };
@@ -155,7 +157,7 @@ impl Cluster {
     }
 
     fn write_store(&self, out: &mut Exposition) {
-        if let Some(bytes) = self.store.size_bytes() {
+        if let Some(bytes) = self.store.size_bytes().filter(|_| self.storage_metrics.size) {
             let help = "Size of the storage file in bytes.";
             out.family("apiserver_storage_size_bytes", Kind::Gauge, Stability::Stable, help)
                 .value(&[("storage_cluster_id", "etcd-0")], bytes as f64);
