@@ -1,5 +1,6 @@
 //! The interface through which controllers read and write a cluster.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +40,35 @@ pub struct DeleteRequest {
     pub propagation: DeletionPropagation,
 }
 
+/// Up to which revision each collection was seen by a consistent read of all stores.
+#[derive(Clone, Debug)]
+pub struct CaughtUp {
+    main: u64,
+    others: HashMap<Str, Result<u64, ApiError>>,
+}
+
+impl CaughtUp {
+    /// The revision of the collections that are in the main store.
+    #[must_use]
+    pub fn new(main: u64) -> Self {
+        Self { main, others: HashMap::new() }
+    }
+
+    /// Adds the collections of another store by their prefixes.
+    pub fn add(&mut self, prefixes: impl IntoIterator<Item = Str>, revision: &Result<u64, ApiError>) {
+        self.others.extend(prefixes.into_iter().map(|prefix| (prefix, revision.clone())));
+    }
+
+    /// The revision of the collection of a resource.
+    ///
+    /// # Errors
+    /// Its store could not be read.
+    pub fn of(&self, resource: &Resource) -> Result<u64, ApiError> {
+        let other = resource.collection().and_then(|collection| self.others.get(&collection.prefix));
+        other.cloned().unwrap_or(Ok(self.main))
+    }
+}
+
 /// Reads and writes a cluster as the server itself: writes need no authorization, but strategies, validation and
 /// admission apply.
 pub trait ClusterClient: Send + Sync + 'static {
@@ -51,7 +81,8 @@ pub trait ClusterClient: Send + Sync + 'static {
     /// The watch cache of a resource's collection, if it is open.
     fn watch_cache(&self, resource: &Resource) -> Option<Arc<WatchCache>>;
 
-    /// A stream of the events of all watch caches, in the order of their revisions.
+    /// A stream of the events of all watch caches of the main store, in the order of their revisions. Only collections whose
+    /// objects expire may be in another store.
     fn event_stream(&self) -> EventStream;
 
     /// The feature gates.
@@ -69,7 +100,12 @@ pub trait ClusterClient: Send + Sync + 'static {
     /// A background task of the cluster, by its name. It is added to those that health checks report.
     fn background_task(&self, name: &'static str) -> BackgroundTask;
 
-    /// Waits until the watch caches contain everything that was committed before the call. Returns that revision.
+    /// Waits until the watch caches contain everything that was committed to all stores before the call. The result is an
+    /// error if that is not known of the main store.
+    fn catch_up_all(self: Arc<Self>) -> BoxFuture<'static, Result<CaughtUp, ApiError>>;
+
+    /// Waits until the watch caches contain everything that was committed to the main store before the call. Returns that
+    /// revision.
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>>;
 
     /// True while this server runs the controllers of those that share its store.

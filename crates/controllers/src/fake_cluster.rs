@@ -14,7 +14,7 @@ use pintle_value::Value;
 use pintle_value::time::Time;
 use tokio::sync::watch;
 
-use crate::{ClusterClient, DeleteRequest, LeaderElection, ObjectRef, UpdateFn, WorkQueues};
+use crate::{CaughtUp, ClusterClient, DeleteRequest, LeaderElection, ObjectRef, UpdateFn, WorkQueues};
 
 /// Indexes nothing.
 struct NoIndexer;
@@ -118,6 +118,10 @@ impl ClusterClient for FakeCluster {
 
     fn background_task(&self, name: &'static str) -> BackgroundTask {
         BackgroundTask::new(name)
+    }
+
+    fn catch_up_all(self: Arc<Self>) -> BoxFuture<'static, Result<CaughtUp, ApiError>> {
+        Box::pin(async move { Ok(CaughtUp::new(self.cache.applied_revision())) })
     }
 
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>> {

@@ -34,7 +34,7 @@ mod work_queue_metrics;
 use std::sync::Arc;
 
 pub use authentication_trust::authentication_config_map;
-pub use client::{ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
+pub use client::{CaughtUp, ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
 pub use controller_manager::is_active as is_controller_manager_active;
 pub use definitions::{DEFINITIONS_PREFIX, DEFINITIONS_TASK, DefinitionController, DefinitionHost};
 pub use every_namespace::every_namespace_objects;

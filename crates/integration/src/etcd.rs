@@ -53,6 +53,7 @@ impl Etcd {
     pub fn config_of(servers: impl IntoIterator<Item = String>) -> EtcdConfig {
         EtcdConfig {
             servers: servers.into_iter().collect(),
+            overrides: Vec::new(),
             prefix: "/registry".to_owned(),
             protobuf: true,
             certificate_authority: None,

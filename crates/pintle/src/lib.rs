@@ -34,7 +34,9 @@ pub use pintle_server::{
 };
 pub use pintle_store::{Clock, Durability, ManualClock, SystemClock, Timestamp};
 pub use request_log::RequestLogError;
-pub use server::{DEFAULT_ENCODING_CACHE_MIB, Engine, EtcdConfig, Options, Server, StartError, StoreFolder};
+pub use server::{
+    DEFAULT_ENCODING_CACHE_MIB, Engine, EtcdConfig, EtcdServersOverride, Options, Server, StartError, StoreFolder,
+};
 pub use service_accounts::{DEFAULT_SERVICE_ACCOUNT_ISSUER, ServiceAccountOptions};
 pub use serving::{CertificateFiles, NamedCertificate, ServingError, TlsOptions};
 pub use snapshot::Snapshot;

@@ -13,10 +13,12 @@ use pintle_admission::AdmissionConfiguration;
 use pintle_auth::TokenFileError;
 use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
+use pintle_registry::GroupResource;
 use pintle_server::http::{Listener, ListenerOptions};
 use pintle_server::{
     ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, KubeletOptions, MemoryBudget,
-    RecoveryTimes, RequestLimits, RequestObserver, RuntimeConfig, ServiceNetwork, StorageMetrics, StoredForm,
+    RecoveryTimes, RequestLimits, RequestObserver, RuntimeConfig, ServiceNetwork, StorageMetrics, StorageOverride,
+    StoredForm,
 };
 use pintle_store::{
     Clock, Durability, EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, HistoryRetention, KeyInterval,
@@ -75,6 +77,8 @@ pub enum Engine {
 pub struct EtcdConfig {
     /// The URLs of its members (`--etcd-servers`).
     pub servers: Vec<String>,
+    /// The etcd servers of single resources (`--etcd-servers-overrides`).
+    pub overrides: Vec<EtcdServersOverride>,
     /// The prefix of all keys, without a slash at the end (`--etcd-prefix`).
     pub prefix: String,
     /// Whether objects of built-in kinds are written as Protobuf, or else as JSON (`--storage-media-type`).
@@ -95,7 +99,38 @@ pub struct EtcdConfig {
     pub lease_reuse: Duration,
 }
 
+/// The etcd servers of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdServersOverride {
+    /// The group of the resource; empty for the core group.
+    pub group: String,
+    /// The plural name of the resource.
+    pub resource: String,
+    /// The URLs of the members of its etcd.
+    pub servers: Vec<String>,
+}
+
 impl EtcdConfig {
+    /// Opens the etcds of single resources. Those with the same servers are opened once.
+    fn open_overrides(&self, history: &HistoryLimits) -> Result<Vec<StorageOverride>, StartError> {
+        let mut by_servers: Vec<(Vec<&String>, &EtcdServersOverride, Vec<GroupResource>)> = Vec::new();
+        for named in &self.overrides {
+            let mut servers: Vec<&String> = named.servers.iter().collect();
+            servers.sort();
+            let resource = GroupResource::new(named.group.as_str(), named.resource.as_str());
+            match by_servers.iter_mut().find(|(known, ..)| *known == servers) {
+                Some((.., resources)) => resources.push(resource),
+                None => by_servers.push((servers, named, vec![resource])),
+            }
+        }
+        let open =
+            |(_, named, resources): (Vec<&String>, &EtcdServersOverride, Vec<GroupResource>)| -> Result<_, StartError> {
+                let etcd = Self { servers: named.servers.clone(), ..self.clone() };
+                Ok(StorageOverride { resources, store: Arc::new(etcd.open(history)?) })
+            };
+        by_servers.into_iter().map(open).collect()
+    }
+
     /// Opens the store. Other servers may serve as much history as this one.
     pub(crate) fn open(&self, history: &HistoryLimits) -> Result<EtcdStore, StartError> {
         let read = |path: &PathBuf| {
@@ -364,6 +399,8 @@ pub struct Server {
 struct RunningServer {
     api_server: Arc<ApiServer>,
     store: Arc<dyn Store>,
+    /// That store, and those of single resources.
+    stores: Vec<Arc<dyn Store>>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
     /// Reads changed certificates, and renews the server's own.
@@ -449,9 +486,18 @@ impl Server {
         names.extend(options.services.kubernetes_address().map(|address| address.to_string()));
         names.extend(advertised.iter().map(ToString::to_string));
         let (certificates, account_key, store) = load_certificates_and_open_store(&options, &names)?;
-        let unfinished = migration::unfinished(&*store, options.engine.key_prefix()).await;
-        if let Some(why) = unfinished.map_err(StartError::Unreadable)? {
-            return Err(StartError::Options(why));
+        let overrides = match &options.engine {
+            Engine::Etcd(etcd) => etcd.open_overrides(&options.history)?,
+            Engine::Embedded | Engine::EmbeddedIn(_) | Engine::Memory => Vec::new(),
+        };
+        let stores: Vec<Arc<dyn Store>> =
+            std::iter::once(&store).chain(overrides.iter().map(|other| &other.store)).cloned().collect();
+        for store in &stores {
+            if let Some(why) =
+                migration::unfinished(&**store, options.engine.key_prefix()).await.map_err(StartError::Unreadable)?
+            {
+                return Err(StartError::Options(why));
+            }
         }
         let tls = ServingTls::load(options.tls, certificates.clone())?;
         let address = SocketAddr::new(options.bind_address, options.port);
@@ -472,6 +518,7 @@ impl Server {
         observers.extend(request_log.iter().map(|log| log.observer()));
         let api_server = ApiServer::start(ClusterConfig {
             store: store.clone(),
+            overrides,
             key_prefix: options.engine.key_prefix().to_owned(),
             history: options.history,
             encoding_cache: options.encoding_cache,
@@ -548,6 +595,7 @@ impl Server {
             running: RunningServer {
                 api_server,
                 store,
+                stores,
                 stop,
                 task,
                 background,
@@ -645,7 +693,11 @@ impl RunningServer {
         if tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, self.api_server.wait_for_writes()).await.is_err() {
             tracing::warn!("Closing the store although some writes have not ended: timed out");
         }
-        self.store.close().await
+        let mut closed = Ok(());
+        for store in &self.stores {
+            closed = closed.and(store.close().await);
+        }
+        closed
     }
 }
 

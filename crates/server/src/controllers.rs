@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use pintle_auth::AuthenticationTrust;
 use pintle_cache::{CacheError, EventStream, WatchCache};
 use pintle_controllers::{
-    ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, LeaderElection,
+    CaughtUp, ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, LeaderElection,
     ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, TokenSecretContents, UpdateFn,
     WorkQueues, authentication_config_map, every_namespace_objects, legacy_token_tracking, run_allocation_repair,
     run_controllers, run_policy_type_checks, run_resource_quotas, run_while_leading,
@@ -247,6 +247,10 @@ impl ClusterClient for Cluster {
 
     fn background_task(&self, name: &'static str) -> BackgroundTask {
         self.background_tasks.task(name)
+    }
+
+    fn catch_up_all(self: Arc<Self>) -> BoxFuture<'static, Result<CaughtUp, ApiError>> {
+        Box::pin(async move { Cluster::catch_up_all(&self).await })
     }
 
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>> {

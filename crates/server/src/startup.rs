@@ -23,8 +23,8 @@ use pintle_value::{Str, Value};
 use self::bootstrap_policy::reconcile_bootstrap_policy;
 use crate::access::AccessControl;
 use crate::cluster::{
-    Cluster, ClusterParts, Component, Indexers, KubeletOptions, MemoryBudget, RECORD_PREFIXES, ServiceAccountConfig,
-    StorageMetrics, start_memory_task,
+    Cluster, ClusterParts, Component, Indexers, KubeletOptions, MemoryBudget, OverrideStorage, RECORD_PREFIXES,
+    ServiceAccountConfig, StorageMetrics, StorageOverride, start_memory_task,
 };
 use crate::controllers::{ControllerOptions, RunningControllers, start_definitions};
 use crate::http::cors::Cors;
@@ -58,6 +58,8 @@ pub struct ClusterConfig {
     pub access: AccessBuilder,
     /// Which admission plugins run.
     pub admission: AdmissionConfiguration,
+    /// The stores of single resources.
+    pub overrides: Vec<StorageOverride>,
     /// Which metrics of the store are computed.
     pub storage_metrics: StorageMetrics,
     /// The components whose health `componentstatuses` reports.
@@ -106,6 +108,8 @@ pub enum ClusterError {
     Admission(ConfigurationError),
     /// Leases are turned off, by which servers that share a store elect the one that runs the controllers.
     NoLeases,
+    /// A resource cannot have a store of its own.
+    Override(String),
     /// A resource is turned off whose stored objects have to be enforced.
     DisabledRules {
         /// Its plural name.
@@ -122,6 +126,7 @@ impl fmt::Display for ClusterError {
             ClusterError::Bootstrap(error) => write!(f, "failed to create the bootstrap objects: {error}"),
             ClusterError::Access(error) => write!(f, "failed to build the authorizers: {error}"),
             ClusterError::Admission(error) => write!(f, "{error}"),
+            ClusterError::Override(error) => write!(f, "--etcd-servers-overrides: {error}"),
             ClusterError::NoLeases => write!(
                 f,
                 "--runtime-config disables leases, which servers need that may share an etcd: one of them runs the controllers"
@@ -168,17 +173,42 @@ impl ApiServer {
         {
             return Err(ClusterError::NoLeases);
         }
-        let prefixes: HashSet<Str> =
+        let mut prefixes: HashSet<Str> =
             registry.resources().filter_map(|r| r.collection()).map(|c| c.prefix.clone()).collect();
+        let mut overridden = Vec::with_capacity(config.overrides.len());
+        for StorageOverride { resources, store } in config.overrides {
+            let elsewhere = OverrideStorage::prefixes(&registry, &resources).map_err(ClusterError::Override)?;
+            if let Some(twice) = elsewhere.iter().find(|prefix| !prefixes.contains(*prefix)) {
+                return Err(ClusterError::Override(format!("{twice} is in two stores")));
+            }
+            prefixes.retain(|prefix| !elsewhere.contains(prefix));
+            overridden.push((store, elsewhere));
+        }
         let indexers = Arc::new(Indexers::default());
         for hub in registry.resources().filter(|resource| resource.is_hub()) {
             indexers.set(hub);
         }
         let (store, clock) = (config.store.clone(), config.clock.clone());
-        let loaded = Cache::load(store, &config.key_prefix, prefixes.clone(), indexers.clone(), clock, config.history)
-            .await
-            .map_err(ClusterError::Cache)?
-            .without(&RECORD_PREFIXES);
+        let mut loaded =
+            Cache::load(store, &config.key_prefix, prefixes.clone(), indexers.clone(), clock, config.history)
+                .await
+                .map_err(ClusterError::Cache)?
+                .without(&RECORD_PREFIXES);
+        let mut overrides = Vec::with_capacity(overridden.len());
+        for (index, (store, elsewhere)) in overridden.into_iter().enumerate() {
+            for prefix in &elsewhere {
+                let count = loaded.count_unclaimed(prefix);
+                if count > 0 {
+                    tracing::warn!(%prefix, count, "Objects are stored where they are not served from: see --etcd-servers-overrides");
+                }
+            }
+            let left: Vec<&str> = elsewhere.iter().map(|prefix| prefix.as_str()).collect();
+            loaded = loaded.without(&left);
+            let (indexer, clock) = (indexers.clone(), config.clock.clone());
+            let loading =
+                OverrideStorage::load(index, store, &config.key_prefix, elsewhere, indexer, clock, config.history);
+            overrides.push(loading.await.map_err(ClusterError::Cache)?);
+        }
         for (resource, prefix) in config.runtime_config.disabled_rules(pintle_catalog::shared()) {
             let count = loaded.count_unclaimed(prefix);
             if count > 0 {
@@ -198,6 +228,7 @@ impl ApiServer {
             registry,
             store: config.store,
             cache,
+            overrides,
             indexers,
             clock: config.clock,
             min_request_timeout: config.min_request_timeout,

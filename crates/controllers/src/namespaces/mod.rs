@@ -17,7 +17,7 @@ use self::conditions::ContentSummary;
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, tree};
 use crate::work_queue::{ReconcileResult, WorkQueue};
-use crate::{ClusterClient, ObjectRef, controller_manager};
+use crate::{CaughtUp, ClusterClient, ObjectRef, controller_manager};
 
 /// The finalizer that is removed when no content remains.
 const FINALIZER: &str = "kubernetes";
@@ -110,7 +110,7 @@ async fn try_reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<Re
     let registry_changes = client.registry_changes();
     // Nothing is created in the namespace any more: a create is stored only if the namespace has not changed since it was
     // checked. Here and on other servers, what was created before is stored by now.
-    client.clone().catch_up().await?;
+    let caught_up = client.clone().catch_up_all().await?;
     if !is_current() {
         return Ok(ReconcileResult::Done);
     }
@@ -118,9 +118,9 @@ async fn try_reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<Re
     let (first, others): (Vec<_>, Vec<_>) = deletable_resources(client)
         .into_iter()
         .partition(|resource| resource.group.is_empty() && resource.plural == DELETED_FIRST);
-    let mut watchers = delete_content(client, name, &first, &mut summary).await?;
+    let mut watchers = delete_content(client, name, &first, &caught_up, &mut summary).await?;
     if summary.is_empty() {
-        watchers.extend(delete_content(client, name, &others, &mut summary).await?);
+        watchers.extend(delete_content(client, name, &others, &caught_up, &mut summary).await?);
     }
     let summary = Arc::new(summary);
     update_status(client, name, summary.clone()).await?;
@@ -168,18 +168,24 @@ fn deletable_resources(client: &Arc<dyn ClusterClient>) -> Vec<Arc<Resource>> {
     by_prefix.into_values().collect()
 }
 
-/// Deletes the objects that some resources have in a namespace, and adds to the summary what remains. Returns watchers
-/// of the resources of which objects remain.
+/// Deletes the objects that some resources have in a namespace as of a consistent read, and adds to the summary what
+/// remains. Returns watchers of the resources of which objects remain.
 async fn delete_content(
     client: &Arc<dyn ClusterClient>,
     namespace: &str,
     resources: &[Arc<Resource>],
+    caught_up: &CaughtUp,
     summary: &mut ContentSummary,
 ) -> Result<Vec<Watcher>, ApiError> {
     let range = KeyRange::Namespace(namespace.into());
     let mut deleted = Vec::new();
     for resource in resources {
         let Some(watch_cache) = client.watch_cache(resource) else { continue };
+        if let Err(error) = caught_up.of(resource) {
+            // There may be objects that nobody sees.
+            summary.failures.push(error.to_string());
+            continue;
+        }
         if watch_cache.objects(range.clone()).next().is_none() && watch_cache.corrupt(&range, None).is_empty() {
             continue;
         }
@@ -188,9 +194,16 @@ async fn delete_content(
         }
         deleted.push((resource, watch_cache));
     }
-    let now = client.clone().catch_up().await?;
+    let caught_up = client.clone().catch_up_all().await?;
     let mut watchers = Vec::new();
     for (resource, watch_cache) in deleted {
+        let now = match caught_up.of(resource) {
+            Ok(now) => now,
+            Err(error) => {
+                summary.failures.push(error.to_string());
+                continue;
+            }
+        };
         let name = format!("{}.{}", resource.plural, resource.group);
         let mut has_objects = false;
         for object in watch_cache.objects(range.clone()) {

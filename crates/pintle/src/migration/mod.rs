@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_cache::HistoryLimits;
 use pintle_server::{SERVER_ADDRESSES_PREFIX, StoredForm};
 use pintle_store::{
     EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Revision, Store,
@@ -181,7 +182,12 @@ fn embedded_side(data_dir: &Path, store: EmbeddedStore) -> Side {
 fn etcd_side(config: &EtcdConfig) -> Result<Side, StartError> {
     let name = format!("etcd at {} with the prefix {}", config.servers.join(","), config.prefix);
     // Requests that etcd gets at the same time may be executed in any order.
-    Ok(Side { name, store: Arc::new(config.open(&HistoryLimits::default())?), prefix: config.prefix.clone(), ordered_changes: 1 })
+    Ok(Side {
+        name,
+        store: Arc::new(config.open(&HistoryLimits::default())?),
+        prefix: config.prefix.clone(),
+        ordered_changes: 1,
+    })
 }
 
 /// Nothing is compacted before all is copied.

@@ -107,10 +107,40 @@ fn a_write_whose_outcome_is_unknown_is_not_to_be_repeated() {
 }
 
 #[test]
+fn only_events_can_be_in_another_etcd() {
+    let (etcd, folder) = (Etcd::start(), tempfile::tempdir().expect("a folder"));
+    for (resource, why) in [
+        ("/pods", "pods cannot be stored elsewhere, only events"),
+        ("apps/deployments", "deployments.apps cannot be stored elsewhere, only events"),
+        ("example.com/things", "things.example.com is not served"),
+    ] {
+        let named = format!("{resource}#{}", etcd.url());
+        let mut flags = etcd.flags("/registry").to_vec();
+        flags.extend(["--etcd-servers-overrides", &named]);
+        let output = serve(folder.path(), &flags).output().expect("the program runs");
+        let found = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && found.contains(&format!("--etcd-servers-overrides: {why}")), "{found}");
+    }
+}
+
+#[test]
 fn wrong_flags_of_etcd_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     for (flags, expect) in [
         (&["--storage-backend", "etcd3"][..], "--etcd-servers must be specified"),
+        (&["--etcd-servers-overrides", "/events#http://a:1"], "--etcd-servers-overrides needs --storage-backend etcd3"),
+        (
+            &[
+                "--storage-backend",
+                "etcd3",
+                "--etcd-servers",
+                "http://127.0.0.1:1",
+                "--etcd-servers-overrides",
+                "events",
+            ],
+            "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, semicolon \
+             separated",
+        ),
         (&["--etcd-servers", "http://127.0.0.1:1"], "--etcd-servers needs --storage-backend etcd3"),
         (
             &["--storage-backend", "etcd3", "--etcd-servers", "http://127.0.0.1:1", "--etcd-cafile", "/no/file"],

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use pintle_registry::ApiError;
 use tokio::time::Instant;
 
-use super::Cluster;
+use super::{Cluster, Storage};
 
 /// The name of the task that measures memory.
 const MEMORY_TASK: &str = "memory-budget";
@@ -213,9 +213,9 @@ impl Cluster {
                 tracing::info!(level = now as u8, used_mib, limit_mib, effect, "Memory pressure has decreased");
             }
             self.memory.pressure.store(now as u8, Ordering::Relaxed);
-            self.cache.set_encodings_cached(now < MemoryPressure::Encodings);
+            self.storages().for_each(|storage| storage.cache.set_encodings_cached(now < MemoryPressure::Encodings));
             if now < MemoryPressure::History {
-                self.cache.restore_history();
+                self.storages().for_each(|storage| storage.cache.restore_history());
                 *self.memory.history_given_up_at.lock() = None;
             }
         }
@@ -224,10 +224,12 @@ impl Cluster {
         }
         if now >= MemoryPressure::History && self.memory.is_history_due() {
             let min_bytes = usize::try_from(limit / MIN_HISTORY_SHARE).unwrap_or(usize::MAX);
-            let evicted_to = self.cache.halve_history(min_bytes);
-            if self.store.keeps_history_in_memory() {
-                // It may have been compacted further already.
-                let _ = self.store.compact(pintle_store::Revision(evicted_to)).await;
+            for Storage { store, cache, .. } in self.storages() {
+                let evicted_to = cache.halve_history(min_bytes);
+                if store.keeps_history_in_memory() {
+                    // It may have been compacted further already.
+                    let _ = store.compact(pintle_store::Revision(evicted_to)).await;
+                }
             }
         }
         Ok(())

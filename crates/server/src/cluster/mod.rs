@@ -16,6 +16,7 @@ mod records;
 mod reserved_writes;
 mod server_addresses;
 mod service_accounts;
+mod storage;
 mod webhook_clients;
 
 use std::fmt;
@@ -59,6 +60,8 @@ pub(crate) use self::records::{RANGES_PREFIX, RECORD_PREFIXES};
 pub(crate) use self::reserved_writes::{ReservedWrite, ReservedWrites};
 pub use self::server_addresses::SERVER_ADDRESSES_PREFIX;
 pub use self::service_accounts::ServiceAccountConfig;
+pub use self::storage::StorageOverride;
+pub(crate) use self::storage::{OverrideStorage, Storage};
 pub(crate) use self::webhook_clients::RecentClients;
 use self::webhook_clients::WebhookClients;
 use crate::http::{CpuPermits, UnresponsiveWatches};
@@ -110,8 +113,12 @@ pub struct Cluster {
     published: RwLock<Arc<Registry>>,
     /// Notified each time that the set of served resources changes.
     pub(crate) registry_changed: tokio::sync::watch::Sender<()>,
+    /// The store of all collections that are in no other, and of records beside them.
     pub(crate) store: Arc<dyn Store>,
+    /// The cache of that store.
     pub(crate) cache: Cache,
+    /// The collections that are in other stores.
+    pub(crate) overrides: Vec<OverrideStorage>,
     /// Which selectable fields the watch caches index.
     pub(crate) indexers: Arc<Indexers>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -173,6 +180,7 @@ pub(crate) struct ClusterParts {
     pub(crate) registry: Arc<Registry>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) cache: Cache,
+    pub(crate) overrides: Vec<OverrideStorage>,
     pub(crate) indexers: Arc<Indexers>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) min_request_timeout: Duration,
@@ -203,6 +211,7 @@ impl Cluster {
             registry_changed: tokio::sync::watch::Sender::new(()),
             store: parts.store,
             cache: parts.cache,
+            overrides: parts.overrides,
             indexers: parts.indexers,
             clock: parts.clock,
             min_request_timeout: parts.min_request_timeout,
@@ -346,7 +355,7 @@ impl Cluster {
     /// definition is gone, which requests that began before then see as a path that is not served.
     pub(crate) fn watch_cache(&self, resource: &Resource) -> Result<Arc<WatchCache>, ApiError> {
         let prefix = resource.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
-        self.cache.watch_cache(prefix).ok_or_else(|| {
+        self.storage_of(prefix).cache.watch_cache(prefix).ok_or_else(|| {
             let registry = self.registry();
             match registry.resource(&resource.group, &resource.version, &resource.plural) {
                 Some(_) => ApiError::Internal(format!("no watch cache for {}", resource.plural)),
@@ -385,14 +394,13 @@ impl Cluster {
         Ok(found)
     }
 
-    /// Waits until the watch caches contain everything that was committed before the call. Returns that revision.
+    /// Waits until the watch caches contain everything that was committed to the main store before the call. Returns that
+    /// revision.
     ///
     /// # Errors
     /// The store cannot be read.
     pub(crate) async fn catch_up(&self) -> Result<u64, ApiError> {
-        let current = self.store.current_revision().await.map_err(store_error)?.get();
-        self.cache.wait_until_fresh(current).await;
-        Ok(current)
+        self.main_storage().catch_up().await
     }
 
     /// Reports why the store cannot serve requests, if it cannot.

@@ -111,7 +111,7 @@ impl Cluster {
 
     /// The condition that an object has not been written or deleted since it was last read; `None` if it does not exist.
     fn unchanged(&self, prefix: &str, key: &str) -> Option<Condition> {
-        let revision = match self.cache.watch_cache(prefix)?.read(key) {
+        let revision = match self.storage_of(prefix).cache.watch_cache(prefix)?.read(key) {
             Ok(object) => object?.revision,
             Err(corrupt) => corrupt.revision,
         };

@@ -90,13 +90,13 @@ fn check_shutdown(cluster: &Cluster) -> Result<(), String> {
 
 /// A check of an endpoint and its result: the reason if it fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct CheckResult {
-    name: &'static str,
+struct CheckResult<'c> {
+    name: &'c str,
     result: Result<(), String>,
 }
 
 /// Runs the checks of an endpoint for which `is_selected` is true.
-fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) -> bool) -> Vec<CheckResult> {
+fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) -> bool) -> Vec<CheckResult<'_>> {
     let tasks = cluster.background_tasks.all();
     let own = tasks.iter().map(BackgroundTask::name);
     let own = own.filter(|task| !CHECKS.iter().any(|(_, _, probe)| matches!(probe, Probe::Task(name) if name == task)));
@@ -104,7 +104,7 @@ fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) 
     let checks = known.map(|(name, _, probe)| (*name, probe.clone()));
     let checks = checks.chain(own.map(|task| (task, Probe::Task(task))));
     let checks = checks.chain((endpoint == Endpoint::Readyz).then_some(SHUTDOWN));
-    let run = |(name, probe): (&'static str, Probe)| {
+    let run = |(name, probe): (&'static str, Probe)| -> Option<CheckResult<'_>> {
         let result = match probe {
             _ if !is_selected(name) => Ok(()),
             Probe::State(check) => check(cluster),
@@ -112,7 +112,18 @@ fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) 
         };
         Some(CheckResult { name, result })
     };
-    checks.filter_map(run).collect()
+    let mut results: Vec<CheckResult<'_>> = checks.filter_map(run).collect();
+    let overrides = cluster.overrides.iter().flat_map(|storage| {
+        let readiness = (endpoint == Endpoint::Readyz).then(|| storage.readiness());
+        std::iter::once(storage.health()).chain(readiness)
+    });
+    let select = |(name, result)| CheckResult { name, result: if is_selected(name) { result } else { Ok(()) } };
+    // As in upstream, they follow those of the main store.
+    let place = results.iter().rposition(|check| check.name.starts_with("etcd")).map_or(0, |last| last + 1);
+    let rest = results.split_off(place);
+    results.extend(overrides.map(select));
+    results.extend(rest);
+    results
 }
 
 fn check_task(task: &BackgroundTask, endpoint: Endpoint) -> Result<(), String> {
@@ -127,7 +138,7 @@ fn check_task(task: &BackgroundTask, endpoint: Endpoint) -> Result<(), String> {
 }
 
 /// The response of an endpoint.
-fn report(endpoint: Endpoint, results: &[CheckResult], excluded: &BTreeSet<&str>, verbose: bool) -> Response {
+fn report(endpoint: Endpoint, results: &[CheckResult<'_>], excluded: &BTreeSet<&str>, verbose: bool) -> Response {
     let endpoint = endpoint.name();
     let mut lines = String::new();
     let mut failed = Vec::new();

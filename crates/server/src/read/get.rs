@@ -21,7 +21,7 @@ pub(crate) async fn get(request: &RequestContext, resource: &Arc<Resource>) -> R
         ));
     }
     check_key(&request.info.name)?;
-    wait_until_fresh(request).await?;
+    wait_until_fresh(request, resource).await?;
     let object = find(request, resource)?;
     let body = format.encode_object(&format.view.convert_one(&object).await?)?;
     Ok(compress(request, format.respond(StatusCode::OK, body)))
@@ -31,12 +31,13 @@ pub(crate) async fn get(request: &RequestContext, resource: &Arc<Resource>) -> R
 ///
 /// # Errors
 /// Returns an error if the resourceVersion cannot be parsed or does not come in time.
-pub(crate) async fn wait_until_fresh(request: &RequestContext) -> Result<(), ApiError> {
+pub(crate) async fn wait_until_fresh(request: &RequestContext, resource: &Resource) -> Result<(), ApiError> {
+    let (cluster, storage) = (&request.cluster, request.cluster.storage_of_resource(resource));
     let revision = revision_parameter(request.query.get("resourceVersion").unwrap_or_default());
     match revision.map_err(ApiError::Unclassified)? {
-        None => super::catch_up(&request.cluster).await.map(drop),
+        None => super::catch_up(cluster, storage).await.map(drop),
         Some(0) => Ok(()),
-        Some(revision) => super::wait_for_revision(&request.cluster, revision).await,
+        Some(revision) => super::wait_for_revision(cluster, storage, revision).await,
     }
 }
 

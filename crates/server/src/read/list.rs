@@ -158,6 +158,7 @@ impl ListRead {
         let from_cache = start.is_newest && after.is_none();
         let index = selection.index(&format.hub).filter(|_| from_cache);
         let index_name = index.as_ref().and_then(|_| format.hub.strategy.indexed_field());
+        let pin = format.cluster.storage_of(watch_cache.prefix()).cache.pin(start.revision);
         Ok(Self {
             watch_cache,
             metrics: ListMetrics::new(collection, index_name),
@@ -169,7 +170,7 @@ impl ListRead {
             is_continued: after.is_some(),
             after,
             limit,
-            pin: format.cluster.cache.pin(start.revision),
+            pin,
         })
     }
 
@@ -295,6 +296,7 @@ async fn resolve_start(
     options: &ListOptions,
     is_single_object: bool,
 ) -> Result<ListStart, ApiError> {
+    let storage = cluster.storage_of(watch_cache.prefix());
     if !options.continue_token.is_empty() {
         let token = continue_token::decode(&options.continue_token)?;
         if !matches!(options.resource_version.as_str(), "" | "0") {
@@ -304,16 +306,18 @@ async fn resolve_start(
         }
         let revision = match token.revision {
             Some(revision) => {
-                super::wait_for_revision(cluster, revision).await?;
+                super::wait_for_revision(cluster, storage, revision).await?;
                 revision
             }
-            None => super::catch_up(cluster).await?,
+            None => super::catch_up(cluster, storage).await?,
         };
         return Ok(ListStart { revision, after: Some(token.after), is_newest: token.revision.is_none() });
     }
     let invalid = |why| ApiError::BadRequest(format!("invalid resource version: {why}"));
     let revision = match revision_parameter(&options.resource_version).map_err(invalid)? {
-        None => return Ok(ListStart { revision: super::catch_up(cluster).await?, after: None, is_newest: true }),
+        None => {
+            return Ok(ListStart { revision: super::catch_up(cluster, storage).await?, after: None, is_newest: true });
+        }
         Some(0) => {
             return Ok(ListStart {
                 revision: super::newest_revision(cluster, watch_cache),
@@ -327,12 +331,12 @@ async fn resolve_start(
     let is_chunked = options.version_match.is_none() && options.limit > 0;
     if is_single_object && (is_chunked || options.version_match == Some(VersionMatch::Exact)) {
         // Upstream reads these from etcd, which does not wait for a revision.
-        let current = super::catch_up(cluster).await?;
+        let current = super::catch_up(cluster, storage).await?;
         if revision > current {
             return Err(ApiError::TooLargeResourceVersion { asked: revision, current, retry_after: 0 });
         }
     } else {
-        super::wait_for_revision(cluster, revision).await?;
+        super::wait_for_revision(cluster, storage, revision).await?;
     }
     let exact = options.version_match == Some(VersionMatch::Exact) || (is_chunked && !is_single_object);
     let revision = if exact { revision } else { super::newest_revision(cluster, watch_cache) };

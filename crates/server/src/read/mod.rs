@@ -20,7 +20,7 @@ use std::time::Duration;
 use pintle_cache::WatchCache;
 use pintle_registry::{ApiError, Resource};
 
-use crate::cluster::{Cluster, store_error};
+use crate::cluster::{Cluster, Storage, store_error};
 use crate::context::RequestContext;
 use crate::http::Response;
 
@@ -29,30 +29,32 @@ const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The newest revision at which a collection can be read. It is never older than an event that a watcher has received.
 pub(crate) fn newest_revision(cluster: &Cluster, watch_cache: &WatchCache) -> u64 {
-    watch_cache.newest_revision().max(cluster.cache.applied_revision())
+    watch_cache.newest_revision().max(cluster.storage_of(watch_cache.prefix()).cache.applied_revision())
 }
 
-/// Waits a short time until the watch cache has reached a revision.
+/// Waits a short time until the watch caches of a storage have reached a revision.
 ///
 /// # Errors
 /// Returns `TooLargeResourceVersion` if the revision is not reached in time.
-pub(crate) async fn wait_for_revision(cluster: &Cluster, revision: u64) -> Result<(), ApiError> {
+pub(crate) async fn wait_for_revision(cluster: &Cluster, storage: Storage<'_>, revision: u64) -> Result<(), ApiError> {
+    let cache = storage.cache;
     tokio::select! {
         biased;
-        () = cluster.cache.wait_until_fresh(revision) => Ok(()),
+        () = cache.wait_until_fresh(revision) => Ok(()),
         () = cluster.sleep(BLOCK_TIMEOUT) => {
-            Err(ApiError::TooLargeResourceVersion { asked: revision, current: cluster.cache.applied_revision(), retry_after: 1 })
+            Err(ApiError::TooLargeResourceVersion { asked: revision, current: cache.applied_revision(), retry_after: 1 })
         }
     }
 }
 
-/// Waits until the watch caches contain everything that was committed before the call. Returns that revision.
+/// Waits until the watch caches of a storage contain everything that was committed to it before the call. Returns that
+/// revision.
 ///
 /// # Errors
 /// The store cannot be read, or the watch caches do not follow it in time.
-pub(crate) async fn catch_up(cluster: &Cluster) -> Result<u64, ApiError> {
-    let current = cluster.store.current_revision().await.map_err(store_error)?.get();
-    wait_for_revision(cluster, current).await?;
+pub(crate) async fn catch_up(cluster: &Cluster, storage: Storage<'_>) -> Result<u64, ApiError> {
+    let current = storage.store.current_revision().await.map_err(store_error)?.get();
+    wait_for_revision(cluster, storage, current).await?;
     Ok(current)
 }
 

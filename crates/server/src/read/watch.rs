@@ -74,12 +74,14 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     // Existing objects are sent if the client asks for them, or in the legacy way if it sends no resourceVersion or
     // "0".
     let sends_initial_state = send_initial_events.unwrap_or(matches!(revision, None | Some(0)));
+    let cluster = &request.cluster;
+    let storage = cluster.storage_of(stream.watch_cache.prefix());
     let from = match revision {
-        None if send_initial_events.is_some() => super::catch_up(&request.cluster).await?,
-        None | Some(0) => super::newest_revision(&request.cluster, &stream.watch_cache),
+        None if send_initial_events.is_some() => super::catch_up(cluster, storage).await?,
+        None | Some(0) => super::newest_revision(cluster, &stream.watch_cache),
         Some(revision) if send_initial_events == Some(true) => {
-            match super::wait_for_revision(&request.cluster, revision).await {
-                Ok(()) => super::newest_revision(&request.cluster, &stream.watch_cache),
+            match super::wait_for_revision(cluster, storage, revision).await {
+                Ok(()) => super::newest_revision(cluster, &stream.watch_cache),
                 Err(error) => {
                     let frame = stream.format.error_frame(&error);
                     return Ok(respond(&stream.format, frame.into()));
@@ -94,7 +96,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     }
     // The watcher starts before the response and before the initial state is read, so no event is missed.
     let watcher = stream.watch_cache.watch_until_corrupt(stream.scope.clone(), from);
-    let pin = sends_initial_state.then(|| request.cluster.cache.pin(from));
+    let pin = sends_initial_state.then(|| storage.cache.pin(from));
     let ending = wait_for_ending(request.cluster.clone(), resource.clone(), stream.interruptions.clone());
     let shutdown = request.cluster.shutdown();
     let format = stream.format.clone();
@@ -455,7 +457,7 @@ impl WatchStream {
     /// Sends a bookmark if the watch has progressed since its start.
     async fn send_bookmark(&mut self, watcher: &mut Watcher, from: u64) -> Result<(), WatchEnded> {
         // Events are delivered before progress is, so the pending events complete the history up to this revision.
-        let applied = self.format.cluster.cache.applied_revision();
+        let applied = self.format.cluster.storage_of(self.watch_cache.prefix()).cache.applied_revision();
         self.send_pending_events(watcher).await?;
         let revision = applied.max(self.delivered);
         if revision <= from {

@@ -126,7 +126,8 @@ pub(crate) async fn commit(
 ) -> Result<CommitOutcome, ApiError> {
     let ObjectChange { compare, conditions, json } = change;
     let prefix = hub.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
-    let store_key = cluster.cache.store_key(prefix, key);
+    let storage = cluster.storage_of(prefix);
+    let store_key = storage.cache.store_key(prefix, key);
     // Custom resources may be stored at another version than that of the tree.
     let tree = tree.filter(|_| hub.built_in);
     let _written = json.as_ref().zip(tree).and_then(|(json, tree)| cluster.indexers.expect(prefix, json, tree));
@@ -144,22 +145,22 @@ pub(crate) async fn commit(
         _ => StorageOperation::Update,
     };
     let started = Instant::now();
-    let result = cluster.store.commit(change.under(conditions)).await;
+    let result = storage.store.commit(change.under(storage.conditions(conditions))).await;
     // Upstream's etcd reports a failed compare as a success of the request.
     let failed = !matches!(result, Ok(_) | Err(Error::Conflict { .. } | Error::ConditionFailed));
     cluster.metrics.collection(hub).record_commit(operation, started.elapsed(), failed);
     match result {
         Ok(committed) => {
             let revision = committed.revision.get();
-            cluster.cache.wait_until_fresh(revision).await;
+            storage.cache.wait_until_fresh(revision).await;
             Ok(CommitOutcome::Committed(revision))
         }
         Err(Error::Conflict { current }) => {
             // Another write came first. The next attempt must see its result.
             if let Some(current) = current {
-                cluster.cache.wait_until_fresh(current.mod_revision.get()).await;
+                storage.cache.wait_until_fresh(current.mod_revision.get()).await;
             } else {
-                cluster.catch_up().await?;
+                storage.catch_up().await?;
             }
             Ok(CommitOutcome::Conflict)
         }

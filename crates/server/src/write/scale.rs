@@ -55,7 +55,7 @@ impl ScaleRequest<'_> {
         self.negotiate()?;
         match verb {
             Verb::Get => {
-                wait_until_fresh(self.request).await?;
+                wait_until_fresh(self.request, self.resource).await?;
                 self.respond_with_scale(&find(self.request, self.resource)?, scale_of).await
             }
             Verb::Update => self.update().await,

@@ -199,7 +199,7 @@ impl<'a> GuaranteedUpdate<'a> {
         mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
     ) -> Result<Arc<Object>, ApiError> {
         check_key(&self.name)?;
-        self.writer.cluster.catch_up().await?;
+        self.writer.cluster.storage_of_resource(self.resource).catch_up().await?;
         loop {
             let Some(current) = self.current()? else { return Err(self.not_found()) };
             if let Some(updated) = self.attempt(&current, &mut compute).await? {
@@ -220,7 +220,7 @@ impl<'a> GuaranteedUpdate<'a> {
         mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
     ) -> Result<(StatusCode, Arc<Object>), ApiError> {
         check_key(&self.name)?;
-        self.writer.cluster.catch_up().await?;
+        self.writer.cluster.storage_of_resource(self.resource).catch_up().await?;
         // Another client may create or delete the object in between. Then the other branch runs.
         loop {
             if self.current()?.is_some() {

@@ -34,6 +34,7 @@ const CALL_LIMITS: CallLimits = CallLimits { timeout: Duration::from_secs(5), ma
 const AUTHORIZATION_MODE: &str = "authorization-mode";
 const STORAGE_BACKEND: &str = "storage-backend";
 const ETCD_PREFIX: &str = "etcd-prefix";
+const ETCD_OVERRIDES: &str = "etcd-servers-overrides";
 /// The default of `--etcd-prefix`.
 const DEFAULT_ETCD_PREFIX: &str = "/registry";
 
@@ -138,7 +139,7 @@ fn start(flags: &FlagValues) -> Result<(), CommandError> {
     let engine = match find_stand_in(&servers)? {
         None => Engine::Etcd(etcd),
         Some(store) => {
-            check_prefix(flags)?;
+            check_stand_in(flags)?;
             Engine::EmbeddedIn(store)
         }
     };
@@ -260,8 +261,11 @@ fn check_storage_backend(flags: &FlagValues) -> Result<(), String> {
     }
 }
 
-/// Checks that servers with different prefixes do not share the objects of the program `etcd`.
-fn check_prefix(flags: &FlagValues) -> Result<(), String> {
+/// Checks that all objects can be in the store of the program `etcd`, and that servers with different prefixes do not share the objects of the program `etcd`.
+fn check_stand_in(flags: &FlagValues) -> Result<(), String> {
+    if flags.is_given(ETCD_OVERRIDES) {
+        return Err(format!("--{ETCD_OVERRIDES}: the etcd of 'pintle envtest' has all objects"));
+    }
     match flags.value(ETCD_PREFIX) {
         None | Some(DEFAULT_ETCD_PREFIX) => Ok(()),
         Some(prefix) => Err(format!(
@@ -433,8 +437,8 @@ mod tests {
             let checked = check_storage_backend(&parse(&[&format!("--storage-backend={value}")]));
             assert_eq!(checked.is_ok(), is_valid, "{value}");
         }
-        assert_eq!(check_prefix(&parse(&["--etcd-prefix=/registry"])), Ok(()));
-        let error = check_prefix(&parse(&["--etcd-prefix=/other"])).unwrap_err();
+        assert_eq!(check_stand_in(&parse(&["--etcd-prefix=/registry"])), Ok(()));
+        let error = check_stand_in(&parse(&["--etcd-prefix=/other"])).unwrap_err();
         assert!(error.starts_with("--etcd-prefix=/other: the etcd of 'pintle envtest' has no prefixes"), "{error}");
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pintle::{EtcdConfig, StorageMetrics};
+use pintle::{EtcdConfig, EtcdServersOverride, StorageMetrics};
 
 use super::parse_duration;
 use crate::command::string_slice::StringSlice;
@@ -44,6 +44,10 @@ pub(crate) struct EtcdStoreFlags {
 pub(crate) struct EtcdFlags {
     #[command(flatten)]
     store: EtcdStoreFlags,
+    /// The etcd servers of single resources, comma separated, as group/resource#servers, where servers are URLs, semicolon
+    /// separated. Only events can be in another etcd: /events#http://etcd4:2379;http://etcd5:2379.
+    #[arg(long, value_name = "OVERRIDE,...")]
+    etcd_servers_overrides: Vec<StringSlice>,
     /// How often old revisions are compacted in etcd. 0 disables this.
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = parse_duration)]
     etcd_compaction_interval: Duration,
@@ -71,6 +75,19 @@ pub(crate) struct EtcdFlags {
     lease_reuse_duration_seconds: u32,
 }
 
+/// What upstream says of a malformed override.
+const INVALID_OVERRIDE: &str = "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are \
+                                URLs, semicolon separated";
+
+/// Parses `group/resource#servers` (upstream: `ParseEtcdServersOverrides`).
+fn parse_override(text: &str) -> Option<EtcdServersOverride> {
+    let (resource, servers) = text.split_once('#').filter(|(_, servers)| !servers.contains('#'))?;
+    let (group, resource) = resource.split_once('/').filter(|(_, resource)| !resource.contains('/'))?;
+    let servers: Vec<String> = servers.split(';').map(str::to_owned).collect();
+    let is_complete = servers.iter().all(|server| !server.is_empty());
+    is_complete.then(|| EtcdServersOverride { group: group.to_owned(), resource: resource.to_owned(), servers })
+}
+
 impl EtcdStoreFlags {
     /// The etcd that the flags describe. Nothing is compacted, and nobody asks whether it is healthy.
     ///
@@ -93,6 +110,7 @@ impl EtcdStoreFlags {
         };
         Ok(EtcdConfig {
             servers,
+            overrides: Vec::new(),
             protobuf,
             prefix: format!("/{}", self.etcd_prefix.trim_matches('/')),
             certificate_authority: self.etcd_cafile.clone(),
@@ -107,6 +125,11 @@ impl EtcdStoreFlags {
 }
 
 impl EtcdFlags {
+    /// True if servers of single resources are named.
+    pub(crate) fn names_overrides(&self) -> bool {
+        !self.etcd_servers_overrides.is_empty()
+    }
+
     /// Which metrics of the store are computed.
     pub(crate) fn storage_metrics(&self) -> StorageMetrics {
         StorageMetrics {
@@ -133,7 +156,10 @@ impl EtcdFlags {
     /// # Errors
     /// No server is named, or the media type is not known.
     pub(crate) fn config_of(&self, servers: Vec<String>) -> Result<EtcdConfig, String> {
+        let overrides = StringSlice::concat(&self.etcd_servers_overrides);
+        let overrides: Option<Vec<EtcdServersOverride>> = overrides.iter().map(|text| parse_override(text)).collect();
         Ok(EtcdConfig {
+            overrides: overrides.ok_or(INVALID_OVERRIDE)?,
             compaction_interval: self.etcd_compaction_interval,
             health_timeout: self.etcd_healthcheck_timeout,
             ready_timeout: self.etcd_readycheck_timeout,
@@ -141,5 +167,35 @@ impl EtcdFlags {
             lease_reuse: Duration::from_secs(self.lease_reuse_duration_seconds.into()),
             ..self.store.config_of(servers)?
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overrides_are_parsed_as_upstream() {
+        let parsed = |group: &str, resource: &str, servers: &[&str]| EtcdServersOverride {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            servers: servers.iter().map(|server| (*server).to_owned()).collect(),
+        };
+        for (text, expect) in [
+            ("/events#http://a:1", Some(parsed("", "events", &["http://a:1"]))),
+            (
+                "apps/deployments#http://a:1;http://b:2",
+                Some(parsed("apps", "deployments", &["http://a:1", "http://b:2"])),
+            ),
+            ("", None),
+            ("/events", None),
+            ("events#http://a:1", None),
+            ("a/b/events#http://a:1", None),
+            ("/events#http://a:1#http://b:2", None),
+            ("/events#", None),
+            ("/events#http://a:1;", None),
+        ] {
+            assert_eq!(parse_override(text), expect, "{text}");
+        }
     }
 }

@@ -320,6 +320,9 @@ impl Serve {
         match self.storage_backend {
             StorageBackend::Etcd3 => Ok(Engine::Etcd(self.etcd.config()?)),
             _ if self.etcd.names_servers() => Err("--etcd-servers needs --storage-backend etcd3".to_owned()),
+            _ if self.etcd.names_overrides() => {
+                Err("--etcd-servers-overrides needs --storage-backend etcd3".to_owned())
+            }
             StorageBackend::Embedded => Ok(Engine::Embedded),
             StorageBackend::Memory => Ok(Engine::Memory),
         }

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use pintle_auth::node::NodeAuthorizer;
-use pintle_metrics::{Exposition, Kind, Stability, WorkQueueMetrics};
+use pintle_cache::HistoryStats;
+use pintle_metrics::{Counter, Exposition, Kind, Stability, WorkQueueMetrics};
+use pintle_store::StoreMetrics;
 use pintle_value::Value;
 
 use crate::cluster::Cluster;
@@ -41,12 +43,13 @@ impl Cluster {
 
     /// The watch caches of all served resources.
     fn write_watch_caches(&self, out: &mut Exposition) {
-        let (registry, applied) = (self.registry(), self.cache.applied_revision());
+        let registry = self.registry();
         let mut seen = HashSet::new();
         for hub in registry.resources().filter(|resource| resource.is_hub()) {
             let Some(collection) = hub.collection() else { continue };
             // Each version of a custom resource is a hub.
-            let Some(watch_cache) = self.cache.watch_cache(&collection.prefix) else { continue };
+            let cache = self.storage_of(&collection.prefix).cache;
+            let Some(watch_cache) = cache.watch_cache(&collection.prefix) else { continue };
             if !seen.insert(collection.prefix.clone()) {
                 continue;
             }
@@ -96,7 +99,7 @@ impl Cluster {
                 "How often the watch cache was filled from the store, by resource.",
                 stats.initializations,
             );
-            let revision = stats.newest_revision.max(applied) % RESOURCE_VERSION_MODULUS;
+            let revision = stats.newest_revision.max(cache.applied_revision()) % RESOURCE_VERSION_MODULUS;
             out.family(
                 "apiserver_watch_cache_resource_version",
                 Kind::Gauge,
@@ -116,7 +119,12 @@ impl Cluster {
 
     /// The history that all watch caches keep together.
     fn write_history(&self, out: &mut Exposition) {
-        let history = self.cache.history_stats();
+        let history = self.storages().map(|storage| storage.cache.history_stats()).reduce(|one, other| HistoryStats {
+            events: one.events + other.events,
+            retained_bytes: one.retained_bytes + other.retained_bytes,
+            oldest_age: one.oldest_age.max(other.oldest_age),
+        });
+        let history = history.unwrap_or_default();
         for (name, help, value) in [
             ("pintle_watch_cache_history_events", "Events in the watch history.", history.events as f64),
             (
@@ -157,18 +165,25 @@ impl Cluster {
     }
 
     fn write_store(&self, out: &mut Exposition) {
-        if let Some(bytes) = self.store.size_bytes().filter(|_| self.storage_metrics.size) {
+        for (index, storage) in self.storages().enumerate().filter(|_| self.storage_metrics.size) {
+            let Some(bytes) = storage.store.size_bytes() else { continue };
             let help = "Size of the storage file in bytes.";
             out.family("apiserver_storage_size_bytes", Kind::Gauge, Stability::Stable, help)
-                .value(&[("storage_cluster_id", "etcd-0")], bytes as f64);
+                .value(&[("storage_cluster_id", &format!("etcd-{index}"))], bytes as f64);
+        }
+        let all: Vec<&StoreMetrics> = self.storages().filter_map(|storage| storage.store.metrics()).collect();
+        if all.is_empty() {
+            return;
+        }
+        let sum =
+            |counter: fn(&StoreMetrics) -> &Counter| all.iter().map(|metrics| counter(metrics).get()).sum::<u64>();
+        for (name, help, count) in [
+            ("pintle_store_changes_total", "Changes that were committed to the store.", sum(|m| &m.changes)),
+            ("pintle_store_commit_errors_total", "Commits of the store that failed.", sum(|m| &m.commit_errors)),
+        ] {
+            out.family(name, Kind::Counter, Stability::Alpha, help).value(&[], count as f64);
         }
         let Some(metrics) = self.store.metrics() else { return };
-        for (name, help, counter) in [
-            ("pintle_store_changes_total", "Changes that were committed to the store.", &metrics.changes),
-            ("pintle_store_commit_errors_total", "Commits of the store that failed.", &metrics.commit_errors),
-        ] {
-            out.family(name, Kind::Counter, Stability::Alpha, help).value(&[], counter.get() as f64);
-        }
         let help =
             "Duration of a commit of the store in seconds, in which the changes of many requests are synced at once.";
         out.family("pintle_store_commit_duration_seconds", Kind::Histogram, Stability::Alpha, help)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 use pintle_metrics::{Exposition, Kind, Stability};
+use pintle_value::Str;
 
 /// The results of one health check of one endpoint.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,12 +16,12 @@ struct CheckResults {
 
 /// The results of all health checks, by name and endpoint.
 #[derive(Debug, Default)]
-pub(super) struct HealthChecks(Mutex<BTreeMap<(&'static str, &'static str), CheckResults>>);
+pub(super) struct HealthChecks(Mutex<BTreeMap<(Str, &'static str), CheckResults>>);
 
 impl HealthChecks {
-    pub(super) fn record(&self, name: &'static str, endpoint: &'static str, passed: bool) {
+    pub(super) fn record(&self, name: &str, endpoint: &'static str, passed: bool) {
         let mut checks = self.0.lock();
-        let results = checks.entry((name, endpoint)).or_default();
+        let results = checks.entry((name.into(), endpoint)).or_default();
         results.passed = passed;
         *if passed { &mut results.successes } else { &mut results.errors } += 1;
     }
@@ -31,7 +32,7 @@ impl HealthChecks {
 
     pub(super) fn write(&self, out: &mut Exposition) {
         for ((name, endpoint), results) in &*self.0.lock() {
-            let labels = [("name", *name), ("type", *endpoint)];
+            let labels = [("name", name.as_str()), ("type", *endpoint)];
             let help = "The result of the last run of a health check: 1 if it passed.";
             out.family("kubernetes_healthcheck", Kind::Gauge, Stability::Stable, help)
                 .value(&labels, f64::from(u8::from(results.passed)));

@@ -178,7 +178,7 @@ impl Metrics {
     }
 
     /// Records the result of a health check for one of the endpoints `livez`, `readyz` and `healthz`.
-    pub(crate) fn health_check(&self, name: &'static str, endpoint: &'static str, passed: bool) {
+    pub(crate) fn health_check(&self, name: &str, endpoint: &'static str, passed: bool) {
         self.health_checks.record(name, endpoint, passed);
     }
 

@@ -26,7 +26,7 @@ pub(super) async fn delete_corrupt_object(
     authorize(request).await?;
     let (cluster, name) = (&request.cluster, &request.info.name);
     check_key(name)?;
-    cluster.catch_up().await?;
+    cluster.storage_of_resource(resource).catch_up().await?;
     let hub = cluster.hub(resource);
     let key = object_key(request.namespace_of(resource), name);
     // Another client may write the object in between. If it is readable then, it is not deleted.

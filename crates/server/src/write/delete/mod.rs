@@ -129,7 +129,7 @@ pub(crate) fn should_delete_during_update(hub: &Resource, object: &Value, old: &
 /// Deletes one object. After a conflict, it tries again.
 async fn delete_object(update: &GuaranteedUpdate<'_>, options: &DeleteOptions) -> Result<DeleteOutcome, ApiError> {
     check_key(&update.name)?;
-    update.writer.cluster.catch_up().await?;
+    update.writer.cluster.storage_of_resource(update.resource).catch_up().await?;
     loop {
         let current =
             update.read()?.map_err(|corrupt| update.writer.cluster.corrupt_read_error(update.resource, &corrupt))?;
