@@ -10,8 +10,8 @@ use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
     access, admission, apply, big_list, cascading_delete, clusters, codecs, conversion, create, custom_objects,
-    definitions, delete, fanout, filtered_watches, get, hostile, list, memory, mixed, open_loop, start, start_loaded,
-    update,
+    definitions, delete, etcd, fanout, filtered_watches, get, hostile, list, memory, mixed, open_loop, start,
+    start_loaded, update,
 };
 use crate::target::{Server, ServerProcess, Target};
 
@@ -57,6 +57,7 @@ pub(crate) const ALL: &[Scenario] = &[
     open_loop::SCENARIO,
     mixed::SCENARIO,
     hostile::SCENARIO,
+    etcd::SCENARIO,
 ];
 
 /// Where scenarios get a server from.
@@ -120,6 +121,22 @@ impl ScenarioContext {
             ServerSource::GoApiServer(path) => ServerProcess::go_api_server(path, folder).await,
             ServerSource::Existing(_) => Err("the scenario requires --binary".into()),
         }
+    }
+
+    /// Starts a server on an empty data directory, over an etcd or with the store of its own.
+    ///
+    /// # Errors
+    /// Returns an error if the source is an existing server.
+    pub(crate) async fn target_over(&mut self, etcd: Option<&str>) -> Result<Target> {
+        let Some(etcd) = etcd else { return self.target().await };
+        self.targets += 1;
+        let folder = self.scratch.join(format!("data-{}", self.targets));
+        let process = match &self.source {
+            ServerSource::Binary(path) => ServerProcess::pintle_over(path, &folder, etcd).await?,
+            ServerSource::GoApiServer(path) => ServerProcess::go_api_server_over(path, &folder, etcd).await?,
+            ServerSource::Existing(_) => return Err("the scenario requires --binary".into()),
+        };
+        Ok(Target::started(process, !self.is_on_go_api_server()))
     }
 
     /// Returns a server to measure: a new process on an empty data directory, or the existing server.

@@ -32,19 +32,19 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 const WRITERS: usize = 16;
 
 /// The watchers and writers of one measurement.
-struct Case {
-    name: &'static str,
-    watchers: usize,
-    protocol: Protocol,
-    framing: Framing,
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) watchers: usize,
+    pub(super) protocol: Protocol,
+    pub(super) framing: Framing,
     /// Creates per second. `None` is a closed loop at full speed.
-    creates_per_second: Option<f64>,
+    pub(super) creates_per_second: Option<f64>,
     /// The budgets: the maximum CPU time per delivered event in microseconds, and the minimum number of events per
     /// second.
-    max_cpu_micros_per_event: Option<f64>,
-    min_events_per_second: Option<f64>,
+    pub(super) max_cpu_micros_per_event: Option<f64>,
+    pub(super) min_events_per_second: Option<f64>,
     /// True if the Go API server can serve it. At full speed its watches do not keep up, and it closes such watches.
-    on_go_api_server: bool,
+    pub(super) on_go_api_server: bool,
 }
 
 const FULL_SPEED: Case = Case {
@@ -58,7 +58,7 @@ const FULL_SPEED: Case = Case {
     on_go_api_server: false,
 };
 
-const PACED: Case = Case {
+pub(super) const PACED: Case = Case {
     name: "100 watchers, 100 writes/s",
     creates_per_second: Some(100.0),
     max_cpu_micros_per_event: None,
@@ -163,12 +163,12 @@ fn report(bench: &mut ScenarioContext, case: &Case, without_watchers: RoundResul
 }
 
 /// The result of a round with watchers.
-struct FanoutRound {
+pub(super) struct FanoutRound {
     /// The delivered events, counted like requests.
     events: RoundResult,
     creates: f64,
     /// The latency from each create's scheduled time until the last watcher had its event, in microseconds.
-    latencies: Vec<u32>,
+    pub(super) latencies: Vec<u32>,
     /// The median latency from the create's response, in milliseconds.
     after_response: f64,
     /// The additional resident bytes per create.
@@ -193,7 +193,14 @@ impl AnsweredCreate {
     }
 }
 
-async fn fan_out(target: &mut Target, case: &Case, time: Duration, plan: &Plan, name: &str) -> Result<FanoutRound> {
+/// Opens the watchers of a case, creates objects for a time, and waits until all have arrived.
+pub(super) async fn fan_out(
+    target: &mut Target,
+    case: &Case,
+    time: Duration,
+    plan: &Plan,
+    name: &str,
+) -> Result<FanoutRound> {
     let namespace = target.namespace(name).await?;
     let server: &Server = &target.server;
     // The objects that the server creates in every namespace exist already, so the watch starts after them.

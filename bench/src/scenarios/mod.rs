@@ -12,6 +12,7 @@ pub(crate) mod create;
 pub(crate) mod custom_objects;
 pub(crate) mod definitions;
 pub(crate) mod delete;
+pub(crate) mod etcd;
 pub(crate) mod fanout;
 pub(crate) mod filtered_watches;
 pub(crate) mod get;

@@ -49,6 +49,11 @@ impl ServerProcess {
         Self::pintle_with(binary, folder, &["--storage-backend", "memory"]).await
     }
 
+    /// Starts `pintle serve` over an etcd.
+    pub(crate) async fn pintle_over(binary: &Path, folder: &Path, etcd: &str) -> Result<Self> {
+        Self::pintle_with(binary, folder, &["--storage-backend", "etcd3", "--etcd-servers", etcd]).await
+    }
+
     async fn pintle_with(binary: &Path, folder: &Path, options: &[&str]) -> Result<Self> {
         let mut command = Command::new(binary);
         command.args(["serve", "--secure-port", "0", "--data-dir"]).arg(folder).args(options).stdin(Stdio::null());
@@ -62,10 +67,19 @@ impl ServerProcess {
 
     /// Starts the Go API server (`tools/apiserver`) with a data directory. It starts etcd itself.
     pub(crate) async fn go_api_server(program: &Path, folder: &Path) -> Result<Self> {
+        Self::go_api_server_with(program, folder, &[]).await
+    }
+
+    /// Starts the Go API server over an etcd that is running.
+    pub(crate) async fn go_api_server_over(program: &Path, folder: &Path, etcd: &str) -> Result<Self> {
+        Self::go_api_server_with(program, folder, &["--etcd-servers", etcd]).await
+    }
+
+    async fn go_api_server_with(program: &Path, folder: &Path, options: &[&str]) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         let log = folder.join("log");
         let mut command = Command::new(program);
-        command.arg("--data-dir").arg(folder).stdin(Stdio::piped()).stderr(File::create(&log)?);
+        command.arg("--data-dir").arg(folder).args(options).stdin(Stdio::piped()).stderr(File::create(&log)?);
         let ready = |line: &str| line.starts_with('{').then(|| go_api_server_is_ready(line));
         Self::start(command, ready, "/readyz").await.map_err(|error| {
             let log = std::fs::read_to_string(&log).unwrap_or_default();
