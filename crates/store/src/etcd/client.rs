@@ -22,8 +22,12 @@ use crate::Error;
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a member may take to open a watch.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a member may take for an idempotent call of a small answer, if there are others.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a member may take to read a page of records.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// For how long calls that etcd has not executed, and reads, are repeated. An election takes one or two seconds.
-const RETRY_TIME: Duration = Duration::from_millis(2500);
+pub(super) const RETRY_TIME: Duration = Duration::from_millis(2500);
 /// The shortest and the longest wait before a call is repeated, when no member could execute it.
 const RETRY_BACKOFF: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(200);
 
@@ -89,21 +93,20 @@ impl CallError {
             "etcdserver: requested lease not found" => Self::NoLease,
             message @ ("etcdserver: no leader"
             | "etcdserver: not leader"
+            | "etcdserver: not capable"
             | "etcdserver: too many requests"
             | "etcdserver: rpc not supported for learner"
             | "raft proposal dropped") => Self::NotExecuted(message.to_owned()),
-            // The proposal is on its way through the cluster.
-            message
-                if message.starts_with("etcdserver: request timed out")
-                    || message.starts_with("etcdserver: server stopped")
-                    || message.starts_with("etcdserver: leader changed") =>
-            {
-                Self::Unknown(message.to_owned())
-            }
-            message if message.starts_with("etcdserver: ") => Self::Refused(message.to_owned()),
             _ if is_not_sent(status) => Self::NotExecuted(text_of(status)),
-            _ if status.code() == Code::DeadlineExceeded => Self::Unknown(NO_ANSWER.to_owned()),
-            message => Self::Unknown(message.to_owned()),
+            message => match status.code() {
+                Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::Unimplemented => {
+                    Self::Refused(message.to_owned())
+                }
+                // Also what etcd says of a proposal that is on its way through the cluster, and that there is no space: it
+                // may find so after it has executed a transaction.
+                Code::DeadlineExceeded => Self::Unknown(NO_ANSWER.to_owned()),
+                _ => Self::Unknown(message.to_owned()),
+            },
         }
     }
 
@@ -161,7 +164,7 @@ impl EtcdClient {
     }
 
     /// The members in the order in which a call tries them, those at last that are left out.
-    fn order(&self) -> Vec<usize> {
+    pub(super) fn order(&self) -> Vec<usize> {
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut order: Vec<usize> = (0..self.len()).map(|offset| (first + offset) % self.len()).collect();
         order.sort_by_key(|member| !self.members[*member].is_usable.load(Ordering::Relaxed));
@@ -189,18 +192,33 @@ impl EtcdClient {
         Q: Message + Clone + 'static,
         R: Message + Default + 'static,
     {
-        let started = Instant::now();
-        let (deadline, give_up) = (started + CALL_TIMEOUT, started + RETRY_TIME);
+        let attempt = match effect {
+            Effect::Idempotent if self.len() > 1 => ATTEMPT_TIMEOUT,
+            _ => CALL_TIMEOUT,
+        };
+        self.call_within(path, request, effect, attempt).await
+    }
+
+    /// As [`call`](Self::call), with the time that one member may take. Each member is asked at least once.
+    async fn call_within<Q, R>(
+        &self,
+        path: &'static str,
+        request: Q,
+        effect: Effect,
+        attempt: Duration,
+    ) -> Result<R, CallError>
+    where
+        Q: Message + Clone + 'static,
+        R: Message + Default + 'static,
+    {
+        let give_up = Instant::now() + RETRY_TIME;
         let mut backoff = *RETRY_BACKOFF.start();
         loop {
             let mut failure = CallError::no_answer();
             for member in self.order() {
-                match self.call_member(member, path, request.clone(), deadline).await {
+                match self.call_member(member, path, request.clone(), Instant::now() + attempt).await {
                     Err(error) if error.can_repeat(effect) => failure = error,
                     result => return result,
-                }
-                if Instant::now() >= give_up {
-                    return Err(failure);
                 }
             }
             if Instant::now() + backoff >= give_up {
@@ -238,7 +256,10 @@ impl EtcdClient {
     }
 
     pub(super) async fn range(&self, request: api::RangeRequest) -> Result<api::RangeResponse, CallError> {
-        self.call(RANGE, request, Effect::Idempotent).await
+        match request.range_end.is_empty() || request.count_only {
+            true => self.call(RANGE, request, Effect::Idempotent).await,
+            false => self.call_within(RANGE, request, Effect::Idempotent, PAGE_TIMEOUT).await,
+        }
     }
 
     /// Reads from one member.

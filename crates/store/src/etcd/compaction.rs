@@ -60,8 +60,7 @@ pub(super) async fn compact_periodically(client: EtcdClient, schedule: Compactio
 
 /// Compacts the newest revision that is old enough, unless another server has compacted since the last call.
 async fn compact(client: &EtcdClient, known: &mut Compactions, schedule: CompactionSchedule) -> Result<(), CallError> {
-    let now = Instant::now();
-    let compacted = known.old_enough(now, schedule.min_age);
+    let compacted = known.old_enough(Instant::now(), schedule.min_age);
     let compare = api::Compare {
         result: api::CompareResult::Equal as i32,
         target: api::CompareTarget::Version as i32,
@@ -81,7 +80,7 @@ async fn compact(client: &EtcdClient, known: &mut Compactions, schedule: Compact
         failure: vec![api::RequestOp { request: Some(api::Request::Range(read)) }],
     };
     let answer = client.txn(transaction).await?;
-    known.seen.push_back((now, answer.header.unwrap_or_default().revision));
+    known.seen.push_back((Instant::now(), answer.header.unwrap_or_default().revision));
     if answer.succeeded {
         known.version += 1;
         // At first no revision is known to be old enough.

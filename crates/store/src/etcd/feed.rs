@@ -22,6 +22,12 @@ const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
 /// How long a member may be silent that was asked for a progress notification. Then another member is watched.
 const MAX_SILENCE: Duration = Duration::from_secs(3);
 
+/// How long it may be silent before its first answer: etcd reads the whole history first, and answers nothing meanwhile.
+const MAX_FIRST_SILENCE: Duration = Duration::from_secs(60);
+
+/// How far a member may be behind before another one is watched.
+const MAX_MEMBER_LAG: Duration = Duration::from_secs(5);
+
 /// What all feeds of a store share.
 #[derive(Debug)]
 pub(super) struct FeedContext {
@@ -41,21 +47,23 @@ pub(super) struct Arrival {
     reached: Revision,
     /// A revision that is to be reached, and since when.
     target: Option<(Revision, Instant)>,
+    /// The newest revision that is to be reached, and since when.
+    newest: Option<(Revision, Instant)>,
 }
 
 impl Arrival {
     fn want(&mut self, revision: Revision) {
-        if self.target.is_none() && revision > self.reached {
-            self.target = Some((revision, Instant::now()));
+        if revision > self.reached && self.newest.is_none_or(|(newest, _)| newest < revision) {
+            let wanted = (revision, Instant::now());
+            self.newest = Some(wanted);
+            self.target.get_or_insert(wanted);
         }
     }
 
-    fn reach(&mut self, revision: Revision, wanted: Revision) {
+    fn reach(&mut self, revision: Revision) {
         self.reached = self.reached.max(revision);
-        if self.target.is_some_and(|(target, _)| target <= self.reached) {
-            self.target = None;
-            self.want(wanted);
-        }
+        let is_missing = |(target, _): &(Revision, Instant)| *target > self.reached;
+        self.target = self.target.filter(is_missing).or(self.newest.filter(is_missing));
     }
 }
 
@@ -81,6 +89,8 @@ pub(super) struct EtcdFeed {
     context: Arc<FeedContext>,
     position: Revision,
     watch: Option<OpenWatch>,
+    /// How many watches have failed in a row.
+    failures: usize,
     wanted: watch::Receiver<u64>,
     closed: watch::Receiver<bool>,
 }
@@ -101,20 +111,21 @@ struct OpenWatch {
     next_progress_request: Instant,
     /// Since when the member has not answered a request for a progress notification.
     asked_since: Option<Instant>,
+    /// Whether there was an event or a notification.
+    has_answered: bool,
 }
 
 impl EtcdFeed {
     pub(super) fn new(context: Arc<FeedContext>, position: Revision) -> Self {
         let (wanted, closed) = (context.wanted.subscribe(), context.closed.subscribe());
-        lock(&context.arrival).reach(position, position);
-        Self { context, position, watch: None, wanted, closed }
+        lock(&context.arrival).reach(position);
+        Self { context, position, watch: None, failures: 0, wanted, closed }
     }
 
     /// Everything up to a revision has been delivered.
     fn reach(&mut self, revision: Revision) {
         self.position = revision;
-        let wanted = Revision(*self.context.wanted.borrow());
-        lock(&self.context.arrival).reach(revision, wanted);
+        lock(&self.context.arrival).reach(revision);
     }
 
     async fn open(&self) -> Result<OpenWatch, Error> {
@@ -129,8 +140,11 @@ impl EtcdFeed {
             fragment: true,
         };
         let create = api::WatchRequest { action: Some(api::WatchAction::Create(create)) };
-        // The queue has room for it.
+        // The answer tells that the member serves the watch, so that a later silence is noticed.
+        let progress = api::WatchRequest { action: Some(api::WatchAction::Progress(api::WatchProgressRequest {})) };
+        // The queue has room for both.
         let _ = requests.try_send(create);
+        let _ = requests.try_send(progress);
         let member = self.context.client.next_member();
         let responses = self.context.client.watch(member, ReceiverStream::new(receiver)).await?;
         Ok(OpenWatch {
@@ -140,15 +154,18 @@ impl EtcdFeed {
             fragments: Vec::new(),
             next_progress_request: Instant::now(),
             asked_since: None,
+            has_answered: false,
         })
     }
 
     /// Reads from one member after the other, until there is something to return or all have failed.
     async fn read_batch(&mut self) -> Result<ChangeBatch, Error> {
-        let mut failures = 0;
         loop {
             match self.read_watch().await {
-                Ok(batch) => return Ok(batch),
+                Ok(batch) => {
+                    self.failures = 0;
+                    return Ok(batch);
+                }
                 Err(error) => {
                     if *self.closed.borrow() {
                         return Err(Error::Closed);
@@ -160,8 +177,9 @@ impl EtcdFeed {
                     if let Some(watch) = watch {
                         self.context.client.set_usable(watch.member, Err(&error.to_string()));
                     }
-                    failures += 1;
-                    if failures > self.context.client.len() {
+                    self.failures += 1;
+                    if self.failures > self.context.client.len() {
+                        self.failures = 0;
                         return Err(error);
                     }
                 }
@@ -187,7 +205,8 @@ impl EtcdFeed {
                 _ = self.wanted.changed(), if !is_behind => continue,
                 () = tokio::time::sleep_until(watch.next_progress_request), if is_behind => {
                     let now = Instant::now();
-                    if now.duration_since(*watch.asked_since.get_or_insert(now)) > MAX_SILENCE {
+                    let longest = if watch.has_answered { MAX_SILENCE } else { MAX_FIRST_SILENCE };
+                    if now.duration_since(*watch.asked_since.get_or_insert(now)) > longest {
                         return Err(Error::Unavailable { detail: "etcd is silent".to_owned() });
                     }
                     watch.next_progress_request = now + PROGRESS_PERIOD;
@@ -222,6 +241,7 @@ impl EtcdFeed {
         if response.created {
             return Ok(None);
         }
+        watch.has_answered = true;
         let is_progress = response.events.is_empty() && watch.fragments.is_empty();
         watch.fragments.extend(response.events);
         if response.fragment {
@@ -231,7 +251,9 @@ impl EtcdFeed {
             // All watches of the stream have delivered everything up to this revision.
             let reached = revision(response.header.unwrap_or_default().revision);
             if reached <= self.position {
-                return Ok(None);
+                let is_behind = self.context.client.len() > 1 && self.context.lag() > MAX_MEMBER_LAG;
+                let detail = "the member is behind the others".to_owned();
+                return if is_behind { Err(Error::Unavailable { detail }) } else { Ok(None) };
             }
             self.reach(reached);
             return Ok(Some(ChangeBatch { changes: Vec::new(), complete_to: reached }));

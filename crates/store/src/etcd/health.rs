@@ -16,9 +16,9 @@ use crate::{Error, lock};
 /// How often the members are asked.
 const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The releases of etcd 3.5 before this one deliver progress notifications too early, with which reads would miss changes
-/// (etcd issue 15220; upstream: `FeatureSupportChecker`).
-const FIRST_SOUND_3_5: u64 = 8;
+/// The releases of etcd 3.5 before this one deliver progress notifications too early, with which reads would miss changes, or lose
+/// changes after a compaction (etcd issues 15220, 17507, 17529; upstream: `FeatureSupportChecker`).
+const FIRST_SOUND_3_5: u64 = 13;
 
 /// How long a member may take to answer.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +62,7 @@ struct Answer {
 
 /// Checks again and again which members can serve, and whether the feed reaches what etcd has, until the task is aborted.
 pub(super) async fn probe(context: Arc<FeedContext>, health: Arc<Health>, limits: ProbeLimits) {
+    let mut alarms = String::new();
     loop {
         let mut probes = JoinSet::new();
         for member in 0..context.client.len() {
@@ -69,13 +70,21 @@ pub(super) async fn probe(context: Arc<FeedContext>, health: Arc<Health>, limits
             probes.spawn(async move { probe_member(&context, &health, member, limits).await });
         }
         let answers = probes.join_all().await;
+        let now = answers.iter().find_map(|answer| answer.alarms.as_ref().ok()).cloned().unwrap_or_default();
+        if !now.is_empty() && now != alarms {
+            tracing::error!(alarms = now, "etcd has raised an alarm");
+        }
+        alarms = now;
         *lock(&health.unhealthy) = failure(&answers, limits.health);
         *lock(&health.unready) = failure(&answers, limits.readiness);
         tokio::time::sleep(PROBE_INTERVAL).await;
     }
 }
 
-/// Why no member can serve, of those that have answered in time; or an alarm, which is one of all members.
+/// The alarm with which nothing that etcd says can be trusted. With the other one, that there is no space, reads go on.
+const CORRUPT: &str = "alarm:CORRUPT";
+
+/// Why no member can serve, of those that have answered in time; or that the data is corrupt.
 fn failure(answers: &[Answer], limit: Duration) -> Option<Error> {
     let in_time = |answer: &Answer| match &answer.alarms {
         Ok(_) if answer.time > limit => Err(NO_ANSWER.to_owned()),
@@ -84,8 +93,7 @@ fn failure(answers: &[Answer], limit: Duration) -> Option<Error> {
     let answers: Vec<Result<String, String>> = answers.iter().map(in_time).collect();
     let is_served = answers.iter().any(Result::is_ok);
     let failure = answers.into_iter().find_map(|answer| match answer {
-        Ok(alarms) if alarms.is_empty() => None,
-        Ok(alarms) => Some(alarms),
+        Ok(alarms) => alarms.contains(CORRUPT).then_some(alarms),
         Err(error) => (!is_served).then_some(error),
     });
     failure.map(|detail| Error::Unavailable { detail })
@@ -143,8 +151,9 @@ mod tests {
         assert_eq!(check(&[answer(1, Err("gone")), answer(101, Ok(""))]), Some(gone));
         let late = "the store is unavailable: etcd did not answer in time".to_owned();
         assert_eq!(check(&[answer(101, Ok(""))]), Some(late));
-        let alarm = "the store is unavailable: alarm:NOSPACE".to_owned();
-        assert_eq!(check(&[answer(1, Ok("")), answer(1, Ok("alarm:NOSPACE"))]), Some(alarm));
+        let alarm = "the store is unavailable: alarm:CORRUPT".to_owned();
+        assert_eq!(check(&[answer(1, Ok("")), answer(1, Ok("alarm:CORRUPT"))]), Some(alarm));
+        assert_eq!(check(&[answer(1, Ok("alarm:NOSPACE"))]), None);
     }
 
     #[test]
@@ -153,10 +162,10 @@ mod tests {
             let version = version.to_owned();
             check_status(&api::StatusResponse { version, leader, is_learner, ..api::StatusResponse::default() })
         };
-        for version in ["3.5.8", "3.5.21", "3.6.0", "3.6.8", "3.7.0-alpha.0", "4.0.0"] {
+        for version in ["3.5.13", "3.5.21", "3.6.0", "3.6.8", "3.7.0-alpha.0", "4.0.0"] {
             assert_eq!(check(version, 1, false), Ok(()), "{version}");
         }
-        for version in ["3.5.7", "3.5.0", "3.4.37", "2.3.8"] {
+        for version in ["3.5.12", "3.5.0", "3.4.37", "2.3.8"] {
             assert!(check(version, 1, false).unwrap_err().contains("is not supported"), "{version}");
         }
         assert_eq!(check("3.6.8", 0, false).unwrap_err(), "etcdserver: no leader");

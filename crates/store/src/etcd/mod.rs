@@ -34,7 +34,7 @@ use crate::{
 /// The largest request that etcd accepts by default (etcd: `--max-request-bytes`).
 const MAX_REQUEST_BYTES: usize = 1_572_864;
 /// How long connecting to a member may take. Calls that have not been sent by then are sent to another one.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many bytes of an answer may be on their way. Pages and histories are large.
 const STREAM_WINDOW: u32 = 2 << 20;
 /// Every key, or everything after the last key, in etcd's API.
@@ -467,7 +467,8 @@ impl EtcdStore {
         let mut expiries = Vec::new();
         for lease in self.context.client.leases().await? {
             let lease = self.context.client.lease_time_to_live(lease.id).await?;
-            let Ok(seconds) = u64::try_from(lease.ttl) else { continue };
+            // It is negative when the lease has expired and its keys are about to go.
+            let seconds = u64::try_from(lease.ttl).unwrap_or_default();
             let due = crate::Clock::now(&crate::SystemClock).after(Duration::from_secs(seconds));
             for key in &lease.keys {
                 let key = Codec::key(key)?;

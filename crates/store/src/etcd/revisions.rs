@@ -1,18 +1,23 @@
 //! Consistent reads of the current revision: one linearizable read serves all callers that wait when it begins.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::api;
-use super::client::{CallError, EtcdClient};
+use super::client::{CallError, EtcdClient, NO_ANSWER, RETRY_TIME};
 use super::revision;
 use crate::{Error, Revision};
 
 /// How long a member may take before another one is asked, too. Callers wait for the first answer.
 const HEDGE_AFTER: Duration = Duration::from_secs(1);
+
+/// How long to wait before members are asked again, when none could answer.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Reads the current revision for concurrent callers.
 #[derive(Debug)]
@@ -49,24 +54,46 @@ impl RevisionReader {
 
 /// Reads from any member. One that does not answer delays nobody for longer than [`HEDGE_AFTER`].
 async fn read(client: &EtcdClient, request: api::RangeRequest) -> Result<api::RangeResponse, CallError> {
-    let first = client.range(request.clone());
-    tokio::pin!(first);
-    let mut others = JoinSet::new();
-    let mut failure = None;
+    let give_up = Instant::now() + RETRY_TIME;
+    let mut order = VecDeque::from(client.order());
+    let (mut reads, mut asked) = (JoinSet::new(), Vec::new());
+    let mut failure = CallError::no_answer();
+    let ask = |reads: &mut JoinSet<_>, asked: &mut Vec<(usize, Instant)>, member| {
+        let (client, request) = (client.clone(), request.clone());
+        asked.push((member, Instant::now()));
+        reads.spawn(async move { (member, client.range_from(member, request).await) });
+    };
     loop {
+        if reads.is_empty() {
+            match order.pop_front() {
+                Some(member) => ask(&mut reads, &mut asked, member),
+                None if Instant::now() >= give_up => return Err(failure),
+                None => {
+                    tokio::time::sleep(RETRY_INTERVAL).await;
+                    order = client.order().into();
+                    continue;
+                }
+            }
+        }
         tokio::select! {
-            result = &mut first, if failure.is_none() => match result {
-                Err(error) if !others.is_empty() => failure = Some(error),
-                result => return result,
+            Some(read) = reads.join_next() => match read {
+                Ok((member, Ok(found))) => {
+                    let is_slow = |(other, since): &(usize, Instant)| *other != member && since.elapsed() >= HEDGE_AFTER;
+                    if !reads.is_empty() {
+                        asked.iter().filter(|asked| is_slow(asked)).for_each(|(slow, _)| client.set_usable(*slow, Err(NO_ANSWER)));
+                    }
+                    return Ok(found);
+                }
+                Ok((member, Err(error))) => {
+                    asked.retain(|(other, _)| *other != member);
+                    failure = error;
+                }
+                Err(_) => {}
             },
-            Some(other) = others.join_next() => match (other, &failure) {
-                (Ok(Ok(found)), _) => return Ok(found),
-                (_, Some(error)) if others.is_empty() => return Err(error.clone()),
-                _ => {}
-            },
-            () = tokio::time::sleep(HEDGE_AFTER), if others.len() + 1 < client.len() => {
-                let (client, request, member) = (client.clone(), request.clone(), client.next_member());
-                others.spawn(async move { client.range_from(member, request).await });
+            () = tokio::time::sleep(HEDGE_AFTER), if !order.is_empty() => {
+                if let Some(member) = order.pop_front() {
+                    ask(&mut reads, &mut asked, member);
+                }
             }
         }
     }
