@@ -51,6 +51,10 @@ const AUTHORIZATION_TASK: &str = "authorization-config";
 const LISTENER_TASK: &str = "listener";
 /// The name of the task that writes the log of requests.
 const REQUEST_LOG_TASK: &str = "request-log";
+/// How long a server that starts waits for its store (kube-apiserver: the time limit of dialing etcd).
+const STORE_START_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often it tries.
+const STORE_START_INTERVAL: Duration = Duration::from_millis(250);
 /// kube-apiserver's default of `--event-ttl`.
 const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
 /// kube-apiserver's default of `--min-request-timeout`.
@@ -154,6 +158,23 @@ impl EtcdConfig {
             max_feed_lag: self.max_feed_lag,
             lease_reuse: self.lease_reuse,
         })?)
+    }
+}
+
+/// Waits until a store can be read: an etcd may be starting, too.
+///
+/// # Errors
+/// It cannot be read for [`STORE_START_TIMEOUT`].
+async fn wait_until_readable(store: &dyn Store) -> Result<(), pintle_store::Error> {
+    let give_up = Instant::now() + STORE_START_TIMEOUT;
+    loop {
+        match store.current_revision().await {
+            Err(error @ pintle_store::Error::Unavailable { .. }) if Instant::now() < give_up => {
+                tracing::warn!(%error, "Failed to read the store, will retry");
+                tokio::time::sleep(STORE_START_INTERVAL).await;
+            }
+            result => return result.map(drop),
+        }
     }
 }
 
@@ -493,6 +514,7 @@ impl Server {
         let stores: Vec<Arc<dyn Store>> =
             std::iter::once(&store).chain(overrides.iter().map(|other| &other.store)).cloned().collect();
         for store in &stores {
+            wait_until_readable(&**store).await?;
             if let Some(why) =
                 migration::unfinished(&**store, options.engine.key_prefix()).await.map_err(StartError::Unreadable)?
             {

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits, Indexer};
 use pintle_controllers::CaughtUp;
@@ -11,6 +12,9 @@ use pintle_store::{Clock, Condition, Store};
 use pintle_value::Str;
 
 use super::{Cluster, store_error};
+
+/// How long the deletion of a namespace waits for another store, before it is tried again.
+const OVERRIDE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A store for the objects of some resources alone.
 #[derive(Clone, Debug)]
@@ -142,7 +146,9 @@ impl Cluster {
     pub(crate) async fn catch_up_all(&self) -> Result<CaughtUp, ApiError> {
         let mut caught_up = CaughtUp::new(self.catch_up().await?);
         for storage in &self.overrides {
-            let revision = storage.storage().catch_up().await;
+            let revision = tokio::time::timeout(OVERRIDE_TIMEOUT, storage.storage().catch_up()).await;
+            let revision =
+                revision.unwrap_or_else(|_| Err(ApiError::Unavailable("its etcd does not answer".to_owned())));
             caught_up.add(storage.prefixes.iter().cloned(), &revision);
         }
         Ok(caught_up)

@@ -112,7 +112,11 @@ impl EtcdStoreFlags {
             servers,
             overrides: Vec::new(),
             protobuf,
-            prefix: format!("/{}", self.etcd_prefix.trim_matches('/')),
+            // Keys begin with a slash, whatever the prefix is.
+            prefix: match self.etcd_prefix.trim_matches('/') {
+                "" => String::new(),
+                prefix => format!("/{prefix}"),
+            },
             certificate_authority: self.etcd_cafile.clone(),
             identity: self.etcd_certfile.clone().zip(self.etcd_keyfile.clone()),
             compaction_interval: Duration::ZERO,
