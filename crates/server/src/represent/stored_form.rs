@@ -166,6 +166,19 @@ impl StoredForm {
     }
 }
 
+impl StoredCollection {
+    /// True if a value has the media type and the version in which objects are written. An update that changes nothing writes
+    /// others all the same, as upstream, so that all objects can be brought to today's form.
+    fn is_current(&self, stored: &[u8]) -> bool {
+        match &self.written {
+            Some(WrittenVersion { api_version, .. }) => {
+                protobuf::open_envelope(stored).is_ok_and(|envelope| envelope.api_version == *api_version)
+            }
+            None => !stored.starts_with(&protobuf::PREFIX),
+        }
+    }
+}
+
 impl ReadVersion {
     /// The type of stored objects.
     fn schema(&self) -> &Schema {
@@ -248,11 +261,12 @@ impl ValueTransformer for StoredForm {
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
         let Some(collection) = self.collection(key) else {
             // Go's JSON ends with a line break.
-            let value = stored.strip_suffix(b"\n").map_or_else(|| stored.clone(), |json| stored.slice_ref(json));
+            let json = stored.strip_suffix(b"\n").filter(|json| json.starts_with(b"{"));
+            let value = json.map_or_else(|| stored.clone(), |json| stored.slice_ref(json));
             return Ok(TransformedValue { value, stale: false });
         };
         let value = self.decode(&collection.hub, &stored).map_err(TransformError)?;
-        Ok(TransformedValue { value, stale: false })
+        Ok(TransformedValue { value, stale: !collection.is_current(&stored) })
     }
 }
 
@@ -374,6 +388,15 @@ mod tests {
             read("/registry/example.com/things/n/a", "{\"kind\":\"Thing\"}\n").as_deref(),
             Ok(r#"{"kind":"Thing"}"#)
         );
+        // An update that changes nothing brings such values to today's form, and leaves others.
+        let form = form();
+        let is_stale = |stored: &[u8]| {
+            let read = form.transform_from_storage("/registry/configmaps/n/a", Bytes::copy_from_slice(stored));
+            read.expect("an object").stale
+        };
+        assert!(is_stale(json.as_bytes()));
+        let written = form.transform_to_storage("/registry/configmaps/n/a", json.into()).expect("stored");
+        assert!(!is_stale(&written));
         let error =
             read("/registry/configmaps/n/a", &b"k8s\0\x0a\x09\x0a\x02v9\x12\x03Pod"[..]).expect_err("no such version");
         assert_eq!(error, r#"no kind "Pod" is registered for version "v9""#);
