@@ -514,7 +514,7 @@ impl Server {
         let stores: Vec<Arc<dyn Store>> =
             std::iter::once(&store).chain(overrides.iter().map(|other| &other.store)).cloned().collect();
         for store in &stores {
-            wait_until_readable(&**store).await?;
+            wait_until_readable(&**store).await.map_err(StartError::Unreadable)?;
             if let Some(why) =
                 migration::unfinished(&**store, options.engine.key_prefix()).await.map_err(StartError::Unreadable)?
             {

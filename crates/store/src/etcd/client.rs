@@ -97,7 +97,9 @@ impl CallError {
             | "etcdserver: too many requests"
             | "etcdserver: rpc not supported for learner"
             | "raft proposal dropped") => Self::NotExecuted(message.to_owned()),
-            _ if is_not_sent(status) => Self::NotExecuted(text_of(status)),
+            message if is_not_sent(status) => {
+                Self::NotExecuted(status.source().map_or_else(|| message.to_owned(), text_of))
+            }
             message => match status.code() {
                 Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::Unimplemented => {
                     Self::Refused(message.to_owned())
