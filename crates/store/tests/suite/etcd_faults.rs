@@ -152,9 +152,10 @@ async fn a_store_is_opened_while_a_member_hangs() {
         for member in &links {
             member.set(link);
             let store = open(&links);
-            assert!(store.get(Key::from("/a"), None).await.unwrap().is_some());
-            assert_eq!(store.range(KeyInterval::all(), None, None).await.unwrap().records.len(), 1);
-            check_all_works(&store, &format!("{}", member.address())).await;
+            // Each of them is the first in turn for one.
+            for _ in 0..3 {
+                assert!(store.get(Key::from("/a"), None).await.unwrap().is_some());
+            }
             member.set(Link::Open);
         }
     }
