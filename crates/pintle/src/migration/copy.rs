@@ -11,7 +11,7 @@ use pintle_store::{
     Change, Clock as _, CommitResponse, Compare, Condition, Error, Key, Revision, StoreFuture, SystemClock,
 };
 
-use super::inventory::{Inventory, Pages, hash};
+use super::inventory::{Inventory, Pages, ValueHash, hash};
 use super::marker::{Marker, marker_key};
 use super::progress::ProgressLogger;
 use super::{MigrationError, MigrationReport, Side};
@@ -31,7 +31,14 @@ pub(super) struct Copy<'a> {
 }
 
 /// The keys of a target and their revisions.
-type TargetKeys = HashMap<Box<str>, Revision>;
+type TargetKeys = HashMap<Box<str>, TargetItem>;
+
+/// A key that is there of an unfinished migration.
+#[derive(Clone, Copy)]
+struct TargetItem {
+    revision: Revision,
+    hash: ValueHash,
+}
 
 /// What a comparison has found.
 struct Compared {
@@ -81,17 +88,19 @@ impl Copy<'_> {
         let mut pages = Pages::new(self.target.interval());
         while let Some((records, _)) = pages.next(self.target, None).await? {
             let paths = records.iter().filter_map(|record| Some((self.target.path(&record.key)?, record)));
-            keys.extend(paths.map(|(path, record)| (path.into(), record.mod_revision)));
+            keys.extend(paths.map(|(path, record)| {
+                (path.into(), TargetItem { revision: record.mod_revision, hash: hash(&record.value) })
+            }));
         }
         Ok(keys)
     }
 
-    /// How many items at the start of the inventory are in the target, in order.
+    /// How many items at the start of the inventory are in the target, with their values and in order.
     fn count_copied(&self, there: &TargetKeys) -> usize {
         let mut last = self.inventory.revision;
         let copied = self.inventory.items.iter().take_while(|item| {
-            let found = there.get(&item.path).copied().filter(|revision| *revision > last);
-            last = found.unwrap_or(last);
+            let found = there.get(&item.path).filter(|found| found.revision > last && found.hash == item.hash);
+            last = found.map_or(last, |found| found.revision);
             found.is_some()
         });
         copied.count()
@@ -152,7 +161,7 @@ impl Copy<'_> {
         for item in &self.inventory.items {
             others.remove(&item.path);
         }
-        for (path, revision) in others {
+        for (path, TargetItem { revision, .. }) in others {
             there.remove(&path);
             let key = self.target.key(&path);
             let change = Change::delete(key.clone(), Compare::ModRevision(revision));
@@ -191,7 +200,7 @@ impl Copy<'_> {
             let value = value?;
             let key = self.target.key(&item.path);
             let mut change = match there.get(&item.path) {
-                Some(revision) => Change::update(key.clone(), *revision, value),
+                Some(found) => Change::update(key.clone(), found.revision, value),
                 None => Change::create(key.clone(), value),
             };
             if let Some(expires) = item.expires {
