@@ -10,6 +10,7 @@ pub mod certificates;
 pub mod cgroup;
 mod client_certificate;
 mod config_file;
+mod engine;
 mod kubeconfig;
 mod migration;
 mod renewal;
@@ -24,6 +25,7 @@ pub use admission::read_admission_configuration;
 pub use authentication::{AuthenticationOptions, OidcOptions, TokenWebhookOptions};
 pub use authorization::{AuthorizationMode, AuthorizationOptions};
 pub use client_certificate::{CertificateUser, sign_client_certificate};
+pub use engine::{Engine, EtcdConfig, EtcdServersOverride, StoreFolder};
 pub use kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
 pub use migration::{MigrationError, MigrationOptions, MigrationReport, MigrationTarget, migrate};
 pub use pintle_auth::{RequestHeaderNames, TokenCacheTtl};
@@ -34,9 +36,7 @@ pub use pintle_server::{
 };
 pub use pintle_store::{Clock, Durability, ManualClock, SystemClock, Timestamp};
 pub use request_log::RequestLogError;
-pub use server::{
-    DEFAULT_ENCODING_CACHE_MIB, Engine, EtcdConfig, EtcdServersOverride, Options, Server, StartError, StoreFolder,
-};
+pub use server::{DEFAULT_ENCODING_CACHE_MIB, Options, Server, StartError};
 pub use service_accounts::{DEFAULT_SERVICE_ACCOUNT_ISSUER, ServiceAccountOptions};
 pub use serving::{CertificateFiles, NamedCertificate, ServingError, TlsOptions};
 pub use snapshot::Snapshot;

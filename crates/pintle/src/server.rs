@@ -13,16 +13,14 @@ use pintle_admission::AdmissionConfiguration;
 use pintle_auth::TokenFileError;
 use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
-use pintle_registry::GroupResource;
 use pintle_server::http::{Listener, ListenerOptions};
 use pintle_server::{
     ApiServer, ClusterConfig, ClusterError, Component, ControllerOptions, Cors, KubeletOptions, MemoryBudget,
-    RecoveryTimes, RequestLimits, RequestObserver, RuntimeConfig, ServiceNetwork, StorageMetrics, StorageOverride,
-    StoredForm,
+    RecoveryTimes, RequestLimits, RequestObserver, RuntimeConfig, ServiceNetwork, StorageMetrics,
 };
 use pintle_store::{
-    Clock, Durability, EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, HistoryRetention, KeyInterval,
-    MemoryStore, Store, StoreSnapshot, SystemClock, Vfs,
+    Clock, Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot,
+    SystemClock, Vfs,
 };
 use pintle_supervisor::BackgroundTask;
 use pintle_value::threads::{TREE_STACK, thread_builder};
@@ -33,6 +31,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::access::{AccessOptions, AccessReload};
 use crate::advertise;
 use crate::certificates::{CertificateError, Certificates, service_account_key};
+use crate::engine::{Engine, wait_until_readable};
 use crate::migration;
 use crate::renewal::{CertificateRenewal, time_of};
 use crate::request_log::{RequestLog, RequestLogError};
@@ -51,10 +50,6 @@ const AUTHORIZATION_TASK: &str = "authorization-config";
 const LISTENER_TASK: &str = "listener";
 /// The name of the task that writes the log of requests.
 const REQUEST_LOG_TASK: &str = "request-log";
-/// How long a server that starts waits for its store (kube-apiserver: the time limit of dialing etcd).
-const STORE_START_TIMEOUT: Duration = Duration::from_secs(20);
-/// How often it tries.
-const STORE_START_INTERVAL: Duration = Duration::from_millis(250);
 /// kube-apiserver's default of `--event-ttl`.
 const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
 /// kube-apiserver's default of `--min-request-timeout`.
@@ -62,147 +57,6 @@ const DEFAULT_MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Default size of the encoding cache, in MiB: enough for 64,000 pods of a kilobyte.
 pub const DEFAULT_ENCODING_CACHE_MIB: usize = 64;
-
-/// Where objects are stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Engine {
-    /// In a file in the data directory.
-    Embedded,
-    /// In a file in a directory of its own.
-    EmbeddedIn(StoreFolder),
-    /// In memory only; lost when the server stops.
-    Memory,
-    /// In etcd.
-    Etcd(EtcdConfig),
-}
-
-/// An etcd with stored objects.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EtcdConfig {
-    /// The URLs of its members (`--etcd-servers`).
-    pub servers: Vec<String>,
-    /// The etcd servers of single resources (`--etcd-servers-overrides`).
-    pub overrides: Vec<EtcdServersOverride>,
-    /// The prefix of all keys, without a slash at the end (`--etcd-prefix`).
-    pub prefix: String,
-    /// Whether objects of built-in kinds are written as Protobuf, or else as JSON (`--storage-media-type`).
-    pub protobuf: bool,
-    /// The file with the authority of its certificates, in PEM (`--etcd-cafile`).
-    pub certificate_authority: Option<PathBuf>,
-    /// The files with the client's certificate and key, in PEM (`--etcd-certfile`, `--etcd-keyfile`).
-    pub identity: Option<(PathBuf, PathBuf)>,
-    /// How often old revisions are compacted; zero for never (`--etcd-compaction-interval`).
-    pub compaction_interval: Duration,
-    /// How long it may take to answer before it counts as unhealthy (`--etcd-healthcheck-timeout`).
-    pub health_timeout: Duration,
-    /// How long it may take to answer before it counts as not ready (`--etcd-readycheck-timeout`).
-    pub ready_timeout: Duration,
-    /// How late changes of other servers may be seen before this one is not ready; zero for any time (`--max-feed-lag`).
-    pub max_feed_lag: Duration,
-    /// How much longer than asked a key may live (`--lease-reuse-duration-seconds`).
-    pub lease_reuse: Duration,
-}
-
-/// The etcd servers of a resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EtcdServersOverride {
-    /// The group of the resource; empty for the core group.
-    pub group: String,
-    /// The plural name of the resource.
-    pub resource: String,
-    /// The URLs of the members of its etcd.
-    pub servers: Vec<String>,
-}
-
-impl EtcdConfig {
-    /// Opens the etcds of single resources. Those with the same servers are opened once.
-    fn open_overrides(&self, history: &HistoryLimits) -> Result<Vec<StorageOverride>, StartError> {
-        let mut by_servers: Vec<(Vec<&String>, &EtcdServersOverride, Vec<GroupResource>)> = Vec::new();
-        for named in &self.overrides {
-            let mut servers: Vec<&String> = named.servers.iter().collect();
-            servers.sort();
-            let resource = GroupResource::new(named.group.as_str(), named.resource.as_str());
-            match by_servers.iter_mut().find(|(known, ..)| *known == servers) {
-                Some((.., resources)) => resources.push(resource),
-                None => by_servers.push((servers, named, vec![resource])),
-            }
-        }
-        let open =
-            |(_, named, resources): (Vec<&String>, &EtcdServersOverride, Vec<GroupResource>)| -> Result<_, StartError> {
-                let etcd = Self { servers: named.servers.clone(), ..self.clone() };
-                Ok(StorageOverride { resources, store: Arc::new(etcd.open(history)?) })
-            };
-        by_servers.into_iter().map(open).collect()
-    }
-
-    /// Opens the store. Other servers may serve as much history as this one.
-    pub(crate) fn open(&self, history: &HistoryLimits) -> Result<EtcdStore, StartError> {
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|error| StartError::Options(format!("{}: {error}", path.display())))
-        };
-        let identity = match &self.identity {
-            Some((certificate, key)) => Some((read(certificate)?, read(key)?)),
-            None => None,
-        };
-        let form = StoredForm::new(&self.prefix, self.protobuf).map_err(StartError::Options)?;
-        Ok(EtcdStore::open(EtcdOptions {
-            transformer: Arc::new(form),
-            servers: self.servers.clone(),
-            certificate_authority: self.certificate_authority.as_ref().map(read).transpose()?,
-            identity,
-            interval: KeyInterval::prefix(&format!("{}/", self.prefix.trim_end_matches('/'))),
-            compaction_interval: self.compaction_interval,
-            min_history: history.duration,
-            health_timeout: self.health_timeout,
-            ready_timeout: self.ready_timeout,
-            max_feed_lag: self.max_feed_lag,
-            lease_reuse: self.lease_reuse,
-        })?)
-    }
-}
-
-/// Waits until a store can be read: an etcd may be starting, too.
-///
-/// # Errors
-/// It cannot be read for [`STORE_START_TIMEOUT`].
-async fn wait_until_readable(store: &dyn Store) -> Result<(), pintle_store::Error> {
-    let give_up = Instant::now() + STORE_START_TIMEOUT;
-    loop {
-        match store.current_revision().await {
-            Err(error @ pintle_store::Error::Unavailable { .. }) if Instant::now() < give_up => {
-                tracing::warn!(%error, "Failed to read the store, will retry");
-                tokio::time::sleep(STORE_START_INTERVAL).await;
-            }
-            result => return result.map(drop),
-        }
-    }
-}
-
-/// The prefix of all keys of a store that is the server's own.
-pub(crate) const KEY_PREFIX: &str = "/registry";
-
-impl Engine {
-    /// True if other servers may use the same store.
-    fn is_shared(&self) -> bool {
-        matches!(self, Self::Etcd(_))
-    }
-
-    fn key_prefix(&self) -> &str {
-        match self {
-            Self::Etcd(etcd) => &etcd.prefix,
-            Self::Embedded | Self::EmbeddedIn(_) | Self::Memory => KEY_PREFIX,
-        }
-    }
-}
-
-/// A directory with stored objects and nothing else.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreFolder {
-    /// The directory. It is created if it does not exist.
-    pub path: PathBuf,
-    /// When a write is acknowledged.
-    pub durability: Durability,
-}
 
 /// The configuration of a [`Server`].
 #[derive(Clone, Debug)]

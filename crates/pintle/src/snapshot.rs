@@ -7,8 +7,9 @@ use std::sync::Arc;
 use pintle_store::{EmbeddedOptions, EmbeddedStore, Store, StoreSnapshot};
 
 use crate::certificates::{Certificates, read_service_account_key, write_service_account_key};
+use crate::engine::KEY_PREFIX;
 use crate::migration;
-use crate::server::{KEY_PREFIX, StartError};
+use crate::server::StartError;
 
 /// The objects of a server at one revision, and its keys: what it has signed stays valid on a server that begins with them.
 #[derive(Clone)]

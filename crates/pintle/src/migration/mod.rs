@@ -23,7 +23,8 @@ use self::copy::Copy;
 use self::inventory::Inventory;
 pub(crate) use self::marker::unfinished;
 use self::marker::{Marker, marker_key};
-use crate::server::{EtcdConfig, KEY_PREFIX, StartError};
+use crate::engine::{EtcdConfig, KEY_PREFIX};
+use crate::server::StartError;
 
 /// How many objects a message names.
 const MAX_NAMED: usize = 20;

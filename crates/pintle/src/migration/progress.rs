@@ -25,7 +25,7 @@ impl ProgressLogger {
         if self.last_logged.elapsed() >= INTERVAL {
             self.last_logged = Instant::now();
             let per_second = self.per_second();
-            tracing::info!(target: "pintle::start", step = self.step, done, total, per_second, "Migrating");
+            tracing::info!(target: "pintle::start", step = self.step, done, total, per_second, "Migrating objects");
         }
     }
 
@@ -33,7 +33,7 @@ impl ProgressLogger {
     pub(super) fn end(mut self, done: u64) {
         self.done = done;
         let (per_second, seconds) = (self.per_second(), self.started.elapsed().as_secs_f64());
-        tracing::info!(target: "pintle::start", step = self.step, done, per_second, seconds, "Finished a step");
+        tracing::info!(target: "pintle::start", step = self.step, done, per_second, seconds, "Finished a step of the migration");
     }
 
     fn per_second(&self) -> u64 {
