@@ -109,15 +109,20 @@ impl StoredForm {
         ends.filter_map(|end| self.collections.get(&path[..end])).last()
     }
 
-    /// Decodes an object of any version to the hub version.
-    fn decode(&self, hub: &Resource, stored: &[u8]) -> Result<Bytes, String> {
-        let (version, mut object);
+    /// Decodes an object of any version to the hub version. It is stale unless it has the media type and the version in which
+    /// objects are written: an update that changes nothing writes it all the same, as upstream, so that all objects can be
+    /// brought to today's form.
+    fn decode(&self, collection: &StoredCollection, stored: &[u8]) -> Result<TransformedValue, String> {
+        let StoredCollection { hub, written } = collection;
+        let (version, stale, mut object);
         if stored.starts_with(&protobuf::PREFIX) {
             let envelope = protobuf::open_envelope(stored).map_err(|error| error.to_string())?;
+            stale = written.as_ref().is_none_or(|written| written.api_version != envelope.api_version);
             version = self.version_of(&envelope.api_version, &envelope.kind)?;
             let Schema { types, root } = version.schema();
             object = protobuf::decode_object(&envelope, types, *root).map_err(|error| error.to_string())?;
         } else {
+            stale = written.is_some();
             let tree = json::decode(stored, DecodeOptions::STORED).map_err(|error| error.to_string())?.value;
             version = self.version_of(tree.api_version(), tree.kind())?;
             let Schema { types, root } = version.schema();
@@ -138,7 +143,7 @@ impl StoredForm {
         }
         let mut json = Vec::with_capacity(stored.len() * 2);
         json::encode_typed(&object, &hub.schema.types, hub.schema.root, &mut json);
-        Ok(json.into())
+        Ok(TransformedValue { value: json.into(), stale })
     }
 
     fn version_of(&self, api_version: &str, kind: &str) -> Result<&ReadVersion, String> {
@@ -163,19 +168,6 @@ impl StoredForm {
             encoded = protobuf::encode_json(&json, &mut tape, &schema.types, schema.root, out);
         });
         encoded.map(|()| stored.into())
-    }
-}
-
-impl StoredCollection {
-    /// True if a value has the media type and the version in which objects are written. An update that changes nothing writes
-    /// others all the same, as upstream, so that all objects can be brought to today's form.
-    fn is_current(&self, stored: &[u8]) -> bool {
-        match &self.written {
-            Some(WrittenVersion { api_version, .. }) => {
-                protobuf::open_envelope(stored).is_ok_and(|envelope| envelope.api_version == *api_version)
-            }
-            None => !stored.starts_with(&protobuf::PREFIX),
-        }
     }
 }
 
@@ -265,8 +257,7 @@ impl ValueTransformer for StoredForm {
             let value = json.map_or_else(|| stored.clone(), |json| stored.slice_ref(json));
             return Ok(TransformedValue { value, stale: false });
         };
-        let value = self.decode(&collection.hub, &stored).map_err(TransformError)?;
-        Ok(TransformedValue { value, stale: !collection.is_current(&stored) })
+        self.decode(collection, &stored).map_err(TransformError)
     }
 }
 
