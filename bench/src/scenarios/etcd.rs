@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use pintle_etcd_process::{EtcdProcess, EtcdSettings};
 use pintle_store::{Change, EtcdOptions, EtcdStore, Key, KeyInterval, Store};
 
@@ -12,9 +12,10 @@ use super::create::create_workload;
 use super::fanout::{Case, PACED, fan_out};
 use super::megabytes;
 use super::start::StartTimes;
-use super::update_cases::{OBJECTS_PER_CLIENT, UpdateCase, measure, nth_name};
+use super::update::UPDATES;
+use super::update_cases::{CLIENTS, OBJECTS_PER_CLIENT, measure, nth_name};
 use crate::Result;
-use crate::client::{Protocol, get, patch, with_body};
+use crate::client::{Protocol, get};
 use crate::comparison::{Concurrency, measure_rounds};
 use crate::load::{Load, Percentiles, median, median_round};
 use crate::objects::{config_map, config_maps_path, create, fill};
@@ -30,8 +31,6 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run: |bench| Box::pin(run(bench)),
 };
 
-/// The number of clients.
-const CLIENTS: usize = 16;
 /// The number of writers that fill an etcd.
 const WRITERS: usize = 256;
 /// The name of the object that is copied to fill an etcd. The names of the copies have the same length.
@@ -44,35 +43,6 @@ const LIST_BUDGET: f64 = 1.3;
 const DELIVERY_BUDGET: f64 = 30.0;
 /// The most time until a server over an etcd with 300,000 objects is ready, in milliseconds.
 const START_BUDGET: f64 = 6000.0;
-
-const UPDATES: [UpdateCase; 3] = [
-    UpdateCase {
-        name: "updates (PUT)",
-        request: |collection, name, number| {
-            with_body(Method::PUT, format!("{collection}/{name}"), config_map(name, number))
-        },
-        cheaper_than_go: Some(10.0),
-    },
-    UpdateCase {
-        name: "merge patches",
-        request: |collection, name, number| {
-            let body = format!(r#"{{"data":{{"changed":"m{number}"}}}}"#);
-            patch(format!("{collection}/{name}"), "application/merge-patch+json", body)
-        },
-        cheaper_than_go: Some(10.0),
-    },
-    UpdateCase {
-        name: "server-side apply",
-        request: |collection, name, number| {
-            let body = format!(
-                r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}},"data":{{"applied":"{number}"}}}}"#
-            );
-            let path = format!("{collection}/{name}?fieldManager=bench&force=true");
-            patch(path, "application/apply-patch+yaml", body)
-        },
-        cheaper_than_go: Some(10.0),
-    },
-];
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let etcd = start_etcd()?;
@@ -146,7 +116,7 @@ struct ReadCost {
     list: f64,
 }
 
-/// Measures reads over an etcd, or over the embedded store. Only the former get rows.
+/// Measures reads over an etcd, or over the embedded store. Only those over etcd are reported.
 async fn measure_reads(bench: &mut ScenarioContext, etcd: Option<&EtcdProcess>) -> Result<ReadCost> {
     let mut target = bench.target_over(etcd.map(EtcdProcess::url).as_deref()).await?;
     let collection = config_maps_path(&target.namespace("etcd-reads").await?);

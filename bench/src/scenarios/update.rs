@@ -16,7 +16,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run: |bench| Box::pin(run(bench)),
 };
 
-const UPDATES: [UpdateCase; 5] = [
+pub(super) const UPDATES: [UpdateCase; 5] = [
     UpdateCase {
         name: "updates (PUT)",
         request: |collection, name, number| {

@@ -41,7 +41,7 @@ pub struct EtcdProcess {
     child: Option<Child>,
     /// The port for clients.
     port: ReservedPort,
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
 }
 
 /// A member that has been started and may not serve yet.
@@ -102,7 +102,7 @@ impl EtcdProcess {
             arguments.push("--unsafe-no-fsync".to_owned());
         }
         arguments.extend(cluster.into_iter().map(str::to_owned));
-        Self { arguments, child: None, port, folder }.run()
+        Self { arguments, child: None, port, _folder: folder }.run()
     }
 
     fn run(mut self) -> StartingProcess {
@@ -200,12 +200,6 @@ impl EtcdProcess {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.port.address()
-    }
-
-    /// The folder with its data.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
     }
 
     /// Calls a method of its JSON gateway, for example `maintenance/defragment`, and returns the answer.
