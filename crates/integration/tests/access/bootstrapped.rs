@@ -348,6 +348,7 @@ fn a_stopping_server_withdraws_its_endpoints_and_lease() {
     pintle_integration::run(async {
         let cluster = Cluster::durable_with_options(bootstrapped()).await;
         let endpoints = cluster.get(ENDPOINTS).await.expect(200).json();
+        let slice = cluster.get(SLICE).await.expect(200).json();
         let from = |object: &Value| object["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
         let lease = server_lease(&cluster, &Value::Null).await;
         let service = cluster.get(SERVICE).await.expect(200).json();
@@ -358,6 +359,11 @@ fn a_stopping_server_withdraws_its_endpoints_and_lease() {
         let mut watch = cluster.watch(&format!("{collection}?watch=1&resourceVersion={since}")).await;
         assert_eq!(watch.expect("MODIFIED", "kubernetes").await["subsets"], Value::Null);
         assert_eq!(watch.expect("MODIFIED", "kubernetes").await["subsets"], endpoints["subsets"]);
+        let (collection, _) = SLICE.rsplit_once('/').expect("a path");
+        let mut watch = cluster.watch(&format!("{collection}?watch=1&resourceVersion={}", from(&slice))).await;
+        let withdrawn = watch.expect("MODIFIED", "kubernetes").await;
+        // Lists that are never omitted are null.
+        assert_eq!((withdrawn.get("endpoints"), withdrawn.get("ports")), (Some(&Value::Null), Some(&Value::Null)));
         let name = lease["metadata"]["name"].as_str().expect("a name");
         let mut watch = cluster.watch(&format!("{LEASES}?watch=1&resourceVersion={}", from(&lease))).await;
         watch.expect("DELETED", name).await;

@@ -37,13 +37,7 @@ impl InternalClient {
         compute: impl Fn(&Value) -> Value,
     ) -> Result<Value, ApiError> {
         let hub = self.0.hub_of(resource)?;
-        let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, subresource);
-        self.run_update(&hub, subresource, target, |old| {
-            let mut object = compute(old);
-            managed_fields.update(old, &mut object);
-            Ok(object)
-        })
-        .await
+        self.run_update(&hub, subresource, target, self.completed(&hub, subresource, compute)).await
     }
 
     /// Updates the status of an object like [`update_subresource`](Self::update_subresource), but stores it only while this
@@ -58,18 +52,31 @@ impl InternalClient {
         compute: impl Fn(&Value) -> Value,
     ) -> Result<Value, ApiError> {
         let hub = self.0.hub_of(resource)?;
-        let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, "status");
         let writer = InternalWriter::default();
         let update = GuaranteedUpdate {
             as_leader: true,
             ..Self::update_of(writer.for_cluster(&self.0), &hub, "status", target)
         };
-        let compute = |old: &Value| {
+        let updated = update.run(self.completed(&hub, "status", compute)).await?;
+        VersionView::of(&self.0, &hub).tree(&updated).await
+    }
+
+    /// Computes the new object and normalises it like one of a request: unset fields are omitted or null, as their type has
+    /// it. Sets its managed fields.
+    fn completed<'a>(
+        &self,
+        hub: &'a Arc<Resource>,
+        subresource: &'a str,
+        compute: impl Fn(&Value) -> Value + 'a,
+    ) -> impl Fn(&Value) -> Result<Value, ApiError> + 'a {
+        let (expected, managed_fields) =
+            (ExpectedKind::of(hub), ManagedFieldsUpdater::internal(&self.0, hub, subresource));
+        move |old| {
             let mut object = compute(old);
+            expected.normalise(&mut object);
             managed_fields.update(old, &mut object);
             Ok(object)
-        };
-        VersionView::of(&self.0, &hub).tree(&update.run(compute).await?).await
+        }
     }
 
     /// An update through a subresource, or of the object itself.

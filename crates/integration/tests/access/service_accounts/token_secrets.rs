@@ -112,6 +112,8 @@ fn generated_token_secrets_warn_and_can_be_invalidated() {
         let _ = whoami(&cluster, &token).await;
         let _ = cluster.delete(&path).await.expect(200);
         check_refused(&cluster, &token, "service account token has been invalidated").await;
+        // The controller removes the reference, and with it the list.
+        wait_for(&cluster, &format!("{ACCOUNTS}/robot"), |robot| robot.get("secrets").is_none()).await;
         let metrics = cluster.get("/metrics").await.expect(200).text();
         for (name, count) in [
             ("serviceaccount_legacy_tokens_total", 6),
