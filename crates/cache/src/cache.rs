@@ -543,7 +543,7 @@ mod tests {
         let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
         let watch_cache = cache.watch_cache("things").expect("a watch cache");
         let start = cache.applied_revision();
-        let revision = store.commit(Change::put("/registry/things/a", "{}")).await.expect("a commit").revision.get();
+        let revision = store.commit(Change::put("/registry/things/a", "{}")).await.expect("a commit").get();
         cache.wait_until_fresh(revision).await;
         let keeps_frames = || {
             let mut watcher = watch_cache.watch(WatchScope::All, start);
@@ -566,7 +566,7 @@ mod tests {
         let write = async |count: usize| {
             for _ in 0..count {
                 let change = Change::put("/registry/things/a", vec![b' '; 1000]);
-                let revision = store.commit(change).await.expect("a commit").revision.get();
+                let revision = store.commit(change).await.expect("a commit").get();
                 cache.wait_until_fresh(revision).await;
             }
             cache.shared.trim();
@@ -602,7 +602,7 @@ mod tests {
         );
         let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
         let commit = async |change: Change| {
-            let revision = store.commit(change).await.expect("a commit").revision.get();
+            let revision = store.commit(change).await.expect("a commit").get();
             cache.wait_until_fresh(revision).await;
             revision
         };

@@ -60,7 +60,7 @@ async fn write(store: &MemoryStore, key: &str, value: Option<&str>) -> u64 {
         Some(value) => Change::put(full, value.to_owned()),
         None => Change::delete(full, pintle_store::Compare::Any),
     };
-    store.commit(change).await.expect("a commit").revision.get()
+    store.commit(change).await.expect("a commit").get()
 }
 
 /// Formats an event: its key with the values before and after.

@@ -42,7 +42,7 @@ impl TestCache {
         for key in keys {
             let change = Change::put(format!("/registry/{key}"), "{}".to_owned());
             let committed = self.store.commit(change).await.expect("a commit");
-            self.cache.wait_until_fresh(committed.revision.get()).await;
+            self.cache.wait_until_fresh(committed.get()).await;
         }
     }
 }

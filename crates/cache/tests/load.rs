@@ -59,7 +59,7 @@ async fn collections_discovered_during_loading_have_their_history() {
     let put = async |key: &str, value: &str| {
         let committed =
             store.commit(Change::put(format!("/registry/{key}"), value.to_owned())).await.expect("a commit");
-        committed.revision.get()
+        committed.get()
     };
     for key in ["later/old", "things/old", "elsewhere/old", "later/changed"] {
         put(key, "before").await;
@@ -99,7 +99,7 @@ async fn collections_discovered_during_loading_have_their_history() {
 #[tokio::test]
 async fn a_collection_that_is_opened_empty_was_so_since_its_last_change() {
     let store = Arc::new(MemoryStore::new());
-    let commit = async |change: Change| store.commit(change).await.expect("a commit").revision.get();
+    let commit = async |change: Change| store.commit(change).await.expect("a commit").get();
     let put = |key: &str| Change::put(format!("/registry/{key}"), "{}".to_owned());
     commit(put("before/a")).await;
     let deleted = commit(Change::delete("/registry/before/a", Compare::Any)).await;

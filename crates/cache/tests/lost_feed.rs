@@ -98,7 +98,7 @@ async fn write(store: &FailingStore, key: &str, value: Option<&str>) -> u64 {
         Some(value) => Change { compare, ..Change::put(key, value.to_owned()) },
         None => Change::delete(key, compare),
     };
-    store.commit(change).await.expect("a commit").revision.get()
+    store.commit(change).await.expect("a commit").get()
 }
 
 async fn put(store: &FailingStore, key: &str, value: &str) -> u64 {

@@ -41,7 +41,7 @@ async fn stale_objects_are_marked_until_they_are_written_again() {
     for (name, revision) in [("initial", 2), ("history", 3)] {
         let change = Change::update(format!("/registry/things/{name}"), Revision(revision), "{}");
         let committed = store.commit(change).await.expect("a commit");
-        assert_eq!(committed.revision, Revision(revision + 3));
+        assert_eq!(committed, Revision(revision + 3));
     }
     cache.wait_until_fresh(6).await;
     assert_eq!(all(), [false; 3]);

@@ -67,7 +67,7 @@ impl FakeCluster {
 
     /// Commits a change and returns its revision.
     pub(crate) async fn commit(&self, change: Change) -> u64 {
-        self.store.commit(change).await.expect("a commit").revision.get()
+        self.store.commit(change).await.expect("a commit").get()
     }
 
     pub(crate) fn serve(&self, plurals: &[&str]) {

@@ -292,7 +292,7 @@ impl Cluster {
         let instance = self.instance.lock().await;
         let server = instance.as_ref().expect("a running server").server();
         let change = pintle_store::Change::put(key, value);
-        server.store().commit(change).await.expect("the store commits the write").revision.get()
+        server.store().commit(change).await.expect("the store commits the write").get()
     }
 
     /// The objects and keys of the server.

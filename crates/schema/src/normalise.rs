@@ -162,7 +162,8 @@ impl Types {
     }
 
     /// True if a field is encoded even if it is unset.
-    pub(crate) fn is_always_encoded(&self, field: &Field) -> bool {
+    #[must_use]
+    pub fn is_always_encoded(&self, field: &Field) -> bool {
         match field.omit {
             Omit::Never => true,
             Omit::Empty => !field.pointer && self.is_go_struct(field.ty),

@@ -10,13 +10,17 @@ use pintle_codec::json::{self, DecodeOptions};
 use pintle_codec::protobuf;
 use pintle_schema::Schema;
 use pintle_server::StoredForm;
-use pintle_store::ValueTransformer as _;
+use pintle_store::{StoredValue, ValueTransformer as _};
 use pintle_value::Value;
 
 use self::support::{Fixture, fixtures, module_folder};
 
 /// The kinds of which upstream has no fixture of the stored version, because they are stored as JSON.
 const STORED_AS_JSON: [&str; 2] = ["APIService", "CustomResourceDefinition"];
+
+/// The kinds whose fully populated objects are not known to be read as they were written: those that are stored at another
+/// version, and one with a null in a map.
+const INEXACT: [&str; 3] = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PodDisruptionBudget"];
 
 /// The Protobuf of a fixture as it is stored: without what the storage layer removes.
 fn stored(fixture: &Fixture) -> Vec<u8> {
@@ -94,7 +98,7 @@ fn changes(schema: &Schema, stored: [&[u8]; 2]) -> Vec<String> {
 fn every_kind_is_stored_as_kube_apiserver_stores_it() {
     let form = StoredForm::new("/registry", true).expect("a form");
     let (catalog, fixtures) = (pintle_catalog::shared(), fixtures());
-    let mut without = BTreeSet::new();
+    let (mut without, mut inexact) = (BTreeSet::new(), BTreeSet::new());
     for facts in catalog.resources() {
         let Some(storage) = facts.storage() else { continue };
         let (group, version, kind) = (storage.upstream_group, storage.upstream_version, facts.kind);
@@ -106,7 +110,11 @@ fn every_kind_is_stored_as_kube_apiserver_stores_it() {
         let read = |bytes: Vec<u8>| form.transform_from_storage(&key, bytes.into()).expect("an object").value;
         let expect = stored(fixture);
         let object = read(expect.clone());
-        let written = form.transform_to_storage(&key, object.clone()).expect("an object");
+        let StoredValue { bytes: written, is_exact } =
+            form.transform_to_storage(&key, object.clone()).expect("an object");
+        if !is_exact {
+            inexact.insert(kind);
+        }
         let schema = catalog.schema(fixture.type_id);
         let expected = CHANGED.iter().find(|changed| changed.0 == kind).map_or(&[][..], |changed| changed.1);
         assert_eq!(changes(&schema, [&expect, &written]), expected, "{group}/{version} {kind}");
@@ -120,6 +128,7 @@ fn every_kind_is_stored_as_kube_apiserver_stores_it() {
         assert_eq!(again, object, "{key}");
     }
     assert_eq!(without, BTreeSet::from(STORED_AS_JSON));
+    assert_eq!(inexact, BTreeSet::from(INEXACT));
 }
 
 /// Where the fields of versions that are not served are in the object that is read: paths before and after. A field without a
@@ -244,13 +253,15 @@ fn what_other_versions_have_written_is_read() {
         });
         assert_eq!(tree(&objects[0]), tree(&objects[1]), "{name}");
         // It is written as the stored version, and is the same when it is read again.
-        let written = form.transform_to_storage(&key, objects[0].clone()).expect("an object");
+        let StoredValue { bytes: written, is_exact } =
+            form.transform_to_storage(&key, objects[0].clone()).expect("an object");
         let envelope = protobuf::open_envelope(&written).expect("an envelope");
         let upstream = (storage.upstream_group, storage.upstream_version);
         let stored_version = envelope.api_version.rsplit_once('/').unwrap_or(("", &envelope.api_version));
         assert_eq!((stored_version, &*envelope.kind), (upstream, kind), "{name}");
         let again = form.transform_from_storage(&key, written).expect("an object").value;
         assert_eq!(tree(&again), tree(&objects[0]), "{name}");
+        assert!(!is_exact || again == objects[0], "{name}");
         if catalog.kind_type(group, version, kind).is_none() {
             let moved = MOVED.iter().find(|moved| moved.0 == name).map_or(&[][..], |moved| moved.1);
             assert_eq!(moved_leaves(&bytes[1], moved), moved_leaves(&objects[1], &[]), "{name}");

@@ -271,15 +271,6 @@ impl Change {
     }
 }
 
-/// The response to a committed change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommitResponse {
-    /// The revision of the change.
-    pub revision: Revision,
-    /// The record before the change.
-    pub previous: Option<Record>,
-}
-
 /// The response to a range read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeResponse {
@@ -300,8 +291,6 @@ pub struct StoredChange {
     pub key: Key,
     /// The new value; `None` is a deletion, by a writer or because the time to live passed.
     pub value: Option<Bytes>,
-    /// The revision of the change that created the key. For a deletion, that of the deleted key.
-    pub create_revision: Revision,
     /// The stored form of the value is stale, see [`Record::stale`]. Only the retained history has stale values: a live
     /// change has just been transformed.
     pub stale: bool,
@@ -355,12 +344,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         limit: Option<usize>,
     ) -> StoreFuture<'_, RangeResponse>;
 
-    /// Commits one change if its compare holds, and its conditions on other keys. Otherwise returns [`Error::Conflict`] with
-    /// the current record, or [`Error::ConditionFailed`] if the compare holds.
+    /// Commits one change if its compare holds, and its conditions on other keys. Returns the revision of the change, or
+    /// [`Error::Conflict`] with the current record, or [`Error::ConditionFailed`] if the compare holds.
     ///
     /// When this returns, the change is as durable as the engine makes it and the change feeds have it. Changes of
     /// concurrent callers may share one durable commit; each gets its own revision.
-    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse>;
+    fn commit(&self, change: Change) -> StoreFuture<'_, Revision>;
 
     /// Watches the changes after `from`, in order: first the retained history, then each new change as it is committed.
     ///

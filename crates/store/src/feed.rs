@@ -219,7 +219,7 @@ mod tests {
     fn change(revision: u64) -> StoredChange {
         let key = Key::from("k");
         let value = Some(bytes::Bytes::from(vec![0; 100]));
-        StoredChange { revision: Revision(revision), key, value, create_revision: Revision(revision), stale: false }
+        StoredChange { revision: Revision(revision), key, value, stale: false }
     }
 
     /// A history that has every revision.

@@ -17,8 +17,8 @@ mod transformer;
 
 pub use clock::{Clock, ManualClock, Sleep, SystemClock, Timestamp};
 pub use contract::{
-    Change, ChangeBatch, ChangeFeed, CommitResponse, Compare, Condition, Key, KeyInterval, Op, RangeResponse, Record,
-    Revision, Store, StoreFuture, StoredChange,
+    Change, ChangeBatch, ChangeFeed, Compare, Condition, Key, KeyInterval, Op, RangeResponse, Record, Revision, Store,
+    StoreFuture, StoredChange,
 };
 pub use embedded::{Durability, EmbeddedOptions, EmbeddedStore, Vfs};
 pub use error::Error;
@@ -27,7 +27,7 @@ pub use memory::MemoryStore;
 pub use metrics::StoreMetrics;
 pub use retention::HistoryRetention;
 pub use snapshot::StoreSnapshot;
-pub use transformer::{IdentityTransformer, TransformError, TransformedValue, ValueTransformer};
+pub use transformer::{IdentityTransformer, StoredValue, TransformError, TransformedValue, ValueTransformer};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use crate::feed::{FeedPublisher, HistoryReader};
 use crate::retention::RetentionTracker;
 use crate::{
-    Change, ChangeFeed, Clock, CommitResponse, Compare, Condition, Error, HistoryRetention, Key, KeyInterval, Op,
-    RangeResponse, Record, Revision, Store, StoreFuture, StoreSnapshot, StoredChange, SystemClock, Timestamp, lock,
+    Change, ChangeFeed, Clock, Compare, Condition, Error, HistoryRetention, Key, KeyInterval, Op, RangeResponse,
+    Record, Revision, Store, StoreFuture, StoreSnapshot, StoredChange, SystemClock, Timestamp, lock,
 };
 
 /// The number of changes that one compaction step removes while it holds the lock.
@@ -174,20 +174,21 @@ impl Store for MemoryStore {
         })
     }
 
-    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
+    fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {
         Box::pin(async move {
             self.start_maintenance();
             let mut state = self.engine.lock_open()?;
             let now = self.engine.clock.now();
             let before = state.next_deadline();
-            let (response, stored) = state.commit(change, now)?;
+            let stored = state.commit(change, now)?;
+            let revision = stored.revision;
             self.engine.publisher.publish(vec![stored]);
             let wake = state.next_deadline() != before || state.retention_tracker.exceeds_size();
             drop(state);
             if wake {
                 self.engine.wake.notify_all();
             }
-            Ok(response)
+            Ok(revision)
         })
     }
 
@@ -309,15 +310,15 @@ impl MemoryState {
         }
     }
 
-    fn commit(&mut self, change: Change, now: Timestamp) -> Result<(CommitResponse, StoredChange), Error> {
+    fn commit(&mut self, change: Change, now: Timestamp) -> Result<StoredChange, Error> {
         let Change { key, compare, op, conditions } = change;
         let current =
             self.keys.get(&key).and_then(|versions| versions.last()).filter(|version| version.value.is_some());
         let current_revision = current.map(|version| version.revision);
         let matches = compare.holds(current_revision) && op.applies(current_revision);
-        let previous = current.and_then(|version| to_record(&key, version));
         if !matches {
-            return Err(Error::Conflict { current: previous.map(Box::new) });
+            let current = current.and_then(|version| to_record(&key, version));
+            return Err(Error::Conflict { current: current.map(Box::new) });
         }
         if !conditions.iter().all(|condition| self.holds(condition)) {
             return Err(Error::ConditionFailed);
@@ -326,7 +327,7 @@ impl MemoryState {
             self.expiries.remove(&expires);
         }
         let revision = self.revision.next();
-        let create_revision = previous.as_ref().map_or(revision, |to_record| to_record.create_revision);
+        let create_revision = current.map_or(revision, |version| version.create_revision);
         let (value, expires) = match op {
             Op::Put { value, ttl } => (Some(value), ttl.map(|ttl| now.after(ttl))),
             Op::Delete => (None, None),
@@ -339,8 +340,7 @@ impl MemoryState {
         self.log.push_back((revision, key.clone()));
         let version = Version { revision, create_revision, value: value.clone(), expires };
         self.keys.entry(key.clone()).or_default().push(version);
-        let stored = StoredChange { revision, key, value, create_revision, stale: false };
-        Ok((CommitResponse { revision, previous }, stored))
+        Ok(StoredChange { revision, key, value, stale: false })
     }
 
     fn holds(&self, condition: &Condition) -> bool {
@@ -368,7 +368,7 @@ impl MemoryState {
                 break;
             }
             let change = Change::delete(key, Compare::ModRevision(revision));
-            deletions.extend(self.commit(change, now).map(|(_, stored)| stored));
+            deletions.extend(self.commit(change, now));
         }
         deletions
     }
@@ -394,8 +394,7 @@ impl MemoryState {
     fn stored_change(&self, revision: Revision, key: &Key) -> Option<StoredChange> {
         let versions = self.keys.get(key)?;
         let at = versions.binary_search_by_key(&revision, |version| version.revision).ok()?;
-        let Version { create_revision, ref value, .. } = versions[at];
-        Some(StoredChange { revision, key: key.clone(), value: value.clone(), create_revision, stale: false })
+        Some(StoredChange { revision, key: key.clone(), value: versions[at].value.clone(), stale: false })
     }
 }
 

@@ -66,7 +66,7 @@ mod tests {
 
         let mut feed = fork.changes(snapshot.revision()).await.expect("a feed");
         let response = fork.commit(Change::update("a", Revision(2), "2")).await.expect("an update");
-        assert_eq!(response.revision, Revision(6));
+        assert_eq!(response, Revision(6));
         clock.advance(Duration::from_secs(61));
         let mut changes = Vec::new();
         while changes.len() < 2 {

@@ -5,6 +5,24 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use crate::Key;
+
+/// The stored form of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredValue {
+    /// The bytes to store.
+    pub bytes: Bytes,
+    /// True if reading them is known to give the written value again, byte for byte.
+    pub is_exact: bool,
+}
+
+impl StoredValue {
+    /// A form from which the written value is read.
+    pub fn exact(bytes: impl Into<Bytes>) -> Self {
+        Self { bytes: bytes.into(), is_exact: true }
+    }
+}
+
 /// A value that was read from its stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransformedValue {
@@ -25,10 +43,15 @@ pub struct TransformError(pub String);
 /// The committing thread calls `transform_from_storage`, so it must not wait for anything outside the process.
 pub trait ValueTransformer: fmt::Debug + Send + Sync + 'static {
     /// Returns the stored form of a value.
-    fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<Bytes, TransformError>;
+    fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<StoredValue, TransformError>;
 
     /// Returns the value of a stored form, and whether that form is stale.
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError>;
+
+    /// Returns the values of many stored forms, in order. May use all processors.
+    fn transform_all_from_storage(&self, stored: &[(Key, Bytes)]) -> Vec<Result<TransformedValue, TransformError>> {
+        stored.iter().map(|(key, stored)| self.transform_from_storage(key, stored.clone())).collect()
+    }
 }
 
 /// Stores values unchanged.
@@ -36,8 +59,8 @@ pub trait ValueTransformer: fmt::Debug + Send + Sync + 'static {
 pub struct IdentityTransformer;
 
 impl ValueTransformer for IdentityTransformer {
-    fn transform_to_storage(&self, _key: &str, value: Bytes) -> Result<Bytes, TransformError> {
-        Ok(value)
+    fn transform_to_storage(&self, _key: &str, value: Bytes) -> Result<StoredValue, TransformError> {
+        Ok(StoredValue::exact(value))
     }
 
     fn transform_from_storage(&self, _key: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {

@@ -125,7 +125,6 @@ impl CacheState {
                         revision: record.mod_revision,
                         key: record.key,
                         value: Some(record.value),
-                        create_revision: record.create_revision,
                         stale: record.stale,
                     });
                 }
@@ -139,7 +138,6 @@ impl CacheState {
                 revision: now,
                 key: format!("{}/{}/{key}", self.root, watch_cache.prefix()).into(),
                 value: None,
-                create_revision: now,
                 stale: false,
             }));
         }

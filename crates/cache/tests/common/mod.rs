@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, ObjectIndex};
 use pintle_store::{
-    Change, ChangeBatch, ChangeFeed, CommitResponse, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record,
-    Revision, Store, StoreFuture, SystemClock, Timestamp,
+    Change, ChangeBatch, ChangeFeed, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record, Revision, Store,
+    StoreFuture, SystemClock, Timestamp,
 };
 use pintle_value::Str;
 
@@ -100,7 +100,7 @@ impl<L: StoreLayer> Store for LayeredStore<L> {
         })
     }
 
-    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
+    fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {
         self.store.commit(change)
     }
 

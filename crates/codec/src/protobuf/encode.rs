@@ -2,8 +2,11 @@
 //! always written, maps sorted by key.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
-use pintle_schema::{Field, List, Map, Scalar, ScalarType, Struct, Type, TypeId, Types, Union, UnionKind, base64};
+use pintle_schema::{
+    Field, List, Map, Omit, Scalar, ScalarType, Struct, Type, TypeId, Types, Union, UnionKind, base64,
+};
 use pintle_value::Value;
 use pintle_value::time::{Duration, Time};
 
@@ -14,7 +17,7 @@ use crate::json::{Tape, ValueIndex};
 
 /// Appends the message of a normalised value of a struct type.
 pub fn encode(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
-    Encoder { source: TreeSource, types, out }.value_message(type_id, value);
+    Encoder { source: TreeSource, types, out, exact: &Cell::new(false) }.value_message(type_id, value);
 }
 
 /// Appends a normalised object in its envelope, with the object's `apiVersion` and `kind`.
@@ -26,20 +29,36 @@ pub fn encode_object(value: &Value, types: &Types, type_id: TypeId, out: &mut Ve
 /// the format of [`crate::json::encode_typed`]. The tape is a reusable buffer. Returns `None` if the JSON is malformed.
 pub fn encode_json(json: &[u8], tape: &mut Tape, types: &Types, type_id: TypeId, out: &mut Vec<u8>) -> Option<()> {
     let source = tape.index(json)?;
-    Encoder { source, types, out }.value_message(type_id, ValueIndex::ROOT);
+    Encoder { source, types, out, exact: &Cell::new(false) }.value_message(type_id, ValueIndex::ROOT);
     Some(())
+}
+
+/// Like [`encode_json`], and returns whether the message is decoded to the same JSON again. It is not if the JSON has empty
+/// lists, for example.
+pub fn encode_json_checked(
+    json: &[u8],
+    tape: &mut Tape,
+    types: &Types,
+    type_id: TypeId,
+    out: &mut Vec<u8>,
+) -> Option<bool> {
+    let (source, exact) = (tape.index(json)?, Cell::new(true));
+    Encoder { source, types, out, exact: &exact }.value_message(type_id, ValueIndex::ROOT);
+    Some(exact.get())
 }
 
 struct Encoder<'t, 'o, S> {
     source: S,
     types: &'t Types,
     out: &'o mut Vec<u8>,
+    /// False once something was encoded, or left out, that is decoded to other JSON, or if that does not matter.
+    exact: &'o Cell<bool>,
 }
 
 impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
     fn nested(&mut self, number: u32, write: impl FnOnce(&mut Encoder<'t, '_, S>)) {
-        let (source, types) = (self.source, self.types);
-        write_nested(number, self.out, |out| write(&mut Encoder { source, types, out }));
+        let (source, types, exact) = (self.source, self.types, self.exact);
+        write_nested(number, self.out, |out| write(&mut Encoder { source, types, out, exact }));
     }
 
     fn string_or_empty(&self, node: S::Node) -> Cow<'s, str> {
@@ -67,8 +86,9 @@ impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
                     }
                 };
                 for (key, value) in self.source.members(value) {
-                    if let Some(slot) = ty.position(&key).and_then(|index| values.get_mut(index)) {
-                        *slot = value;
+                    match ty.position(&key).and_then(|index| values.get_mut(index)) {
+                        Some(slot) => *slot = value,
+                        None => self.exact.set(false),
                     }
                 }
                 self.struct_message(ty, 0, values);
@@ -107,7 +127,32 @@ impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
         }
     }
 
+    /// True if the value of a field, without the values in it, is decoded to the same JSON again.
+    fn is_kept(&self, field: &Field, value: S::Node) -> bool {
+        if self.source.is_null(value) {
+            return self.source.is_missing(value) != self.types.is_always_encoded(field);
+        }
+        let omits_zero = field.omit != Omit::Never && !field.pointer;
+        match self.types.get(field.ty) {
+            Type::Map(_) => self.source.members(value).next().is_some(),
+            Type::List(_) => self.source.items(value).next().is_some(),
+            Type::Scalar(ScalarType { kind: Scalar::String | Scalar::Bytes, .. }) if omits_zero => {
+                self.source.string(value).is_some_and(|text| !text.is_empty())
+            }
+            Type::Scalar(ScalarType { kind: Scalar::Bool, .. }) if omits_zero => {
+                self.source.boolean(value) == Some(true)
+            }
+            Type::Scalar(ScalarType { kind, .. }) if omits_zero && kind.range().is_some() => {
+                self.source.integer(value).is_some_and(|number| number != 0)
+            }
+            _ => true,
+        }
+    }
+
     fn field(&mut self, field: &Field, value: S::Node) {
+        if self.exact.get() && !self.is_kept(field, value) {
+            self.exact.set(false);
+        }
         if field.pointer && self.source.is_null(value) {
             return;
         }
@@ -195,6 +240,9 @@ impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
 
     fn repeated(&mut self, number: u32, list: &List, value: S::Node) {
         for item in self.source.items(value) {
+            if self.source.is_null(item) {
+                self.exact.set(false);
+            }
             match self.types.get(list.item) {
                 // A null item must still be written, so that the number of items is kept.
                 Type::Scalar(ScalarType { kind: Scalar::Bytes, .. }) if self.source.is_null(item) => {
@@ -207,6 +255,9 @@ impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
 
     fn map(&mut self, number: u32, map: &Map, value: S::Node) {
         for (key, value) in self.source.members(value) {
+            if self.source.is_null(value) {
+                self.exact.set(false);
+            }
             self.nested(number, |nested| {
                 write_bytes(1, key.as_bytes(), nested.out);
                 nested.single(2, map.value, value);

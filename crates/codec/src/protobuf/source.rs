@@ -15,7 +15,10 @@ pub(super) trait ValueSource<'a>: Copy {
     /// A missing value.
     const NULL: Self::Node;
 
+    /// True for null, and for a missing value.
     fn is_null(self, node: Self::Node) -> bool;
+    /// True for a missing value, if the source tells it from null.
+    fn is_missing(self, node: Self::Node) -> bool;
     fn is_object(self, node: Self::Node) -> bool;
     fn string(self, node: Self::Node) -> Option<Cow<'a, str>>;
     fn boolean(self, node: Self::Node) -> Option<bool>;
@@ -42,6 +45,10 @@ impl<'a> ValueSource<'a> for TreeSource {
 
     fn is_null(self, node: &'a Value) -> bool {
         node.is_null()
+    }
+
+    fn is_missing(self, _: &'a Value) -> bool {
+        false
     }
 
     fn is_object(self, node: &'a Value) -> bool {
@@ -90,6 +97,10 @@ impl<'a> ValueSource<'a> for IndexedJson<'a> {
 
     fn is_null(self, node: ValueIndex) -> bool {
         IndexedJson::is_null(&self, node)
+    }
+
+    fn is_missing(self, node: ValueIndex) -> bool {
+        node == ValueIndex::NONE
     }
 
     fn is_object(self, node: ValueIndex) -> bool {

@@ -62,17 +62,29 @@ fn read_into(text: &[u8], types: &Types, type_id: TypeId) {
     assert!(once == twice || once.windows(2).any(|two| two == b"-0"), "{}", once.escape_ascii());
     let mut message = Vec::new();
     protobuf::encode(&again.value, types, type_id, &mut message);
-    assert_eq!(message_of(&twice, types, type_id), Some(message), "{}", twice.escape_ascii());
+    let (from_json, is_exact) = message_of(&twice, types, type_id).expect("the indexer reads encoded JSON");
+    assert_eq!(from_json, message, "{}", twice.escape_ascii());
+    if is_exact {
+        let mut decoded = protobuf::decode(&message, types, type_id).expect("an encoded message is decoded");
+        for field in ["apiVersion", "kind"] {
+            if let Some(value) = again.value.get(field) {
+                decoded.set(field, value.clone());
+            }
+        }
+        assert!(write(&decoded) == twice, "{}", twice.escape_ascii());
+    }
     let mut normal = again.value.clone();
     let mut problems = Problems::default();
     normalise(types, type_id, &mut normal, &mut problems);
     assert_eq!((normal, problems), (again.value, Problems::default()), "a decoded value is normalised");
 }
 
-/// Encodes JSON as a Protobuf message without an intermediate value.
-fn message_of(text: &[u8], types: &Types, type_id: TypeId) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    protobuf::encode_json(text, &mut json::Tape::default(), types, type_id, &mut out).map(|()| out)
+/// Encodes JSON as a Protobuf message without an intermediate value. Returns whether it is known to be decoded to the same
+/// JSON.
+fn message_of(text: &[u8], types: &Types, type_id: TypeId) -> Option<(Vec<u8>, bool)> {
+    let (mut tape, mut out) = (json::Tape::default(), Vec::new());
+    let is_exact = protobuf::encode_json_checked(text, &mut tape, types, type_id, &mut out)?;
+    Some((out, is_exact))
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_store::{
-    Change, ChangeBatch, ChangeFeed, CommitResponse, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record,
-    Revision, Store, StoreFuture, Timestamp,
+    Change, ChangeBatch, ChangeFeed, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record, Revision, Store,
+    StoreFuture, Timestamp,
 };
 use tokio::time::Instant;
 
@@ -37,7 +37,7 @@ impl Store for SlowStore {
         self.store.range(interval, at, limit)
     }
 
-    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
+    fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {
         let is_lost = self.unanswered.is_some_and(|prefix| change.key.starts_with(prefix));
         let answer = self.store.commit(change);
         Box::pin(async move {

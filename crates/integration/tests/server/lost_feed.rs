@@ -7,8 +7,8 @@ use std::time::Duration;
 use pintle_integration::{Cluster, Options};
 use pintle_server::RecoveryTimes;
 use pintle_store::{
-    Change, ChangeBatch, ChangeFeed, CommitResponse, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record,
-    Revision, Store, StoreFuture, Timestamp,
+    Change, ChangeBatch, ChangeFeed, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record, Revision, Store,
+    StoreFuture, Timestamp,
 };
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -78,7 +78,7 @@ impl Store for FaultyStore {
         self.store.range(keys, at, limit)
     }
 
-    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
+    fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {
         self.store.commit(change)
     }
 

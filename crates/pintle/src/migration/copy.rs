@@ -7,12 +7,10 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use pintle_store::{
-    Change, Clock as _, CommitResponse, Compare, Condition, Error, Key, Revision, StoreFuture, SystemClock,
-};
+use pintle_store::{Change, Clock as _, Compare, Condition, Error, Key, Revision, StoreFuture, SystemClock};
 
 use super::inventory::{Inventory, Pages, ValueHash, hash};
-use super::marker::{Marker, marker_key};
+use super::marker::{self, Marker, marker_key};
 use super::progress::ProgressLogger;
 use super::{MigrationError, MigrationReport, Side};
 
@@ -66,11 +64,12 @@ impl Copy<'_> {
             self.write_marker(&marker, known.map(|(_, revision)| revision)).await?;
         }
         self.pass_revisions(&marker).await?;
-        self.delete_others(&mut there).await?;
-        self.copy_from(kept, &there).await?;
+        let claim = self.claim(&marker).await?;
+        self.delete_others(&mut there, claim).await?;
+        self.copy_from(kept, &there, claim).await?;
         let compared = self.compare().await?;
         self.check_source().await?;
-        let target_revision = self.finish().await?;
+        let target_revision = self.finish(claim).await?;
         Ok(MigrationReport {
             source: self.source.name.clone(),
             target: self.target.name.clone(),
@@ -143,7 +142,7 @@ impl Copy<'_> {
                 tasks.spawn(async move { store.commit(change).await });
             }
             for committed in tasks.join_all().await {
-                current = current.max(committed.map_err(&error)?.revision);
+                current = current.max(committed.map_err(&error)?);
             }
             if current.get() - compacted.get() >= COMPACT_EVERY {
                 target.store.compact(current).await.map_err(&error)?;
@@ -155,8 +154,25 @@ impl Copy<'_> {
         Ok(())
     }
 
+    /// Writes the mark once more. The returned revision is a condition of all that follows, so that another migration which
+    /// does the same ends this one.
+    async fn claim(&self, marker: &Marker) -> Result<Revision, MigrationError> {
+        let (target, key) = (self.target, marker_key(&self.target.prefix));
+        let known = marker::read(&*target.store, &target.prefix).await.map_err(target.error())?;
+        let Some((_, revision)) = known.filter(|(known, _)| known.as_ref() == Some(marker)) else {
+            return Err(self.changed(&key));
+        };
+        let claimed = target.store.commit(Change::update(key.clone(), revision, marker.encode())).await;
+        claimed.map_err(|error| self.write_error(&key, error))
+    }
+
+    /// The condition of changes of the target under a claim.
+    fn under(&self, claim: Revision) -> Vec<Condition> {
+        vec![Condition::Unchanged(marker_key(&self.target.prefix), claim)]
+    }
+
     /// Deletes what an unfinished migration has copied and the source does not have any more.
-    async fn delete_others(&self, there: &mut TargetKeys) -> Result<(), MigrationError> {
+    async fn delete_others(&self, there: &mut TargetKeys, claim: Revision) -> Result<(), MigrationError> {
         let mut others = there.clone();
         for item in &self.inventory.items {
             others.remove(&item.path);
@@ -164,7 +180,7 @@ impl Copy<'_> {
         for (path, TargetItem { revision, .. }) in others {
             there.remove(&path);
             let key = self.target.key(&path);
-            let change = Change::delete(key.clone(), Compare::ModRevision(revision));
+            let change = Change::delete(key.clone(), Compare::ModRevision(revision)).under(self.under(claim));
             match self.target.store.commit(change).await {
                 // It may have expired.
                 Ok(_) | Err(Error::Conflict { current: None }) => {}
@@ -175,11 +191,11 @@ impl Copy<'_> {
     }
 
     /// Copies the items from this one on, in order.
-    async fn copy_from(&self, first: usize, there: &TargetKeys) -> Result<(), MigrationError> {
+    async fn copy_from(&self, first: usize, there: &TargetKeys, claim: Revision) -> Result<(), MigrationError> {
         let items = &self.inventory.items;
         let mut progress = ProgressLogger::start("copy");
         let mut last = self.inventory.revision;
-        let mut pending: VecDeque<(Key, StoreFuture<'_, CommitResponse>)> = VecDeque::new();
+        let mut pending: VecDeque<(Key, StoreFuture<'_, Revision>)> = VecDeque::new();
         let mut reads = VecDeque::new();
         let mut done = first as u64;
         let mut rest = items[first..].iter();
@@ -207,7 +223,7 @@ impl Copy<'_> {
                 let Some(left) = time_left(expires) else { continue };
                 change = change.with_ttl(left);
             }
-            let mut commit = self.target.store.commit(change);
+            let mut commit = self.target.store.commit(change.under(self.under(claim)));
             match poll_once(commit.as_mut()).await {
                 Some(committed) => pending.push_back((key, Box::pin(async { committed }))),
                 None => pending.push_back((key, commit)),
@@ -232,10 +248,10 @@ impl Copy<'_> {
     fn committed(
         &self,
         key: &Key,
-        committed: Result<CommitResponse, Error>,
+        committed: Result<Revision, Error>,
         last: Revision,
     ) -> Result<Revision, MigrationError> {
-        let revision = committed.map_err(|error| self.write_error(key, error))?.revision;
+        let revision = committed.map_err(|error| self.write_error(key, error))?;
         match revision > last {
             true => Ok(revision),
             false => Err(MigrationError::Differs(vec![(key.clone(), "it was stored out of order".to_owned())])),
@@ -244,9 +260,14 @@ impl Copy<'_> {
 
     fn write_error(&self, key: &Key, error: Error) -> MigrationError {
         match error {
-            Error::Conflict { .. } => MigrationError::Changed { store: self.target.name.clone(), key: key.clone() },
+            Error::ConditionFailed => self.changed(&marker_key(&self.target.prefix)),
+            Error::Conflict { .. } => self.changed(key),
             error => self.target.error()(error),
         }
+    }
+
+    fn changed(&self, key: &Key) -> MigrationError {
+        MigrationError::Changed { store: self.target.name.clone(), key: key.clone() }
     }
 
     /// Compares keys, values and order of the target with the inventory.
@@ -309,12 +330,21 @@ impl Copy<'_> {
     }
 
     /// Compacts the history, so that no version of the source is mistaken for one of the target, and removes the mark.
-    async fn finish(&self) -> Result<Revision, MigrationError> {
+    async fn finish(&self, claim: Revision) -> Result<Revision, MigrationError> {
         let (target, error) = (self.target, self.target.error());
         let current = target.store.current_revision().await.map_err(&error)?;
         target.store.compact(current).await.map_err(&error)?;
-        let removed = target.store.commit(Change::delete(marker_key(&target.prefix), Compare::Any)).await;
-        Ok(removed.map_err(&error)?.revision)
+        let key = marker_key(&target.prefix);
+        match target.store.commit(Change::delete(key.clone(), Compare::ModRevision(claim))).await {
+            Ok(revision) => Ok(revision),
+            Err(unknown @ Error::OutcomeUnknown { .. }) => {
+                match marker::read(&*target.store, &target.prefix).await.map_err(&error)? {
+                    Some(_) => Err(error(unknown)),
+                    None => target.store.current_revision().await.map_err(&error),
+                }
+            }
+            Err(failed) => Err(self.write_error(&key, failed)),
+        }
     }
 }
 

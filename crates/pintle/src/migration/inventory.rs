@@ -83,7 +83,7 @@ impl ValueForm {
 
     /// A value as it is read from its stored form.
     fn after_storage(&self, key: &str, value: &Bytes) -> Result<Bytes, String> {
-        let stored = self.stored.transform_to_storage(key, value.clone()).map_err(|error| error.0)?;
+        let stored = self.stored.transform_to_storage(key, value.clone()).map_err(|error| error.0)?.bytes;
         self.stored.transform_from_storage(key, stored).map(|read| read.value).map_err(|error| error.0)
     }
 }

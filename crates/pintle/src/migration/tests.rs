@@ -3,9 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use pintle_store::{
-    Change, ChangeFeed, CommitResponse, Compare, MemoryStore, RangeResponse, Record, StoreFuture, Timestamp,
-};
+use pintle_store::{Change, ChangeFeed, Compare, MemoryStore, RangeResponse, Record, StoreFuture, Timestamp};
 
 use super::*;
 
@@ -14,11 +12,21 @@ use super::*;
 struct FailingStore {
     inner: MemoryStore,
     commits_left: AtomicUsize,
+    failure: Failure,
+}
+
+/// What becomes of commits.
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    /// They are not executed.
+    Refused,
+    /// Another migration writes its mark before each.
+    AnotherMigration,
 }
 
 impl FailingStore {
-    fn after(commits: usize) -> Arc<Self> {
-        Arc::new(Self { inner: MemoryStore::new(), commits_left: AtomicUsize::new(commits) })
+    fn after(commits: usize, failure: Failure) -> Arc<Self> {
+        Arc::new(Self { inner: MemoryStore::new(), commits_left: AtomicUsize::new(commits), failure })
     }
 
     fn recover(&self) {
@@ -44,11 +52,20 @@ impl Store for FailingStore {
         self.inner.range(interval, at, limit)
     }
 
-    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
+    fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {
         let take = |left: usize| left.checked_sub(1);
         match self.commits_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => self.inner.commit(change),
-            Err(_) => Box::pin(async { Err(Error::Unavailable { detail: "it fails".to_owned() }) }),
+            Err(_) => Box::pin(async {
+                match self.failure {
+                    Failure::Refused => return Err(Error::Unavailable { detail: "it fails".to_owned() }),
+                    Failure::AnotherMigration => {
+                        let marker = Marker { source: "another".to_owned(), revision: Revision(7) };
+                        self.inner.commit(Change::put(marker_key("/registry"), marker.encode())).await?;
+                    }
+                }
+                self.inner.commit(change).await
+            }),
         }
     }
 
@@ -145,7 +162,7 @@ async fn a_migration_can_be_interrupted_at_every_change() {
     for changes_meanwhile in [false, true] {
         let mut commits = 0;
         loop {
-            let (source, store) = (source().await, FailingStore::after(commits));
+            let (source, store) = (source().await, FailingStore::after(commits, Failure::Refused));
             let target = side("the target", "/registry", store.clone());
             let Err(error) = run(&source, &target).await else { break };
             assert!(error.to_string().contains("it fails"), "{error}");
@@ -166,8 +183,26 @@ async fn a_migration_can_be_interrupted_at_every_change() {
 }
 
 #[tokio::test]
+async fn another_migration_into_the_target_is_noticed_at_every_change() {
+    let mut commits = 0;
+    loop {
+        let (source, store) = (source().await, FailingStore::after(commits, Failure::AnotherMigration));
+        let target = side("the target", "/registry", store.clone());
+        let Err(error) = run(&source, &target).await else { break };
+        let error = error.to_string();
+        let is_noticed = error.contains("the target was written to during the migration (/registry/pintle-migration)")
+            || (commits == 0 && error.contains("the target has objects already"));
+        assert!(is_noticed, "{commits}: {error}");
+        let (marker, _) = marker::read(&*store, "/registry").await.expect("a read").expect("the other's mark");
+        assert_eq!(marker.expect("a mark").source, "another");
+        commits += 1;
+    }
+    assert!(commits > 30, "{commits}");
+}
+
+#[tokio::test]
 async fn what_was_copied_is_not_copied_again() {
-    let (source, store) = (source().await, FailingStore::after(35));
+    let (source, store) = (source().await, FailingStore::after(36, Failure::Refused));
     let target = side("the target", "/registry", store.clone());
     run(&source, &target).await.expect_err("it fails");
     let copied = content(&target).await;

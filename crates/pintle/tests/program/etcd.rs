@@ -1,5 +1,6 @@
 //! `pintle serve --storage-backend etcd3`, with a real etcd.
 
+use pintle_etcd_process::{EtcdProcess, EtcdSettings, EtcdTls};
 use pintle_integration::Etcd;
 use serde_json::{Value, json};
 
@@ -104,6 +105,26 @@ fn a_write_whose_outcome_is_unknown_is_not_to_be_repeated() {
     assert!(found.matches("configmap/unknown-").count() <= 1, "{found}");
     printed(data_dir, &["create", "configmap", "after"]);
     drop(server);
+}
+
+#[test]
+fn an_etcd_that_asks_for_certificates_is_used() {
+    let tls = EtcdTls::generate();
+    let etcd = EtcdProcess::with_settings(&EtcdSettings { tls: Some(tls.clone()), ..EtcdSettings::default() });
+    let folder = tempfile::tempdir().expect("a folder");
+    let [authority, certificate, key] =
+        [tls.certificate_authority(), tls.certificate(), tls.key()].map(|file| file.display().to_string());
+    let flags = [
+        ["--storage-backend", "etcd3"],
+        ["--etcd-servers", &etcd.url()],
+        ["--etcd-cafile", &authority],
+        ["--etcd-certfile", &certificate],
+        ["--etcd-keyfile", &key],
+    ];
+    let server = Server::start(folder.path(), flags.as_flattened());
+    printed(folder.path(), &["create", "configmap", "a", "--from-literal=k=v"]);
+    assert_eq!(printed(folder.path(), &["get", "configmap", "a", "-o", "jsonpath={.data.k}"]), "v");
+    server.stop();
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl Cluster {
         let compare = revision.map_or(Compare::Absent, |revision| Compare::ModRevision(Revision(revision)));
         let op = Op::Put { value: json::encode(record).into(), ttl: None };
         match self.store.commit(Change::new(self.record_key(prefix, name), compare, op)).await {
-            Ok(committed) => Ok(Some(committed.revision.get())),
+            Ok(revision) => Ok(Some(revision.get())),
             Err(Error::Conflict { .. }) => Ok(None),
             Err(error) => Err(store_error(error)),
         }

@@ -12,8 +12,9 @@ use pintle_codec::protobuf;
 use pintle_kinds::{RuntimeConfig, ServiceNetwork};
 use pintle_registry::{Resource, UnservedVersion};
 use pintle_schema::{Problems, Schema, normalise};
-use pintle_store::{TransformError, TransformedValue, ValueTransformer};
+use pintle_store::{Key, StoredValue, TransformError, TransformedValue, ValueTransformer};
 use pintle_value::Value;
+use pintle_value::threads::map_parallel;
 
 use super::to_hub;
 use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX};
@@ -24,6 +25,9 @@ const JSON_GROUPS: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"
 
 /// The prefixes of what is stored beside the objects of the API, and their kinds in the core group.
 const RECORDS: [(&str, &str); 2] = [(SERVER_ADDRESSES_PREFIX, "Endpoints"), (RANGES_PREFIX, "RangeAllocation")];
+
+/// How many values are worth being decoded by several threads.
+const MIN_PARALLEL_VALUES: usize = 1000;
 
 /// Converts between the JSON of the server and the form of objects in etcd.
 #[derive(Debug)]
@@ -66,6 +70,8 @@ struct StoredCollection {
 struct WrittenVersion {
     api_version: String,
     schema: Schema,
+    /// False if objects are converted when they are read.
+    is_hub_version: bool,
 }
 
 impl StoredForm {
@@ -91,8 +97,11 @@ impl StoredForm {
         for (prefix, kind) in RECORDS {
             let hub = resources.iter().find(|resource| resource.kind == kind && resource.group.is_empty()).cloned();
             let hub = hub.map_or_else(|| unserved_kind(&catalog, &resources, kind), Ok)?;
-            let written =
-                protobuf.then(|| WrittenVersion { api_version: "v1".to_owned(), schema: (*hub.schema).clone() });
+            let written = protobuf.then(|| WrittenVersion {
+                api_version: "v1".to_owned(),
+                schema: (*hub.schema).clone(),
+                is_hub_version: true,
+            });
             if !resources.iter().any(|resource| Arc::ptr_eq(resource, &hub)) {
                 resources.push(hub.clone());
             }
@@ -143,7 +152,8 @@ impl StoredForm {
         }
         let mut json = Vec::with_capacity(stored.len() * 2);
         json::encode_typed(&object, &hub.schema.types, hub.schema.root, &mut json);
-        Ok(TransformedValue { value: json.into(), stale })
+        // Caches keep it for long, so its memory is no larger than necessary.
+        Ok(TransformedValue { value: Bytes::copy_from_slice(&json), stale })
     }
 
     fn version_of(&self, api_version: &str, kind: &str) -> Result<&ReadVersion, String> {
@@ -152,22 +162,24 @@ impl StoredForm {
         found.ok_or_else(|| format!("no kind \"{kind}\" is registered for version \"{api_version}\""))
     }
 
-    fn encode(&self, collection: &StoredCollection, json: Bytes) -> Option<Bytes> {
-        let Some(WrittenVersion { api_version, schema }) = &collection.written else {
+    fn encode(&self, collection: &StoredCollection, json: Bytes) -> Option<StoredValue> {
+        let Some(WrittenVersion { api_version, schema, is_hub_version }) = &collection.written else {
             let mut versions = collection.hub.strategy.unserved_versions().iter();
             let written = versions.find_map(|version| Some((version.api_version, version.from_served?)));
-            let Some((api_version, from_served)) = written else { return Some(json) };
+            // As JSON, objects of built-in kinds are normalised when they are read.
+            let stored = |bytes| StoredValue { bytes, is_exact: false };
+            let Some((api_version, from_served)) = written else { return Some(stored(json)) };
             let mut object = json::decode(&json, DecodeOptions::STORED).ok()?.value;
             object.set("apiVersion", api_version);
             from_served(&mut object);
-            return Some(json::encode(&object).into());
+            return Some(stored(json::encode(&object).into()));
         };
         let mut stored = Vec::with_capacity(json.len());
         let (mut tape, mut encoded) = (Tape::default(), None);
         protobuf::encode_envelope(api_version, &collection.hub.kind, &mut stored, |out| {
-            encoded = protobuf::encode_json(&json, &mut tape, &schema.types, schema.root, out);
+            encoded = protobuf::encode_json_checked(&json, &mut tape, &schema.types, schema.root, out);
         });
-        encoded.map(|()| stored.into())
+        Some(StoredValue { bytes: stored.into(), is_exact: encoded? && *is_hub_version })
     }
 }
 
@@ -236,28 +248,37 @@ impl WrittenVersion {
         let (group, version) = (storage.upstream_group, storage.upstream_version);
         let schema = catalog.kind_schema(group, version, facts.kind).ok_or_else(unknown)?;
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        Ok(Self { api_version, schema })
+        let is_hub_version = (group, version) == (facts.group, facts.version);
+        Ok(Self { api_version, schema, is_hub_version })
     }
 }
 
 impl ValueTransformer for StoredForm {
-    fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<Bytes, TransformError> {
+    fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<StoredValue, TransformError> {
         match self.collection(key) {
             Some(collection) => {
                 self.encode(collection, value).ok_or_else(|| TransformError("the object is not JSON".to_owned()))
             }
-            None => Ok(value),
+            None => Ok(StoredValue { is_exact: !value.ends_with(b"\n"), bytes: value }),
         }
     }
 
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
         let Some(collection) = self.collection(key) else {
             // Go's JSON ends with a line break.
-            let json = stored.strip_suffix(b"\n").filter(|json| json.starts_with(b"{"));
-            let value = json.map_or_else(|| stored.clone(), |json| stored.slice_ref(json));
-            return Ok(TransformedValue { value, stale: false });
+            let json = stored.strip_suffix(b"\n").filter(|json| json.starts_with(b"{")).unwrap_or(&stored);
+            // The memory of an answer of etcd is freed as a whole.
+            return Ok(TransformedValue { value: Bytes::copy_from_slice(json), stale: false });
         };
         self.decode(collection, &stored).map_err(TransformError)
+    }
+
+    fn transform_all_from_storage(&self, stored: &[(Key, Bytes)]) -> Vec<Result<TransformedValue, TransformError>> {
+        let transform = |(key, stored): &(Key, Bytes)| self.transform_from_storage(key, stored.clone());
+        match stored.len() {
+            ..MIN_PARALLEL_VALUES => stored.iter().map(transform).collect(),
+            _ => map_parallel(stored, &transform),
+        }
     }
 }
 
@@ -311,7 +332,7 @@ mod tests {
             ),
             ("/registry/unknown/key", "x", b"x"),
         ] {
-            let stored = form.transform_to_storage(key, json.into()).expect("stored");
+            let stored = form.transform_to_storage(key, json.into()).expect("stored").bytes;
             assert!(stored.starts_with(expect), "{key}: {:?}", String::from_utf8_lossy(&stored));
             assert_eq!(read(key, stored).as_deref(), Ok(json), "{key}");
         }
@@ -324,14 +345,50 @@ mod tests {
         let json = r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"things.example.com"},"spec":{"group":"example.com","names":{"plural":"things","singular":"thing","kind":"Thing","listKind":"ThingList"},"scope":"Cluster","versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}},"subresources":{"status":{}},"additionalPrinterColumns":[{"name":"A","type":"string","jsonPath":".a"}]},{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}},"additionalPrinterColumns":[{"name":"A","type":"string","jsonPath":".a"}],"selectableFields":[{"jsonPath":".a"}]}],"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://a"},"conversionReviewVersions":["v1"]}}},"status":{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":["v1"]}}"#;
         let expect = r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"things.example.com"},"spec":{"group":"example.com","version":"v1","names":{"plural":"things","singular":"thing","kind":"Thing","listKind":"ThingList"},"scope":"Cluster","validation":{"openAPIV3Schema":{"type":"object"}},"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}}},{"name":"v2","served":true,"storage":false,"selectableFields":[{"jsonPath":".a"}]}],"additionalPrinterColumns":[{"name":"A","type":"string","JSONPath":".a"}],"conversion":{"strategy":"Webhook","webhookClientConfig":{"url":"https://a"},"conversionReviewVersions":["v1"]},"preserveUnknownFields":false},"status":{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":["v1"]}}"#;
         let tree = |json: &[u8]| json::decode(json, DecodeOptions::STORED).expect("JSON").value;
-        let stored = form().transform_to_storage(key, json.into()).expect("stored");
+        let stored = form().transform_to_storage(key, json.into()).expect("stored").bytes;
         assert_eq!(tree(&stored), tree(expect.as_bytes()));
         assert_eq!(read(key, stored).as_deref(), Ok(json));
         // What versions have of their own stays with them.
         let json = json.replace(r#""jsonPath":".a"}]},"#, r#""jsonPath":".b"}]},"#);
-        let stored = form().transform_to_storage(key, json.clone().into()).expect("stored");
+        let stored = form().transform_to_storage(key, json.clone().into()).expect("stored").bytes;
         assert!(tree(&stored).at(&["spec", "additionalPrinterColumns"]).is_none());
         assert_eq!(read(key, stored), Ok(json));
+    }
+
+    /// Protobuf has no empty lists and maps, and no unset fields where there is no pointer.
+    #[test]
+    fn values_that_are_read_as_others_are_known() {
+        let form = form();
+        let role = |rules: &str| {
+            let head = r#"{"kind":"Role","apiVersion":"rbac.authorization.k8s.io/v1","metadata":{"name":"a"}"#;
+            format!("{head}{rules}}}")
+        };
+        let map = |metadata: &str, rest: &str| {
+            format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"a"{metadata}}}{rest}}}"#)
+        };
+        for (key, json, expect) in [
+            ("roles/n/a", role(r#","rules":null"#), true),
+            ("roles/n/a", role(r#","rules":[{"verbs":["get"]}]"#), true),
+            ("roles/n/a", role(r#","rules":[{"verbs":[]}]"#), false),
+            ("roles/n/a", role(r#","rules":[]"#), false),
+            ("roles/n/a", role(""), false),
+            ("configmaps/n/a", map("", r#","data":{"k":""}"#), true),
+            ("configmaps/n/a", map("", r#","data":{}"#), false),
+            ("configmaps/n/a", map("", r#","data":null"#), false),
+            ("configmaps/n/a", map("", r#","immutable":false"#), true),
+            ("configmaps/n/a", map("", r#","unknown":1"#), false),
+            ("configmaps/n/a", map(r#","generation":0"#, ""), false),
+            ("configmaps/n/a", map(r#","namespace":"""#, ""), false),
+            ("example.com/things/n/a", "{}".to_owned(), true),
+            ("example.com/things/n/a", "{}\n".to_owned(), false),
+        ] {
+            let key = format!("/registry/{key}");
+            let stored = form.transform_to_storage(&key, json.clone().into()).expect("stored");
+            assert_eq!((stored.is_exact, read(&key, stored.bytes).as_ref() == Ok(&json)), (expect, expect), "{json}");
+        }
+        let form = StoredForm::new("/registry", false).expect("a form");
+        let stored = form.transform_to_storage("/registry/configmaps/n/a", map("", "").into()).expect("stored");
+        assert!(!stored.is_exact);
     }
 
     #[test]
@@ -343,7 +400,7 @@ mod tests {
         let json = format!(
             r#"{head},"spec":{{"selector":null,"template":{{"metadata":{{}},"spec":{{}}}},"volumeClaimTemplates":[{claim}]}}}}"#
         );
-        let stored = form.transform_to_storage(key, json.into()).expect("stored");
+        let stored = form.transform_to_storage(key, json.into()).expect("stored").bytes;
         let found = read(key, stored).expect("an object");
         assert!(found.contains(claim), "{found}");
     }
@@ -386,7 +443,7 @@ mod tests {
             read.expect("an object").stale
         };
         assert!(is_stale(json.as_bytes()));
-        let written = form.transform_to_storage("/registry/configmaps/n/a", json.into()).expect("stored");
+        let written = form.transform_to_storage("/registry/configmaps/n/a", json.into()).expect("stored").bytes;
         assert!(!is_stale(&written));
         let error =
             read("/registry/configmaps/n/a", &b"k8s\0\x0a\x09\x0a\x02v9\x12\x03Pod"[..]).expect_err("no such version");

@@ -150,10 +150,9 @@ pub(crate) async fn commit(
     let failed = !matches!(result, Ok(_) | Err(Error::Conflict { .. } | Error::ConditionFailed));
     cluster.metrics.collection(hub).record_commit(operation, started.elapsed(), failed);
     match result {
-        Ok(committed) => {
-            let revision = committed.revision.get();
-            storage.cache.wait_until_fresh(revision).await;
-            Ok(CommitOutcome::Committed(revision))
+        Ok(revision) => {
+            storage.cache.wait_until_fresh(revision.get()).await;
+            Ok(CommitOutcome::Committed(revision.get()))
         }
         Err(Error::Conflict { current }) => {
             // Another write came first. The next attempt must see its result.

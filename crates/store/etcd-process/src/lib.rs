@@ -7,8 +7,10 @@ mod cluster;
 mod port;
 mod process;
 mod proxy;
+mod tls;
 
 pub use cluster::EtcdCluster;
 pub use port::ReservedPort;
 pub use process::{EtcdProcess, EtcdSettings};
 pub use proxy::{Link, Proxy};
+pub use tls::EtcdTls;

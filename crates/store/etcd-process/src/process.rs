@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
-use crate::ReservedPort;
+use crate::{EtcdTls, ReservedPort};
 
 /// How long a member may take until it serves.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -25,11 +25,13 @@ pub struct EtcdSettings {
     pub quota: u64,
     /// How long a follower waits for its leader before it stands for election. The heartbeats are ten times as many.
     pub election_timeout: Duration,
+    /// The certificates with which members and clients know each other; `None` without TLS.
+    pub tls: Option<EtcdTls>,
 }
 
 impl Default for EtcdSettings {
     fn default() -> Self {
-        Self { syncs: false, quota: 0, election_timeout: Duration::from_millis(100) }
+        Self { syncs: false, quota: 0, election_timeout: Duration::from_millis(100), tls: None }
     }
 }
 
@@ -37,6 +39,7 @@ impl Default for EtcdSettings {
 #[derive(Debug)]
 pub struct EtcdProcess {
     arguments: Vec<String>,
+    scheme: &'static str,
     /// `None` after a kill.
     child: Option<Child>,
     /// The port for clients.
@@ -91,7 +94,8 @@ impl EtcdProcess {
         let folder = tempfile::tempdir().expect("a folder");
         let election = settings.election_timeout.as_millis();
         let port = ReservedPort::reserve();
-        let url = format!("http://{}", port.address());
+        let scheme = if settings.tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}", port.address());
         let mut arguments: Vec<String> =
             ["--listen-client-urls", &url, "--advertise-client-urls", &url].map(str::to_owned).into();
         arguments.push(format!("--election-timeout={election}"));
@@ -101,8 +105,9 @@ impl EtcdProcess {
         if !settings.syncs {
             arguments.push("--unsafe-no-fsync".to_owned());
         }
+        arguments.extend(settings.tls.iter().flat_map(EtcdTls::arguments));
         arguments.extend(cluster.into_iter().map(str::to_owned));
-        Self { arguments, child: None, port, _folder: folder }.run()
+        Self { arguments, scheme, child: None, port, _folder: folder }.run()
     }
 
     fn run(mut self) -> StartingProcess {
@@ -195,14 +200,14 @@ impl EtcdProcess {
     /// Its address for clients.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address())
+        format!("{}://{}", self.scheme, self.address())
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// Calls a method of its JSON gateway, for example `maintenance/defragment`, and returns the answer.
+    /// Calls a method of its JSON gateway, for example `maintenance/defragment`, and returns the answer. Not with TLS.
     ///
     /// # Panics
     /// Panics if it does not answer.

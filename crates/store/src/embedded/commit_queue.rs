@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::{CommitResponse, Compare, Condition, Error, Key, Timestamp, lock};
+use crate::{Compare, Condition, Error, Key, Revision, Timestamp, lock};
 
 /// A change that waits to be committed.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct CommitRequest {
     pub(super) compare: Compare,
     pub(super) op: PreparedOp,
     pub(super) conditions: Vec<Condition>,
-    pub(super) reply: oneshot::Sender<Result<CommitResponse, Error>>,
+    pub(super) reply: oneshot::Sender<Result<Revision, Error>>,
 }
 
 /// The operation of a request, with the value already transformed.

@@ -16,7 +16,7 @@ use super::file::{self, FileError};
 use super::index::{IndexEntry, KeyIndex};
 use super::log::{LogReader, LogRow, LogWriter};
 use super::{EngineState, ReaderHandle};
-use crate::{CommitResponse, Compare, Condition, Error, Key, Record, Revision, StoredChange, Timestamp, lock};
+use crate::{Compare, Condition, Error, Key, Record, Revision, StoredChange, Timestamp, lock};
 
 /// The maximum number of changes in one transaction, so that the first of them does not wait long.
 const MAX_CHANGES: usize = 512;
@@ -36,7 +36,7 @@ const FIRST_RECOVERY_INTERVAL: Duration = Duration::from_millis(250);
 /// The longest wait between two attempts to recover from a failed sync.
 const MAX_RECOVERY_INTERVAL: Duration = Duration::from_secs(8);
 
-type Reply = (oneshot::Sender<Result<CommitResponse, Error>>, Result<CommitResponse, Error>);
+type Reply = (oneshot::Sender<Result<Revision, Error>>, Result<Revision, Error>);
 
 pub(super) struct Committer<'c> {
     shared: &'c EngineState,
@@ -467,26 +467,10 @@ impl<'c> Committer<'c> {
             (newest, transaction.entries.get(&key).or_else(|| index.keys.get(&key)).copied())
         };
         let current_entry = entry.filter(|entry| !entry.deleted);
-        let current = match current_entry.map(|entry| self.reader.row(entry.revision)).transpose() {
-            // Corruption of one value does not affect the other changes in the transaction.
-            Err(error @ FileError::Corrupted(_)) => {
-                transaction.replies[reply_index].1 = Err(error.into_error(&self.shared.path));
-                return Ok(());
-            }
-            current => current?,
-        };
-        let replaced_expiry = current.as_ref().and_then(|row| row.expires.map(|time| (time, row.revision)));
-        let previous = match current.map(|row| self.shared.record(row)).transpose() {
-            Ok(previous) => previous,
-            Err(error) => {
-                transaction.replies[reply_index].1 = Err(error);
-                return Ok(());
-            }
-        };
         let matches = compare.holds(current_entry.map(|entry| entry.revision))
             && (current_entry.is_some() || matches!(op, PreparedOp::Put { .. }));
         if !matches {
-            transaction.replies[reply_index].1 = Err(Error::Conflict { current: previous.map(Box::new) });
+            transaction.replies[reply_index].1 = Err(self.conflict(current_entry)?);
             return Ok(());
         }
         if !conditions.is_empty() {
@@ -497,6 +481,17 @@ impl<'c> Committer<'c> {
             }
         }
 
+        let replaced_expiry = match current_entry.filter(|entry| entry.expires) {
+            None => None,
+            Some(IndexEntry { revision, .. }) => match self.reader.header(revision) {
+                // Corruption of one row does not affect the other changes in the transaction.
+                Err(error @ FileError::Corrupted(_)) => {
+                    transaction.replies[reply_index].1 = Err(error.into_error(&self.shared.path));
+                    return Ok(());
+                }
+                header => header?.and_then(|row| row.expires.map(|time| (time, row.revision))),
+            },
+        };
         let revision = newest.next();
         let create_revision = current_entry.map_or(revision, |entry| entry.create_revision);
         let (value, stored, expires) = match op {
@@ -504,25 +499,28 @@ impl<'c> Committer<'c> {
             PreparedOp::Delete => (None, None, None),
         };
         let time = lock(&self.shared.index).retention_tracker.monotonic_time(now);
-        let previous_row = entry.map(|entry| entry.revision);
-        let row = LogRow {
-            revision,
-            key: key.clone(),
-            create_revision,
-            previous: previous_row,
-            time,
-            expires,
-            value: stored,
-        };
+        let previous = entry.map(|entry| entry.revision);
+        let row = LogRow { revision, key: key.clone(), create_revision, previous, time, expires, value: stored };
         self.writer.insert(&row)?;
         transaction.bytes += size;
-        transaction
-            .entries
-            .insert(key.clone(), IndexEntry::new(revision, create_revision, previous_row, row.value.is_none()));
-        transaction.replies[reply_index].1 = Ok(CommitResponse { revision, previous });
-        let change = StoredChange { revision, key, value, create_revision, stale: false };
+        transaction.entries.insert(key.clone(), IndexEntry::from(&row.header()));
+        transaction.replies[reply_index].1 = Ok(revision);
+        let change = StoredChange { revision, key, value, stale: false };
         transaction.changes.push(WrittenChange { change, time, size, expires, replaced_expiry });
         Ok(())
+    }
+
+    /// The error of a change whose compare does not hold, with the current record. Corruption of one value does not affect the
+    /// other changes in a transaction.
+    fn conflict(&mut self, current: Option<IndexEntry>) -> Result<Error, FileError> {
+        let current = match current.map(|entry| self.reader.row(entry.revision)).transpose() {
+            Err(error @ FileError::Corrupted(_)) => return Ok(error.into_error(&self.shared.path)),
+            current => current?,
+        };
+        Ok(match current.map(|row| self.shared.record(row)).transpose() {
+            Ok(current) => Error::Conflict { current: current.map(Box::new) },
+            Err(error) => error,
+        })
     }
 
     /// Publishes a durable transaction: updates the index, the feeds and the callers.

@@ -21,20 +21,18 @@ pub(super) struct IndexEntry {
     pub(super) previous: Option<NonZeroU64>,
     /// The row is a tombstone.
     pub(super) deleted: bool,
+    /// The row has a time at which the key expires.
+    pub(super) expires: bool,
 }
 
-impl IndexEntry {
-    pub(super) fn new(
-        revision: Revision,
-        create_revision: Revision,
-        previous: Option<Revision>,
-        deleted: bool,
-    ) -> IndexEntry {
+impl From<&RowHeader> for IndexEntry {
+    fn from(row: &RowHeader) -> IndexEntry {
         IndexEntry {
-            revision,
-            create_revision,
-            previous: previous.and_then(|previous| NonZeroU64::new(previous.0)),
-            deleted,
+            revision: row.revision,
+            create_revision: row.create_revision,
+            previous: row.previous.and_then(|previous| NonZeroU64::new(previous.0)),
+            deleted: row.size.is_none(),
+            expires: row.expires.is_some(),
         }
     }
 }
@@ -119,8 +117,8 @@ impl KeyIndex {
     }
 
     fn insert(&mut self, row: RowHeader) {
-        let RowHeader { revision, create_revision, previous, .. } = row;
-        self.keys.insert(row.key, IndexEntry::new(revision, create_revision, previous, row.size.is_none()));
+        let entry = IndexEntry::from(&row);
+        self.keys.insert(row.key, entry);
     }
 
     /// The revision to read at, or an error if it cannot be read.

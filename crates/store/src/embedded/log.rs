@@ -24,7 +24,7 @@ pub(super) struct LogRow {
 }
 
 impl LogRow {
-    fn header(&self) -> RowHeader {
+    pub(super) fn header(&self) -> RowHeader {
         let LogRow { revision, ref key, create_revision, previous, time, expires, ref value } = *self;
         let size = value.as_ref().map(Bytes::len);
         RowHeader { revision, key: key.clone(), create_revision, previous, time, expires, size }

@@ -31,9 +31,8 @@ use self::reader::{ReadRequest, StoreReader};
 use self::recovery::{Reopener, Writer};
 use crate::feed::{FeedPublisher, HistoryReader};
 use crate::{
-    Change, ChangeFeed, Clock, CommitResponse, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Op,
-    RangeResponse, Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, SystemClock, Timestamp,
-    ValueTransformer, lock,
+    Change, ChangeFeed, Clock, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Op, RangeResponse,
+    Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, SystemClock, Timestamp, ValueTransformer, lock,
 };
 
 /// The maximum size of a key and its value. Far above what the API server accepts and far below SQLite's limit.
@@ -178,7 +177,7 @@ impl EmbeddedStore {
             previous: None,
             time: options.clock.now(),
             expires: None,
-            value: Some(stored),
+            value: Some(stored.bytes),
         };
         data_dir.create_store_file(&first, options.durability)?;
         Self::open_locked(Arc::new(data_dir), options)
@@ -262,7 +261,7 @@ impl EmbeddedStore {
     fn prepare_request(
         &self,
         change: Change,
-    ) -> Result<(CommitRequest, oneshot::Receiver<Result<CommitResponse, Error>>), Error> {
+    ) -> Result<(CommitRequest, oneshot::Receiver<Result<Revision, Error>>), Error> {
         let Change { key, compare, op, conditions } = change;
         let op = match op {
             Op::Delete => PreparedOp::Delete,
@@ -270,6 +269,7 @@ impl EmbeddedStore {
                 let transformed = self.shared.transformer.transform_to_storage(&key, value.clone());
                 let stored =
                     transformed.map_err(|error| Error::Transform { key: key.clone(), detail: error.to_string() })?;
+                let stored = stored.bytes;
                 let size = key.len() + stored.len();
                 if size > MAX_ENTRY_BYTES {
                     return Err(Error::TooLarge { key, size, limit: MAX_ENTRY_BYTES });
@@ -400,7 +400,7 @@ impl Store for EmbeddedStore {
         Box::pin(self.reader.read(move |reader| reader.range(&interval, at, limit)))
     }
 
-    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
+    fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {
         Box::pin(async move {
             let (request, response) = self.prepare_request(change)?;
             self.shared.queue.submit(request)?;

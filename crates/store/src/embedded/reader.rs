@@ -172,10 +172,10 @@ impl<'c> StoreReader<'c> {
     }
 
     fn stored_change(&self, row: LogRow) -> Result<StoredChange, Error> {
-        let (revision, key, create_revision) = (row.revision, row.key.clone(), row.create_revision);
+        let (revision, key) = (row.revision, row.key.clone());
         let record = row.value.is_some().then(|| self.shared.record(row)).transpose()?;
         let stale = record.as_ref().is_some_and(|record| record.stale);
-        Ok(StoredChange { revision, key, value: record.map(|record| record.value), create_revision, stale })
+        Ok(StoredChange { revision, key, value: record.map(|record| record.value), stale })
     }
 
     /// Reads the record of a revision that has a value.

@@ -59,28 +59,12 @@ pub(super) struct PutRequest {
     pub(super) value: Bytes,
     #[prost(int64, tag = "3")]
     pub(super) lease: i64,
-    #[prost(bool, tag = "4")]
-    pub(super) prev_kv: bool,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PutResponse {
-    #[prost(message, optional, tag = "2")]
-    pub(super) prev_kv: Option<KeyValue>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct DeleteRangeRequest {
     #[prost(bytes = "bytes", tag = "1")]
     pub(super) key: Bytes,
-    #[prost(bool, tag = "3")]
-    pub(super) prev_kv: bool,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct DeleteRangeResponse {
-    #[prost(message, repeated, tag = "3")]
-    pub(super) prev_kvs: Vec<KeyValue>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -99,20 +83,11 @@ pub(super) enum Request {
     DeleteRange(DeleteRangeRequest),
 }
 
+/// An answer of a transaction. Those to writes have nothing that is not in its header.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ResponseOp {
-    #[prost(oneof = "Response", tags = "1, 2, 3")]
-    pub(super) response: Option<Response>,
-}
-
-#[derive(Clone, PartialEq, prost::Oneof)]
-pub(super) enum Response {
-    #[prost(message, tag = "1")]
-    Range(RangeResponse),
-    #[prost(message, tag = "2")]
-    Put(PutResponse),
-    #[prost(message, tag = "3")]
-    DeleteRange(DeleteRangeResponse),
+    #[prost(message, optional, tag = "1")]
+    pub(super) range: Option<RangeResponse>,
 }
 
 /// How a compare compares.
@@ -232,8 +207,6 @@ pub(super) struct WatchCreateRequest {
     pub(super) start_revision: i64,
     #[prost(bool, tag = "4")]
     pub(super) progress_notify: bool,
-    #[prost(bool, tag = "6")]
-    pub(super) prev_kv: bool,
     #[prost(bool, tag = "8")]
     pub(super) fragment: bool,
 }
@@ -273,8 +246,6 @@ pub(super) struct Event {
     pub(super) r#type: i32,
     #[prost(message, optional, tag = "2")]
     pub(super) kv: Option<KeyValue>,
-    #[prost(message, optional, tag = "3")]
-    pub(super) prev_kv: Option<KeyValue>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

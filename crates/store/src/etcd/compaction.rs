@@ -89,11 +89,8 @@ async fn compact(client: &EtcdClient, known: &mut Compactions, schedule: Compact
         }
         return Ok(());
     }
-    let found = answer.responses.into_iter().next().and_then(|response| response.response);
-    known.version = match found {
-        Some(api::Response::Range(found)) => found.kvs.first().map_or(0, |found| found.version),
-        _ => 0,
-    };
+    let found = answer.responses.into_iter().next().and_then(|response| response.range);
+    known.version = found.and_then(|found| found.kvs.first().map(|found| found.version)).unwrap_or_default();
     Ok(())
 }
 

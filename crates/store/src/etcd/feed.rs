@@ -1,4 +1,5 @@
-//! The change feed of an etcd: a watch with previous values. What etcd has delivered is known from the events, and, while
+//! The change feed of an etcd: a watch. The previous values are not asked for, which would double what is sent: watch caches
+//! have them. What etcd has delivered is known from the events, and, while
 //! there are none, from its progress notifications, which the feed asks for when somebody waits for a newer revision.
 
 use std::fmt;
@@ -12,7 +13,7 @@ use tonic::Streaming;
 
 use super::client::EtcdClient;
 use super::{Codec, revision, to_i64};
-use crate::{ChangeBatch, ChangeFeed, Error, KeyInterval, Revision, StoreFuture, StoredChange, lock};
+use crate::{ChangeBatch, ChangeFeed, Error, KeyInterval, Revision, StoreFuture, lock};
 
 use super::api;
 
@@ -136,7 +137,6 @@ impl EtcdFeed {
             range_end,
             start_revision: to_i64(self.position.next()),
             progress_notify: true,
-            prev_kv: true,
             fragment: true,
         };
         let create = api::WatchRequest { action: Some(api::WatchAction::Create(create)) };
@@ -258,12 +258,11 @@ impl EtcdFeed {
             self.reach(reached);
             return Ok(Some(ChangeBatch { changes: Vec::new(), complete_to: reached }));
         }
-        let events = std::mem::take(&mut watch.fragments);
-        let changes = events.into_iter().map(|event| self.context.codec.change(event));
-        let mut changes = changes.collect::<Result<Vec<StoredChange>, Error>>()?;
-        changes.retain(|change| change.revision > self.position);
-        let Some(last) = changes.last() else { return Ok(None) };
-        let reached = last.revision;
+        let mut events = std::mem::take(&mut watch.fragments);
+        let revision_of = |event: &api::Event| revision(event.kv.as_ref().map_or(0, |found| found.mod_revision));
+        events.retain(|event| revision_of(event) > self.position);
+        let Some(reached) = events.last().map(revision_of) else { return Ok(None) };
+        let changes = self.context.codec.changes(events);
         self.reach(reached);
         Ok(Some(ChangeBatch { changes, complete_to: self.position }))
     }

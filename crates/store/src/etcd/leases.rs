@@ -18,7 +18,14 @@ pub(super) struct Leases {
     client: EtcdClient,
     /// How much longer than asked a key lives at most (`--lease-reuse-duration-seconds`).
     reuse: Duration,
-    current: Mutex<Option<Lease>>,
+    state: Mutex<LeaseState>,
+}
+
+#[derive(Debug, Default)]
+struct LeaseState {
+    current: Option<Lease>,
+    /// The last call that failed: when, and why.
+    failure: Option<(Instant, CallError)>,
 }
 
 #[derive(Debug)]
@@ -30,15 +37,21 @@ struct Lease {
 
 impl Leases {
     pub(super) fn new(client: EtcdClient, reuse: Duration) -> Self {
-        Self { client, reuse, current: Mutex::new(None) }
+        Self { client, reuse, state: Mutex::default() }
     }
 
-    /// A lease for a key that lives at least this long. Granting one may take long: others wait meanwhile, and then share it.
+    /// A lease for a key that lives at least this long. Granting one may take long: others wait meanwhile, and then share the
+    /// lease, or the failure.
     pub(super) async fn lease(&self, ttl: Duration) -> Result<i64, CallError> {
-        let mut current = self.current.lock().await;
+        let began = Instant::now();
+        let mut state = self.state.lock().await;
+        let LeaseState { current, failure } = &mut *state;
+        if let Some((_, error)) = failure.as_ref().filter(|(failed, _)| *failed >= began) {
+            return Err(error.clone());
+        }
         let reuse = self.reuse.min(Duration::from_secs(ttl.as_secs() * REUSE_PERCENT / 100));
         let earliest = Instant::now() + ttl;
-        if let Some(lease) = &mut *current
+        if let Some(lease) = current
             && lease.expires >= earliest
             && lease.expires <= earliest + reuse
             && lease.keys < MAX_KEYS
@@ -48,16 +61,15 @@ impl Leases {
         }
         let granted = ttl + reuse;
         let seconds = granted.as_secs() + u64::from(granted.subsec_nanos() > 0);
-        let id = self.client.grant_lease(i64::try_from(seconds.max(1)).unwrap_or(i64::MAX)).await?;
+        let granting = self.client.grant_lease(i64::try_from(seconds.max(1)).unwrap_or(i64::MAX)).await;
+        let id = granting.inspect_err(|error| *failure = Some((Instant::now(), error.clone())))?;
         *current = Some(Lease { id, expires: earliest + reuse, keys: 1 });
         Ok(id)
     }
 
     /// Forgets a lease that etcd does not have any more.
     pub(super) async fn forget(&self, id: i64) {
-        let mut current = self.current.lock().await;
-        if current.as_ref().is_some_and(|lease| lease.id == id) {
-            *current = None;
-        }
+        let mut state = self.state.lock().await;
+        state.current.take_if(|lease| lease.id == id);
     }
 }

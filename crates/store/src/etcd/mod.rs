@@ -8,6 +8,7 @@ mod feed;
 mod health;
 mod leases;
 mod revisions;
+mod written;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,15 +26,15 @@ use self::feed::{EtcdFeed, FeedContext};
 use self::health::{Health, ProbeLimits, probe};
 use self::leases::Leases;
 use self::revisions::RevisionReader;
+use self::written::WrittenValues;
 use crate::{
-    Change, ChangeFeed, CommitResponse, Compare, Condition, Error, IdentityTransformer, Key, KeyInterval, Op,
-    RangeResponse, Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, Timestamp, TransformError,
-    TransformedValue, ValueTransformer,
+    Change, ChangeFeed, Compare, Condition, Error, IdentityTransformer, Key, KeyInterval, Op, RangeResponse, Record,
+    Revision, Store, StoreFuture, StoreMetrics, StoredChange, Timestamp, TransformedValue, ValueTransformer,
 };
 
 /// The largest request that etcd accepts by default (etcd: `--max-request-bytes`).
 const MAX_REQUEST_BYTES: usize = 1_572_864;
-/// How long connecting to a member may take. Calls that have not been sent by then are sent to another one.
+/// How long connecting to a member may take, and the handshake of TLS. Calls that have not been sent by then are sent to another one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many bytes of an answer may be on their way. Pages and histories are large.
 const STREAM_WINDOW: u32 = 2 << 20;
@@ -111,9 +112,10 @@ impl Drop for EtcdStore {
 }
 
 /// Converts between etcd's messages and those of the contract.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Codec {
     transformer: Arc<dyn ValueTransformer>,
+    written: WrittenValues,
 }
 
 fn revision(number: i64) -> Revision {
@@ -162,62 +164,79 @@ fn etcd_range(interval: &KeyInterval) -> (Bytes, Bytes) {
 }
 
 impl Codec {
-    fn key(bytes: &[u8]) -> Result<Key, Error> {
+    /// The key, which may be none of ours: etcd's are any bytes. Then it is logged and left out.
+    fn key(bytes: &[u8]) -> Option<Key> {
         let text = std::str::from_utf8(bytes);
-        text.map(Key::from).map_err(|_| Error::Unavailable {
-            detail: format!("etcd has a key that is not UTF-8: {}", String::from_utf8_lossy(bytes)),
-        })
+        text.map(Key::from).inspect_err(|_| tracing::error!(?bytes, "etcd has a key that is not UTF-8")).ok()
     }
 
     /// A record. A value that cannot be transformed is an error.
-    fn readable_record(&self, found: api::KeyValue) -> Result<Record, Error> {
-        self.record_or(found, |key, error| Err(Error::Transform { key, detail: error.0 }))
+    fn readable_record(&self, key: Key, found: api::KeyValue) -> Result<Record, Error> {
+        let value = self.transformer.transform_from_storage(&key, found.value.clone());
+        let value = value.map_err(|error| Error::Transform { key: key.clone(), detail: error.0 })?;
+        Ok(record(key, &found, value))
     }
 
-    /// A record among others. A value that cannot be transformed is empty, so that the others can be read.
-    fn record(&self, found: api::KeyValue) -> Result<Record, Error> {
-        let revision = found.mod_revision;
-        self.record_or(found, |key, error| {
-            tracing::error!(%key, revision, %error, "Failed to transform a stored value");
-            Ok(TransformedValue { value: Bytes::new(), stale: false })
-        })
-    }
-
-    fn record_or(
-        &self,
-        found: api::KeyValue,
-        failed: impl FnOnce(Key, TransformError) -> Result<TransformedValue, Error>,
-    ) -> Result<Record, Error> {
-        let key = Self::key(&found.key)?;
-        let value = match self.transformer.transform_from_storage(&key, found.value) {
-            Ok(value) => value,
-            Err(error) => failed(key.clone(), error)?,
-        };
-        Ok(Record {
-            key,
-            value: value.value,
-            mod_revision: revision(found.mod_revision),
-            create_revision: revision(found.create_revision),
-            stale: value.stale,
-        })
-    }
-
-    fn change(&self, event: api::Event) -> Result<StoredChange, Error> {
-        let is_deletion = event.r#type == api::EventType::Delete as i32;
-        let found = event.kv.unwrap_or_default();
-        if is_deletion {
-            let previous = event.prev_kv.unwrap_or_default();
-            return Ok(StoredChange {
-                revision: revision(found.mod_revision),
-                key: Self::key(&found.key)?,
-                value: None,
-                create_revision: revision(previous.create_revision),
-                stale: false,
+    /// Records. A value that cannot be transformed is empty, so that the others can be read.
+    fn records(&self, found: Vec<api::KeyValue>) -> Vec<Record> {
+        let (stored, found): (Vec<(Key, Bytes)>, Vec<api::KeyValue>) = found
+            .into_iter()
+            .filter_map(|mut found| Some(((Self::key(&found.key)?, std::mem::take(&mut found.value)), found)))
+            .unzip();
+        let values = self.transformer.transform_all_from_storage(&stored);
+        let records = stored.into_iter().zip(found).zip(values);
+        let records = records.map(|(((key, _), found), value)| {
+            let value = value.unwrap_or_else(|error| {
+                tracing::error!(%key, revision = found.mod_revision, %error, "Failed to transform a stored value");
+                TransformedValue { value: Bytes::new(), stale: false }
             });
-        }
-        let Record { key, value, mod_revision, create_revision, stale } = self.record(found)?;
-        Ok(StoredChange { revision: mod_revision, key, value: Some(value), create_revision, stale })
+            record(key, &found, value)
+        });
+        records.collect()
     }
+
+    /// The changes of events, in their order.
+    fn changes(&self, events: Vec<api::Event>) -> Vec<StoredChange> {
+        let is_deletion = |event: &api::Event| event.r#type == api::EventType::Delete as i32;
+        let (mut changes, mut others) = (Vec::with_capacity(events.len()), Vec::new());
+        for event in events {
+            let is_deletion = is_deletion(&event);
+            let Some(found) = event.kv else { continue };
+            let Some(key) = Self::key(&found.key) else { continue };
+            let value = if is_deletion { None } else { self.take_written(&key, &found.value) };
+            if is_deletion || value.is_some() {
+                changes.push(StoredChange { revision: revision(found.mod_revision), key, value, stale: false });
+            } else {
+                others.push(found);
+            }
+        }
+        let others = self.records(others).into_iter();
+        changes.extend(others.map(|Record { key, value, mod_revision, stale, .. }| StoredChange {
+            revision: mod_revision,
+            key,
+            value: Some(value),
+            stale,
+        }));
+        changes.sort_by_key(|change| change.revision);
+        changes
+    }
+
+    /// The value of a stored form that this process has written.
+    fn take_written(&self, key: &Key, stored: &Bytes) -> Option<Bytes> {
+        let value = self.written.take(key, stored)?;
+        debug_assert_eq!(
+            self.transformer.transform_from_storage(key, stored.clone()),
+            Ok(TransformedValue { value: value.clone(), stale: false }),
+            "{key}: {}",
+            String::from_utf8_lossy(&value)
+        );
+        Some(value)
+    }
+}
+
+fn record(key: Key, found: &api::KeyValue, TransformedValue { value, stale }: TransformedValue) -> Record {
+    let (mod_revision, create_revision) = (revision(found.mod_revision), revision(found.create_revision));
+    Record { key, value, mod_revision, create_revision, stale }
 }
 
 impl EtcdStore {
@@ -239,7 +258,7 @@ impl EtcdStore {
                 .initial_connection_window_size(2 * STREAM_WINDOW)
                 .tcp_nodelay(true);
             if server.starts_with("https://") {
-                let mut tls = ClientTlsConfig::new();
+                let mut tls = ClientTlsConfig::new().timeout(CONNECT_TIMEOUT);
                 if let Some(authority) = &options.certificate_authority {
                     tls = tls.ca_certificate(Certificate::from_pem(authority));
                 }
@@ -256,7 +275,7 @@ impl EtcdStore {
         let client = EtcdClient::new(members);
         let context = Arc::new(FeedContext {
             client: client.clone(),
-            codec: Codec { transformer: options.transformer },
+            codec: Codec { transformer: options.transformer, written: WrittenValues::default() },
             interval: options.interval,
             wanted: watch::Sender::new(0),
             closed: watch::Sender::new(false),
@@ -326,9 +345,9 @@ impl EtcdStore {
     }
 
     async fn read_key(&self, key: Key, at: Option<Revision>) -> Result<Option<Record>, Error> {
-        let key = Bytes::copy_from_slice(key.as_bytes());
-        let found = self.read(api::RangeRequest { key, ..api::RangeRequest::default() }, at).await?;
-        found.kvs.into_iter().next().map(|found| self.context.codec.readable_record(found)).transpose()
+        let request = api::RangeRequest { key: Bytes::copy_from_slice(key.as_bytes()), ..api::RangeRequest::default() };
+        let found = self.read(request, at).await?.kvs.into_iter().next();
+        found.map(|found| self.context.codec.readable_record(key, found)).transpose()
     }
 
     async fn read_range(
@@ -343,13 +362,11 @@ impl EtcdStore {
         let limit = limit.map_or(0, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
         let request = api::RangeRequest { key, range_end, limit, count_only, ..api::RangeRequest::default() };
         let found = self.read(request, at).await?;
-        let records = found.kvs.into_iter().map(|found| self.context.codec.record(found));
-        let records = records.collect::<Result<Vec<Record>, Error>>()?;
         let count = u64::try_from(found.count).unwrap_or_default();
         let current = revision(found.header.unwrap_or_default().revision);
         Ok(RangeResponse {
-            remaining: count.saturating_sub(records.len() as u64),
-            records,
+            remaining: count.saturating_sub(found.kvs.len() as u64),
+            records: self.context.codec.records(found.kvs),
             revision: at.unwrap_or(current),
         })
     }
@@ -372,8 +389,17 @@ impl EtcdStore {
         }
     }
 
-    async fn commit_change(&self, change: Change) -> Result<CommitResponse, Error> {
+    async fn commit_change(&self, change: Change) -> Result<Revision, Error> {
         self.check_open()?;
+        let key = change.key.clone();
+        let committed = self.commit_transaction(change).await;
+        if committed.is_err() {
+            self.context.codec.written.remove(&key);
+        }
+        committed
+    }
+
+    async fn commit_transaction(&self, change: Change) -> Result<Revision, Error> {
         let key = Bytes::copy_from_slice(change.key.as_bytes());
         let mut compares = Vec::with_capacity(2 + change.conditions.len());
         push_compare(&mut compares, key.clone(), change.compare);
@@ -381,19 +407,23 @@ impl EtcdStore {
         let is_delete = change.op == Op::Delete;
         let (request, lease, size) = match change.op {
             Op::Put { value, ttl } => {
-                let transformed = self.context.codec.transformer.transform_to_storage(&change.key, value);
-                let value =
-                    transformed.map_err(|error| Error::Transform { key: change.key.clone(), detail: error.0 })?;
+                let Codec { transformer, written } = &self.context.codec;
+                let stored = transformer.transform_to_storage(&change.key, value.clone());
+                let stored = stored.map_err(|error| Error::Transform { key: change.key.clone(), detail: error.0 })?;
                 let lease = match ttl {
                     Some(ttl) => self.leases.lease(ttl).await?,
                     None => 0,
                 };
-                let size = key.len() + value.len();
-                (api::Request::Put(api::PutRequest { key: key.clone(), value, lease, prev_kv: true }), lease, size)
+                let size = key.len() + stored.bytes.len();
+                if stored.is_exact {
+                    written.insert(change.key.clone(), stored.bytes.clone(), value);
+                }
+                let value = stored.bytes;
+                (api::Request::Put(api::PutRequest { key: key.clone(), value, lease }), lease, size)
             }
             Op::Delete => {
                 compares.push(api::Compare::exists(key.clone()));
-                (api::Request::DeleteRange(api::DeleteRangeRequest { key: key.clone(), prev_kv: true }), 0, key.len())
+                (api::Request::DeleteRange(api::DeleteRangeRequest { key: key.clone() }), 0, key.len())
             }
         };
         let read = api::RangeRequest { key, ..api::RangeRequest::default() };
@@ -418,26 +448,20 @@ impl EtcdStore {
                 });
             }
         };
-        let response = committed.responses.into_iter().next().and_then(|response| response.response);
-        let previous = match response {
-            Some(api::Response::Put(put)) => put.prev_kv,
-            Some(api::Response::DeleteRange(deleted)) => deleted.prev_kvs.into_iter().next(),
-            Some(api::Response::Range(found)) => found.kvs.into_iter().next(),
-            None => None,
-        };
-        let previous = previous.map(|found| self.context.codec.record(found)).transpose()?;
         if !committed.succeeded {
-            let current = previous.as_ref().map(|record| record.mod_revision);
-            let matches = change.compare.holds(current) && (current.is_some() || !is_delete);
+            let found = committed.responses.into_iter().next().and_then(|response| response.range).unwrap_or_default();
+            let current = self.context.codec.records(found.kvs).into_iter().next();
+            let current_revision = current.as_ref().map(|record| record.mod_revision);
+            let matches = change.compare.holds(current_revision) && (current.is_some() || !is_delete);
             return Err(match matches {
                 true => Error::ConditionFailed,
-                false => Error::Conflict { current: previous.map(Box::new) },
+                false => Error::Conflict { current: current.map(Box::new) },
             });
         }
         self.metrics.changes.inc();
         let revision = revision(committed.header.unwrap_or_default().revision);
         self.context.want(revision);
-        Ok(CommitResponse { revision, previous })
+        Ok(revision)
     }
 
     async fn open_feed(&self, from: Revision) -> Result<Box<dyn ChangeFeed>, Error> {
@@ -471,10 +495,8 @@ impl EtcdStore {
             let seconds = u64::try_from(lease.ttl).unwrap_or_default();
             let due = crate::Clock::now(&crate::SystemClock).after(Duration::from_secs(seconds));
             for key in &lease.keys {
-                let key = Codec::key(key)?;
-                if self.context.interval.contains(&key) {
-                    expiries.push((key, due));
-                }
+                let key = Codec::key(key).filter(|key| self.context.interval.contains(key));
+                expiries.extend(key.map(|key| (key, due)));
             }
         }
         Ok(expiries)
@@ -499,7 +521,7 @@ impl Store for EtcdStore {
         Box::pin(self.read_range(interval, at, limit))
     }
 
-    fn commit(&self, change: Change) -> StoreFuture<'_, CommitResponse> {
+    fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {
         Box::pin(self.commit_change(change))
     }
 

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::api;
@@ -56,17 +57,17 @@ impl RevisionReader {
 async fn read(client: &EtcdClient, request: api::RangeRequest) -> Result<api::RangeResponse, CallError> {
     let give_up = Instant::now() + RETRY_TIME;
     let mut order = VecDeque::from(client.order());
-    let (mut reads, mut asked) = (JoinSet::new(), Vec::new());
+    let mut reads = FuturesUnordered::new();
+    let mut asked: Vec<(usize, Instant)> = Vec::new();
     let mut failure = CallError::no_answer();
-    let ask = |reads: &mut JoinSet<_>, asked: &mut Vec<(usize, Instant)>, member| {
-        let (client, request) = (client.clone(), request.clone());
-        asked.push((member, Instant::now()));
-        reads.spawn(async move { (member, client.range_from(member, request).await) });
-    };
+    let ask = async |member| (member, client.range_from(member, request.clone()).await);
     loop {
         if reads.is_empty() {
             match order.pop_front() {
-                Some(member) => ask(&mut reads, &mut asked, member),
+                Some(member) => {
+                    asked.push((member, Instant::now()));
+                    reads.push(ask(member));
+                }
                 None if Instant::now() >= give_up => return Err(failure),
                 None => {
                     tokio::time::sleep(RETRY_INTERVAL).await;
@@ -76,23 +77,23 @@ async fn read(client: &EtcdClient, request: api::RangeRequest) -> Result<api::Ra
             }
         }
         tokio::select! {
-            Some(read) = reads.join_next() => match read {
-                Ok((member, Ok(found))) => {
+            Some(read) = reads.next() => match read {
+                (member, Ok(found)) => {
                     let is_slow = |(other, since): &(usize, Instant)| *other != member && since.elapsed() >= HEDGE_AFTER;
                     if !reads.is_empty() {
                         asked.iter().filter(|asked| is_slow(asked)).for_each(|(slow, _)| client.set_usable(*slow, Err(NO_ANSWER)));
                     }
                     return Ok(found);
                 }
-                Ok((member, Err(error))) => {
+                (member, Err(error)) => {
                     asked.retain(|(other, _)| *other != member);
                     failure = error;
                 }
-                Err(_) => {}
             },
             () = tokio::time::sleep(HEDGE_AFTER), if !order.is_empty() => {
                 if let Some(member) = order.pop_front() {
-                    ask(&mut reads, &mut asked, member);
+                    asked.push((member, Instant::now()));
+                    reads.push(ask(member));
                 }
             }
         }

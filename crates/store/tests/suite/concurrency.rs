@@ -23,7 +23,7 @@ async fn increment(store: &dyn Store, key: &Key) -> Revision {
         };
         let change = Change { compare, ..Change::put(key.clone(), (count + 1).to_string()) };
         match store.commit(change).await {
-            Ok(committed) => return committed.revision,
+            Ok(committed) => return committed,
             Err(Error::Conflict { .. }) => {}
             Err(error) => panic!("{error}"),
         }

@@ -33,7 +33,7 @@ async fn a_new_store_continues_the_revisions_of_another_one() {
             }
         }
         // It goes on as any other store.
-        let next = store.commit(Change::create("/b", "1")).await.unwrap().revision;
+        let next = store.commit(Change::create("/b", "1")).await.unwrap();
         assert_eq!(next, first.next());
         store.commit(Change::delete("/a", pintle_store::Compare::Any)).await.unwrap();
         store.compact(Revision(next.get() + 1)).await.unwrap();

@@ -133,10 +133,13 @@ async fn a_modified_row_fails_its_checksum() {
     assert!(error.to_string().contains("revision 40"), "{error}");
     assert!(store.range(KeyInterval::all(), None, None).await.is_err());
     assert!(store.get(key(41), None).await.unwrap().is_some());
+    // A conflict returns the current value.
     let (corrupted, intact) =
-        tokio::join!(store.commit(Change::put(key(40), "new")), store.commit(Change::put(key(41), "new")));
+        tokio::join!(store.commit(Change::create(key(40), "new")), store.commit(Change::put(key(41), "new")));
     assert!(matches!(corrupted, Err(Error::Corrupted { .. })), "{corrupted:?}");
     assert!(intact.is_ok(), "{intact:?}");
+    store.commit(Change::put(key(40), "new")).await.expect("it is replaced");
+    assert_eq!(store.get(key(40), None).await.unwrap().unwrap().value, "new");
 }
 
 #[tokio::test]

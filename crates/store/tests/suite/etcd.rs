@@ -6,9 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use pintle_etcd_process::EtcdProcess;
 use pintle_store::{
-    Change, Error, EtcdOptions, EtcdStore, Key, KeyInterval, Revision, Store, TransformError, TransformedValue,
-    ValueTransformer,
+    Change, Error, EtcdOptions, EtcdStore, Key, KeyInterval, Revision, Store, StoredValue, TransformError,
+    TransformedValue, ValueTransformer,
 };
+use serde_json::json;
 
 /// A running etcd of one member, and the stores over it.
 pub(crate) struct EtcdServer(EtcdProcess);
@@ -33,7 +34,7 @@ async fn stores_share_an_etcd() {
     let server = EtcdServer::start();
     let (one, two) = (server.open(), server.open());
     let mut feed = two.changes(Revision::EMPTY).await.unwrap();
-    let committed = one.commit(Change::create("/a", "1")).await.unwrap().revision;
+    let committed = one.commit(Change::create("/a", "1")).await.unwrap();
     let batch = feed.next_batch().await.unwrap();
     assert_eq!(batch.changes[0].revision, committed);
     assert_eq!(two.current_revision().await.unwrap(), committed);
@@ -52,8 +53,8 @@ async fn a_feed_reaches_revisions_of_keys_that_it_does_not_watch() {
     let interval = KeyInterval::prefix("/registry/");
     let registry = EtcdStore::open(EtcdOptions { interval, ..server.options() }).unwrap();
     let mut feed = registry.changes(Revision::EMPTY).await.unwrap();
-    let mine = store.commit(Change::create("/registry/a", "1")).await.unwrap().revision;
-    let other = store.commit(Change::create("/other/a", "1")).await.unwrap().revision;
+    let mine = store.commit(Change::create("/registry/a", "1")).await.unwrap();
+    let other = store.commit(Change::create("/other/a", "1")).await.unwrap();
     assert_eq!(registry.current_revision().await.unwrap(), other);
     let mut changes = Vec::new();
     while feed.complete_to() < other {
@@ -130,7 +131,7 @@ async fn a_store_is_ready_while_changes_arrive() {
     let store = EtcdStore::open(EtcdOptions { max_feed_lag: Duration::from_millis(300), ..server.options() }).unwrap();
     let mut feed = store.changes(Revision::EMPTY).await.unwrap();
     // Nobody takes them from the feed, and nobody reads.
-    let committed = server.open().commit(Change::create("/a", "1")).await.unwrap().revision;
+    let committed = server.open().commit(Change::create("/a", "1")).await.unwrap();
     let error = loop {
         match store.readiness() {
             Ok(()) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -151,7 +152,7 @@ async fn one_of_several_stores_compacts_what_is_old() {
     let compaction_interval = Duration::from_millis(500);
     let open = || EtcdStore::open(EtcdOptions { compaction_interval, ..server.options() }).unwrap();
     let stores = [open(), open(), open()];
-    let old = stores[0].commit(Change::create("/a", "1")).await.unwrap().revision;
+    let old = stores[0].commit(Change::create("/a", "1")).await.unwrap();
     let mut feed = stores[1].changes(old).await.unwrap();
     let mut compacted = Vec::new();
     while compacted.len() < 3 {
@@ -160,7 +161,7 @@ async fn one_of_several_stores_compacts_what_is_old() {
             compacted.push(oldest);
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
-        let put = stores[0].commit(Change::put("/a", "2")).await.unwrap().revision;
+        let put = stores[0].commit(Change::put("/a", "2")).await.unwrap();
         // What is new is not compacted.
         while feed.complete_to() < put {
             feed.next_batch().await.unwrap();
@@ -182,8 +183,8 @@ async fn one_of_several_stores_compacts_what_is_old() {
 struct Choosy;
 
 impl ValueTransformer for Choosy {
-    fn transform_to_storage(&self, _: &str, value: Bytes) -> Result<Bytes, TransformError> {
-        Ok(value)
+    fn transform_to_storage(&self, _: &str, value: Bytes) -> Result<StoredValue, TransformError> {
+        Ok(StoredValue { is_exact: !value.starts_with(b"?"), bytes: value })
     }
 
     fn transform_from_storage(&self, _: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
@@ -217,4 +218,37 @@ async fn a_value_that_cannot_be_read_does_not_hide_others() {
     // It can be written anew.
     store.commit(Change::put("/b", "2")).await.unwrap();
     assert!(store.get(Key::from("/b"), None).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn what_others_write_is_delivered_and_keys_that_are_no_text_are_left_out() {
+    let server = EtcdServer::start();
+    let store = server.open();
+    let mut feed = store.changes(Revision::EMPTY).await.unwrap();
+    store.commit(Change::create("/a/1", "1")).await.unwrap();
+    // The key ends with the byte 255.
+    let _ = server.0.call("kv/put", &json!({"key": "L2Ev/w==", "value": "eA=="}));
+    // A transaction that deletes `/a/1` and writes `/a/3` and `/a/4`.
+    let transaction = json!({"success": [
+        {"requestDeleteRange": {"key": "L2EvMQ=="}},
+        {"requestPut": {"key": "L2EvMw==", "value": "eA=="}},
+        {"requestPut": {"key": "L2EvNA==", "value": "eA=="}},
+    ]});
+    let _ = server.0.call("kv/txn", &transaction);
+    let last = store.commit(Change::create("/a/5", "1")).await.unwrap();
+    let found = store.range(KeyInterval::prefix("/a/"), None, None).await.unwrap();
+    let keys: Vec<&str> = found.records.iter().map(|record| record.key.as_str()).collect();
+    assert_eq!((keys, found.remaining), (vec!["/a/3", "/a/4", "/a/5"], 0));
+    let mut changes = Vec::new();
+    while feed.complete_to() < last {
+        let batch = feed.next_batch().await.unwrap();
+        let batch = batch.changes.into_iter().map(|change| (change.revision.get(), change.key, change.value.is_some()));
+        changes.extend(batch);
+    }
+    changes.sort();
+    let changes: Vec<_> = changes.iter().map(|(revision, key, is_put)| (*revision, key.as_str(), *is_put)).collect();
+    assert_eq!(
+        changes,
+        [(2, "/a/1", true), (4, "/a/1", false), (4, "/a/3", true), (4, "/a/4", true), (5, "/a/5", true)]
+    );
 }

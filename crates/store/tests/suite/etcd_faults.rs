@@ -1,8 +1,9 @@
 //! What the engine over etcd does while members, or the connections to them, fail.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use pintle_etcd_process::{EtcdCluster, EtcdProcess, EtcdSettings, Link, Proxy};
+use pintle_etcd_process::{EtcdCluster, EtcdProcess, EtcdSettings, EtcdTls, Link, Proxy};
 use pintle_store::{Change, Error, EtcdOptions, EtcdStore, Key, KeyInterval, Revision, Store};
 use serde_json::json;
 
@@ -24,7 +25,7 @@ async fn check_all_works(store: &EtcdStore, prefix: &str) {
     let mut feed = store.changes(store.current_revision().await.unwrap()).await.unwrap();
     for number in 0..20 {
         let key = format!("/{prefix}/{number}");
-        let committed = store.commit(Change::create(key.as_str(), "1")).await.unwrap().revision;
+        let committed = store.commit(Change::create(key.as_str(), "1")).await.unwrap();
         assert!(store.current_revision().await.unwrap() >= committed);
         assert!(store.get(Key::from(key), None).await.unwrap().is_some());
         let mut changes = Vec::new();
@@ -66,7 +67,7 @@ async fn a_member_that_hangs_stops_neither_reads_nor_feeds() {
         let written = loop {
             // There is no leader for a while, if it was the one.
             match other.commit(Change::put("/a", "2")).await {
-                Ok(committed) => break committed.revision,
+                Ok(committed) => break committed,
                 Err(error) => {
                     assert!(matches!(error, Error::OutcomeUnknown { .. } | Error::Unavailable { .. }), "{error}")
                 }
@@ -125,7 +126,7 @@ async fn a_store_without_space_can_be_read_and_recovers() {
     let mut last = Revision::EMPTY;
     let error = loop {
         match store.commit(Change::put("/a", vec![b'x'; 1 << 20])).await {
-            Ok(committed) => last = committed.revision,
+            Ok(committed) => last = committed,
             Err(error) => break error,
         }
     };
@@ -159,4 +160,54 @@ async fn a_store_is_opened_while_a_member_hangs() {
             member.set(Link::Open);
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_with_certificates_are_reached_unless_they_hang() {
+    let tls = EtcdTls::generate();
+    let cluster = EtcdCluster::start(3, &EtcdSettings { tls: Some(tls.clone()), ..EtcdSettings::default() });
+    let links = cluster.client_proxies();
+    let read = |file: std::path::PathBuf| std::fs::read(file).unwrap();
+    let servers = links.iter().map(|link| link.url().replace("http:", "https:")).collect();
+    let anonymous = EtcdOptions {
+        servers,
+        certificate_authority: Some(read(tls.certificate_authority())),
+        ..EtcdOptions::default()
+    };
+    let identity = Some((read(tls.certificate()), read(tls.key())));
+    // The handshakes of these members are not answered.
+    links[0].set(Link::Silent);
+    links[1].set(Link::Silent);
+    let store = EtcdStore::open(EtcdOptions { identity, ..anonymous.clone() }).unwrap();
+    check_all_works(&store, "silent").await;
+    links.iter().for_each(|link| link.set(Link::Open));
+    check_all_works(&store, "open").await;
+    store.close().await.unwrap();
+    let store = EtcdStore::open(anonymous).unwrap();
+    let error = store.commit(Change::create("/a", "1")).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. } | Error::OutcomeUnknown { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_that_wait_for_a_lease_of_an_etcd_that_hangs_fail_together() {
+    let etcd = EtcdProcess::start();
+    let store = Arc::new(EtcdStore::open(EtcdOptions { servers: vec![etcd.url()], ..EtcdOptions::default() }).unwrap());
+    store.commit(Change::create("/a", "1")).await.unwrap();
+    etcd.pause();
+    let began = std::time::Instant::now();
+    let writes: Vec<_> = (0..20)
+        .map(|number| {
+            let store = store.clone();
+            let change = Change::create(format!("/events/{number}"), "1").with_ttl(Duration::from_secs(60));
+            tokio::spawn(async move { store.commit(change).await })
+        })
+        .collect();
+    for write in writes {
+        assert!(write.await.unwrap().is_err());
+    }
+    // One takes 10 seconds.
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+    etcd.resume();
+    let change = Change::create("/events/last", "1").with_ttl(Duration::from_secs(60));
+    store.commit(change).await.unwrap();
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pintle_store::{
-    Change, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, Revision, Store, TransformError,
+    Change, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, Revision, Store, StoredValue, TransformError,
     TransformedValue, ValueTransformer,
 };
 
@@ -15,8 +15,8 @@ use crate::script::EngineUnderTest;
 struct PanickingTransformer;
 
 impl ValueTransformer for PanickingTransformer {
-    fn transform_to_storage(&self, _: &str, value: Bytes) -> Result<Bytes, TransformError> {
-        Ok(value)
+    fn transform_to_storage(&self, _: &str, value: Bytes) -> Result<StoredValue, TransformError> {
+        Ok(StoredValue::exact(value))
     }
 
     fn transform_from_storage(&self, _: &str, _: Bytes) -> Result<TransformedValue, TransformError> {
@@ -63,7 +63,8 @@ async fn an_open_store_is_healthy_and_a_closed_one_is_not() {
 async fn an_ended_committing_thread_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let store = open_panicking(&folder).await;
-    assert!(store.commit(Change::put("/a", "2")).await.is_err());
+    // A conflict returns the current value.
+    assert!(store.commit(Change::create("/a", "2")).await.is_err());
     assert_eq!(ended_thread(&store).await, "store-committer");
     store.close().await.unwrap();
     assert!(matches!(store.health(), Err(Error::Closed)));
@@ -76,5 +77,5 @@ async fn an_ended_reading_thread_is_reported() {
     assert!(store.get(Key::from("/a"), None).await.is_err());
     assert_eq!(ended_thread(&store).await, "store-reader");
     // Commits still work.
-    assert_eq!(store.commit(Change::create("/b", "1")).await.unwrap().revision, Revision(3));
+    assert_eq!(store.commit(Change::create("/b", "1")).await.unwrap(), Revision(3));
 }

@@ -115,8 +115,8 @@ impl Model {
             None => drop(state.remove(&key)),
         }
         self.states.push(state);
-        self.changes.push(StoredChange { revision, key, value, create_revision, stale: false });
-        Ok(format!("{revision} {previous:?}"))
+        self.changes.push(StoredChange { revision, key, value, stale: false });
+        Ok(revision.to_string())
     }
 }
 
@@ -171,8 +171,7 @@ async fn check(mut engine: EngineUnderTest, operations: &[Operation]) {
                     None => Change::delete(key.clone(), compare),
                 };
                 let actual = store.commit(change.under(condition.clone().into_iter().collect())).await;
-                let actual =
-                    actual.map(|done| format!("{} {:?}", done.revision, done.previous)).map_err(describe_error);
+                let actual = actual.map(|revision| revision.to_string()).map_err(describe_error);
                 (actual, model.write(key, compare, value, condition.as_ref()))
             }
             Operation::Get { key, at } => {

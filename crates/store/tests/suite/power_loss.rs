@@ -46,8 +46,8 @@ async fn write(store: &Arc<EmbeddedStore>, disk: &Disk, changes: u64) -> CommitL
                     };
                     match store.commit(change).await {
                         Ok(committed) => {
-                            disk.acknowledge(committed.revision.0);
-                            log.lock().unwrap().insert(committed.revision, (key, value));
+                            disk.acknowledge(committed.0);
+                            log.lock().unwrap().insert(committed, (key, value));
                         }
                         Err(Error::Conflict { current: None }) => {}
                         Err(_) => break,
@@ -141,7 +141,7 @@ async fn acknowledged_changes_survive_a_power_loss() {
         lost += u64::from(current < *log.last_key_value().unwrap().0);
         // The store accepts new changes.
         let committed = store.commit(Change::put("/next", "1")).await.unwrap();
-        assert_eq!(committed.revision, current.next(), "{what}");
+        assert_eq!(committed, current.next(), "{what}");
         store.close().await.unwrap();
     }
     assert!(lost > cuts / 2, "no power loss lost an unacknowledged change, so the test proves nothing");

@@ -39,7 +39,7 @@ fn write_until_killed() {
                         // Two writers share each key.
                         let (key, seed) = (writer / 2 + round % 3 * 32, writer * 1_000_000 + round);
                         let change = Change::put(format!("/registry/things/{key}"), value(key, seed));
-                        let revision = store.commit(change).await.unwrap().revision;
+                        let revision = store.commit(change).await.unwrap();
                         let line = format!("acknowledged {revision} {key} {seed}\n");
                         std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
                     }

@@ -178,10 +178,7 @@ async fn execute(engine: &mut EngineUnderTest, operation: &str) -> Result<String
             _ => {}
         }
     }
-    let committed = store.commit(change.under(conditions)).await?;
-    let previous =
-        committed.previous.as_ref().map_or(String::new(), |record| format!(" was {}", format_record(record)));
-    Ok(format!("{}{previous}", committed.revision))
+    Ok(store.commit(change.under(conditions)).await?.to_string())
 }
 
 /// Formats all changes that a new feed delivers up to the current revision.
@@ -203,11 +200,11 @@ pub(crate) fn format_record(record: &Record) -> String {
     format!("{}={value}@{}/{}", record.key, record.mod_revision, record.create_revision)
 }
 
-/// `revision:key=value/created` or `revision:key-/created`
+/// `revision:key=value` or `revision:key-`
 pub(crate) fn format_change(change: &StoredChange) -> String {
-    let StoredChange { revision, key, value, create_revision, .. } = change;
+    let StoredChange { revision, key, value, .. } = change;
     let value = value.as_ref().map_or("-".to_owned(), |value| format!("={}", String::from_utf8_lossy(value)));
-    format!("{revision}:{key}{value}/{create_revision}")
+    format!("{revision}:{key}{value}")
 }
 
 fn describe_error(error: &Error) -> String {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pintle_store::{
-    Change, Compare, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, KeyInterval, Revision, Store,
+    Change, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, KeyInterval, Revision, Store, StoredValue,
     TransformError, TransformedValue, ValueTransformer,
 };
 
@@ -24,13 +24,13 @@ impl MaskTransformer {
 }
 
 impl ValueTransformer for MaskTransformer {
-    fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<Bytes, TransformError> {
+    fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<StoredValue, TransformError> {
         if value == "unspeakable" {
             return Err(TransformError("no key for this".to_owned()));
         }
         let mut stored = vec![self.current];
         stored.extend(MaskTransformer::apply(key, self.current, &value));
-        Ok(stored.into())
+        Ok(StoredValue::exact(stored))
     }
 
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
@@ -72,8 +72,7 @@ async fn values_are_stored_transformed_and_stale_ones_are_reported() {
     assert_eq!((record.value.as_ref(), record.stale), (&b"the plain text"[..], true));
     let change = store.changes(Revision::EMPTY).await.unwrap().next_batch().await.unwrap().changes.remove(0);
     assert!(change.stale, "the history reports it too");
-    let rewritten = store.commit(Change::update("/secrets/a", Revision(2), record.value)).await.unwrap();
-    assert!(rewritten.previous.unwrap().stale);
+    store.commit(Change::update("/secrets/a", Revision(2), record.value)).await.unwrap();
     assert!(!store.get(Key::from("/secrets/a"), None).await.unwrap().unwrap().stale);
     let history = store.changes(Revision::EMPTY).await.unwrap().next_batch().await.unwrap().changes;
     assert!(history.iter().all(|change| change.value.as_deref() == Some(b"the plain text")));
@@ -101,10 +100,12 @@ async fn a_value_that_cannot_be_transformed_does_not_affect_others() {
     let store = open(folder.path(), 0x52, &[0x52]);
     let error = store.get(Key::from("/secrets/a"), None).await.unwrap_err();
     assert_eq!(error.to_string(), "the value of /secrets/a cannot be transformed: unknown encryption key");
-    let (lost, intact) =
-        tokio::join!(store.commit(Change::put("/secrets/a", "new")), store.commit(Change::create("/secrets/c", "new")));
-    assert!(matches!(lost, Err(Error::Transform { .. })), "{lost:?}");
+    let (lost, intact) = tokio::join!(
+        store.commit(Change::create("/secrets/a", "new")),
+        store.commit(Change::create("/secrets/c", "new"))
+    );
+    assert!(matches!(lost, Err(Error::Transform { .. })), "a conflict returns the current value: {lost:?}");
     assert!(intact.is_ok(), "{intact:?}");
-    let deleted = store.commit(Change::delete("/secrets/a", Compare::Any)).await;
-    assert!(matches!(deleted, Err(Error::Transform { .. })), "its previous value cannot be returned: {deleted:?}");
+    store.commit(Change::put("/secrets/a", "new")).await.expect("it is replaced");
+    assert_eq!(store.get(Key::from("/secrets/a"), None).await.unwrap().unwrap().value, "new");
 }
