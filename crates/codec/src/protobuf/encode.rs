@@ -85,10 +85,15 @@ impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
                         &mut spilled
                     }
                 };
+                let mut next = 0;
                 for (key, value) in self.source.members(value) {
-                    match ty.position(&key).and_then(|index| values.get_mut(index)) {
-                        Some(slot) => *slot = value,
-                        None => self.exact.set(false),
+                    let position = ty.position(&key);
+                    if position.is_none_or(|position| position < next) {
+                        self.exact.set(false);
+                    }
+                    if let Some((position, slot)) = position.and_then(|at| Some((at, values.get_mut(at)?))) {
+                        *slot = value;
+                        next = position + 1;
                     }
                 }
                 self.struct_message(ty, 0, values);

@@ -373,6 +373,8 @@ mod tests {
             ("roles/n/a", role(r#","rules":[]"#), false),
             ("roles/n/a", role(""), false),
             ("configmaps/n/a", map("", r#","data":{"k":""}"#), true),
+            ("configmaps/n/a", r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{}}"#.to_owned(), false),
+            ("configmaps/n/a", map(r#","name":"a""#, ""), false),
             ("configmaps/n/a", map("", r#","data":{}"#), false),
             ("configmaps/n/a", map("", r#","data":null"#), false),
             ("configmaps/n/a", map("", r#","immutable":false"#), true),
