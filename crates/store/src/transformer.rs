@@ -12,7 +12,8 @@ use crate::Key;
 pub struct StoredValue {
     /// The bytes to store.
     pub bytes: Bytes,
-    /// True if reading them is known to give the written value again, byte for byte.
+    /// True if reading them is known to give the written value again, byte for byte, provided that it was normalised and had
+    /// its defaults.
     pub is_exact: bool,
 }
 
@@ -40,7 +41,7 @@ pub struct TransformError(pub String);
 /// Converts values to and from their stored form (upstream: `value.Transformer`). The key is passed as authenticated
 /// data.
 ///
-/// The committing thread calls `transform_from_storage`, so it must not wait for anything outside the process.
+/// The committing thread calls `transform_from_storage` after a conflict, so it must not wait for anything outside the process.
 pub trait ValueTransformer: fmt::Debug + Send + Sync + 'static {
     /// Returns the stored form of a value.
     fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<StoredValue, TransformError>;

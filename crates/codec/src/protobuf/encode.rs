@@ -15,6 +15,9 @@ use super::source::{TreeSource, ValueSource};
 use super::wire::{FIXED64, VARINT, write_bytes, write_nested, write_tag, write_varint};
 use crate::json::{Tape, ValueIndex};
 
+/// The fields of an object that its message does not have, because the envelope has them.
+const ENVELOPE_FIELDS: [&str; 2] = ["apiVersion", "kind"];
+
 /// Appends the message of a normalised value of a struct type.
 pub fn encode(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
     Encoder { source: TreeSource, types, out, exact: &Cell::new(false) }.value_message(type_id, value);
@@ -33,8 +36,8 @@ pub fn encode_json(json: &[u8], tape: &mut Tape, types: &Types, type_id: TypeId,
     Some(())
 }
 
-/// Like [`encode_json`], and returns whether the message is decoded to the same JSON again. It is not if the JSON has empty
-/// lists, for example.
+/// Like [`encode_json`], and returns whether the message is known to be decoded to the same JSON again, in an envelope with
+/// the object's type. It is not if the JSON has empty lists, for example.
 pub fn encode_json_checked(
     json: &[u8],
     tape: &mut Tape,
@@ -51,7 +54,7 @@ struct Encoder<'t, 'o, S> {
     source: S,
     types: &'t Types,
     out: &'o mut Vec<u8>,
-    /// False once something was encoded, or left out, that is decoded to other JSON, or if that does not matter.
+    /// Whether decoding gives the same JSON, as far as is known yet. Always false if the caller does not ask.
     exact: &'o Cell<bool>,
 }
 
@@ -88,7 +91,9 @@ impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
                 let mut next = 0;
                 for (key, value) in self.source.members(value) {
                     let position = ty.position(&key);
-                    if position.is_none_or(|position| position < next) {
+                    // The type of an object is that of its envelope.
+                    let is_encoded = |at: usize| ty.fields[at].number > 0 || ENVELOPE_FIELDS.contains(&&*key);
+                    if !position.is_some_and(|position| position >= next && is_encoded(position)) {
                         self.exact.set(false);
                     }
                     if let Some((position, slot)) = position.and_then(|at| Some((at, values.get_mut(at)?))) {
@@ -134,8 +139,12 @@ impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
 
     /// True if the value of a field, without the values in it, is decoded to the same JSON again.
     fn is_kept(&self, field: &Field, value: S::Node) -> bool {
+        if self.source.is_missing(value) {
+            return !self.types.is_always_encoded(field);
+        }
         if self.source.is_null(value) {
-            return self.source.is_missing(value) != self.types.is_always_encoded(field);
+            let is_zero = field.pointer || self.types.zero(field.ty).is_null();
+            return is_zero && self.types.is_always_encoded(field);
         }
         let omits_zero = field.omit != Omit::Never && !field.pointer;
         match self.types.get(field.ty) {
@@ -237,7 +246,12 @@ impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
                 write_nested(1, self.out, |out| self.source.write_fields(value, out));
             }
             Scalar::RawExtension | Scalar::Json if !self.source.is_null(value) => {
+                let start = self.out.len();
                 write_nested(1, self.out, |out| self.source.write_json(value, out));
+                // A negative zero is decoded to zero.
+                if self.exact.get() && self.out[start..].windows(2).any(|two| two == b"-0") {
+                    self.exact.set(false);
+                }
             }
             _ => {}
         }
@@ -259,14 +273,16 @@ impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
     }
 
     fn map(&mut self, number: u32, map: &Map, value: S::Node) {
+        let mut last = None;
         for (key, value) in self.source.members(value) {
-            if self.source.is_null(value) {
+            if self.exact.get() && (self.source.is_null(value) || last.as_ref().is_some_and(|last| *last >= key)) {
                 self.exact.set(false);
             }
             self.nested(number, |nested| {
                 write_bytes(1, key.as_bytes(), nested.out);
                 nested.single(2, map.value, value);
             });
+            last = Some(key);
         }
     }
 

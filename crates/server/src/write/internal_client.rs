@@ -37,7 +37,7 @@ impl InternalClient {
         compute: impl Fn(&Value) -> Value,
     ) -> Result<Value, ApiError> {
         let hub = self.0.hub_of(resource)?;
-        self.run_update(&hub, subresource, target, self.completed(&hub, subresource, compute)).await
+        self.run_update(&hub, subresource, target, self.update_with(&hub, subresource, compute)).await
     }
 
     /// Updates the status of an object like [`update_subresource`](Self::update_subresource), but stores it only while this
@@ -57,23 +57,20 @@ impl InternalClient {
             as_leader: true,
             ..Self::update_of(writer.for_cluster(&self.0), &hub, "status", target)
         };
-        let updated = update.run(self.completed(&hub, "status", compute)).await?;
+        let updated = update.run(self.update_with(&hub, "status", compute)).await?;
         VersionView::of(&self.0, &hub).tree(&updated).await
     }
 
-    /// Computes the new object and normalises it like one of a request: unset fields are omitted or null, as their type has
-    /// it. Sets its managed fields.
-    fn completed<'a>(
+    /// Computes the new object, completes it and sets its managed fields.
+    fn update_with<'a>(
         &self,
         hub: &'a Arc<Resource>,
         subresource: &'a str,
         compute: impl Fn(&Value) -> Value + 'a,
     ) -> impl Fn(&Value) -> Result<Value, ApiError> + 'a {
-        let (expected, managed_fields) =
-            (ExpectedKind::of(hub), ManagedFieldsUpdater::internal(&self.0, hub, subresource));
+        let managed_fields = ManagedFieldsUpdater::internal(&self.0, hub, subresource);
         move |old| {
-            let mut object = compute(old);
-            expected.normalise(&mut object);
+            let mut object = Self::complete(hub, compute(old))?;
             managed_fields.update(old, &mut object);
             Ok(object)
         }
@@ -134,13 +131,17 @@ impl InternalClient {
         VersionView::of(&self.0, hub).tree(&updated).await
     }
 
-    /// Sets the type and defaults of an object and normalises it.
-    fn complete(resource: &Arc<Resource>, mut object: Value) -> Value {
+    /// Sets the type and defaults of an object and normalises it, like one of a request: unset fields are omitted or null, as
+    /// their type has it.
+    fn complete(resource: &Arc<Resource>, mut object: Value) -> Result<Value, ApiError> {
         let expected = ExpectedKind::of(resource);
         expected.set_type(&mut object);
-        expected.normalise(&mut object);
+        let problems = expected.normalise(&mut object);
+        if let Some(error) = problems.errors.into_iter().next().filter(|_| resource.built_in) {
+            return Err(ApiError::Internal(error));
+        }
         set_defaults(resource, &mut object);
-        object
+        Ok(object)
     }
 }
 
@@ -200,7 +201,7 @@ impl ObjectClient for InternalClient {
             let hub = self.0.hub_of(resource)?;
             let writer = InternalWriter::default();
             let operation = CreateOperation { writer: writer.for_cluster(&self.0), resource: &hub };
-            let mut object = Self::complete(&hub, object);
+            let mut object = Self::complete(&hub, object)?;
             ManagedFieldsUpdater::internal(&self.0, &hub, "").create(&mut object);
             let created = operation.run(object).await?;
             VersionView::of(&self.0, &hub).tree(&created).await
@@ -210,7 +211,7 @@ impl ObjectClient for InternalClient {
     fn update<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
             let hub = self.0.hub_of(resource)?;
-            let object = Self::complete(&hub, object);
+            let object = Self::complete(&hub, object)?;
             let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, "");
             let compute = |old: &Value| {
                 let mut object = object.clone();

@@ -25,7 +25,7 @@ pub struct EtcdSettings {
     pub quota: u64,
     /// How long a follower waits for its leader before it stands for election. The heartbeats are ten times as many.
     pub election_timeout: Duration,
-    /// The certificates with which members and clients know each other; `None` without TLS.
+    /// The certificates of members and clients for the connections between them; `None` without TLS.
     pub tls: Option<EtcdTls>,
 }
 

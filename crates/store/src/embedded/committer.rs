@@ -14,7 +14,7 @@ use super::commit_queue::{CommitRequest, PreparedOp};
 use super::compaction::{CompactionStep, Compactor};
 use super::file::{self, FileError};
 use super::index::{IndexEntry, KeyIndex};
-use super::log::{LogReader, LogRow, LogWriter};
+use super::log::{LogReader, LogRow, LogWriter, missing_row};
 use super::{EngineState, ReaderHandle};
 use crate::{Compare, Condition, Error, Key, Record, Revision, StoredChange, Timestamp, lock};
 
@@ -440,7 +440,7 @@ impl<'c> Committer<'c> {
             let deletion = CommitRequest { key, compare, op, conditions: Vec::new(), reply };
             self.apply(transaction, deletion, now)?;
             if let Some((_, Err(error))) = transaction.replies.last() {
-                // Not retried: the value is corrupted, for example, and reading it reports that too.
+                // Not retried: the row is corrupted, for example, and reading it reports that too.
                 tracing::warn!(%error, %revision, "Failed to delete an expired key");
                 lock(&self.shared.index).expiries.retain(|(_, expiring), _| *expiring != revision);
             }
@@ -483,14 +483,16 @@ impl<'c> Committer<'c> {
 
         let replaced_expiry = match current_entry.filter(|entry| entry.expires) {
             None => None,
-            Some(IndexEntry { revision, .. }) => match self.reader.header(revision) {
-                // Corruption of one row does not affect the other changes in the transaction.
-                Err(error @ FileError::Corrupted(_)) => {
-                    transaction.replies[reply_index].1 = Err(error.into_error(&self.shared.path));
-                    return Ok(());
+            Some(IndexEntry { revision, .. }) => {
+                match self.reader.header(revision).and_then(|header| header.ok_or_else(|| missing_row(revision))) {
+                    // Corruption of one row does not affect the other changes in the transaction.
+                    Err(error @ FileError::Corrupted(_)) => {
+                        transaction.replies[reply_index].1 = Err(error.into_error(&self.shared.path));
+                        return Ok(());
+                    }
+                    header => header?.expires.map(|time| (time, revision)),
                 }
-                header => header?.and_then(|row| row.expires.map(|time| (time, row.revision))),
-            },
+            }
         };
         let revision = newest.next();
         let create_revision = current_entry.map_or(revision, |entry| entry.create_revision);

@@ -13,7 +13,7 @@ use tonic::Streaming;
 
 use super::client::EtcdClient;
 use super::{Codec, revision, to_i64};
-use crate::{ChangeBatch, ChangeFeed, Error, KeyInterval, Revision, StoreFuture, lock};
+use crate::{ChangeBatch, ChangeFeed, Error, Key, KeyInterval, Revision, StoreFuture, lock};
 
 use super::api;
 
@@ -69,6 +69,11 @@ impl Arrival {
 }
 
 impl FeedContext {
+    /// True if a feed delivers the changes of a key.
+    pub(super) fn is_followed(&self, key: &Key) -> bool {
+        self.wanted.receiver_count() > 0 && self.interval.contains(key)
+    }
+
     /// For how long a revision that somebody has seen has not been reached.
     pub(super) fn lag(&self) -> Duration {
         lock(&self.arrival).target.map_or(Duration::ZERO, |(_, since)| since.elapsed())

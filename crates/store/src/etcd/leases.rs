@@ -62,7 +62,12 @@ impl Leases {
         let granted = ttl + reuse;
         let seconds = granted.as_secs() + u64::from(granted.subsec_nanos() > 0);
         let granting = self.client.grant_lease(i64::try_from(seconds.max(1)).unwrap_or(i64::MAX)).await;
-        let id = granting.inspect_err(|error| *failure = Some((Instant::now(), error.clone())))?;
+        let id = granting.inspect_err(|error| {
+            // Another time to live is not refused for that.
+            if matches!(error, CallError::Unknown(_) | CallError::NotExecuted(_)) {
+                *failure = Some((Instant::now(), error.clone()));
+            }
+        })?;
         *current = Some(Lease { id, expires: earliest + reuse, keys: 1 });
         Ok(id)
     }

@@ -38,6 +38,8 @@ const MAX_REQUEST_BYTES: usize = 1_572_864;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many bytes of an answer may be on their way. Pages and histories are large.
 const STREAM_WINDOW: u32 = 2 << 20;
+/// Of how many written values one is decoded all the same when the watch returns it.
+const CHECKED_VALUES: i64 = 256;
 /// Every key, or everything after the last key, in etcd's API.
 const ZERO: Bytes = Bytes::from_static(b"\0");
 
@@ -164,10 +166,11 @@ fn etcd_range(interval: &KeyInterval) -> (Bytes, Bytes) {
 }
 
 impl Codec {
-    /// The key, which may be none of ours: etcd's are any bytes. Then it is logged and left out.
+    /// A key, unless it is not UTF-8. Then it is logged and left out.
     fn key(bytes: &[u8]) -> Option<Key> {
         let text = std::str::from_utf8(bytes);
-        text.map(Key::from).inspect_err(|_| tracing::error!(?bytes, "etcd has a key that is not UTF-8")).ok()
+        let log = |_: &_| tracing::error!(key = %bytes.escape_ascii(), "etcd has a key that is not UTF-8");
+        text.map(Key::from).inspect_err(log).ok()
     }
 
     /// A record. A value that cannot be transformed is an error.
@@ -195,7 +198,7 @@ impl Codec {
         records.collect()
     }
 
-    /// The changes of events, in their order.
+    /// The changes of events, in the order of their revisions.
     fn changes(&self, events: Vec<api::Event>) -> Vec<StoredChange> {
         let is_deletion = |event: &api::Event| event.r#type == api::EventType::Delete as i32;
         let (mut changes, mut others) = (Vec::with_capacity(events.len()), Vec::new());
@@ -203,7 +206,7 @@ impl Codec {
             let is_deletion = is_deletion(&event);
             let Some(found) = event.kv else { continue };
             let Some(key) = Self::key(&found.key) else { continue };
-            let value = if is_deletion { None } else { self.take_written(&key, &found.value) };
+            let value = if is_deletion { None } else { self.take_written(&key, &found.value, found.mod_revision) };
             if is_deletion || value.is_some() {
                 changes.push(StoredChange { revision: revision(found.mod_revision), key, value, stale: false });
             } else {
@@ -221,15 +224,19 @@ impl Codec {
         changes
     }
 
-    /// The value of a stored form that this process has written.
-    fn take_written(&self, key: &Key, stored: &Bytes) -> Option<Bytes> {
+    /// The value of a stored form that this process has written. Some are decoded all the same, and in debug builds all, to
+    /// notice if others would see another value.
+    fn take_written(&self, key: &Key, stored: &Bytes, revision: i64) -> Option<Bytes> {
         let value = self.written.take(key, stored)?;
-        debug_assert_eq!(
-            self.transformer.transform_from_storage(key, stored.clone()),
-            Ok(TransformedValue { value: value.clone(), stale: false }),
-            "{key}: {}",
-            String::from_utf8_lossy(&value)
-        );
+        if cfg!(debug_assertions) || revision % CHECKED_VALUES == 0 {
+            let decoded = self.transformer.transform_from_storage(key, stored.clone());
+            let is_same = decoded.is_ok_and(|decoded| decoded.value == value && !decoded.stale);
+            debug_assert!(is_same, "{key} is not read as it was written: {}", String::from_utf8_lossy(&value));
+            if !is_same {
+                tracing::error!(%key, revision, "A value is not read as it was written");
+                return None;
+            }
+        }
         Some(value)
     }
 }
@@ -360,15 +367,24 @@ impl EtcdStore {
         // etcd takes zero for no limit.
         let count_only = limit == Some(0);
         let limit = limit.map_or(0, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
-        let request = api::RangeRequest { key, range_end, limit, count_only, ..api::RangeRequest::default() };
-        let found = self.read(request, at).await?;
-        let count = u64::try_from(found.count).unwrap_or_default();
-        let current = revision(found.header.unwrap_or_default().revision);
-        Ok(RangeResponse {
-            remaining: count.saturating_sub(found.kvs.len() as u64),
-            records: self.context.codec.records(found.kvs),
-            revision: at.unwrap_or(current),
-        })
+        let mut request = api::RangeRequest { key, range_end, limit, count_only, ..api::RangeRequest::default() };
+        let mut at = at;
+        loop {
+            let found = self.read(request.clone(), at).await?;
+            let count = u64::try_from(found.count).unwrap_or_default();
+            let remaining = count.saturating_sub(found.kvs.len() as u64);
+            let revision = at.unwrap_or(revision(found.header.unwrap_or_default().revision));
+            let last = found.kvs.last().map(|last| last.key.clone());
+            let records = self.context.codec.records(found.kvs);
+            match last {
+                // Callers go on after the last record, so there has to be one.
+                Some(last) if records.is_empty() && remaining > 0 => {
+                    request.key = [&last[..], b"\0"].concat().into();
+                    at = Some(revision);
+                }
+                _ => return Ok(RangeResponse { remaining, records, revision }),
+            }
+        }
     }
 
     /// The oldest revision that etcd has not compacted. It tells which one only in the answer to a watch.
@@ -415,7 +431,7 @@ impl EtcdStore {
                     None => 0,
                 };
                 let size = key.len() + stored.bytes.len();
-                if stored.is_exact {
+                if stored.is_exact && self.context.is_followed(&change.key) {
                     written.insert(change.key.clone(), stored.bytes.clone(), value);
                 }
                 let value = stored.bytes;

@@ -50,11 +50,14 @@ impl WrittenValues {
         if inner.bytes + written.size() > MAX_BYTES {
             *inner = Inner::default();
         }
+        if written.size() > MAX_BYTES {
+            return;
+        }
         inner.bytes += written.size();
         inner.by_key.insert(key, written);
     }
 
-    /// Forgets the value of a key, because it was not written.
+    /// Forgets the value of a key, because it was not written, or nobody knows whether it was.
     pub(super) fn remove(&self, key: &Key) {
         lock(&self.0).remove(key);
     }

@@ -226,8 +226,10 @@ async fn what_others_write_is_delivered_and_keys_that_are_no_text_are_left_out()
     let store = server.open();
     let mut feed = store.changes(Revision::EMPTY).await.unwrap();
     store.commit(Change::create("/a/1", "1")).await.unwrap();
-    // The key ends with the byte 255.
-    let _ = server.0.call("kv/put", &json!({"key": "L2Ev/w==", "value": "eA=="}));
+    // The keys `/a/` and `/a/1` with the byte 255.
+    for key in ["L2Ev/w==", "L2EvMf8="] {
+        let _ = server.0.call("kv/put", &json!({"key": key, "value": "eA=="}));
+    }
     // A transaction that deletes `/a/1` and writes `/a/3` and `/a/4`.
     let transaction = json!({"success": [
         {"requestDeleteRange": {"key": "L2EvMQ=="}},
@@ -239,6 +241,9 @@ async fn what_others_write_is_delivered_and_keys_that_are_no_text_are_left_out()
     let found = store.range(KeyInterval::prefix("/a/"), None, None).await.unwrap();
     let keys: Vec<&str> = found.records.iter().map(|record| record.key.as_str()).collect();
     assert_eq!((keys, found.remaining), (vec!["/a/3", "/a/4", "/a/5"], 0));
+    // A page has a record if there is one.
+    let page = store.range(KeyInterval::prefix("/a/"), None, Some(1)).await.unwrap();
+    assert_eq!((&*page.records[0].key, page.remaining), ("/a/3", 3));
     let mut changes = Vec::new();
     while feed.complete_to() < last {
         let batch = feed.next_batch().await.unwrap();
@@ -249,6 +254,6 @@ async fn what_others_write_is_delivered_and_keys_that_are_no_text_are_left_out()
     let changes: Vec<_> = changes.iter().map(|(revision, key, is_put)| (*revision, key.as_str(), *is_put)).collect();
     assert_eq!(
         changes,
-        [(2, "/a/1", true), (4, "/a/1", false), (4, "/a/3", true), (4, "/a/4", true), (5, "/a/5", true)]
+        [(2, "/a/1", true), (5, "/a/1", false), (5, "/a/3", true), (5, "/a/4", true), (6, "/a/5", true)]
     );
 }
