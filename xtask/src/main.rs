@@ -45,9 +45,9 @@ const COMMANDS: &[Command] = &[
     ),
     (
         "soak",
-        "[[--writes] N] [--kills [N]] [--seed N]",
-        "run the consistency test of lists and watches with a million changes and restarts, about twenty minutes, and with a \
-         thousand kills of the server's process",
+        "[[--writes] N] [--kills [N]] [--etcd [N]] [--seed N]",
+        "run the consistency test of lists and watches with a million changes and restarts, about twenty minutes, with a \
+         thousand kills of the server's process, and with three servers over etcd in a thousand rounds of faults, about an hour",
         soak::run,
     ),
     (

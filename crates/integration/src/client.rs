@@ -235,7 +235,7 @@ impl RequestBuilder<'_> {
     /// Panics if the connection fails or the response takes too long.
     pub async fn try_watch(self) -> Result<Watch, Response> {
         match self.stream().await.unwrap_or_else(|error| panic!("{error}")) {
-            Ok(stream) => Ok(Watch { stream, buffer: Vec::new(), events: VecDeque::new() }),
+            Ok(stream) => Ok(stream.into()),
             Err(response) => Err(response),
         }
     }
@@ -376,6 +376,12 @@ pub struct Watch {
     buffer: Vec<u8>,
     /// The received events that were not returned yet.
     events: VecDeque<Value>,
+}
+
+impl From<ResponseStream> for Watch {
+    fn from(stream: ResponseStream) -> Self {
+        Self { stream, buffer: Vec::new(), events: VecDeque::new() }
+    }
 }
 
 impl Watch {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pintle::{AccessOptions, Options};
-use pintle_integration::{Cluster, run};
+use pintle_integration::{Cluster, Watch, run};
 use pintle_server::RequestLimits;
 use pintle_server::http::ListenerOptions;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -220,8 +220,8 @@ fn requests_succeed_while_connections_are_told_to_go_away() {
     run(async {
         let listener = ListenerOptions { goaway_chance: 1.0, ..ListenerOptions::default() };
         let cluster = Cluster::with_options(Options { listener, ..Options::default() }).await;
+        // The client may choose a connection at the moment at which it is told to go away. Then it sends nothing.
         for name in 0..20 {
-            // The client may choose a connection at the moment at which it is told to go away. Then it sends nothing.
             let created = loop {
                 let request = cluster.request("POST", MAPS).json(format!(r#"{{"metadata":{{"name":"m{name}"}}}}"#));
                 if let Ok(response) = request.try_send().await {
@@ -230,7 +230,13 @@ fn requests_succeed_while_connections_are_told_to_go_away() {
             };
             let _ = created.expect(201);
         }
-        let mut watch = cluster.watch(&format!("{MAPS}?watch=1&resourceVersion=0")).await;
+        let stream = loop {
+            let request = cluster.request("GET", &format!("{MAPS}?watch=1&resourceVersion=0"));
+            if let Ok(response) = request.stream().await {
+                break response.expect("a watch");
+            }
+        };
+        let mut watch = Watch::from(stream);
         for name in ["m0", "m1"] {
             watch.expect("ADDED", name).await;
         }
