@@ -393,6 +393,29 @@ mod tests {
         assert!(!stored.is_exact);
     }
 
+    /// More values than one thread converts: each result is that of its value, also after one that cannot be read.
+    #[test]
+    fn many_values_are_read_as_single_ones() {
+        let form = form();
+        let stored = |number: usize| {
+            let json = format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{number}"}}}}"#);
+            let key = format!("/registry/configmaps/n/{number}");
+            let bytes = match number {
+                1234 => Bytes::from_static(b"k8s\0\xff"),
+                _ => form.transform_to_storage(&key, json.into()).expect("stored").bytes,
+            };
+            (Key::from(key), bytes)
+        };
+        let stored: Vec<_> = (0..2 * MIN_PARALLEL_VALUES + 1).map(stored).collect();
+        let texts = |read: Result<TransformedValue, TransformError>| {
+            read.map(|read| (read.value, read.stale)).map_err(|error| error.0)
+        };
+        let together: Vec<_> = form.transform_all_from_storage(&stored).into_iter().map(texts).collect();
+        let single = stored.iter().map(|(key, stored)| texts(form.transform_from_storage(key, stored.clone())));
+        assert_eq!(together, single.collect::<Vec<_>>());
+        assert_eq!(together.iter().filter(|read| read.is_err()).count(), 1);
+    }
+
     #[test]
     fn defaults_are_set_when_an_object_is_read() {
         let claim = r#"{"kind":"PersistentVolumeClaim","apiVersion":"v1","metadata":{"name":"v"},"spec":{"resources":{},"volumeMode":"Filesystem"},"status":{"phase":"Pending"}}"#;

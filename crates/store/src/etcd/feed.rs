@@ -1,6 +1,6 @@
 //! The change feed of an etcd: a watch. The previous values are not asked for, which would double what is sent: watch caches
-//! have them. What etcd has delivered is known from the events, and, while
-//! there are none, from its progress notifications, which the feed asks for when somebody waits for a newer revision.
+//! have them. What etcd has delivered is known from the events, and, while there are none, from its progress notifications,
+//! which the feed asks for when somebody waits for a newer revision.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -114,11 +114,25 @@ struct OpenWatch {
     responses: Streaming<api::WatchResponse>,
     /// The events of revisions that are not complete yet.
     fragments: Vec<api::Event>,
+    /// Whether the member has told that it created the watch. It holds events back until then, but no progress notification,
+    /// so an earlier request for one could be answered before events that it includes.
+    is_created: bool,
     next_progress_request: Instant,
     /// Since when the member has not answered a request for a progress notification.
     asked_since: Option<Instant>,
     /// Whether there was an event or a notification.
     has_answered: bool,
+}
+
+impl OpenWatch {
+    /// Asks for a progress notification, if the watch has been created.
+    fn request_progress(&self) {
+        if self.is_created {
+            let progress = api::WatchAction::Progress(api::WatchProgressRequest {});
+            // A queue that is full has requests enough.
+            let _ = self.requests.try_send(api::WatchRequest { action: Some(progress) });
+        }
+    }
 }
 
 impl EtcdFeed {
@@ -144,12 +158,8 @@ impl EtcdFeed {
             progress_notify: true,
             fragment: true,
         };
-        let create = api::WatchRequest { action: Some(api::WatchAction::Create(create)) };
-        // The answer tells that the member serves the watch, so that a later silence is noticed.
-        let progress = api::WatchRequest { action: Some(api::WatchAction::Progress(api::WatchProgressRequest {})) };
-        // The queue has room for both.
-        let _ = requests.try_send(create);
-        let _ = requests.try_send(progress);
+        // The queue has room for it.
+        let _ = requests.try_send(api::WatchRequest { action: Some(api::WatchAction::Create(create)) });
         let member = self.context.client.next_member();
         let responses = self.context.client.watch(member, ReceiverStream::new(receiver)).await?;
         Ok(OpenWatch {
@@ -157,6 +167,7 @@ impl EtcdFeed {
             requests,
             responses,
             fragments: Vec::new(),
+            is_created: false,
             next_progress_request: Instant::now(),
             asked_since: None,
             has_answered: false,
@@ -215,9 +226,7 @@ impl EtcdFeed {
                         return Err(Error::Unavailable { detail: "etcd is silent".to_owned() });
                     }
                     watch.next_progress_request = now + PROGRESS_PERIOD;
-                    let progress = api::WatchAction::Progress(api::WatchProgressRequest {});
-                    // A queue that is full has requests enough.
-                    let _ = watch.requests.try_send(api::WatchRequest { action: Some(progress) });
+                    watch.request_progress();
                     continue;
                 }
                 _ = self.closed.changed() => continue,
@@ -244,6 +253,9 @@ impl EtcdFeed {
             });
         }
         if response.created {
+            watch.is_created = true;
+            // The answer tells that the member serves the watch, so that a later silence is noticed.
+            watch.request_progress();
             return Ok(None);
         }
         watch.has_answered = true;

@@ -34,7 +34,8 @@ use crate::{
 
 /// The largest request that etcd accepts by default (etcd: `--max-request-bytes`).
 const MAX_REQUEST_BYTES: usize = 1_572_864;
-/// How long connecting to a member may take, and the handshake of TLS. Calls that have not been sent by then are sent to another one.
+/// How long connecting to a member may take, and the handshake of TLS. Calls that have not been sent by then are sent to
+/// another one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many bytes of an answer may be on their way. Pages and histories are large.
 const STREAM_WINDOW: u32 = 2 << 20;

@@ -1,9 +1,11 @@
 //! Concurrent writers and readers: no write is lost, and a change is in the feed once its commit returns.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use pintle_store::{
-    Change, ChangeFeed, Compare, Error, HistoryRetention, Key, KeyInterval, Revision, Store, StoredChange,
+    Change, ChangeFeed, Clock, Compare, Error, HistoryRetention, Key, KeyInterval, Revision, Store, StoredChange,
 };
 
 use crate::script::EngineUnderTest;
@@ -89,4 +91,34 @@ async fn concurrent_writers_lose_no_change() {
     check(EngineUnderTest::memory(HistoryRetention::default())).await;
     check(EngineUnderTest::embedded(HistoryRetention::default())).await;
     check(EngineUnderTest::etcd()).await;
+}
+
+/// Changes that are committed at the same time, most of them in one transaction. The last change of a key decides whether
+/// and when it expires, at once and after a restart.
+async fn check_expiries(mut engine: EngineUnderTest) {
+    let writes = (0..30).map(|number| {
+        let change = Change::put(format!("/keys/{}", number % 3), number.to_string());
+        engine.store.commit(match number {
+            27 => change,
+            _ => change.with_ttl(Duration::from_millis(100 + number)),
+        })
+    });
+    assert!(join_all(writes).await.iter().all(Result::is_ok));
+    engine.store.commit(Change::delete("/keys/1", Compare::Any)).await.unwrap();
+    let due = engine.clock.now().after(Duration::from_millis(129));
+    for _ in 0..2 {
+        assert_eq!(engine.store.expiries().await.unwrap(), [("/keys/2".into(), due)]);
+        engine.reopen().await;
+    }
+    let mut feed = engine.store.changes(engine.store.current_revision().await.unwrap()).await.unwrap();
+    engine.clock.advance(Duration::from_secs(10));
+    let expired = feed.next_batch().await.unwrap().changes;
+    assert_eq!(expired.iter().map(|change| (&*change.key, &change.value)).collect::<Vec<_>>(), [("/keys/2", &None)]);
+    engine.store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_last_change_of_a_transaction_decides_when_a_key_expires() {
+    check_expiries(EngineUnderTest::memory(HistoryRetention::default())).await;
+    check_expiries(EngineUnderTest::embedded(HistoryRetention::default())).await;
 }

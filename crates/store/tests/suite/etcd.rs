@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use pintle_etcd_process::EtcdProcess;
 use pintle_store::{
     Change, Error, EtcdOptions, EtcdStore, Key, KeyInterval, Revision, Store, StoredValue, TransformError,
@@ -44,6 +45,32 @@ async fn stores_share_an_etcd() {
     one.close().await.unwrap();
     assert!(matches!(one.get(Key::from("/a"), None).await, Err(Error::Closed)));
     assert!(two.get(Key::from("/a"), None).await.unwrap().is_some());
+}
+
+/// etcd holds the events of a watch back until it has told that it created the watch, but not the answers to requests for
+/// progress notifications.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn feeds_that_are_opened_while_others_write_miss_nothing() {
+    let server = EtcdServer::start();
+    let (store, other) = (server.open(), server.open());
+    let mut newest = store.current_revision().await.unwrap();
+    for number in 0..400 {
+        let mut feeds = join_all((0..8).map(|_| store.changes(newest))).await;
+        let write = async {
+            for _ in 0..200 + number % 300 {
+                tokio::task::yield_now().await;
+            }
+            other.commit(Change::put("/a", "1")).await.unwrap()
+        };
+        let read = join_all(feeds.iter_mut().map(|feed| async { feed.as_mut().unwrap().next_batch().await.unwrap() }));
+        let (written, batches) = tokio::join!(write, read);
+        for batch in batches {
+            // A notification may tell that there was nothing before.
+            let is_first = batch.complete_to < written || batch.changes.len() == 1;
+            assert!(is_first, "revision {written} is missing before {}", batch.complete_to);
+        }
+        newest = written;
+    }
 }
 
 #[tokio::test]
