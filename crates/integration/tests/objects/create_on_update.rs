@@ -35,6 +35,23 @@ fn update_creates_a_missing_object() {
 }
 
 #[test]
+fn runtime_classes_are_created_by_an_update_and_not_updated_unconditionally() {
+    pintle_integration::run(async {
+        let cluster = Cluster::start().await;
+        let path = "/apis/node.k8s.io/v1/runtimeclasses/a";
+        let mut class = json!({"metadata": {"name": "a"}, "handler": "runc"});
+        let created = cluster.put(path, class.to_string()).await.expect(201).json();
+        class["metadata"]["labels"] = json!({"a": "b"});
+        let refused = cluster.put(path, class.to_string()).await.expect(422).json();
+        let message = "runtimeclasses.node.k8s.io \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be \
+                       specified for an update";
+        assert_eq!(refused["message"], message);
+        class["metadata"]["resourceVersion"] = created["metadata"]["resourceVersion"].clone();
+        let _ = cluster.put(path, class.to_string()).await.expect(200);
+    });
+}
+
+#[test]
 fn an_unreadable_resource_version_of_a_missing_object_is_an_error() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;

@@ -51,11 +51,18 @@ impl Strategy for RuntimeClassStrategy {
         errors
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        // On update, upstream validates nothing else.
-        let mut errors = Errors::new();
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        let mut errors = self.validate(context, object);
         validate_immutable(&mut errors, object.get("handler"), old.get("handler"), &FieldPath::new("handler"));
         errors
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
@@ -87,11 +94,12 @@ mod tests {
                 "scheduling.tolerations[0].operator: Invalid value: \"b\": value must be empty when `operator` is 'Exists'",
             ],
         );
-        let errors = RuntimeClassStrategy.validate_update(
-            &context(),
-            &object(r#"{"handler":"b"}"#),
-            &object(r#"{"handler":"a"}"#),
-        );
-        assert_eq!(messages(&errors), ["handler: Invalid value: \"b\": field is immutable"]);
+        let update = |class: &str| {
+            let old = object(r#"{"handler":"a"}"#);
+            messages(&RuntimeClassStrategy.validate_update(&context(), &object(class), &old))
+        };
+        assert_eq!(update(r#"{"handler":"b"}"#), ["handler: Invalid value: \"b\": field is immutable"]);
+        let update = update(r#"{"handler":"a","scheduling":{"nodeSelector":{"a":"/"}}}"#);
+        assert!(update.len() == 1 && update[0].starts_with("scheduling.nodeSelector: Invalid value"), "{update:?}");
     }
 }
