@@ -48,6 +48,10 @@ pub use self::core::pod::{
 };
 pub use builtin::{resources, resources_in, storage_version_hash};
 pub use certificates::{RequestedSubject, requested_subject};
+pub use flowcontrol::{
+    FLOW_CONTROL_AUTO_UPDATE, FlowControlObject, flow_control_auto_update, flow_control_priority_levels,
+    flow_control_priority_levels_resource, flow_control_schemas, flow_control_schemas_resource,
+};
 pub use policy::{budget_not_observed, budget_spares, count_disruption, is_covered_by};
 pub use runtime_config::RuntimeConfig;
 pub use scheduling::system_priority_classes;

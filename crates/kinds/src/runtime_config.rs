@@ -194,16 +194,24 @@ fn is_rule(facts: &ResourceFacts) -> bool {
     facts.served && facts.group == "admissionregistration.k8s.io"
 }
 
-/// A value as Go's `strconv.ParseBool` reads it. A key without a value is true.
-fn parse_bool(key: &str, value: &str) -> Result<bool, String> {
-    match value {
-        "" | "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(false),
-        _ => {
-            let why = format!("strconv.ParseBool: parsing {}: invalid syntax", pintle_value::print::quote(value));
-            Err(format!("invalid value of {key}: {value}, err: {why}"))
-        }
+/// Go's `strconv.ParseBool`.
+pub(crate) fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
     }
+}
+
+/// The value of a key. A key without a value is true.
+fn parse_bool(key: &str, value: &str) -> Result<bool, String> {
+    if value.is_empty() {
+        return Ok(true);
+    }
+    go_bool(value).ok_or_else(|| {
+        let why = format!("strconv.ParseBool: parsing {}: invalid syntax", pintle_value::print::quote(value));
+        format!("invalid value of {key}: {value}, err: {why}")
+    })
 }
 
 #[cfg(test)]

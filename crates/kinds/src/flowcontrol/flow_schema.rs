@@ -4,10 +4,11 @@
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
 
+use super::bootstrap::{flow_control_schemas, mandatory_spec};
 use super::validate_conditions;
 use crate::generic::{
     SPEC_AND_METADATA_PATHS, StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation,
-    reset_fields_with_metadata, set_first_generation,
+    reset_fields_with_metadata, same, set_first_generation,
 };
 use crate::go_json::{self, GoType};
 use crate::validation::{invalid_each, strings_at};
@@ -17,6 +18,56 @@ const MAX_PRECEDENCE: i64 = 10_000;
 const DISTINGUISHERS: [&str; 2] = ["ByNamespace", "ByUser"];
 const SUBJECT_KINDS: [&str; 3] = ["Group", "ServiceAccount", "User"];
 const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
+
+/// How upstream's internal type prints a distinguisher method.
+const METHOD: GoType = GoType::Struct(&[("Type", "type", GoType::STRING)]);
+/// A subject, or the reference to a priority level.
+const NAMED: GoType = GoType::Struct(&[("Name", "name", GoType::STRING)]);
+/// How it prints a spec.
+const SPEC: GoType = GoType::Struct(&[
+    ("PriorityLevelConfiguration", "priorityLevelConfiguration", NAMED),
+    ("MatchingPrecedence", "matchingPrecedence", GoType::Plain("0")),
+    ("DistinguisherMethod", "distinguisherMethod", GoType::Pointer(&METHOD)),
+    ("Rules", "rules", GoType::List(&RULE)),
+]);
+const RULE: GoType = GoType::Struct(&[
+    (
+        "Subjects",
+        "subjects",
+        GoType::List(&GoType::Struct(&[
+            ("Kind", "kind", GoType::STRING),
+            ("User", "user", GoType::Pointer(&NAMED)),
+            ("Group", "group", GoType::Pointer(&NAMED)),
+            (
+                "ServiceAccount",
+                "serviceAccount",
+                GoType::Pointer(&GoType::Struct(&[
+                    ("Namespace", "namespace", GoType::STRING),
+                    ("Name", "name", GoType::STRING),
+                ])),
+            ),
+        ])),
+    ),
+    (
+        "ResourceRules",
+        "resourceRules",
+        GoType::List(&GoType::Struct(&[
+            ("Verbs", "verbs", GoType::NULLABLE),
+            ("APIGroups", "apiGroups", GoType::NULLABLE),
+            ("Resources", "resources", GoType::NULLABLE),
+            ("ClusterScope", "clusterScope", GoType::Plain("false")),
+            ("Namespaces", "namespaces", GoType::NULLABLE),
+        ])),
+    ),
+    (
+        "NonResourceRules",
+        "nonResourceRules",
+        GoType::List(&GoType::Struct(&[
+            ("Verbs", "verbs", GoType::NULLABLE),
+            ("NonResourceURLs", "nonResourceURLs", GoType::NULLABLE),
+        ])),
+    ),
+]);
 
 /// The strategy for FlowSchema.
 pub(super) struct FlowSchemaStrategy;
@@ -51,6 +102,12 @@ impl Strategy for FlowSchemaStrategy {
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_spec(&mut errors, object);
+        if let Some(fixed) = mandatory_spec(flow_control_schemas, object.name())
+            && !same(object.get("spec"), Some(&fixed))
+        {
+            let detail = format!("spec of '{}' must equal the fixed value", object.name());
+            errors.push(go_json::invalid(&FieldPath::new("spec"), &object["spec"], &SPEC, &detail));
+        }
         validate_conditions(&mut errors, object);
         errors
     }
@@ -69,8 +126,6 @@ impl Strategy for FlowSchemaStrategy {
 }
 
 fn validate_spec(errors: &mut Errors, object: &Value) {
-    /// How upstream's internal type prints a distinguisher method.
-    const METHOD: GoType = GoType::Struct(&[("Type", "type", GoType::STRING)]);
     let spec = &object["spec"];
     let path = FieldPath::new("spec");
     let precedence = spec.int_at(&["matchingPrecedence"]).unwrap_or(0);
@@ -299,6 +354,24 @@ mod tests {
                 "spec.rules[0].nonResourceRules[0].verbs: Unsupported value: [\"x\"]: supported values: \"create\", \"delete\", \"deletecollection\", \"get\", \"list\", \"patch\", \"proxy\", \"update\", \"watch\"",
                 "spec.rules[0].nonResourceRules[0].nonResourceURLs[0]: Invalid value: \"/a*\": wildcard can only do suffix matching",
             ],
+        );
+    }
+
+    #[test]
+    fn mandatory_schemas_have_fixed_specs() {
+        let rule = r#"{"subjects":[{"kind":"Group","group":{"name":"system:masters"}}],"resourceRules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"],"clusterScope":true,"namespaces":["*"]}],"nonResourceRules":[{"verbs":["*"],"nonResourceURLs":["*"]}]}"#;
+        let schema = |precedence: i64| {
+            object(&format!(
+                r#"{{"metadata":{{"name":"exempt"}},"spec":{{"priorityLevelConfiguration":{{"name":"exempt"}},"matchingPrecedence":{precedence},"rules":[{rule}]}}}}"#
+            ))
+        };
+        let check = |schema: &Value| messages(&FlowSchemaStrategy.validate(&context(), schema));
+        assert!(check(&schema(1)).is_empty());
+        assert_eq!(
+            check(&schema(2)),
+            [
+                "spec: Invalid value: {\"PriorityLevelConfiguration\":{\"Name\":\"exempt\"},\"MatchingPrecedence\":2,\"DistinguisherMethod\":null,\"Rules\":[{\"Subjects\":[{\"Kind\":\"Group\",\"User\":null,\"Group\":{\"Name\":\"system:masters\"},\"ServiceAccount\":null}],\"ResourceRules\":[{\"Verbs\":[\"*\"],\"APIGroups\":[\"*\"],\"Resources\":[\"*\"],\"ClusterScope\":true,\"Namespaces\":[\"*\"]}],\"NonResourceRules\":[{\"Verbs\":[\"*\"],\"NonResourceURLs\":[\"*\"]}]}]}: spec of 'exempt' must equal the fixed value"
+            ]
         );
     }
 }

@@ -1,5 +1,6 @@
 //! Strategies of the group `flowcontrol.apiserver.k8s.io`.
 
+mod bootstrap;
 mod flow_schema;
 mod priority_level;
 
@@ -7,6 +8,11 @@ use std::sync::Arc;
 
 use pintle_registry::Strategy;
 use pintle_value::{Errors, FieldPath, Value};
+
+pub use self::bootstrap::{
+    FLOW_CONTROL_AUTO_UPDATE, FlowControlObject, flow_control_auto_update, flow_control_priority_levels,
+    flow_control_priority_levels_resource, flow_control_schemas, flow_control_schemas_resource,
+};
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {

@@ -4,11 +4,13 @@
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_value::{Errors, FieldPath, Value};
 
+use super::bootstrap::{flow_control_priority_levels, mandatory_spec};
 use super::validate_conditions;
 use crate::generic::{
     SPEC_AND_METADATA_PATHS, StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation,
-    reset_fields_with_metadata, set_first_generation,
+    reset_fields_with_metadata, same, set_first_generation,
 };
+use crate::go_json::{self, GoType};
 
 const DEFAULT_SHARES: i64 = 30;
 const QUEUING_DEFAULTS: [(&str, i64); 3] = [("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)];
@@ -16,6 +18,44 @@ const MAX_QUEUES: i64 = 10_000_000;
 
 /// The maximum entropy of dealing a hand, in bits (upstream: `shufflesharding.MaxHashBits`).
 const MAX_HASH_BITS: f64 = 60.0;
+
+/// How upstream's internal type prints a spec.
+const SPEC: GoType = GoType::Struct(&[
+    ("Type", "type", GoType::STRING),
+    (
+        "Limited",
+        "limited",
+        GoType::Pointer(&GoType::Struct(&[
+            ("NominalConcurrencyShares", "nominalConcurrencyShares", GoType::Plain("0")),
+            (
+                "LimitResponse",
+                "limitResponse",
+                GoType::Struct(&[
+                    ("Type", "type", GoType::STRING),
+                    (
+                        "Queuing",
+                        "queuing",
+                        GoType::Pointer(&GoType::Struct(&[
+                            ("Queues", "queues", GoType::Plain("0")),
+                            ("HandSize", "handSize", GoType::Plain("0")),
+                            ("QueueLengthLimit", "queueLengthLimit", GoType::Plain("0")),
+                        ])),
+                    ),
+                ]),
+            ),
+            ("LendablePercent", "lendablePercent", GoType::NULLABLE),
+            ("BorrowingLimitPercent", "borrowingLimitPercent", GoType::NULLABLE),
+        ])),
+    ),
+    (
+        "Exempt",
+        "exempt",
+        GoType::Pointer(&GoType::Struct(&[
+            ("NominalConcurrencyShares", "nominalConcurrencyShares", GoType::NULLABLE),
+            ("LendablePercent", "lendablePercent", GoType::NULLABLE),
+        ])),
+    ),
+]);
 
 /// The strategy for PriorityLevelConfiguration.
 pub(super) struct PriorityLevelConfigurationStrategy;
@@ -92,7 +132,12 @@ impl Strategy for PriorityLevelConfigurationStrategy {
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
+        if object.at(&["metadata", "annotations", PRESERVED_ZERO]).is_some() {
+            let path = FieldPath::new("metadata.annotations");
+            errors.forbidden(&path, format!("annotation '{PRESERVED_ZERO}' is forbidden"));
+        }
         validate_spec(&mut errors, object);
+        validate_mandatory(&mut errors, object);
         validate_conditions(&mut errors, object);
         errors
     }
@@ -137,6 +182,23 @@ fn validate_spec(errors: &mut Errors, object: &Value) {
             }
         }
         _ => errors.not_supported(&path.child("type"), kind, &["Exempt", "Limited"]),
+    }
+}
+
+/// Validates that a mandatory level has its fixed spec. Of the level `exempt`, the field `exempt` may differ.
+fn validate_mandatory(errors: &mut Errors, object: &Value) {
+    let name = object.name();
+    let Some(fixed) = mandatory_spec(flow_control_priority_levels, name) else { return };
+    let spec = &object["spec"];
+    let mut compared = spec.clone();
+    let mut exception = "";
+    if let Some(exempt) = fixed.get("exempt") {
+        compared.set("exempt", exempt.clone());
+        exception = " except the 'spec.exempt' field";
+    }
+    if !same(Some(&compared), Some(&fixed)) {
+        let detail = format!("spec of '{name}'{exception} must equal the fixed value");
+        errors.push(go_json::invalid(&FieldPath::new("spec"), spec, &SPEC, &detail));
     }
 }
 
@@ -238,6 +300,42 @@ mod tests {
                 "spec.limited.limitResponse.type: Unsupported value: \"x\": supported values: \"Queue\", \"Reject\"",
                 "spec.limited.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive",
             ],
+        );
+    }
+
+    #[test]
+    fn mandatory_levels_have_fixed_specs() {
+        let check = |name: &str, spec: &str, expect: &[&str]| {
+            let mut level = object(&format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{{spec}}}}}"#));
+            PriorityLevelConfigurationStrategy.defaults(&mut level);
+            assert_eq!(messages(&PriorityLevelConfigurationStrategy.validate(&context(), &level)), expect, "{spec}");
+        };
+        check("exempt", r#""type":"Exempt""#, &[]);
+        check("exempt", r#""type":"Exempt","exempt":{"nominalConcurrencyShares":7,"lendablePercent":10}"#, &[]);
+        check(
+            "exempt",
+            r#""type":"Exempt","limited":{"limitResponse":{"type":"Reject"}}"#,
+            &[
+                "spec.limited: Forbidden: must be nil if the type is not Limited",
+                "spec: Invalid value: {\"Type\":\"Exempt\",\"Limited\":{\"NominalConcurrencyShares\":30,\"LimitResponse\":{\"Type\":\"Reject\",\"Queuing\":null},\"LendablePercent\":0,\"BorrowingLimitPercent\":null},\"Exempt\":null}: spec of 'exempt' except the 'spec.exempt' field must equal the fixed value",
+            ],
+        );
+        let reject = r#""limitResponse":{"type":"Reject"}"#;
+        check("catch-all", &format!(r#""type":"Limited","limited":{{"nominalConcurrencyShares":5,{reject}}}"#), &[]);
+        check(
+            "catch-all",
+            &format!(r#""type":"Limited","limited":{{"nominalConcurrencyShares":6,{reject}}}"#),
+            &[
+                "spec: Invalid value: {\"Type\":\"Limited\",\"Limited\":{\"NominalConcurrencyShares\":6,\"LimitResponse\":{\"Type\":\"Reject\",\"Queuing\":null},\"LendablePercent\":0,\"BorrowingLimitPercent\":null},\"Exempt\":null}: spec of 'catch-all' must equal the fixed value",
+            ],
+        );
+        let mut level = object(r#"{"spec":{"type":"Limited","limited":{"limitResponse":{"type":"Reject"}}}}"#);
+        level.set_at(&["metadata", "annotations", PRESERVED_ZERO], "");
+        assert_eq!(
+            messages(&PriorityLevelConfigurationStrategy.validate(&context(), &level)),
+            [
+                "metadata.annotations: Forbidden: annotation 'flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares' is forbidden"
+            ]
         );
     }
 
