@@ -133,6 +133,14 @@ pub trait ClusterClient: Send + Sync + 'static {
     /// Creates an object. Its type may be missing and is completed.
     fn create(self: Arc<Self>, resource: GroupResource, object: Value) -> BoxFuture<'static, Result<(), ApiError>>;
 
+    /// Creates an object like [`create`](Self::create), as a field manager.
+    fn create_as(
+        self: Arc<Self>,
+        resource: GroupResource,
+        field_manager: &'static str,
+        object: Value,
+    ) -> BoxFuture<'static, Result<(), ApiError>>;
+
     /// Deletes all objects that a resource has in a namespace now, like the request `deletecollection`.
     fn delete_collection(
         self: Arc<Self>,
@@ -151,6 +159,14 @@ pub trait ClusterClient: Send + Sync + 'static {
         subresource: &'static str,
         compute: UpdateFn,
     ) -> BoxFuture<'static, Result<Value, ApiError>>;
+
+    /// Updates an object as a field manager.
+    fn update_as(
+        self: Arc<Self>,
+        target: ObjectRef,
+        field_manager: &'static str,
+        compute: UpdateFn,
+    ) -> BoxFuture<'static, Result<(), ApiError>>;
 
     /// Applies a configuration to an existing object, or to its subresource if that is not empty, as a field manager, which
     /// takes fields over from other managers.

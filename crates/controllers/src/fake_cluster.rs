@@ -156,6 +156,15 @@ impl ClusterClient for FakeCluster {
         Box::pin(async { Err(ApiError::MethodNotAllowed) })
     }
 
+    fn create_as(
+        self: Arc<Self>,
+        _: GroupResource,
+        _: &'static str,
+        _: Value,
+    ) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async { Err(ApiError::MethodNotAllowed) })
+    }
+
     fn delete_collection(self: Arc<Self>, _: Arc<Resource>, _: String) -> BoxFuture<'static, Result<(), ApiError>> {
         Box::pin(async { Err(ApiError::MethodNotAllowed) })
     }
@@ -170,6 +179,15 @@ impl ClusterClient for FakeCluster {
         _: &'static str,
         _: UpdateFn,
     ) -> BoxFuture<'static, Result<Value, ApiError>> {
+        Box::pin(async { Err(ApiError::MethodNotAllowed) })
+    }
+
+    fn update_as(
+        self: Arc<Self>,
+        _: ObjectRef,
+        _: &'static str,
+        _: UpdateFn,
+    ) -> BoxFuture<'static, Result<(), ApiError>> {
         Box::pin(async { Err(ApiError::MethodNotAllowed) })
     }
 

@@ -1,7 +1,7 @@
 //! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage
 //! collector, the controller of token secrets, the aggregation of cluster roles, the protection of storage objects in
-//! use, the status of resource quotas, type checks of admission policies, the repair of the allocations of services, and the
-//! reconciler of the objects that every cluster and every namespace has. They read the watch caches and write as the server;
+//! use, the status of resource quotas, type checks of admission policies, the configuration of flow control, the repair of the
+//! allocations of services, and the reconciler of the objects that every cluster and every namespace has. They read the watch caches and write as the server;
 //! they know neither HTTP nor the store. Of the servers that share a store one runs them. Those that kube-controller-manager has too stand by while one is active.
 
 mod allocation_repair;
@@ -14,6 +14,7 @@ mod event_recorder;
 mod every_namespace;
 #[cfg(test)]
 mod fake_cluster;
+mod flow_control;
 mod garbage_collector;
 mod informer;
 mod leader_election;
@@ -38,6 +39,7 @@ pub use client::{CaughtUp, ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
 pub use controller_manager::is_active as is_controller_manager_active;
 pub use definitions::{DEFINITIONS_PREFIX, DEFINITIONS_TASK, DefinitionController, DefinitionHost};
 pub use every_namespace::every_namespace_objects;
+pub use flow_control::{FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK};
 pub use leader_election::{ELECTION_LEASE, ELECTION_TASK, LeaderElection, run_while_leading};
 pub use legacy_token_tracking::legacy_token_tracking;
 pub use object_reconciler::{DesiredObject, OBJECT_RECONCILER_TASK, ObjectReconciler};
@@ -67,6 +69,16 @@ pub fn run_resource_quotas(client: &Arc<dyn ClusterClient>) -> impl Future<Outpu
 /// Runs the controller that type checks validating admission policies until the cluster is gone.
 pub fn run_policy_type_checks(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
     supervise(client, policy_status::POLICY_STATUS_TASK, || false, policy_status::run)
+}
+
+/// Keeps the priority levels and flow schemas of the bootstrap configuration and the status of flow schemas until the cluster
+/// is gone.
+pub fn run_flow_control(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
+    let objects = flow_control::run_objects(client);
+    let status = supervise(client, FLOW_CONTROL_STATUS_TASK, || false, flow_control::run_status);
+    async move {
+        tokio::join!(objects, status);
+    }
 }
 
 /// Runs the namespace controller, the garbage collector, the controllers of token secrets, the aggregation of cluster

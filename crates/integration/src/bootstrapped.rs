@@ -18,6 +18,7 @@ pub fn bootstrapped() -> Options {
         every_namespace_objects: true,
         resource_quotas: true,
         policy_type_checks: true,
+        flow_control: true,
         advertise_address: Some(ADVERTISE_ADDRESS),
         access: AccessOptions {
             authorization_modes: vec![AuthorizationMode::Node, AuthorizationMode::Rbac],

@@ -142,6 +142,9 @@ pub struct Options {
     /// Whether the server type checks validating admission policies and writes the warnings into their status, as a
     /// controller manager does. Needs [`Options::controllers`].
     pub policy_type_checks: bool,
+    /// Whether the server creates and reconciles the priority levels and flow schemas of the bootstrap configuration, and
+    /// writes the status of flow schemas.
+    pub flow_control: bool,
     /// How long events are kept after their last write, in whole seconds; zero keeps them forever.
     pub event_ttl: Duration,
     /// The clock of everything that the API shows.
@@ -197,6 +200,7 @@ impl Default for Options {
             every_namespace_objects: false,
             resource_quotas: false,
             policy_type_checks: false,
+            flow_control: false,
             event_ttl: DEFAULT_EVENT_TTL,
             clock: Arc::new(SystemClock),
             store: None,
@@ -419,6 +423,7 @@ impl Server {
                 every_namespace_objects: options.controllers && options.every_namespace_objects,
                 resource_quotas: options.controllers && options.resource_quotas,
                 policy_type_checks: options.controllers && options.policy_type_checks,
+                flow_control: options.flow_control,
                 authentication_trust: trust,
                 port: address.port(),
                 endpoint: (options.register && options.reconcile_endpoints)

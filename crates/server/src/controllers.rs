@@ -11,7 +11,7 @@ use pintle_controllers::{
     CaughtUp, ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, LeaderElection,
     ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, TokenSecretContents, UpdateFn,
     WorkQueues, authentication_config_map, every_namespace_objects, legacy_token_tracking, run_allocation_repair,
-    run_controllers, run_policy_type_checks, run_resource_quotas, run_while_leading,
+    run_controllers, run_flow_control, run_policy_type_checks, run_resource_quotas, run_while_leading,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -39,6 +39,8 @@ pub struct ControllerOptions {
     pub resource_quotas: bool,
     /// Whether validating admission policies are type checked.
     pub policy_type_checks: bool,
+    /// Whether the priority levels and flow schemas of the bootstrap configuration exist.
+    pub flow_control: bool,
     /// What aggregated servers have to know about authentication; `None` if the server does not publish it.
     pub authentication_trust: Option<AuthenticationTrust>,
     /// The target port of the service `kubernetes`.
@@ -116,6 +118,9 @@ impl RunningControllers {
         }
         if controller_options.policy_type_checks {
             run_as_leader(cluster, run_policy_type_checks);
+        }
+        if controller_options.flow_control {
+            run_as_leader(cluster, run_flow_control);
         }
         run_as_leader(cluster, run_allocation_repair);
         let reconciler = self.run_reconciler(cluster, reconciler);
@@ -290,6 +295,15 @@ impl ClusterClient for Cluster {
         Box::pin(async move { InternalClient(self).create(&resource, object).await.map(drop) })
     }
 
+    fn create_as(
+        self: Arc<Self>,
+        resource: GroupResource,
+        field_manager: &'static str,
+        object: Value,
+    ) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async move { InternalClient(self).create_as(&resource, field_manager, object).await.map(drop) })
+    }
+
     fn delete_collection(
         self: Arc<Self>,
         resource: Arc<Resource>,
@@ -312,6 +326,18 @@ impl ClusterClient for Cluster {
             let ObjectRef { resource, namespace, name } = &target;
             let client = InternalClient(self);
             client.update_subresource(resource, subresource, (namespace, name), |object| compute(object)).await
+        })
+    }
+
+    fn update_as(
+        self: Arc<Self>,
+        target: ObjectRef,
+        field_manager: &'static str,
+        compute: UpdateFn,
+    ) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async move {
+            let updated = InternalClient(self).update_as(&target, field_manager, |object| compute(object)).await;
+            updated.map(drop)
         })
     }
 

@@ -197,6 +197,7 @@ impl TestClusterBuilder {
             every_namespace_objects: true,
             resource_quotas: true,
             policy_type_checks: true,
+            flow_control: true,
             clock: Arc::new(clock.clone()),
             observers: vec![observer.clone()],
             request_log: self.request_log,

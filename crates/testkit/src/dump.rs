@@ -30,6 +30,8 @@ const REDACTED: &str = "REDACTED";
 const OWN_OBJECTS: [(&str, &str, &str); 2] = [("ServiceAccount", "", "default"), ("ConfigMap", "", "kube-root-ca.crt")];
 /// The label of the roles and bindings of RBAC's bootstrap policy, some of which are aggregated after the start.
 const BOOTSTRAP_POLICY: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
+/// The annotation of the priority levels and flow schemas that every cluster has.
+const FLOW_CONTROL_BOOTSTRAP: (&str, &str) = ("apf.kubernetes.io/autoupdate-spec", "true");
 /// Kinds in the namespace `kube-system` that the server writes again and again.
 const OWN_KINDS: [(&str, &str); 1] = [("Lease", "kube-system")];
 /// Fields with secrets, by kind.
@@ -151,11 +153,13 @@ impl Dump {
                 .iter()
                 .any(|(kind, of, own)| resource.kind == *kind && name == *own && (of.is_empty() || namespace == *of))
                 || OWN_KINDS.contains(&(&resource.kind, &namespace));
-            let labels = object.metadata.labels.iter().flatten();
-            let is_policy = labels.clone().any(|(key, value)| (&**key, &**value) == BOOTSTRAP_POLICY);
+            let mut labels = object.metadata.labels.iter().flatten();
+            let is_policy = labels.any(|(key, value)| (&**key, &**value) == BOOTSTRAP_POLICY);
+            let mut annotations = object.metadata.annotations.iter().flatten();
+            let is_flow_control = annotations.any(|(key, value)| (&**key, &**value) == FLOW_CONTROL_BOOTSTRAP);
             // Without a version, an object is computed and not stored.
             let is_new = revision.is_some_and(|revision: u64| revision > self.start);
-            if is_own || is_policy || !is_new {
+            if is_own || is_policy || is_flow_control || !is_new {
                 continue;
             }
             let mut object = serde_json::to_value(object).map_err(|error| Error::Manifest(error.to_string()))?;

@@ -28,6 +28,7 @@ const CHECKS: &[(&str, bool)] = &[
     ("informer-sync", true),
     ("poststarthook/start-apiserver-admission-initializer", false),
     ("poststarthook/generic-apiserver-start-informers", false),
+    ("poststarthook/priority-and-fairness-config-consumer", false),
     ("poststarthook/start-apiextensions-informers", false),
     ("poststarthook/start-apiextensions-controllers", false),
     ("poststarthook/crd-informer-synced", false),
@@ -39,6 +40,7 @@ const CHECKS: &[(&str, bool)] = &[
     ("poststarthook/start-service-ip-repair-controllers", false),
     ("poststarthook/rbac/bootstrap-roles", false),
     ("poststarthook/scheduling/bootstrap-system-priority-classes", false),
+    ("poststarthook/priority-and-fairness-config-producer", false),
     ("poststarthook/bootstrap-controller", false),
     ("poststarthook/start-kubernetes-service-cidr-controller", false),
     ("namespace-controller", false),
@@ -65,6 +67,7 @@ fn health_checks_have_the_names_and_the_order_of_upstream() {
             rbac_bootstrap: Some(true),
             resource_quotas: true,
             policy_type_checks: true,
+            flow_control: true,
             ..Options::default()
         };
         let cluster = Cluster::with_options(options).await;

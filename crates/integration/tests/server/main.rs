@@ -2,6 +2,7 @@
 
 mod cbor;
 mod deep_objects;
+mod flow_control;
 mod headers;
 mod health;
 mod limits;

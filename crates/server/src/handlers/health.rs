@@ -7,7 +7,8 @@ use http::StatusCode;
 use http::header::{HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use pintle_cache::FEED_TASK;
 use pintle_controllers::{
-    ALLOCATION_REPAIR_TASK, DEFINITIONS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK, OBJECT_RECONCILER_TASK,
+    ALLOCATION_REPAIR_TASK, DEFINITIONS_TASK, FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK,
+    LEASE_COLLECTOR_TASK, LEASE_TASK, OBJECT_RECONCILER_TASK,
 };
 use pintle_supervisor::BackgroundTask;
 use pintle_value::field::quote;
@@ -66,6 +67,7 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     // What has ended when the server begins to answer requests.
     ("poststarthook/start-apiserver-admission-initializer", false, Probe::State(|_| Ok(()))),
     ("poststarthook/generic-apiserver-start-informers", false, Probe::State(|_| Ok(()))),
+    ("poststarthook/priority-and-fairness-config-consumer", false, Probe::Task(FLOW_CONTROL_STATUS_TASK)),
     ("poststarthook/start-apiextensions-informers", false, Probe::State(|_| Ok(()))),
     ("poststarthook/start-apiextensions-controllers", false, Probe::Task(DEFINITIONS_TASK)),
     ("poststarthook/crd-informer-synced", false, Probe::Task(DEFINITIONS_TASK)),
@@ -77,6 +79,7 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("poststarthook/start-service-ip-repair-controllers", false, Probe::Task(ALLOCATION_REPAIR_TASK)),
     ("poststarthook/rbac/bootstrap-roles", false, Probe::Task(BOOTSTRAP_POLICY_TASK)),
     ("poststarthook/scheduling/bootstrap-system-priority-classes", false, Probe::State(|_| Ok(()))),
+    ("poststarthook/priority-and-fairness-config-producer", false, Probe::Task(FLOW_CONTROL_OBJECTS_TASK)),
     ("poststarthook/bootstrap-controller", false, Probe::Task(OBJECT_RECONCILER_TASK)),
     ("poststarthook/start-kubernetes-service-cidr-controller", false, Probe::State(|_| Ok(()))),
 ];

@@ -37,7 +37,38 @@ impl InternalClient {
         compute: impl Fn(&Value) -> Value,
     ) -> Result<Value, ApiError> {
         let hub = self.0.hub_of(resource)?;
-        self.run_update(&hub, subresource, target, self.update_with(&hub, subresource, compute)).await
+        let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, subresource);
+        self.run_update(&hub, subresource, target, Self::update_with(&hub, managed_fields, compute)).await
+    }
+
+    /// Updates an object as a field manager. `compute` returns the new object for the stored one.
+    ///
+    /// # Errors
+    /// Returns an error if the object does not exist or the update is rejected.
+    pub(crate) async fn update_as(
+        &self,
+        target: &ObjectRef,
+        manager: &str,
+        compute: impl Fn(&Value) -> Value,
+    ) -> Result<Value, ApiError> {
+        let hub = self.0.hub_of(&target.resource)?;
+        let managed_fields = ManagedFieldsUpdater::for_controller(&self.0, &hub, "", manager);
+        let compute = Self::update_with(&hub, managed_fields, compute);
+        self.run_update(&hub, "", (&target.namespace, &target.name), compute).await
+    }
+
+    /// Creates an object as a field manager. Its type may be missing and is completed.
+    ///
+    /// # Errors
+    /// Returns an error if the object exists or the create is rejected.
+    pub(crate) async fn create_as(
+        &self,
+        resource: &GroupResource,
+        manager: &str,
+        object: Value,
+    ) -> Result<Value, ApiError> {
+        let hub = self.0.hub_of(resource)?;
+        self.run_create(&hub, &ManagedFieldsUpdater::for_controller(&self.0, &hub, "", manager), object).await
     }
 
     /// Updates the status of an object like [`update_subresource`](Self::update_subresource), but stores it only while this
@@ -57,18 +88,17 @@ impl InternalClient {
             as_leader: true,
             ..Self::update_of(writer.for_cluster(&self.0), &hub, "status", target)
         };
-        let updated = update.run(self.update_with(&hub, "status", compute)).await?;
+        let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, "status");
+        let updated = update.run(Self::update_with(&hub, managed_fields, compute)).await?;
         VersionView::of(&self.0, &hub).tree(&updated).await
     }
 
     /// Computes the new object, completes it and sets its managed fields.
     fn update_with<'a>(
-        &self,
         hub: &'a Arc<Resource>,
-        subresource: &'a str,
+        managed_fields: ManagedFieldsUpdater<'a>,
         compute: impl Fn(&Value) -> Value + 'a,
     ) -> impl Fn(&Value) -> Result<Value, ApiError> + 'a {
-        let managed_fields = ManagedFieldsUpdater::internal(&self.0, hub, subresource);
         move |old| {
             let mut object = Self::complete(hub, compute(old))?;
             managed_fields.update(old, &mut object);
@@ -116,6 +146,20 @@ impl InternalClient {
         let propagation = Some(request.propagation);
         let options = DeleteOptions { propagation, preconditions, ..DeleteOptions::default() };
         delete_internally(&self.0, &hub, (&target.namespace, &target.name), &options).await
+    }
+
+    async fn run_create(
+        &self,
+        hub: &Arc<Resource>,
+        managed_fields: &ManagedFieldsUpdater<'_>,
+        object: Value,
+    ) -> Result<Value, ApiError> {
+        let writer = InternalWriter::default();
+        let operation = CreateOperation { writer: writer.for_cluster(&self.0), resource: hub };
+        let mut object = Self::complete(hub, object)?;
+        managed_fields.create(&mut object);
+        let created = operation.run(object).await?;
+        VersionView::of(&self.0, hub).tree(&created).await
     }
 
     async fn run_update(
@@ -199,12 +243,7 @@ impl ObjectClient for InternalClient {
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
             let hub = self.0.hub_of(resource)?;
-            let writer = InternalWriter::default();
-            let operation = CreateOperation { writer: writer.for_cluster(&self.0), resource: &hub };
-            let mut object = Self::complete(&hub, object)?;
-            ManagedFieldsUpdater::internal(&self.0, &hub, "").create(&mut object);
-            let created = operation.run(object).await?;
-            VersionView::of(&self.0, &hub).tree(&created).await
+            self.run_create(&hub, &ManagedFieldsUpdater::internal(&self.0, &hub, ""), object).await
         })
     }
 

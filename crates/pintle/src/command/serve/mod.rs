@@ -428,6 +428,7 @@ impl Serve {
             every_namespace_objects: true,
             resource_quotas: true,
             policy_type_checks: true,
+            flow_control: true,
             event_ttl: self.event_ttl,
             request_log: self.log_requests.or_else(|| std::env::var_os(LOG_REQUESTS_VARIABLE).map(PathBuf::from)),
             ..Options::default()
