@@ -2,6 +2,7 @@
 
 mod claim;
 mod configmap;
+mod key_pair;
 mod limitrange;
 mod namespace;
 mod node;

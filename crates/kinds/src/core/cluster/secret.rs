@@ -8,6 +8,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Str, Value};
 
 use super::MAX_DATA_BYTES;
 use super::configmap::{validate_key, validate_unchanged_if_immutable};
+use super::key_pair;
 use crate::generic::validate_immutable;
 use crate::pem;
 
@@ -136,15 +137,15 @@ fn validate_docker_config(errors: &mut Errors, object: &Value, key: &str, path: 
     errors.invalid(&path.key(key), "<secret contents redacted>", detail);
 }
 
-/// Returns what is wrong with the PEM of a certificate and its key, in the words of Go's `tls.X509KeyPair`. Does not
-/// check that they belong together.
+/// Returns what is wrong with a certificate and its key, in the words of Go's `tls.X509KeyPair`.
 fn tls_warning(object: &Value) -> Option<String> {
     let text = |key: &str| String::from_utf8_lossy(&bytes(object, key).unwrap_or_default()).into_owned();
     let is_key = |kind: &str| kind == "PRIVATE KEY" || kind.ends_with(" PRIVATE KEY");
 
     let certificate = text("tls.crt");
-    let kinds: Vec<&str> = pem::blocks(&certificate).map(|block| block.kind).collect();
-    if !kinds.contains(&"CERTIFICATE") {
+    let blocks: Vec<_> = pem::blocks(&certificate).collect();
+    let Some(first) = blocks.iter().find(|block| block.kind == "CERTIFICATE") else {
+        let kinds: Vec<&str> = blocks.iter().map(|block| block.kind).collect();
         return Some(match kinds.as_slice() {
             [] => "tls: failed to find any PEM data in certificate input".to_owned(),
             [kind] if is_key(kind) => "tls: failed to find certificate PEM data in certificate input, but did find a \
@@ -156,12 +157,13 @@ fn tls_warning(object: &Value) -> Option<String> {
                 kinds.join(" ")
             ),
         });
-    }
+    };
     let key = text("tls.key");
-    let kinds: Vec<&str> = pem::blocks(&key).map(|block| block.kind).collect();
-    if kinds.iter().any(|kind| is_key(kind)) {
-        return None;
+    let blocks: Vec<_> = pem::blocks(&key).collect();
+    if let Some(key) = blocks.iter().find(|block| is_key(block.kind)) {
+        return key_pair::check(&first.bytes, &key.bytes).err().map(str::to_owned);
     }
+    let kinds: Vec<&str> = blocks.iter().map(|block| block.kind).collect();
     Some(match kinds.as_slice() {
         [] => "tls: failed to find any PEM data in key input".to_owned(),
         ["CERTIFICATE"] => "tls: found a certificate rather than a key in the PEM for the private key".to_owned(),
@@ -246,7 +248,7 @@ mod tests {
             let warnings = SecretStrategy.warnings(&context(), &secret, None);
             assert_eq!(warnings.first().map(String::as_str), expect);
         };
-        check(&pem("CERTIFICATE"), &pem("EC PRIVATE KEY"), None);
+        check(&pem("CERTIFICATE"), &pem("EC PRIVATE KEY"), Some("x509: malformed certificate"));
         check("", "", Some("tls: failed to find any PEM data in certificate input"));
         check(&pem("CERTIFICATE"), "x", Some("tls: failed to find any PEM data in key input"));
         check(
