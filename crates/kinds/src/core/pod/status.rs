@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use pintle_registry::{StrategyContext, SubresourceStrategy};
-use pintle_value::ip::{parse_sloppy, valid_legacy_ip};
+use pintle_value::ip::{ip_warnings, parse_sloppy, valid_legacy_ip};
 use pintle_value::time::Time;
 use pintle_value::{Errors, FieldError, FieldPath, Value, metadata, names};
 
@@ -63,6 +63,18 @@ impl SubresourceStrategy for PodStatusStrategy {
 
     fn validate_update(&self, context: &StrategyContext, pod: &Value, old: &Value) -> Errors {
         validate_status_update(context, pod, old)
+    }
+
+    fn warnings(&self, _: &StrategyContext, pod: &Value, _: &Value) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for list in ["podIPs", "hostIPs"] {
+            let path = FieldPath::new("status");
+            let path = path.child(list);
+            for (i, address) in pod.items_at(&["status", list]).iter().enumerate() {
+                warnings.extend(ip_warnings(&path.index(i).child("ip"), address.str_at(&["ip"])));
+            }
+        }
+        warnings
     }
 }
 
@@ -503,5 +515,18 @@ mod tests {
                 "conditions":[{"type":"A","observedGeneration":1},{"type":"A","observedGeneration":9}]}}"#,
         );
         assert_eq!(new, expect);
+    }
+
+    #[test]
+    fn addresses_in_other_forms_are_warned_about() {
+        let pod = object(
+            r#"{"status":{"podIPs":[{"ip":"10.0.0.1"},{"ip":"2001:DB8::1"}],"hostIPs":[{"ip":"010.0.0.2"},{"ip":"x"}]}}"#,
+        );
+        let warnings = PodStatusStrategy.warnings(&context(), &pod, &pod);
+        let expect = [
+            "status.podIPs[1].ip: IPv6 address \"2001:DB8::1\" should be in RFC 5952 canonical format (\"2001:db8::1\")",
+            "status.hostIPs[0].ip: non-standard IP address \"010.0.0.2\" is invalid: use \"10.0.0.2\"",
+        ];
+        assert_eq!(warnings, expect);
     }
 }
