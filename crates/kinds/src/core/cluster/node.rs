@@ -259,11 +259,47 @@ fn validate_change(object: &Value, old: &Value) -> Errors {
         let detail = "node updates may not change providerID except from \"\" to valid";
         errors.forbidden(&FieldPath::new("spec.providerID"), detail);
     }
+    if let Some(source) = object.at(&["spec", "configSource"]) {
+        validate_config_source(&mut errors, source, &FieldPath::new("spec.configSource"), false);
+    }
+    let config = FieldPath::new("status.config");
+    for field in ["assigned", "active", "lastKnownGood"] {
+        if let Some(source) = object.at(&["status", "config", field]) {
+            validate_config_source(&mut errors, source, &config.child(field), true);
+        }
+    }
     validate_taints(&mut errors, object.items_at(&["spec", "taints"]), &FieldPath::new("metadata.taints"));
     if !same_at(object, old, &["spec", "externalID"]) {
         errors.forbidden(&FieldPath::new("spec.externalID"), "may not be updated");
     }
     errors
+}
+
+/// Validates a source of the dynamic kubelet configuration, which nodes may still have (upstream:
+/// `validateNodeConfigSourceSpec`, `validateNodeConfigSourceStatus`). A source in the status names one version of a
+/// ConfigMap.
+fn validate_config_source(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, is_status: bool) {
+    /// How upstream's internal type prints a source without a ConfigMap.
+    const SOURCE: GoType = GoType::Struct(&[("ConfigMap", "configMap", GoType::NULLABLE)]);
+    let Some(map) = source.get("configMap") else {
+        errors.push(go_json::invalid(path, source, &SOURCE, "exactly one reference subfield must be non-nil"));
+        return;
+    };
+    let path = path.child("configMap");
+    for field in ["uid", "resourceVersion"] {
+        match map.str_at(&[field]).is_empty() {
+            true if is_status => errors.required(&path.child(field), format!("{field} must be set in status")),
+            false if !is_status => errors.forbidden(&path.child(field), format!("{field} must not be set in spec")),
+            _ => {}
+        }
+    }
+    let mut check = |field: &str, problems: fn(&str) -> Vec<String>| match map.str_at(&[field]) {
+        "" => errors.required(&path.child(field), format!("{field} must be set")),
+        value => invalid_each(errors, &path.child(field), value, problems(value)),
+    };
+    check("namespace", |name| names::namespace_name(name, false));
+    check("name", |name| names::dns1123_subdomain_name(name, false));
+    check("kubeletConfigKey", names::config_map_key);
 }
 
 fn add_cidr_immutable_error(errors: &mut Errors) {
@@ -353,6 +389,35 @@ mod tests {
         assert_eq!(
             messages(&status.validate_update(&context(), &doubled, &Value::object())),
             ["status.addresses[1]: Duplicate value: {\"Type\":\"InternalIP\",\"Address\":\"a\"}"]
+        );
+    }
+
+    #[test]
+    fn sources_of_the_kubelet_configuration_are_validated() {
+        let check = |node: &str, expect: &[&str]| {
+            let old = object(r#"{"spec":{"configSource":{}},"status":{"config":{}}}"#);
+            assert_eq!(messages(&NodeStrategy.validate_update(&context(), &object(node), &old)), expect);
+        };
+        let map = r#""namespace":"a","name":"b","kubeletConfigKey":"c""#;
+        let version = r#""uid":"d","resourceVersion":"1""#;
+        check(&format!(r#"{{"spec":{{"configSource":{{"configMap":{{{map}}}}}}}}}"#), &[]);
+        check(&format!(r#"{{"status":{{"config":{{"active":{{"configMap":{{{map},{version}}}}}}}}}}}"#), &[]);
+        check(
+            &format!(
+                r#"{{"spec":{{"configSource":{{"configMap":{{{version},"namespace":"A","name":"b","kubeletConfigKey":".."}}}}}},
+                    "status":{{"config":{{"assigned":{{}},"lastKnownGood":{{"configMap":{{"name":"b"}}}}}}}}}}"#
+            ),
+            &[
+                "spec.configSource.configMap.uid: Forbidden: uid must not be set in spec",
+                "spec.configSource.configMap.resourceVersion: Forbidden: resourceVersion must not be set in spec",
+                "spec.configSource.configMap.namespace: Invalid value: \"A\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+                "spec.configSource.configMap.kubeletConfigKey: Invalid value: \"..\": must not be '..'",
+                "status.config.assigned: Invalid value: {\"ConfigMap\":null}: exactly one reference subfield must be non-nil",
+                "status.config.lastKnownGood.configMap.uid: Required value: uid must be set in status",
+                "status.config.lastKnownGood.configMap.resourceVersion: Required value: resourceVersion must be set in status",
+                "status.config.lastKnownGood.configMap.namespace: Required value: namespace must be set",
+                "status.config.lastKnownGood.configMap.kubeletConfigKey: Required value: kubeletConfigKey must be set",
+            ],
         );
     }
 }
