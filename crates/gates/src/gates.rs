@@ -46,6 +46,8 @@ impl Feature {
         Feature("KubeletServiceAccountTokenForCredentialProviders");
     /// `maxUnavailable` of StatefulSets (KEP-961).
     pub const MAX_UNAVAILABLE_STATEFUL_SET: Feature = Feature("MaxUnavailableStatefulSet");
+    /// Node affinities of persistent volumes that change (KEP-5381).
+    pub const MUTABLE_PV_NODE_AFFINITY: Feature = Feature("MutablePVNodeAffinity");
     /// Tokens of nodes are for the audiences of their pods (KEP-4412).
     pub const SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION: Feature = Feature("ServiceAccountNodeAudienceRestriction");
     /// Nodes declare features that not all of them have (KEP-5328).
@@ -71,7 +73,7 @@ impl Feature {
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
     /// The features whose gates have an effect in this server. All others behave as by default.
-    pub const SUPPORTED: [Feature; 23] = [
+    pub const SUPPORTED: [Feature; 24] = [
         Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION,
         Feature::ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS,
         Feature::ALLOW_PARSING_USER_UID_FROM_CERT_AUTH,
@@ -86,6 +88,7 @@ impl Feature {
         Feature::HPA_SCALE_TO_ZERO,
         Feature::KUBELET_SERVICE_ACCOUNT_TOKENS_FOR_CREDENTIAL_PROVIDERS,
         Feature::MAX_UNAVAILABLE_STATEFUL_SET,
+        Feature::MUTABLE_PV_NODE_AFFINITY,
         Feature::SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION,
         Feature::POD_LOGS_QUERY_SPLIT_STREAMS,
         Feature::POD_TOPOLOGY_LABELS_ADMISSION,

@@ -1,6 +1,7 @@
 //! The strategy for PersistentVolume: status, phases, and the immutable source (upstream:
 //! `pkg/registry/core/persistentvolume`, `ValidatePersistentVolume...`). The rules for the spec are in `volume_spec`.
 
+use pintle_gates::Feature;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, object};
 
@@ -77,12 +78,16 @@ impl Strategy for PersistentVolumeStrategy {
         validate(object, false)
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let any_value = has_invalid_affinity_value(old);
         let mut errors = validate(object, any_value);
         // Upstream validates the spec once more here.
         validate_volume_spec(&mut errors, &object["spec"], object.name(), any_value, &FieldPath::new("spec"));
         validate_unchanged(&mut errors, object, old);
+        if !context.gates.is_enabled(Feature::MUTABLE_PV_NODE_AFFINITY) {
+            validate_unchanged_affinity(&mut errors, object, old);
+        }
+        validate_kept_attributes_class(&mut errors, object, old);
         errors
     }
 
@@ -133,6 +138,10 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
     }
     let mode = ["spec", "volumeMode"];
     validate_immutable(errors, object.at(&mode), old.at(&mode), &FieldPath::new("volumeMode"));
+}
+
+/// Validates that a node affinity stays, unless it only names labels by their newer names.
+fn validate_unchanged_affinity(errors: &mut Errors, object: &Value, old: &Value) {
     let affinity = ["spec", "nodeAffinity"];
     if old.at(&affinity).is_some()
         && !same(with_current_node_labels(object).as_ref(), with_current_node_labels(old).as_ref())
@@ -141,6 +150,10 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
         let detail = "field is immutable, except for updating from beta label to GA";
         errors.invalid(&FieldPath::new("nodeAffinity"), shown, detail);
     }
+}
+
+/// Validates that an attributes class is not removed.
+fn validate_kept_attributes_class(errors: &mut Errors, object: &Value, old: &Value) {
     let class = ["spec", "volumeAttributesClassName"];
     if old.at(&class).is_some() && object.at(&class).is_none() {
         let path = FieldPath::new("spec.volumeAttributesClassName");
@@ -221,6 +234,8 @@ impl SubresourceStrategy for VolumeStatusStrategy {
 
 #[cfg(test)]
 mod tests {
+    use pintle_gates::Gates;
+
     use super::*;
     use crate::testing::{context, messages, object};
 
@@ -275,6 +290,24 @@ mod tests {
         assert!(errors[0].starts_with(
             "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n@@"
         ));
+    }
+
+    #[test]
+    fn the_node_affinity_is_immutable_unless_its_feature_is_enabled() {
+        let with_zone = |zone: &str| {
+            let mut volume = object(GOOD);
+            let expression = format!(r#"{{"key":"topology.kubernetes.io/zone","operator":"In","values":["{zone}"]}}"#);
+            let term = format!(r#"{{"nodeSelectorTerms":[{{"matchExpressions":[{expression}]}}]}}"#);
+            volume.set_at(&["spec", "nodeAffinity", "required"], object(&term));
+            volume
+        };
+        let (old, new) = (with_zone("a"), with_zone("b"));
+        let errors = messages(&PersistentVolumeStrategy.validate_update(&context(), &new, &old));
+        assert!(errors.len() == 1 && errors[0].contains("field is immutable, except"), "{errors:?}");
+        let (gates, _) =
+            Gates::with_overrides(&[("MutablePVNodeAffinity".to_owned(), true)].into()).expect("a feature gate");
+        let enabled = StrategyContext { gates: gates.into(), ..context() };
+        assert!(PersistentVolumeStrategy.validate_update(&enabled, &new, &old).is_empty());
     }
 
     #[test]
