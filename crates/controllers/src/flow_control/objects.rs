@@ -5,7 +5,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use pintle_cache::KeyRange;
 use pintle_kinds::{
     FLOW_CONTROL_AUTO_UPDATE, FlowControlObject, flow_control_auto_update, flow_control_priority_levels,
@@ -38,16 +38,23 @@ pub(crate) fn run(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> +
 }
 
 async fn run_once(task: BackgroundTask, client: Weak<dyn ClusterClient>) {
+    let mut has_succeeded = false;
     while let Some(strong) = client.upgrade() {
         let interval = match reconcile_all(&strong).await {
             Ok(()) => {
+                has_succeeded = true;
                 task.report_success();
                 SYNC_INTERVAL
             }
             Err(error) => {
                 tracing::warn!(%error, "Failed to reconcile the bootstrap configuration of flow control, will retry");
-                task.report_failure(&error.to_string());
-                RETRY_INTERVAL
+                // As in upstream, a server that has been ready once stays so.
+                if has_succeeded {
+                    SYNC_INTERVAL
+                } else {
+                    task.report_failure(&error.to_string());
+                    RETRY_INTERVAL
+                }
             }
         };
         let pause = strong.sleep(interval);
@@ -64,7 +71,8 @@ async fn reconcile_all(client: &Arc<dyn ClusterClient>) -> Result<(), ApiError> 
     ] {
         if is_served(client, &resource) {
             // Concurrent writes share a commit.
-            try_join_all(objects.iter().map(|bootstrap| reconcile(client, &resource, bootstrap))).await?;
+            let results = join_all(objects.iter().map(|bootstrap| reconcile(client, &resource, bootstrap))).await;
+            results.into_iter().collect::<Result<(), ApiError>>()?;
             delete_removed(client, &resource, &objects).await?;
         }
     }
@@ -82,7 +90,15 @@ async fn reconcile(
 ) -> Result<(), ApiError> {
     let name = bootstrap.object.name();
     let target = object_ref(resource, name);
-    let result = match try_find(client, &target)? {
+    let current = match try_find(client, &target) {
+        Ok(current) => current,
+        // An administrator has to repair or delete it, and needs a running server for that.
+        Err(error) => {
+            tracing::warn!(%error, %resource, name, "Skipped a corrupt object of the bootstrap configuration of flow control");
+            return Ok(());
+        }
+    };
+    let result = match current {
         None => client.clone().create_as(resource.clone(), FIELD_MANAGER, bootstrap.object.clone()).await,
         Some(current) if revised(&current, bootstrap).is_none() => return Ok(()),
         Some(_) => {
