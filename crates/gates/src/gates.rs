@@ -24,6 +24,8 @@ impl Feature {
         Feature("AuthorizePodWebsocketUpgradeCreatePermission");
     /// CBOR as an encoding of requests and responses (KEP-4222).
     pub const CBOR: Feature = Feature("CBORServingAndStorage");
+    /// Pods with the certificates of cluster trust bundles (KEP-3257).
+    pub const CLUSTER_TRUST_BUNDLE_PROJECTION: Feature = Feature("ClusterTrustBundleProjection");
     /// Impersonation that is limited to some requests (KEP-5284).
     pub const CONSTRAINED_IMPERSONATION: Feature = Feature("ConstrainedImpersonation");
     /// Stop signals of containers (KEP-4960).
@@ -73,13 +75,14 @@ impl Feature {
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
     /// The features whose gates have an effect in this server. All others behave as by default.
-    pub const SUPPORTED: [Feature; 24] = [
+    pub const SUPPORTED: [Feature; 25] = [
         Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION,
         Feature::ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS,
         Feature::ALLOW_PARSING_USER_UID_FROM_CERT_AUTH,
         Feature::API_SERVER_IDENTITY,
         Feature::AUTHORIZE_POD_WEBSOCKET_UPGRADE_CREATE_PERMISSION,
         Feature::CBOR,
+        Feature::CLUSTER_TRUST_BUNDLE_PROJECTION,
         Feature::CONSTRAINED_IMPERSONATION,
         Feature::CONTAINER_STOP_SIGNALS,
         Feature::COORDINATED_LEADER_ELECTION,

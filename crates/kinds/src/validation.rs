@@ -2,7 +2,7 @@
 //! (upstream: `apimachinery/pkg/api/validation` and the helpers of `pkg/apis/core/validation`).
 
 use pintle_value::metadata::validate_nonnegative;
-use pintle_value::{Errors, FieldPath, Value, names};
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 /// Returns the string of a pointer field. Absence and the empty string differ.
 pub(crate) fn str_field<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
@@ -135,6 +135,44 @@ pub(crate) fn validate_port_number_or_name(errors: &mut Errors, path: &FieldPath
         other => {
             let number = other.and_then(Value::as_int).unwrap_or(0);
             invalid_each(errors, path, number, names::port_number(number));
+        }
+    }
+}
+
+/// Validates the name of a signer, which consists of a domain and a path (upstream: `ValidateSignerName`).
+pub(crate) fn validate_signer_name(errors: &mut Errors, signer: &str, path: &FieldPath<'_>) {
+    const MAX_SUBDOMAIN: usize = 253;
+    const MAX_LABEL: usize = 63;
+    if signer.is_empty() {
+        errors.required(path, "");
+        return;
+    }
+    let segments: Vec<&str> = signer.split('/').collect();
+    let [domain, tail] = segments[..] else {
+        let detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        errors.invalid(path, signer, detail);
+        return;
+    };
+    if domain.len() > MAX_SUBDOMAIN {
+        errors.push(FieldError::too_long(path, MAX_SUBDOMAIN));
+    }
+    validate_labels_until_error(errors, domain, names::dns1123_label, path);
+    if !domain.contains('.') {
+        errors.invalid(path, domain, "should be a domain with at least two segments separated by dots");
+    }
+    validate_labels_until_error(errors, tail, names::dns1123_subdomain, path);
+    let longest = MAX_SUBDOMAIN + (MAX_SUBDOMAIN + MAX_LABEL + 1) + 1;
+    if signer.len() > longest {
+        errors.push(FieldError::too_long(path, longest));
+    }
+}
+
+/// Validates the labels of a part of a signer name up to the first error.
+fn validate_labels_until_error(errors: &mut Errors, part: &str, check: fn(&str) -> Vec<String>, path: &FieldPath<'_>) {
+    let checked = part.split('.').map(|label| (label, check(label)));
+    if let Some((label, faults)) = checked.into_iter().find(|(_, faults)| !faults.is_empty()) {
+        for fault in faults {
+            errors.invalid(path, part, format!("validating label {label:?}: {fault}"));
         }
     }
 }

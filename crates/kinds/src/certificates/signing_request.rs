@@ -5,19 +5,17 @@ use std::collections::BTreeSet;
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_schema::base64;
-use pintle_value::{Errors, FieldError, FieldPath, Object, Str, Value, field, names};
+use pintle_value::{Errors, FieldPath, Object, Str, Value, field, names};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{pkcs10, stored};
 use crate::core::pod::diff;
 use crate::generic::{keep_old, same};
 use crate::pem;
-use crate::validation::strings_at;
+use crate::validation::{strings_at, validate_signer_name};
 
 pub(super) const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const MIN_EXPIRATION_SECONDS: i64 = 600;
-const MAX_SUBDOMAIN: usize = 253;
-const MAX_LABEL: usize = 63;
 
 /// Conditions whose status must be `True`.
 const TRUE_CONDITIONS: [&str; 3] = ["Approved", "Denied", "Failed"];
@@ -216,7 +214,7 @@ fn validate(object: &Value, old: Option<&Value>) -> Errors {
     if signer == LEGACY_SIGNER && old.is_none_or(|old| old.str_at(&["spec", "signerName"]) != LEGACY_SIGNER) {
         errors.invalid(&signer_path, signer, "the legacy signerName is not allowed via this API version");
     } else {
-        validate_signer(&mut errors, signer, &signer_path);
+        validate_signer_name(&mut errors, signer, &signer_path);
     }
     if let Some(seconds) = object.int_at(&["spec", "expirationSeconds"]).filter(|s| *s < MIN_EXPIRATION_SECONDS) {
         let detail = "may not specify a duration less than 600 seconds (10 minutes)";
@@ -305,42 +303,6 @@ fn validate_usages(errors: &mut Errors, object: &Value, old: Option<&Value>, pat
     if !has_duplicates(&before) {
         for (i, usage) in given.iter().enumerate().filter(|(i, usage)| given[..*i].contains(usage)) {
             errors.duplicate(&path.index(i), *usage);
-        }
-    }
-}
-
-/// Validates the name of a signer, which consists of a domain and a path (upstream: `ValidateSignerName`).
-fn validate_signer(errors: &mut Errors, signer: &str, path: &FieldPath<'_>) {
-    if signer.is_empty() {
-        errors.required(path, "");
-        return;
-    }
-    let segments: Vec<&str> = signer.split('/').collect();
-    let [domain, tail] = segments[..] else {
-        let detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        errors.invalid(path, signer, detail);
-        return;
-    };
-    if domain.len() > MAX_SUBDOMAIN {
-        errors.push(FieldError::too_long(path, MAX_SUBDOMAIN));
-    }
-    validate_labels_until_error(errors, domain, names::dns1123_label, path);
-    if !domain.contains('.') {
-        errors.invalid(path, domain, "should be a domain with at least two segments separated by dots");
-    }
-    validate_labels_until_error(errors, tail, names::dns1123_subdomain, path);
-    let longest = MAX_SUBDOMAIN + (MAX_SUBDOMAIN + MAX_LABEL + 1) + 1;
-    if signer.len() > longest {
-        errors.push(FieldError::too_long(path, longest));
-    }
-}
-
-/// Validates the labels of a part of a signer name up to the first error.
-fn validate_labels_until_error(errors: &mut Errors, part: &str, check: fn(&str) -> Vec<String>, path: &FieldPath<'_>) {
-    let checked = part.split('.').map(|label| (label, check(label)));
-    if let Some((label, faults)) = checked.into_iter().find(|(_, faults)| !faults.is_empty()) {
-        for fault in faults {
-            errors.invalid(path, part, format!("validating label {label:?}: {fault}"));
         }
     }
 }

@@ -8,8 +8,9 @@ use pintle_value::Value;
 use super::defaults::for_each_item;
 use super::visitor::{CONTAINER_LISTS, all_containers};
 
-/// The projected sources of the disabled features `ClusterTrustBundleProjection` and `PodCertificateRequest`.
-const PROJECTIONS: [&str; 2] = ["clusterTrustBundle", "podCertificate"];
+/// The projected sources of features that are disabled by default, with their gates. `PodCertificateRequest` is disabled always.
+const PROJECTIONS: [(&str, Option<Feature>); 2] =
+    [("clusterTrustBundle", Some(Feature::CLUSTER_TRUST_BUNDLE_PROJECTION)), ("podCertificate", None)];
 
 /// The lists of container statuses in a pod's status.
 pub(crate) const STATUS_LISTS: [&str; 3] = ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"];
@@ -20,7 +21,8 @@ pub(crate) fn drop_disabled_template_fields(context: &StrategyContext, template:
     let old_spec = old.and_then(|old| old.get("spec")).unwrap_or(&empty);
     let Some(spec) = template.get_mut("spec") else { return };
 
-    for projection in PROJECTIONS {
+    let is_enabled = |gate: &Option<Feature>| gate.is_some_and(|gate| context.gates.is_enabled(gate));
+    for (projection, _) in PROJECTIONS.into_iter().filter(|(_, gate)| !is_enabled(gate)) {
         let in_use = old_spec
             .items_at(&["volumes"])
             .iter()
@@ -81,6 +83,8 @@ pub(crate) fn drop_disabled_pod_fields(context: &StrategyContext, pod: &mut Valu
 
 #[cfg(test)]
 mod tests {
+    use pintle_gates::Gates;
+
     use super::*;
     use crate::testing::{context, object};
 
@@ -100,5 +104,19 @@ mod tests {
                 "status":{"containerStatuses":[{"volumeMounts":[{}]}]}}"#,
         );
         check(Some(given), given);
+    }
+
+    #[test]
+    fn trust_bundles_stay_if_their_feature_is_enabled() {
+        let given =
+            r#"{"spec":{"volumes":[{"projected":{"sources":[{"clusterTrustBundle":{"name":"a","path":"b"}}]}}]}}"#;
+        let features = ["ClusterTrustBundle", "ClusterTrustBundleProjection"];
+        let overrides = features.map(|feature| (feature.to_owned(), true)).into();
+        let (gates, _) = Gates::with_overrides(&overrides).expect("feature gates");
+        let mut pod = object(given);
+        drop_disabled_pod_fields(&StrategyContext { gates: gates.into(), ..context() }, &mut pod, None);
+        assert_eq!(pod, object(given));
+        drop_disabled_pod_fields(&context(), &mut pod, None);
+        assert_eq!(pod, object(r#"{"spec":{"volumes":[{"projected":{"sources":[{}]}}]}}"#));
     }
 }

@@ -30,6 +30,7 @@ pub(crate) mod security;
 pub(crate) mod spec;
 mod status;
 mod strategy;
+mod trust_bundle;
 mod update;
 mod visitor;
 pub(crate) mod volumes;

@@ -13,6 +13,7 @@ use super::file_paths::{validate_file_mode, validate_local_non_reserved_path, va
 use super::legacy_volumes as legacy;
 use super::options::{PodOptions, has_no_errors};
 use super::resources::is_negative;
+use super::trust_bundle::validate_trust_bundle;
 use crate::validation::{
     invalid_each, require_fields, require_one_of, validate_dns_label, validate_object_name, validate_one_of,
 };
@@ -229,8 +230,7 @@ fn validate_downward_api_file(errors: &mut Errors, file: &Value, path: &FieldPat
     validate_file_mode(errors, &path.child("mode"), file.int_at(&["mode"]));
 }
 
-/// `clusterTrustBundle` and `podCertificate` are never set here, because their features are disabled and the fields are
-/// dropped.
+/// `podCertificate` is never set here, because its feature is disabled and the field is dropped.
 fn validate_projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options: &PodOptions) {
     validate_file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
     let mut paths_in_use = ProjectedPaths { paths: BTreeSet::new(), report_at: path };
@@ -271,6 +271,12 @@ fn validate_projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>,
             } else if !options.any_token_path {
                 validate_local_non_reserved_path(errors, &path.child("path"), target);
             }
+        }
+        if let Some(bundle) = projection.get("clusterTrustBundle") {
+            found += 1;
+            validate_trust_bundle(errors, bundle, &item.child("clusterTrustBundle"));
+            let target = bundle.str_at(&["path"]);
+            paths_in_use.insert(errors, target, target);
         }
         if found > 1 {
             errors.forbidden(&item, "may not specify more than 1 volume type per source");
