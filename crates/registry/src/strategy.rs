@@ -217,6 +217,12 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// The part of the validation of creates and updates of the object itself that depends on the cluster, for kinds that have
+    /// one.
+    fn cluster_validation(&self) -> Option<&dyn ClusterValidation> {
+        None
+    }
+
     /// How a write is kept from granting permissions that its user does not hold, for kinds that grant permissions.
     fn escalation_check(&self) -> Option<EscalationCheck> {
         None
@@ -315,10 +321,59 @@ pub trait SubresourceStrategy: Send + Sync {
         Some(Vec::new())
     }
 
+    /// The part of the validation that depends on the cluster; see [`Strategy::cluster_validation`].
+    fn cluster_validation(&self) -> Option<&dyn ClusterValidation> {
+        None
+    }
+
     /// Warnings for the client (upstream: `WarningsOnUpdate`).
     fn warnings(&self, _context: &StrategyContext, _object: &Value, _old: &Value) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// The part of a validation that depends on the cluster: on other objects, or on what else the user may do (upstream:
+/// strategies that have a client or an authorizer). Its errors come before those of the object.
+pub trait ClusterValidation: Send + Sync {
+    /// Validates a write after its preparation. Writes of the server itself are validated too.
+    fn validate<'a>(&'a self, write: ValidatedWrite<'a>) -> BoxFuture<'a, Errors>;
+}
+
+/// A write, as [`ClusterValidation`] sees it.
+#[derive(Clone, Copy)]
+pub struct ValidatedWrite<'a> {
+    /// The facts about the request.
+    pub context: &'a StrategyContext,
+    /// The new object.
+    pub object: &'a Value,
+    /// The old object of an update.
+    pub old: Option<&'a Value>,
+    /// The other objects.
+    pub client: &'a dyn ObjectClient,
+    /// What else the user may do.
+    pub access: &'a dyn WriteAccess,
+}
+
+/// Decides what the user of a write may do beside it. The server itself may do everything.
+pub trait WriteAccess: Send + Sync {
+    /// The verb of the request: `create`, `update` or `patch`.
+    fn verb(&self) -> &str;
+
+    /// Checks an access to the resource of the write. The error is upstream's message for a forbidden request.
+    fn check<'a>(&'a self, access: RequiredAccess<'a>) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// An access to the resource of a write. Verb and subresource need not be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequiredAccess<'a> {
+    /// The verb.
+    pub verb: &'a str,
+    /// The subresource.
+    pub subresource: &'a str,
+    /// The namespace; empty for all.
+    pub namespace: &'a str,
+    /// The name; empty for all.
+    pub name: &'a str,
 }
 
 /// What happens to the dependents of a deleted object by default (upstream: `GarbageCollectionPolicy`).

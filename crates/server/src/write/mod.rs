@@ -19,6 +19,7 @@ mod object_interfaces;
 mod param_access;
 mod patch;
 mod patched_text;
+mod request_access;
 mod reservations;
 mod review;
 mod scale;

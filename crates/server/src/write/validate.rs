@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use pintle_admission::AdmissionAttributes;
-use pintle_registry::{ApiError, CostBudget, Resource, Strategy, SubresourceStrategy};
+use pintle_registry::{ApiError, CostBudget, Resource, Strategy, SubresourceStrategy, ValidatedWrite};
 use pintle_value::{Errors, Value};
 
 use super::metadata;
+use super::request_access::RequestAccess;
 use super::update::SubresourceView;
 use super::writer::Writer;
 use crate::represent::from_hub;
@@ -38,7 +39,8 @@ pub(super) async fn validate_and_admit(
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
     let (context, hub) = (&writer.context, rules.hub);
-    let mut errors = validate(writer, rules, object, old);
+    let mut errors = validate_in_cluster(writer, rules, attributes, object, old).await;
+    errors.append(validate(writer, rules, object, old));
     if errors.is_empty() && rules.subresource.is_none() {
         errors = writer.check_params(hub, object, old).await;
     }
@@ -60,7 +62,25 @@ pub(super) async fn validate_and_admit(
     admitted
 }
 
-/// Returns all validation errors, in upstream's order.
+/// Returns the errors of the part of the validation that depends on the cluster.
+async fn validate_in_cluster(
+    writer: &Writer<'_>,
+    rules: &ApplicableRules<'_>,
+    attributes: &AdmissionAttributes<'_>,
+    object: &Value,
+    old: Option<&Value>,
+) -> Errors {
+    let validation = match rules.subresource {
+        Some(subresource) => subresource.cluster_validation(),
+        None => rules.hub.strategy.cluster_validation(),
+    };
+    let Some(validation) = validation else { return Errors::new() };
+    let access = RequestAccess(writer.request);
+    let write = ValidatedWrite { context: &writer.context, object, old, client: attributes.client, access: &access };
+    validation.validate(write).await
+}
+
+/// Returns all other validation errors, in upstream's order.
 fn validate(writer: &Writer<'_>, rules: &ApplicableRules<'_>, object: &Value, old: Option<&Value>) -> Errors {
     let (context, hub) = (&writer.context, rules.hub);
     let own_version = rules.resource.strategy.validates_own_version();

@@ -1,0 +1,37 @@
+//! What the user of a write may do beside it, for validations that require more (upstream: authorizers of strategies, and
+//! `filters.GetAuthorizerAttributes`).
+
+use std::borrow::Cow;
+
+use pintle_auth::{AuthorizationAttributes, ForbiddenError};
+use pintle_registry::{BoxFuture, RequiredAccess, WriteAccess};
+
+use crate::access::{attributes, forbidden};
+use crate::context::RequestContext;
+
+/// The access of a request's user to the resource of the request. Without a request, the server itself writes.
+pub(super) struct RequestAccess<'r>(pub(super) Option<&'r RequestContext>);
+
+impl WriteAccess for RequestAccess<'_> {
+    fn verb(&self) -> &str {
+        self.0.map_or("update", |request| request.info.verb)
+    }
+
+    fn check<'a>(&'a self, access: RequiredAccess<'a>) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let Some(RequestContext { access: control, user, info, query, .. }) = self.0 else { return Ok(()) };
+            let RequiredAccess { verb, subresource, namespace, name } = access;
+            let required = AuthorizationAttributes { subresource, namespace, name, ..attributes(info, query, verb) };
+            let authorization = control.authorizer.authorize(user, &required).await;
+            if authorization.is_allowed() {
+                return Ok(());
+            }
+            let reason = match (authorization.error, authorization.reason) {
+                (None, reason) => reason,
+                (Some(error), reason) if reason.is_empty() => Cow::Owned(error),
+                (Some(error), reason) => Cow::Owned(format!("{error}: {reason}")),
+            };
+            Err(forbidden(ForbiddenError::new(user, &required, &reason)).to_string())
+        })
+    }
+}
