@@ -25,3 +25,4 @@ pub use json::{apply_configuration, json_patch};
 pub use match_conditions::{MATCH_CONDITIONS_BUDGET, MatchConditions, MatchOutcome};
 pub use request::{AdmissionRequest, GroupVersionName};
 pub use type_check::TypeChecker;
+pub use types::result_type_name;

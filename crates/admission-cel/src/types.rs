@@ -123,7 +123,8 @@ fn limited_type(ty: &Type, nesting: usize) -> Type {
 
 /// The name of a type in messages about results, which names some types otherwise than messages of the type checker
 /// (upstream: cel-go `types.Type.String`).
-pub(crate) fn result_type_name(ty: &Type) -> String {
+#[must_use]
+pub fn result_type_name(ty: &Type) -> String {
     let parameters: Vec<String> = ty.parameters().into_iter().map(result_type_name).collect();
     match ty {
         Type::Param(name) => format!("<{name}>"),

@@ -32,10 +32,27 @@ impl Feature {
     pub const CONTAINER_STOP_SIGNALS: Feature = Feature("ContainerStopSignals");
     /// Coordinated leader election (KEP-4355).
     pub const COORDINATED_LEADER_ELECTION: Feature = Feature("CoordinatedLeaderElection");
+    /// Devices whose capacity is shared by several claims (KEP-5075).
+    pub const DRA_CONSUMABLE_CAPACITY: Feature = Feature("DRAConsumableCapacity");
+    /// Devices that pods wait for after they are allocated (KEP-5007).
+    pub const DRA_DEVICE_BINDING_CONDITIONS: Feature = Feature("DRADeviceBindingConditions");
+    /// Taints of devices and the tolerations of requests (KEP-5055).
+    pub const DRA_DEVICE_TAINTS: Feature = Feature("DRADeviceTaints");
     /// Device classes that stand for extended resources (KEP-5004).
     pub const DRA_EXTENDED_RESOURCE: Feature = Feature("DRAExtendedResource");
     /// List-valued attributes of devices in dynamic resource allocation.
     pub const DRA_LIST_TYPE_ATTRIBUTES: Feature = Feature("DRAListTypeAttributes");
+    /// Devices that stand for allocatable resources of their node (KEP-5517).
+    pub const DRA_NODE_ALLOCATABLE_RESOURCES: Feature = Feature("DRANodeAllocatableResources");
+    /// Devices that share counters, or that are on different nodes (KEP-4815).
+    pub const DRA_PARTITIONABLE_DEVICES: Feature = Feature("DRAPartitionableDevices");
+    /// Requests for devices with alternatives (KEP-4816).
+    pub const DRA_PRIORITIZED_LIST: Feature = Feature("DRAPrioritizedList");
+    /// The status of allocated devices in claims (KEP-4817).
+    pub const DRA_RESOURCE_CLAIM_DEVICE_STATUS: Feature = Feature("DRAResourceClaimDeviceStatus");
+    /// More permissions are needed to change the status of claims (KEP-4817).
+    pub const DRA_RESOURCE_CLAIM_GRANULAR_STATUS_AUTHORIZATION: Feature =
+        Feature("DRAResourceClaimGranularStatusAuthorization");
     /// WebSockets of clients reach kubelets that declare this feature (KEP-4006).
     pub const EXTEND_WEB_SOCKETS_TO_KUBELET: Feature = Feature("ExtendWebSocketsToKubelet");
     /// HorizontalPodAutoscalers that scale to zero (KEP-2021).
@@ -75,7 +92,7 @@ impl Feature {
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
     /// The features whose gates have an effect in this server. All others behave as by default.
-    pub const SUPPORTED: [Feature; 25] = [
+    pub const SUPPORTED: [Feature; 34] = [
         Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION,
         Feature::ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS,
         Feature::ALLOW_PARSING_USER_UID_FROM_CERT_AUTH,
@@ -86,7 +103,16 @@ impl Feature {
         Feature::CONSTRAINED_IMPERSONATION,
         Feature::CONTAINER_STOP_SIGNALS,
         Feature::COORDINATED_LEADER_ELECTION,
+        Feature::DRA_CONSUMABLE_CAPACITY,
+        Feature::DRA_DEVICE_BINDING_CONDITIONS,
+        Feature::DRA_DEVICE_TAINTS,
+        Feature::DRA_EXTENDED_RESOURCE,
         Feature::DRA_LIST_TYPE_ATTRIBUTES,
+        Feature::DRA_NODE_ALLOCATABLE_RESOURCES,
+        Feature::DRA_PARTITIONABLE_DEVICES,
+        Feature::DRA_PRIORITIZED_LIST,
+        Feature::DRA_RESOURCE_CLAIM_DEVICE_STATUS,
+        Feature::DRA_RESOURCE_CLAIM_GRANULAR_STATUS_AUTHORIZATION,
         Feature::EXTEND_WEB_SOCKETS_TO_KUBELET,
         Feature::HPA_SCALE_TO_ZERO,
         Feature::KUBELET_SERVICE_ACCOUNT_TOKENS_FOR_CREDENTIAL_PROVIDERS,

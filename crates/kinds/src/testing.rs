@@ -1,5 +1,8 @@
 //! Test helpers of all kinds.
 
+use std::sync::Arc;
+
+use pintle_gates::Gates;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, Value};
 
@@ -25,6 +28,13 @@ pub(crate) fn context() -> StrategyContext {
         gates: Default::default(),
         allow_privileged: true,
     }
+}
+
+/// Returns the same context with other states of feature gates.
+pub(crate) fn gated_context(gates: &[(&str, bool)]) -> StrategyContext {
+    let overrides = gates.iter().map(|(name, enabled)| ((*name).to_owned(), *enabled)).collect();
+    let (gates, _) = Gates::with_overrides(&overrides).expect("settable feature gates");
+    StrategyContext { gates: Arc::new(gates), ..context() }
 }
 
 /// Compares the validation errors of an object after defaulting, or of an update from `old`.

@@ -15,5 +15,6 @@ mod namespaces;
 mod patches;
 mod privileged;
 mod quantities;
+mod resource_claims;
 mod service_allocation;
 mod watches;

@@ -4,7 +4,7 @@
 use pintle_registry::UnservedVersion;
 use pintle_value::Value;
 
-use super::set_count_defaults;
+use super::claim_spec::set_count_defaults;
 
 const V1BETA1: &str = "resource.k8s.io/v1beta1";
 

@@ -1,0 +1,243 @@
+//! The strategies for ResourceClaim and ResourceClaimTemplate, whose specs are immutable.
+
+use pintle_registry::{
+    ClusterValidation, ResetFields, Strategy, StrategyContext, SubresourceStrategy, UnservedVersion,
+};
+use pintle_value::{Errors, FieldPath, Value, metadata};
+
+use super::access::AdminAccess;
+use super::claim_spec::{drop_disabled, set_request_defaults, validate_claim_spec};
+use super::claim_status::ClaimStatusStrategy;
+use super::go_types::{CLAIM_SPEC, TEMPLATE_SPEC};
+use super::stored;
+use crate::core::pod::scheduling::validate_labels;
+use crate::generic::{keep_old, reset_fields_with_metadata, same_at};
+use crate::go_json::{GoType, invalid};
+
+/// The fields of metadata that are allowed in a template.
+const TEMPLATE_METADATA: [&str; 2] = ["annotations", "labels"];
+
+/// The strategy for ResourceClaim.
+pub(super) struct ResourceClaimStrategy;
+
+impl Strategy for ResourceClaimStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &stored::CLAIMS
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        set_request_defaults(object.at_mut(&["spec"]));
+    }
+
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
+        object.set("status", Value::object());
+        drop_disabled_at(context, object, None, &["spec"]);
+    }
+
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
+        keep_old(object, old, &["status"]);
+        drop_disabled_at(context, object, Some(old), &["spec"]);
+    }
+
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        validate_claim_spec(&mut errors, &context.gates, &object["spec"], &FieldPath::new("spec"));
+        errors
+    }
+
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        validate_immutable_spec(object, old, &CLAIM_SPEC)
+    }
+
+    fn cluster_validation(&self) -> Option<&dyn ClusterValidation> {
+        const ADMIN_ACCESS: AdminAccess = AdminAccess { requests: &["spec", "devices", "requests"] };
+        Some(&ADMIN_ACCESS)
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        reset_fields_with_metadata(subresource)
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&ClaimStatusStrategy as &dyn SubresourceStrategy)
+    }
+}
+
+/// The strategy for ResourceClaimTemplate.
+pub(super) struct ResourceClaimTemplateStrategy;
+
+impl Strategy for ResourceClaimTemplateStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &stored::CLAIM_TEMPLATES
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        set_request_defaults(object.at_mut(&["spec", "spec"]));
+    }
+
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
+        drop_disabled_at(context, object, None, &["spec", "spec"]);
+    }
+
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
+        drop_disabled_at(context, object, Some(old), &["spec", "spec"]);
+    }
+
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let path = FieldPath::new("spec");
+        validate_template_metadata(&mut errors, &object["spec"]["metadata"], &path.child("metadata"));
+        validate_claim_spec(&mut errors, &context.gates, &object["spec"]["spec"], &path.child("spec"));
+        errors
+    }
+
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        validate_immutable_spec(object, old, &TEMPLATE_SPEC)
+    }
+
+    fn cluster_validation(&self) -> Option<&dyn ClusterValidation> {
+        const ADMIN_ACCESS: AdminAccess = AdminAccess { requests: &["spec", "spec", "devices", "requests"] };
+        Some(&ADMIN_ACCESS)
+    }
+}
+
+/// Drops the fields of disabled features from the spec of a claim, which is at a path.
+fn drop_disabled_at(context: &StrategyContext, object: &mut Value, old: Option<&Value>, path: &[&str]) {
+    if let Some(spec) = object.at_mut(path) {
+        drop_disabled(context, spec, old.and_then(|old| old.at(path)));
+    }
+}
+
+/// Rejects a change of the spec. As upstream, an update validates nothing else.
+fn validate_immutable_spec(object: &Value, old: &Value, shape: &GoType) -> Errors {
+    let mut errors = Errors::new();
+    if !same_at(object, old, &["spec"]) {
+        errors.push(invalid(&FieldPath::new("spec"), &object["spec"], shape, metadata::IMMUTABLE_TEXT));
+    }
+    errors
+}
+
+/// Validates the metadata in a template, which may have labels and annotations only.
+fn validate_template_metadata(errors: &mut Errors, template: &Value, path: &FieldPath<'_>) {
+    errors.append(metadata::validate_annotations(&template["annotations"], &path.child("annotations")));
+    validate_labels(errors, template.get("labels"), &path.child("labels"));
+    for (field, value) in template.entries_at(&[]) {
+        if !TEMPLATE_METADATA.contains(&field) && !value.is_empty() {
+            errors.forbidden(&path.child(field), "cannot be set");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{check_validation as check, context, gated_context, object};
+    use pintle_value::print::json;
+
+    const CLAIM: &str = r#"{"spec":{"devices":{"requests":[{"name":"a","exactly":{"deviceClassName":"c"}}]}}}"#;
+    const TEMPLATE: &str =
+        r#"{"spec":{"spec":{"devices":{"requests":[{"name":"a","exactly":{"deviceClassName":"c"}}]}}}}"#;
+
+    fn with_defaults(rules: &dyn Strategy, json: &str) -> Value {
+        let mut found = object(json);
+        rules.defaults(&mut found);
+        found
+    }
+
+    #[test]
+    fn device_requests_default_to_one_device() {
+        let claim = r#"{"spec":{"devices":{"requests":[{"exactly":{}},{"firstAvailable":[{"allocationMode":"All"},{"count":2}]}]}}}"#;
+        assert_eq!(
+            with_defaults(&ResourceClaimStrategy, claim),
+            object(
+                r#"{"spec":{"devices":{"requests":[{"exactly":{"allocationMode":"ExactCount","count":1}},
+                    {"firstAvailable":[{"allocationMode":"All"},{"allocationMode":"ExactCount","count":2}]}]}}}"#
+            )
+        );
+    }
+
+    #[test]
+    fn claims_and_templates_are_validated() {
+        check(&ResourceClaimStrategy, CLAIM, None, &[]);
+        check(&ResourceClaimTemplateStrategy, TEMPLATE, None, &[]);
+        let missing = "Required value: exactly one of `exactly` or `firstAvailable` is required";
+        check(
+            &ResourceClaimStrategy,
+            r#"{"spec":{"devices":{"requests":[{"name":"a"}]}}}"#,
+            None,
+            &[&format!("spec.devices.requests[0]: {missing}")],
+        );
+        check(
+            &ResourceClaimTemplateStrategy,
+            r#"{"spec":{"metadata":{"name":"n","labels":{"a":"b"}},"spec":{"devices":{"requests":[{"name":"a"}]}}}}"#,
+            None,
+            &["spec.metadata.name: Forbidden: cannot be set", &format!("spec.spec.devices.requests[0]: {missing}")],
+        );
+    }
+
+    #[test]
+    fn specs_are_immutable() {
+        let claim = json(&with_defaults(&ResourceClaimStrategy, CLAIM));
+        check(&ResourceClaimStrategy, CLAIM, Some(&claim), &[]);
+        check(
+            &ResourceClaimStrategy,
+            r#"{"spec":{"devices":{"requests":[{"name":"?","firstAvailable":[{"name":"b"}]}],
+                "config":[{"requests":["a"],"opaque":{"driver":"d","parameters":{"b":1,"a":"<"}}}]}}}"#,
+            Some(&claim),
+            &[
+                "spec: Invalid value: {\"Devices\":{\"Requests\":[{\"Name\":\"?\",\"Exactly\":null,\"FirstAvailable\":[{\"Name\":\"b\",\
+                 \"DeviceClassName\":\"\",\"Selectors\":null,\"AllocationMode\":\"ExactCount\",\"Count\":1,\"Tolerations\":null,\
+                 \"Capacity\":null}]}],\"Constraints\":null,\"Config\":[{\"Requests\":[\"a\"],\"Opaque\":{\"Driver\":\"d\",\
+                 \"Parameters\":{\"a\":\"\\u003c\",\"b\":1}}}]}}: field is immutable",
+            ],
+        );
+        let template = json(&with_defaults(&ResourceClaimTemplateStrategy, TEMPLATE));
+        check(&ResourceClaimTemplateStrategy, TEMPLATE, Some(&template), &[]);
+        check(
+            &ResourceClaimTemplateStrategy,
+            r#"{"spec":{"metadata":{"labels":{"a":"b"}},"spec":{}}}"#,
+            Some(&template),
+            &[
+                "spec: Invalid value: {\"labels\":{\"a\":\"b\"},\"Spec\":{\"Devices\":{\"Requests\":null,\"Constraints\":null,\
+                 \"Config\":null}}}: field is immutable",
+            ],
+        );
+    }
+
+    #[test]
+    fn fields_of_disabled_features_are_dropped() {
+        let off = gated_context(&[("DRAConsumableCapacity", false)]);
+        let spec = |fields: &str| {
+            format!(r#"{{"devices":{{"requests":[{{"name":"a","exactly":{{"deviceClassName":"c"{fields}}}}}]}}}}"#)
+        };
+        let (with, without) = (spec(r#","capacity":{}"#), spec(""));
+        let claim = |spec: &str| object(&format!(r#"{{"spec":{spec},"status":{{}}}}"#));
+        let template = |spec: &str| object(&format!(r#"{{"spec":{{"spec":{spec}}}}}"#));
+        let check = |rules: &dyn Strategy, of: &dyn Fn(&str) -> Value| {
+            let mut new = of(&with);
+            rules.prepare_for_create(&off, &mut new);
+            assert_eq!(new, of(&without));
+            let mut new = of(&with);
+            rules.prepare_for_create(&context(), &mut new);
+            assert_eq!(new, of(&with));
+            for (old, expect) in [(&without, &without), (&with, &with)] {
+                let mut new = of(&with);
+                rules.prepare_for_update(&off, &mut new, &of(old));
+                assert_eq!(new, of(expect));
+            }
+        };
+        check(&ResourceClaimStrategy, &claim);
+        check(&ResourceClaimTemplateStrategy, &template);
+    }
+
+    #[test]
+    fn only_the_status_subresource_writes_the_status() {
+        let mut claim = object(r#"{"spec":{},"status":{"allocation":{}}}"#);
+        ResourceClaimStrategy.prepare_for_create(&context(), &mut claim);
+        assert_eq!(claim, object(r#"{"spec":{},"status":{}}"#));
+        let mut claim = object(r#"{"spec":{},"status":{"allocation":{}}}"#);
+        let old = object(r#"{"spec":{},"status":{"reservedFor":[]}}"#);
+        ResourceClaimStrategy.prepare_for_update(&context(), &mut claim, &old);
+        assert_eq!(claim, old);
+    }
+}

@@ -1,0 +1,303 @@
+//! The strategy for ResourceSlice.
+
+use pintle_gates::Feature;
+use pintle_registry::{Strategy, StrategyContext, UnservedVersion};
+use pintle_value::print::quote;
+use pintle_value::{Errors, Object, Str, Value};
+
+use super::slice_validation::validate_slice_spec;
+use super::stored;
+use crate::generic::{increment_generation_on_spec_change, set_first_generation};
+
+/// The lists of an attribute, of which it has one at most.
+pub(super) const ATTRIBUTE_LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
+
+const NODE_SELECTION: [&str; 3] = ["nodeName", "nodeSelector", "allNodes"];
+const BINDING: [&str; 3] = ["bindingConditions", "bindingFailureConditions", "bindsToNode"];
+const MAPPINGS: &str = "nodeAllocatableResourceMappings";
+
+/// The strategy for ResourceSlice.
+pub(super) struct ResourceSliceStrategy;
+
+impl Strategy for ResourceSliceStrategy {
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &stored::SLICES
+    }
+
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
+        set_taint_times(context, object);
+        set_first_generation(object);
+        drop_disabled(context, object, None);
+    }
+
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
+        set_taint_times(context, object);
+        // As upstream, fields that are dropped are a change, too.
+        increment_generation_on_spec_change(object, old);
+        drop_disabled(context, object, Some(old));
+    }
+
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+        validate_slice_spec(&object["spec"], None)
+    }
+
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        validate_slice_spec(&object["spec"], Some(&old["spec"]))
+    }
+
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
+        let driver = object.str_at(&["spec", "driver"]);
+        if driver == driver.to_lowercase() {
+            return Vec::new();
+        }
+        let driver = quote(driver);
+        vec![format!("spec.driver: driver names should be lowercase; {driver} contains uppercase characters")]
+    }
+
+    fn selectable_field_names(&self) -> &[&'static str] {
+        &["spec.nodeName", "spec.driver"]
+    }
+
+    fn is_selectable_by_namespace(&self) -> bool {
+        false
+    }
+
+    fn unsupported_field_message(&self, field: &str) -> String {
+        format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
+    }
+
+    fn indexed_field(&self) -> Option<&'static str> {
+        Some("spec.nodeName")
+    }
+
+    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
+        vec![
+            ("spec.nodeName", object.str_at(&["spec", "nodeName"]).into()),
+            ("spec.driver", object.str_at(&["spec", "driver"]).into()),
+        ]
+    }
+}
+
+fn devices_mut(slice: &mut Value) -> impl Iterator<Item = &mut Value> {
+    slice.at_mut(&["spec", "devices"]).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn map_values_mut<'v>(object: &'v mut Value, field: &str) -> impl Iterator<Item = &'v mut Value> {
+    let map = object.get_mut(field).and_then(Value::as_object_mut);
+    map.into_iter().flat_map(Object::iter_mut).map(|(_, value)| value)
+}
+
+/// True if an attribute is a list.
+pub(super) fn is_list(attribute: &Value) -> bool {
+    ATTRIBUTE_LISTS.iter().any(|list| attribute.get(list).is_some())
+}
+
+/// True if an object has one of these fields.
+fn has_any(object: &Value, fields: &[&str]) -> bool {
+    fields.iter().any(|field| object.get(field).is_some())
+}
+
+fn remove_all(object: &mut Value, fields: &[&str]) {
+    for field in fields {
+        object.remove(field);
+    }
+}
+
+/// Drops the fields of disabled features, unless the old slice uses them.
+fn drop_disabled(context: &StrategyContext, slice: &mut Value, old: Option<&Value>) {
+    let is_enabled = |feature| context.gates.is_enabled(feature);
+    let any_device =
+        |is_so: fn(&Value) -> bool| old.is_some_and(|old| old.items_at(&["spec", "devices"]).iter().any(is_so));
+    let is_empty = |object: &Value, field: &str| object.items_at(&[field]).is_empty();
+
+    if !is_enabled(Feature::DRA_DEVICE_TAINTS) && !any_device(|device| !device.items_at(&["taints"]).is_empty()) {
+        devices_mut(slice).for_each(|device| remove_all(device, &["taints"]));
+    }
+    let is_partitionable = || {
+        let spec = old.map(|old| &old["spec"]);
+        spec.is_some_and(|spec| !is_empty(spec, "sharedCounters") || spec.get("perDeviceNodeSelection").is_some())
+            || any_device(|device| {
+                !device.items_at(&["consumesCounters"]).is_empty() || has_any(device, &NODE_SELECTION)
+            })
+    };
+    if !is_enabled(Feature::DRA_PARTITIONABLE_DEVICES) && !is_partitionable() {
+        if let Some(spec) = slice.get_mut("spec") {
+            remove_all(spec, &["sharedCounters", "perDeviceNodeSelection"]);
+        }
+        for device in devices_mut(slice) {
+            remove_all(device, &["consumesCounters"]);
+            remove_all(device, &NODE_SELECTION);
+        }
+    }
+    let can_wait =
+        is_enabled(Feature::DRA_DEVICE_BINDING_CONDITIONS) && is_enabled(Feature::DRA_RESOURCE_CLAIM_DEVICE_STATUS);
+    if !can_wait && !any_device(|device| has_any(device, &BINDING)) {
+        devices_mut(slice).for_each(|device| remove_all(device, &BINDING));
+    }
+    let shares_capacity = |device: &Value| {
+        device.get("allowMultipleAllocations").is_some()
+            || device.entries_at(&["capacity"]).any(|(_, capacity)| capacity.get("requestPolicy").is_some())
+    };
+    if !is_enabled(Feature::DRA_CONSUMABLE_CAPACITY) && !any_device(shares_capacity) {
+        for device in devices_mut(slice) {
+            remove_all(device, &["allowMultipleAllocations"]);
+            map_values_mut(device, "capacity").for_each(|capacity| remove_all(capacity, &["requestPolicy"]));
+        }
+    }
+    let has_mappings = |device: &Value| device.entries_at(&[MAPPINGS]).next().is_some();
+    if !is_enabled(Feature::DRA_NODE_ALLOCATABLE_RESOURCES) && !any_device(has_mappings) {
+        devices_mut(slice).for_each(|device| remove_all(device, &[MAPPINGS]));
+    }
+    let has_lists = |device: &Value| device.entries_at(&["attributes"]).any(|(_, attribute)| is_list(attribute));
+    if !is_enabled(Feature::DRA_LIST_TYPE_ATTRIBUTES) && !any_device(has_lists) {
+        for device in devices_mut(slice) {
+            map_values_mut(device, "attributes").for_each(|attribute| remove_all(attribute, &ATTRIBUTE_LISTS));
+        }
+    }
+}
+
+/// Sets the time of taints without one to now. Upstream does so when it sets defaults, but Pintle's defaults have no
+/// clock.
+fn set_taint_times(context: &StrategyContext, slice: &mut Value) {
+    for device in devices_mut(slice) {
+        let taints = device.get_mut("taints").and_then(Value::as_array_mut);
+        for taint in taints.into_iter().flatten() {
+            taint.set_default("timeAdded", context.now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, gated_context, object};
+
+    #[test]
+    fn taints_without_a_time_get_one() {
+        let mut slice = object(r#"{"spec":{"devices":[{"taints":[{"key":"a"}]}]}}"#);
+        ResourceSliceStrategy.prepare_for_create(&context(), &mut slice);
+        assert_eq!(slice["spec"]["devices"][0]["taints"][0].str_at(&["timeAdded"]), "2023-11-14T22:13:20Z");
+        assert_eq!(slice.generation(), 1);
+    }
+
+    #[test]
+    fn the_generation_follows_what_was_sent() {
+        let old = object(r#"{"metadata":{"generation":3},"spec":{"devices":[{"name":"a"}]}}"#);
+        let check = |spec: &str, expect: i64| {
+            let mut new = object(&format!(r#"{{"metadata":{{"generation":3}},"spec":{spec}}}"#));
+            ResourceSliceStrategy.prepare_for_update(&context(), &mut new, &old);
+            assert_eq!(new.generation(), expect, "{spec}");
+        };
+        check(r#"{"devices":[{"name":"a"}]}"#, 3);
+        check(r#"{"devices":[{"name":"b"}]}"#, 4);
+        check(r#"{"devices":[{"name":"a","nodeAllocatableResourceMappings":{"cpu":{}}}]}"#, 4);
+    }
+
+    #[test]
+    fn drivers_in_upper_case_are_warned_about() {
+        let check = |driver: &str, expect: &[&str]| {
+            let slice = object(&format!(r#"{{"spec":{{"driver":"{driver}"}}}}"#));
+            assert_eq!(ResourceSliceStrategy.warnings(&context(), &slice, None), expect);
+        };
+        check("d.example.com", &[]);
+        check(
+            "D.example.com",
+            &["spec.driver: driver names should be lowercase; \"D.example.com\" contains uppercase characters"],
+        );
+    }
+
+    #[test]
+    fn fields_of_disabled_features_are_dropped_unless_they_are_in_use() {
+        let full = object(
+            r#"{"spec":{"sharedCounters":[{}],"perDeviceNodeSelection":true,"devices":[{"name":"a","taints":[{"timeAdded":"t"}],
+                "consumesCounters":[{}],"nodeName":"n","nodeSelector":{},"allNodes":true,
+                "bindingConditions":["a"],"bindingFailureConditions":["b"],"bindsToNode":true,
+                "allowMultipleAllocations":true,"capacity":{"m":{"value":"1","requestPolicy":{}}},
+                "attributes":{"a":{"ints":[1],"bools":[true],"strings":["a"],"versions":["1.0.0"]}},
+                "nodeAllocatableResourceMappings":{"cpu":{}}}]}}"#,
+        );
+        // Later settings of a gate win.
+        let all_on = [("DRAListTypeAttributes", true), ("DRANodeAllocatableResources", true)];
+        let prepared = |gates: &[(&str, bool)], old: Option<&str>| {
+            let context = gated_context(&[&all_on, gates].concat());
+            let mut new = full.clone();
+            match old.map(object) {
+                None => ResourceSliceStrategy.prepare_for_create(&context, &mut new),
+                Some(old) => ResourceSliceStrategy.prepare_for_update(&context, &mut new, &old),
+            }
+            new.remove("metadata");
+            new
+        };
+        assert_eq!(prepared(&[], None), full);
+        let in_device = |field: &str| format!("/spec/devices/0/{field}");
+        let device_status_off = [
+            ("DRAResourceClaimDeviceStatus", false),
+            ("DRADeviceBindingConditions", false),
+            ("DRAResourceClaimGranularStatusAuthorization", false),
+        ];
+        let check = |gates: &[(&str, bool)], dropped: &[String], used: &[&str]| {
+            let mut expect = full.clone();
+            for field in dropped {
+                let removed = match field.strip_prefix("/spec/devices/0/") {
+                    Some(field) => devices_mut(&mut expect)
+                        .next()
+                        .and_then(|device| device.remove_at(&field.split('/').collect::<Vec<_>>())),
+                    None => expect.remove_at(&field.trim_start_matches('/').split('/').collect::<Vec<_>>()),
+                };
+                assert!(removed.is_some(), "{field}");
+            }
+            assert_eq!(prepared(gates, None), expect, "{gates:?}");
+            assert_eq!(prepared(gates, Some(r#"{"spec":{"devices":[{}]}}"#)), expect, "{gates:?}");
+            for device in used {
+                let old = format!(r#"{{"spec":{{"devices":[{device}]}}}}"#);
+                assert_eq!(prepared(gates, Some(&old)), full, "{gates:?} {device}");
+            }
+        };
+        check(&[("DRADeviceTaints", false)], &[in_device("taints")], &[r#"{"taints":[{}]}"#]);
+        check(
+            &[("DRAPartitionableDevices", false)],
+            &[
+                "/spec/sharedCounters".to_owned(),
+                "/spec/perDeviceNodeSelection".to_owned(),
+                in_device("consumesCounters"),
+                in_device("nodeName"),
+                in_device("nodeSelector"),
+                in_device("allNodes"),
+            ],
+            &[r#"{"consumesCounters":[{}]}"#, r#"{"nodeName":"n"}"#, r#"{"nodeSelector":{}}"#, r#"{"allNodes":true}"#],
+        );
+        check(
+            &[("DRADeviceBindingConditions", false)],
+            &[in_device("bindingConditions"), in_device("bindingFailureConditions"), in_device("bindsToNode")],
+            &[r#"{"bindingConditions":["a"]}"#, r#"{"bindsToNode":false}"#],
+        );
+        check(
+            &device_status_off,
+            &[in_device("bindingConditions"), in_device("bindingFailureConditions"), in_device("bindsToNode")],
+            &[r#"{"bindingFailureConditions":["a"]}"#],
+        );
+        check(
+            &[("DRAConsumableCapacity", false)],
+            &[in_device("allowMultipleAllocations"), in_device("capacity/m/requestPolicy")],
+            &[r#"{"allowMultipleAllocations":false}"#, r#"{"capacity":{"x":{"requestPolicy":{}}}}"#],
+        );
+        check(
+            &[("DRANodeAllocatableResources", false)],
+            &[in_device("nodeAllocatableResourceMappings")],
+            &[r#"{"nodeAllocatableResourceMappings":{"memory":{}}}"#],
+        );
+        check(
+            &[("DRAListTypeAttributes", false)],
+            &[
+                in_device("attributes/a/ints"),
+                in_device("attributes/a/bools"),
+                in_device("attributes/a/strings"),
+                in_device("attributes/a/versions"),
+            ],
+            &[r#"{"attributes":{"x":{"versions":["1.0.0"]}}}"#],
+        );
+        for used in [r#"{"spec":{"sharedCounters":[{}]}}"#, r#"{"spec":{"perDeviceNodeSelection":false}}"#] {
+            assert_eq!(prepared(&[("DRAPartitionableDevices", false)], Some(used)), full);
+        }
+    }
+}
