@@ -35,13 +35,14 @@ pub(crate) struct CompleteList {
     remaining_item_counts: Vec<(usize, usize)>,
 }
 
-/// Lists all chunks, or everything at once without a limit. `None` if the revision has expired.
+/// Lists all chunks, or everything at once without a limit. `None` if the revision has expired. The parameters come with the
+/// revision that they ask for exactly.
 pub(crate) async fn list_chunks(
     shared: &SharedState,
     client: &mut ReconnectingClient,
     query: &ResourceQuery,
     format: ResponseFormat,
-    parameters: &str,
+    (parameters, exact_revision): (&str, Option<u64>),
     limit: Option<usize>,
 ) -> Option<CompleteList> {
     // The watch cache serves `resourceVersion=0` and ignores the limit.
@@ -59,7 +60,8 @@ pub(crate) async fn list_chunks(
             // A stopping server may respond with 503. Retry, until the restarted server responds.
             503 => continue,
             410 => {
-                assert!(shared.has_short_history, "{path}: {}", response.text());
+                let revision = list.as_ref().map(|list| list.revision).or(exact_revision);
+                assert!(shared.may_have_expired(revision), "{path}: {}", response.text());
                 increment(&shared.counters.expired_lists);
                 if list.is_some() {
                     continue_inconsistently(shared, client, query, format, &limit_parameter, &response).await;
@@ -147,7 +149,7 @@ pub(crate) async fn run(shared: &SharedState, round: usize, number: usize, lists
                 }
             },
         };
-        let list = list_chunks(shared, &mut client, &query, format, &parameters, limit).await;
+        let list = list_chunks(shared, &mut client, &query, format, (&parameters, exact_revision), limit).await;
         if let Some(CompleteList { revision, items, foreign, remaining_item_counts }) = list {
             let description = format!("{} ({format:?}, limit {limit:?}, {protocol:?})", query.request(&parameters));
             results.push(ListResult {

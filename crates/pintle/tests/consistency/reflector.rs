@@ -139,7 +139,7 @@ impl Reflector {
             match self.list_and_watch(shared, &mut client, &mut revision).await {
                 Ok(WatchEnd::Closed) => {}
                 Ok(WatchEnd::Expired) => {
-                    let may_expire = shared.has_short_history && !self.config.is_reference;
+                    let may_expire = shared.may_have_expired(revision) && !self.config.is_reference;
                     assert!(may_expire, "{}: expired after revision {revision:?}", self.request(""));
                     increment(&shared.counters.relists);
                     revision = None;
@@ -246,7 +246,8 @@ impl Reflector {
         };
         loop {
             // A chunked list whose revision expires has to start again.
-            let Some(list) = lister::list_chunks(shared, client, &query, format, parameters, limit).await else {
+            let Some(list) = lister::list_chunks(shared, client, &query, format, (parameters, None), limit).await
+            else {
                 continue;
             };
             let snapshot = Observation::Snapshot { revision: list.revision, min_revision, items: list.items };

@@ -270,6 +270,7 @@ impl WorkloadRun {
             record.wait_for_revision(last).await;
             newest = newest.max(last);
         }
+        self.shared.end_round(newest);
         if self.replicas.is_some() {
             for server in &self.shared.servers {
                 // A consistent read, after which the server is as new.

@@ -16,6 +16,9 @@ use crate::object::ObjectVersion;
 /// The timeout for anything that has to happen eventually.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How old the history of a server is at least, less the time that a round takes. The server retains five minutes.
+const MIN_WATCH_HISTORY: Duration = Duration::from_secs(200);
+
 /// How many acknowledged writes of a kind may be missing from its history. The limit keeps the reference reflectors,
 /// whose histories all others are checked against, within the smallest watch history.
 const MAX_UNRECORDED_WRITES: usize = 200;
@@ -83,7 +86,9 @@ pub(crate) struct SharedState {
     pub(crate) is_disturbed: AtomicBool,
     pub(crate) seed: u64,
     /// Whether the watch history is so short that reflectors sometimes have to list again.
-    pub(crate) has_short_history: bool,
+    has_short_history: bool,
+    /// When the rounds ended, and the newest revision then.
+    round_ends: Mutex<Vec<(Instant, u64)>>,
     /// One record for each of [`KINDS`].
     pub(crate) records: Vec<KindRecord>,
     pub(crate) counters: Counters,
@@ -111,6 +116,7 @@ impl SharedState {
             is_disturbed: AtomicBool::new(false),
             seed,
             has_short_history,
+            round_ends: Mutex::default(),
             records: KINDS.iter().map(|_| KindRecord::default()).collect(),
             counters: Counters::default(),
             bookmarks: Mutex::default(),
@@ -118,6 +124,20 @@ impl SharedState {
             generation: watch::Sender::new(1),
             paused: watch::Sender::new(false),
         }
+    }
+
+    /// Records the newest revision at the end of a round.
+    pub(crate) fn end_round(&self, newest: u64) {
+        lock(&self.round_ends).push((Instant::now(), newest));
+    }
+
+    /// Whether servers may have dropped the history since a revision, because it is old or their histories are short.
+    pub(crate) fn may_have_expired(&self, revision: Option<u64>) -> bool {
+        let is_old = |revision| {
+            let ends = lock(&self.round_ends);
+            ends.iter().any(|(ended, newest)| *newest > revision && ended.elapsed() > MIN_WATCH_HISTORY)
+        };
+        self.has_short_history || revision.is_some_and(is_old)
     }
 
     /// The only server, or the first one.
