@@ -1,8 +1,9 @@
 //! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage
 //! collector, the controller of token secrets, the aggregation of cluster roles, the protection of storage objects in
-//! use, the status of resource quotas, type checks of admission policies, the configuration of flow control, the repair of the
-//! allocations of services, and the reconciler of the objects that every cluster and every namespace has. They read the watch caches and write as the server;
-//! they know neither HTTP nor the store. Of the servers that share a store one runs them. Those that kube-controller-manager has too stand by while one is active.
+//! use, the status of resource quotas, type checks of admission policies, the configuration of flow control, the repair
+//! of the allocations of services, and the reconciler of the objects that every cluster and every namespace has. They
+//! read the watch caches and write as the server; they know neither HTTP nor the store. Of the servers that share a
+//! store one runs them. Those that kube-controller-manager has too stand by while one is active.
 
 mod allocation_repair;
 mod authentication_trust;
