@@ -30,10 +30,16 @@ pub(super) const MAX_ATTRIBUTE_LENGTH: usize = 64;
 const DEVICE: &str = "kubernetes.DRADevice";
 const QUANTITY: &str = "kubernetes.Quantity";
 
-/// The environment without variables.
-static BASE: LazyLock<Env> = LazyLock::new(|| Env::kubernetes().library(&library::bindings()));
-/// The environment without variables, with the function for attributes that may be lists.
-static LISTS: LazyLock<Env> = LazyLock::new(|| BASE.clone().library(&includes()));
+/// The environments of all combinations of features, by [`SelectorFeatures::index`].
+static ENVIRONMENTS: LazyLock<[Env; 4]> = LazyLock::new(|| {
+    let base = Env::kubernetes().library(&library::bindings());
+    let lists = base.clone().library(&includes());
+    [(false, false), (false, true), (true, false), (true, true)].map(|(consumable_capacity, list_attributes)| {
+        let base = if list_attributes { &lists } else { &base };
+        let device = DeviceType(SelectorFeatures { consumable_capacity, list_attributes });
+        base.clone().variable("device", Type::object(DEVICE)).type_provider(Arc::new(device))
+    })
+});
 
 /// The features that decide what selectors can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,14 +59,13 @@ impl SelectorFeatures {
         }
     }
 
-    fn environment(self) -> Env {
-        let base: &Env = if self.list_attributes { &LISTS } else { &BASE };
-        base.clone().variable("device", Type::object(DEVICE)).type_provider(Arc::new(DeviceType(self)))
+    fn index(self) -> usize {
+        2 * usize::from(self.consumable_capacity) + usize::from(self.list_attributes)
     }
 
     /// Compiles an expression and returns its maximum cost.
     fn compile(self, expression: &str) -> Result<u64, SelectorError> {
-        let env = self.environment();
+        let env = &ENVIRONMENTS[self.index()];
         let checked =
             env.check(expression).map_err(|issues| SelectorError::Invalid(format!("compilation failed: {issues}")))?;
         match checked.output_type() {

@@ -7,6 +7,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair,
 };
+use x509_parser::asn1_rs::Any;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::{PublicKey, RSAPublicKey};
 
@@ -183,21 +184,10 @@ struct Der<'a>(&'a [u8]);
 impl<'a> Der<'a> {
     /// The content of the next element, which must have this tag.
     fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
-        let (header, rest) = self.0.split_first_chunk::<2>()?;
-        if header[0] != tag {
-            return None;
-        }
-        let (length, rest) = match header[1] {
-            short @ 0..=0x7f => (usize::from(short), rest),
-            long @ 0x81..=0x84 => {
-                let (bytes, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
-                (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
-            }
-            _ => return None,
-        };
-        let (content, rest) = rest.split_at_checked(length)?;
+        self.0.first().filter(|found| **found == tag)?;
+        let (rest, element) = Any::from_der(self.0).ok()?;
         self.0 = rest;
-        Some(content)
+        Some(element.data)
     }
 
     /// The content of the next element if it has this tag.
