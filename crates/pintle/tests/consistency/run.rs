@@ -34,6 +34,9 @@ const LISTERS: usize = 3;
 /// The longest time after which a start of the server's process is killed.
 const MAX_KILLED_START: Duration = Duration::from_millis(400);
 
+/// The number of rounds after which a long run reports its progress.
+const PROGRESS_INTERVAL: usize = 50;
+
 /// What happens in every round while others read and write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disturbance {
@@ -194,6 +197,9 @@ impl WorkloadRun {
             self.check_writes();
             self.check_lists(&lists);
             self.check_reflectors().await;
+            if (round + 1).is_multiple_of(PROGRESS_INTERVAL) {
+                self.report_progress(round + 1);
+            }
         }
         for task in self.references.iter().chain(self.reflectors.iter().map(|running| &running.task)) {
             task.abort();
@@ -378,6 +384,18 @@ impl WorkloadRun {
             }
         }
         assert!(self.references.iter().all(|task| !task.is_finished()), "a reference reflector ended");
+    }
+
+    /// Prints how far a long run is.
+    fn report_progress(&self, rounds: usize) {
+        let changes: usize = self.shared.records.iter().map(|record| record.history().len()).sum();
+        write_stderr(&format!(
+            "{}: {rounds} of {} rounds, {changes} changes, {:.0} s, {} MB peak resident memory\n",
+            self.scenario.name,
+            self.scenario.rounds,
+            self.started.elapsed().as_secs_f64(),
+            peak_memory(),
+        ));
     }
 
     fn summary(&self) -> RunSummary {
