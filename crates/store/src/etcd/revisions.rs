@@ -33,6 +33,11 @@ impl RevisionReader {
         tokio::spawn(async move {
             let mut callers = Vec::new();
             while waiting.recv_many(&mut callers, usize::MAX).await > 0 {
+                // Those that the last answer has woken, and requests that have arrived meanwhile, share this read.
+                tokio::task::yield_now().await;
+                while let Ok(caller) = waiting.try_recv() {
+                    callers.push(caller);
+                }
                 // It has to begin after the calls, so those that come meanwhile wait for the next one.
                 let request = api::RangeRequest { key: key.clone(), count_only: true, ..api::RangeRequest::default() };
                 let read = read(&client, request).await;
