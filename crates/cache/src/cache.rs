@@ -535,12 +535,32 @@ mod tests {
         }
     }
 
+    /// The cache of a collection `things`.
+    async fn load(store: &Arc<MemoryStore>) -> Cache {
+        let (indexer, clock) = (Arc::new(NullIndexer), Arc::new(SystemClock));
+        let load = Cache::load(store.clone(), "/registry", ["things".into()], indexer, clock, HistoryLimits::default());
+        load.await.expect("a cache").follow([], EncodingCache::new(0))
+    }
+
+    #[tokio::test]
+    async fn a_long_history_is_not_read_to_its_beginning() {
+        let store = Arc::new(MemoryStore::new());
+        let first = store.commit(Change::put("/registry/things/a", "{}")).await.expect("a commit").get();
+        for _ in 0..load::MAX_REPLAYED {
+            store.commit(Change::put("/registry/things/b", "{}")).await.expect("a commit");
+        }
+        assert!(store.oldest_revision().await.expect("a revision").get() < first);
+        let cache = load(&store).await;
+        let watch_cache = cache.watch_cache("things").expect("a watch cache");
+        assert!(watch_cache.watch(WatchScope::All, first - 1).pending().is_err());
+        let events = watch_cache.watch(WatchScope::All, first).pending().expect("a history");
+        assert_eq!(events.first().map(|event| event.revision), Some(first + 1));
+    }
+
     #[tokio::test]
     async fn events_that_are_indexed_again_keep_no_frames() {
         let store = Arc::new(MemoryStore::new());
-        let (indexer, clock) = (Arc::new(NullIndexer), Arc::new(SystemClock));
-        let load = Cache::load(store.clone(), "/registry", ["things".into()], indexer, clock, HistoryLimits::default());
-        let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
+        let cache = load(&store).await;
         let watch_cache = cache.watch_cache("things").expect("a watch cache");
         let start = cache.applied_revision();
         let revision = store.commit(Change::put("/registry/things/a", "{}")).await.expect("a commit").get();
@@ -559,9 +579,7 @@ mod tests {
     #[tokio::test]
     async fn a_halved_history_stays_small_until_it_is_restored() {
         let store = Arc::new(MemoryStore::new());
-        let (indexer, clock) = (Arc::new(NullIndexer), Arc::new(SystemClock));
-        let load = Cache::load(store.clone(), "/registry", ["things".into()], indexer, clock, HistoryLimits::default());
-        let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
+        let cache = load(&store).await;
         let watch_cache = cache.watch_cache("things").expect("a watch cache");
         let write = async |count: usize| {
             for _ in 0..count {

@@ -24,6 +24,10 @@ use crate::{EncodingCache, WatchCache};
 /// The number of records per read.
 const RECORDS_PER_READ: usize = 25_000;
 
+/// The most revisions of the store's history that are read. A store that nobody compacts, as an etcd with the flag
+/// `--etcd-compaction-interval=0`, has all that there were, and tells the time of none.
+pub(super) const MAX_REPLAYED: u64 = 100_000;
+
 /// The number of unclaimed objects that the log names at a start.
 const MAX_LOGGED_UNCLAIMED: usize = 100;
 
@@ -75,7 +79,8 @@ impl Cache {
     ) -> Result<LoadedCache, CacheError> {
         let prefixes: Vec<Str> = prefixes.into_iter().collect();
         loop {
-            let oldest = store.oldest_revision().await?;
+            let newest = store.current_revision().await?;
+            let oldest = store.oldest_revision().await?.max(Revision(newest.get().saturating_sub(MAX_REPLAYED)));
             let shared = Arc::new(CacheState {
                 store: store.clone(),
                 root: root.trim_end_matches('/').to_owned(),

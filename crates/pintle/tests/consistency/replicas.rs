@@ -13,6 +13,8 @@ use crate::shared::{SharedState, TIMEOUT};
 
 const SERVERS: usize = 3;
 const MEMBERS: usize = 3;
+/// How often a server compacts what is older than the watch history. Another one that starts reads all that is left.
+const COMPACTION_INTERVAL: Duration = Duration::from_secs(30);
 /// How often a condition is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Most faults last up to this long.
@@ -85,6 +87,8 @@ impl Replicas {
         for (number, links) in links.iter().enumerate() {
             let mut config = Etcd::config_of(links.iter().map(Proxy::url));
             config.health_timeout = Duration::from_millis(500);
+            // In runs that are longer than the watch history.
+            config.compaction_interval = COMPACTION_INTERVAL;
             let advertise_address = Some([192, 0, 2, number as u8 + 1].into());
             let engine = Engine::Etcd(config);
             let options = Options { engine, register: true, advertise_address, ..options.clone() };
