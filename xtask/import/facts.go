@@ -183,7 +183,14 @@ func (e *extractor) declareStruct(src *source, decl *declaration, obj *types.Typ
 // checkNumbers compares the numbers in the tags with those in the Protobuf definition. Types with custom JSON may
 // have other fields there.
 func (e *extractor) checkNumbers(decl *declaration) {
-	published := e.messages[decl.pkg+"."+decl.name]
+	published, isRead := e.messages[decl.pkg+"."+decl.name]
+	if src, err := e.loader.load(decl.pkg); !isRead && err == nil {
+		// The type belongs to a version that is not imported itself, but that one of the others refers to.
+		if err := e.findMessages(src); err != nil {
+			e.reportf("%s: %s", decl.pkg, err)
+		}
+		published = e.messages[decl.pkg+"."+decl.name]
+	}
 	ours := 0
 	for _, line := range decl.text[1:] {
 		number := strings.Fields(line)[2]

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::print_status;
 
 /// Comparable facts: a path (`core/v1.Pod spec number`) and its value.
-type Facts = BTreeMap<String, String>;
+pub(super) type Facts = BTreeMap<String, String>;
 
 /// Prints every difference. Returns an error with their number if there are any.
 pub(super) fn report(ours: &str, theirs: &str) -> Result<(), String> {
@@ -47,7 +47,8 @@ pub(super) fn report(ours: &str, theirs: &str) -> Result<(), String> {
     if differences == 0 { Ok(()) } else { Err(format!("{differences} differences")) }
 }
 
-fn of_catalog(packages: &[Package<'_>]) -> Facts {
+/// The facts of the catalog's packages.
+pub(super) fn of_catalog(packages: &[Package<'_>]) -> Facts {
     let mut facts = Facts::new();
     for package in packages {
         for alias in package.aliases.iter().filter(|a| !a.values.is_empty()) {

@@ -1,14 +1,26 @@
 //! `cargo xtask import-catalog`: runs the importer (a Go program in `xtask/import` that reads the published API
-//! modules) and stores its output. `--check` only checks that the stored files are up to date.
+//! modules) and stores its output. `--check` only checks that the stored files are up to date; `--against VERSION` lists what
+//! another version of the modules changes.
 
 mod compare;
+mod differences;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use pintle_catalog::facts::parse;
 
 use crate::{print_status, root};
 
 const TYPES: &str = "crates/catalog/data/types.txt";
+/// The modules that the importer reads. They are published together, with one version.
+const MODULES: [&str; 5] = [
+    "k8s.io/api",
+    "k8s.io/apiextensions-apiserver",
+    "k8s.io/apimachinery",
+    "k8s.io/client-go",
+    "k8s.io/kube-aggregator",
+];
 const RESOURCES: &str = "crates/catalog/data/resources.txt";
 
 /// The files that the importer writes, and its arguments.
@@ -40,7 +52,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
             let other = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
             compare::report(&stored(TYPES)?, &other)
         }
-        _ => Err("usage: cargo xtask import-catalog [--check | --compare FILE]".into()),
+        ["--against", version] => print_differences(version),
+        _ => Err("usage: cargo xtask import-catalog [--check | --compare FILE | --against MODULE-VERSION]".into()),
     }
 }
 
@@ -50,12 +63,40 @@ fn stored(file: &str) -> Result<String, String> {
 
 /// Runs the importer and returns its output.
 fn import(arguments: &[PathBuf]) -> Result<String, String> {
-    let output = Command::new("go")
-        .args(["run", "."])
-        .args(arguments)
-        .current_dir(root().join("xtask/import"))
-        .output()
-        .map_err(|e| format!("cannot run go, which the importer needs: {e}"))?;
+    run_go(Command::new("go").args(["run", "."]).args(arguments).current_dir(root().join("xtask/import")))
+}
+
+/// Prints how the types of another version of the modules, such as `v0.37.2`, differ from the stored ones.
+fn print_differences(version: &str) -> Result<(), String> {
+    let folder = std::env::temp_dir().join(format!("pintle-import-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let newer = import_version(version, &folder);
+    let _ = std::fs::remove_dir_all(&folder);
+    let (older, newer) = (stored(TYPES)?, newer?);
+    let facts = |text: &str| parse(text).map(|packages| compare::of_catalog(&packages)).map_err(|e| e.to_string());
+    let list = differences::list(&facts(&older)?, &facts(&newer)?);
+    print_status(if list.is_empty() { "No differences\n" } else { &list });
+    Ok(())
+}
+
+/// Runs the importer with another version of the modules. `folder` is for its module file.
+fn import_version(version: &str, folder: &Path) -> Result<String, String> {
+    let importer = root().join("xtask/import");
+    for file in ["go.mod", "go.sum"] {
+        std::fs::copy(importer.join(file), folder.join(file)).map_err(|e| format!("{file}: {e}"))?;
+    }
+    let module_file = folder.join("go.mod");
+    let requires = MODULES.map(|module| format!("-require={module}@{version}"));
+    let mut edit = Command::new("go");
+    run_go(edit.args(["mod", "edit"]).args(requires).arg(&module_file).current_dir(&importer))?;
+    // The importer runs Go itself.
+    let flags = format!("-mod=mod -modfile={}", module_file.display());
+    run_go(Command::new("go").args(["run", "."]).env("GOFLAGS", flags).current_dir(&importer))
+}
+
+/// Runs a command of Go and returns its output.
+fn run_go(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|e| format!("cannot run go, which the importer needs: {e}"))?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
