@@ -159,25 +159,34 @@ fn nodes_are_tainted_cordoned_and_drained() {
     k.run("describe node n1").has_lines("Unschedulable:  true\nNon-terminated Pods:  (0 in total)\nEvents:  <none>");
 }
 
+/// Adds a pod with the label `app=web` to the node `n1`, which runs and is ready or not.
+fn run_web_pod(k: &Kubectl, name: &str, is_ready: bool) {
+    let ready = if is_ready { "True" } else { "False" };
+    let on_node = r#"'--overrides={"spec": {"nodeName": "n1"}}'"#;
+    k.succeeds(&format!("run {name} --image=nginx --labels=app=web {on_node}"));
+    let status = format!(r#"{{"phase": "Running", "conditions": [{{"type": "Ready", "status": "{ready}"}}]}}"#);
+    k.succeeds(&format!(r#"patch pod {name} --subresource=status '--patch={{"status": {status}}}'"#));
+}
+
+/// Writes what the controller of budgets would have found.
+fn set_budget_status(k: &Kubectl, healthy: i32, desired: i32) {
+    let status = format!(
+        r#"{{"status": {{"observedGeneration": 1, "disruptionsAllowed": {}, "currentHealthy": {healthy}, "desiredHealthy": {desired}}}}}"#,
+        healthy - desired
+    );
+    k.succeeds(&format!("patch pdb web --subresource=status --type=merge '--patch={status}'"));
+}
+
 #[test]
 fn drain_evicts_pods_as_far_as_their_budget_allows() {
     let k = Kubectl::start();
     k.run_with_stdin("create -f -", r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}"#)
         .prints("node/n1 created");
     for pod in ["one", "two"] {
-        let pod_on_node = r#"'--overrides={"spec": {"nodeName": "n1"}}'"#;
-        k.succeeds(&format!("run {pod} --image=nginx --labels=app=web {pod_on_node}"));
-        let running = r#"{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}"#;
-        k.succeeds(&format!("patch pod {pod} --subresource=status '--patch={running}'"));
+        run_web_pod(&k, pod, true);
     }
     k.prints("create pdb web --selector=app=web --min-available=1", "poddisruptionbudget.policy/web created");
-    let set_allowed = |allowed: i32| {
-        let status = format!(
-            r#"{{"status": {{"observedGeneration": 1, "disruptionsAllowed": {allowed}, "currentHealthy": 1, "desiredHealthy": 1}}}}"#
-        );
-        k.succeeds(&format!("patch pdb web --subresource=status --type=merge '--patch={status}'"));
-    };
-    set_allowed(0);
+    set_budget_status(&k, 1, 1);
     let drain = "drain n1 --ignore-daemonsets --force --grace-period=0";
     let blocked = k.run(&format!("{drain} --timeout=4s --pod-selector=app=web"));
     assert_eq!(blocked.code, 1, "{blocked:?}");
@@ -189,7 +198,7 @@ fn drain_evicts_pods_as_far_as_their_budget_allows() {
         assert!(blocked.stderr.contains(&why), "{blocked:?}");
     }
     k.prints("get pods -o name", "pod/one\npod/two");
-    set_allowed(2);
+    set_budget_status(&k, 3, 1);
     let drained = k.succeeds(drain);
     let mut lines: Vec<&str> = drained.stdout.lines().collect();
     lines.sort_unstable();
@@ -207,4 +216,31 @@ fn drain_evicts_pods_as_far_as_their_budget_allows() {
         "get pdb web -o jsonpath={.status.disruptionsAllowed}/{.status.conditions[0].reason}",
         "0/InsufficientPods",
     );
+}
+#[test]
+fn drain_evicts_as_many_pods_as_a_budget_allows_and_unhealthy_ones_always() {
+    let k = Kubectl::start();
+    k.run_with_stdin("create -f -", r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}"#)
+        .prints("node/n1 created");
+    for (pod, is_ready) in [("one", true), ("two", true), ("unhealthy", false)] {
+        run_web_pod(&k, pod, is_ready);
+    }
+    let spec = r#"{"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}, "unhealthyPodEvictionPolicy": "AlwaysAllow"}"#;
+    let budget = format!(
+        r#"{{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {{"name": "web"}}, "spec": {spec}}}"#
+    );
+    k.run_with_stdin("create -f -", &budget).prints("poddisruptionbudget.policy/web created");
+    let drain = "drain n1 --ignore-daemonsets --force --grace-period=0 --timeout=4s";
+    set_budget_status(&k, 2, 2);
+    assert_eq!(k.run(drain).code, 1);
+    k.prints("get pods -o name", "pod/one\npod/two");
+    k.prints("get pdb web -o jsonpath={.status.disruptedPods}", "");
+    set_budget_status(&k, 3, 2);
+    assert_eq!(k.run(drain).code, 1);
+    let left = k.succeeds("get pods -o name").stdout;
+    assert_eq!(left.lines().count(), 1, "{left}");
+    k.prints("get pdb web -o jsonpath={.status.disruptionsAllowed}", "0");
+    let evicted = if left.trim() == "pod/one" { "two" } else { "one" };
+    let disrupted = k.succeeds("get pdb web -o jsonpath={.status.disruptedPods}").stdout;
+    assert!(disrupted.starts_with(&format!("{{\"{evicted}\":")), "{disrupted}");
 }
