@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use pintle::EtcdConfig;
+use pintle::{EtcdCertificateFiles, EtcdConfig};
 use pintle_etcd_process::EtcdProcess;
 
 /// A running etcd of one member, which ends when this is dropped.
@@ -56,8 +56,7 @@ impl Etcd {
             overrides: Vec::new(),
             prefix: "/registry".to_owned(),
             protobuf: true,
-            certificate_authority: None,
-            identity: None,
+            certificates: EtcdCertificateFiles::default(),
             compaction_interval: Duration::ZERO,
             health_timeout: Duration::from_secs(2),
             ready_timeout: Duration::from_secs(2),

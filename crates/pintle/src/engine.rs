@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pintle_cache::HistoryLimits;
 use pintle_registry::GroupResource;
 use pintle_server::{StorageOverride, StoredForm};
-use pintle_store::{Durability, EtcdOptions, EtcdStore, KeyInterval, Store};
+use pintle_store::{Durability, EtcdCertificateFiles, EtcdOptions, EtcdStore, KeyInterval, Store};
 
 use crate::server::StartError;
 
@@ -40,10 +40,8 @@ pub struct EtcdConfig {
     pub prefix: String,
     /// Whether objects of built-in kinds are written as Protobuf, or else as JSON (`--storage-media-type`).
     pub protobuf: bool,
-    /// The file with the authority of its certificates, in PEM (`--etcd-cafile`).
-    pub certificate_authority: Option<PathBuf>,
-    /// The files with the client's certificate and key, in PEM (`--etcd-certfile`, `--etcd-keyfile`).
-    pub identity: Option<(PathBuf, PathBuf)>,
+    /// The files of its certificates and the client's.
+    pub certificates: EtcdCertificateFiles,
     /// How often old revisions are compacted; zero for never (`--etcd-compaction-interval`).
     pub compaction_interval: Duration,
     /// How long it may take to answer before it counts as unhealthy (`--etcd-healthcheck-timeout`).
@@ -90,19 +88,11 @@ impl EtcdConfig {
 
     /// Opens the store. Other servers may serve as much history as this one.
     pub(crate) fn open(&self, history: &HistoryLimits) -> Result<EtcdStore, StartError> {
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|error| StartError::Options(format!("{}: {error}", path.display())))
-        };
-        let identity = match &self.identity {
-            Some((certificate, key)) => Some((read(certificate)?, read(key)?)),
-            None => None,
-        };
         let form = StoredForm::new(&self.prefix, self.protobuf).map_err(StartError::Options)?;
         Ok(EtcdStore::open(EtcdOptions {
             transformer: Arc::new(form),
             servers: self.servers.clone(),
-            certificate_authority: self.certificate_authority.as_ref().map(read).transpose()?,
-            identity,
+            certificates: self.certificates.clone(),
             interval: KeyInterval::prefix(&format!("{}/", self.prefix.trim_end_matches('/'))),
             compaction_interval: self.compaction_interval,
             min_history: history.duration,

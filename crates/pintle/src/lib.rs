@@ -34,6 +34,7 @@ pub use pintle_server::{
     NetworkError, ObservedAnswer, ObservedConnection, ObservedRequest, RequestBody, RequestObserver, ResidentMemory,
     RuntimeConfig, ServiceNetwork, StorageMetrics,
 };
+pub use pintle_store::EtcdCertificateFiles;
 pub use pintle_store::{Clock, Durability, ManualClock, SystemClock, Timestamp};
 pub use request_log::RequestLogError;
 pub use server::{DEFAULT_ENCODING_CACHE_MIB, Options, Server, StartError};

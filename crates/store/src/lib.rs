@@ -22,7 +22,7 @@ pub use contract::{
 };
 pub use embedded::{Durability, EmbeddedOptions, EmbeddedStore, Vfs};
 pub use error::Error;
-pub use etcd::{EtcdOptions, EtcdStore};
+pub use etcd::{EtcdCertificateFiles, EtcdOptions, EtcdStore};
 pub use memory::MemoryStore;
 pub use metrics::StoreMetrics;
 pub use retention::HistoryRetention;

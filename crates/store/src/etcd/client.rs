@@ -3,8 +3,8 @@
 use std::error::Error as _;
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -16,7 +16,7 @@ use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::api;
-use crate::Error;
+use crate::{Error, lock};
 
 /// How long a call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub(super) struct EtcdClient {
 
 struct Member {
     url: String,
-    grpc: Grpc<Channel>,
+    grpc: Mutex<Grpc<Channel>>,
     is_usable: AtomicBool,
 }
 
@@ -148,16 +148,28 @@ impl From<CallError> for Error {
     }
 }
 
+fn grpc(channel: Channel) -> Grpc<Channel> {
+    // etcd bounds what it stores, and pages bound what is read at once.
+    Grpc::new(channel).max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX)
+}
+
 impl EtcdClient {
     /// A client of these members: their URLs, and the ways to them.
     pub(super) fn new(members: impl IntoIterator<Item = (String, Channel)>) -> Self {
-        let member = |(url, channel)| Member {
-            url,
-            // etcd bounds what it stores, and pages bound what is read at once.
-            grpc: Grpc::new(channel).max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX),
-            is_usable: AtomicBool::new(true),
-        };
+        let member = |(url, channel)| Member { url, grpc: Mutex::new(grpc(channel)), is_usable: AtomicBool::new(true) };
         Self { members: members.into_iter().map(member).collect(), turn: Arc::default() }
+    }
+
+    /// Replaces the connections with the members, by their URLs. Calls in progress, and watches, keep theirs.
+    ///
+    /// # Errors
+    /// One of them cannot be made; then all stay as they are.
+    pub(super) fn reconnect(&self, connect: impl Fn(&str) -> Result<Channel, Error>) -> Result<(), Error> {
+        let channels = self.members.iter().map(|member| connect(&member.url)).collect::<Result<Vec<_>, Error>>()?;
+        for (member, channel) in self.members.iter().zip(channels) {
+            *lock(&member.grpc) = grpc(channel);
+        }
+        Ok(())
     }
 
     /// The number of members.
@@ -243,7 +255,7 @@ impl EtcdClient {
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
-        let mut grpc = self.members[member].grpc.clone();
+        let mut grpc = lock(&self.members[member].grpc).clone();
         let call = async {
             grpc.ready().await.map_err(|error| CallError::NotExecuted(text_of(&error)))?;
             let path = PathAndQuery::from_static(path);
@@ -314,7 +326,7 @@ impl EtcdClient {
         member: usize,
         requests: tokio_stream::wrappers::ReceiverStream<api::WatchRequest>,
     ) -> Result<Streaming<api::WatchResponse>, CallError> {
-        let mut grpc = self.members[member].grpc.clone();
+        let mut grpc = lock(&self.members[member].grpc).clone();
         let call = async {
             grpc.ready().await.map_err(|error| CallError::NotExecuted(text_of(&error)))?;
             let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");

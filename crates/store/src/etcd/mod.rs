@@ -4,6 +4,7 @@
 mod api;
 mod client;
 mod compaction;
+mod connection;
 mod feed;
 mod health;
 mod leases;
@@ -18,10 +19,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
-use self::client::{CallError, EtcdClient, text_of};
+use self::client::{CallError, EtcdClient};
 use self::compaction::{CompactionSchedule, compact_periodically};
+pub use self::connection::EtcdCertificateFiles;
+use self::connection::{connect, follow_certificates};
 use self::feed::{EtcdFeed, FeedContext};
 use self::health::{Health, ProbeLimits, probe};
 use self::leases::Leases;
@@ -34,11 +36,6 @@ use crate::{
 
 /// The largest request that etcd accepts by default (etcd: `--max-request-bytes`).
 const MAX_REQUEST_BYTES: usize = 1_572_864;
-/// How long connecting to a member may take, and the handshake of TLS. Calls that have not been sent by then are sent to
-/// another one.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many bytes of an answer may be on their way. Pages and histories are large.
-const STREAM_WINDOW: u32 = 2 << 20;
 /// Of how many written values one is decoded all the same when the watch returns it.
 const CHECKED_VALUES: i64 = 256;
 /// Every key, or everything after the last key, in etcd's API.
@@ -49,10 +46,8 @@ const ZERO: Bytes = Bytes::from_static(b"\0");
 pub struct EtcdOptions {
     /// The URLs of the members (`--etcd-servers`).
     pub servers: Vec<String>,
-    /// The PEM of the authority that signs the members' certificates (`--etcd-cafile`).
-    pub certificate_authority: Option<Vec<u8>>,
-    /// The PEM of the client's certificate and its key (`--etcd-certfile`, `--etcd-keyfile`).
-    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// The files of the certificates, for members with `https` URLs. They are read again when they change.
+    pub certificates: EtcdCertificateFiles,
     /// The keys of the feeds.
     pub interval: KeyInterval,
     /// Converts values to and from their stored form.
@@ -75,8 +70,7 @@ impl Default for EtcdOptions {
     fn default() -> Self {
         Self {
             servers: Vec::new(),
-            certificate_authority: None,
-            identity: None,
+            certificates: EtcdCertificateFiles::default(),
             interval: KeyInterval::all(),
             transformer: Arc::new(IdentityTransformer),
             lease_reuse: Duration::from_secs(60),
@@ -97,7 +91,7 @@ pub struct EtcdStore {
     health: Arc<Health>,
     max_feed_lag: Duration,
     metrics: StoreMetrics,
-    /// The probe of the health, and the compactions.
+    /// The probe of the health, the compactions, and what follows the files of certificates.
     tasks: Vec<JoinHandle<()>>,
     is_closed: AtomicBool,
 }
@@ -251,32 +245,11 @@ impl EtcdStore {
     /// Opens a store. Connections are made when they are needed.
     ///
     /// # Errors
-    /// An address or a certificate is not valid.
+    /// An address or a certificate is not valid, or a file cannot be read.
     pub fn open(options: EtcdOptions) -> Result<Self, Error> {
-        let invalid = |error: &dyn std::error::Error| Error::Unavailable { detail: text_of(error) };
-        let mut members = Vec::new();
-        for server in &options.servers {
-            let endpoint = Endpoint::from_shared(server.clone()).map_err(|error| invalid(&error))?;
-            // As upstream's client: a connection that does not answer pings is closed (`keepaliveTime`, `keepaliveTimeout`).
-            let mut endpoint = endpoint
-                .connect_timeout(CONNECT_TIMEOUT)
-                .http2_keep_alive_interval(Duration::from_secs(30))
-                .keep_alive_timeout(Duration::from_secs(10))
-                .initial_stream_window_size(STREAM_WINDOW)
-                .initial_connection_window_size(2 * STREAM_WINDOW)
-                .tcp_nodelay(true);
-            if server.starts_with("https://") {
-                let mut tls = ClientTlsConfig::new().timeout(CONNECT_TIMEOUT);
-                if let Some(authority) = &options.certificate_authority {
-                    tls = tls.ca_certificate(Certificate::from_pem(authority));
-                }
-                if let Some((certificate, key)) = &options.identity {
-                    tls = tls.identity(Identity::from_pem(certificate, key));
-                }
-                endpoint = endpoint.tls_config(tls).map_err(|error| invalid(&error))?;
-            }
-            members.push((server.clone(), endpoint.connect_lazy()));
-        }
+        let certificates = options.certificates.read()?;
+        let connect = |server: &String| Ok((server.clone(), connect(server, &certificates)?));
+        let members = options.servers.iter().map(connect).collect::<Result<Vec<_>, Error>>()?;
         if members.is_empty() {
             return Err(Error::Unavailable { detail: "no server of etcd is named".to_owned() });
         }
@@ -295,6 +268,9 @@ impl EtcdStore {
         if !options.compaction_interval.is_zero() {
             let (interval, min_age) = (options.compaction_interval, options.min_history);
             tasks.push(tokio::spawn(compact_periodically(client.clone(), CompactionSchedule { interval, min_age })));
+        }
+        if !options.certificates.is_empty() {
+            tasks.push(tokio::spawn(follow_certificates(client.clone(), options.certificates, certificates)));
         }
         let (any_key, _) = etcd_range(&context.interval);
         Ok(Self {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_etcd_process::{EtcdCluster, EtcdProcess, EtcdSettings, EtcdTls, Link, Proxy};
-use pintle_store::{Change, Error, EtcdOptions, EtcdStore, Key, KeyInterval, Revision, Store};
+use pintle_store::{Change, Error, EtcdCertificateFiles, EtcdOptions, EtcdStore, Key, KeyInterval, Revision, Store};
 use serde_json::json;
 
 /// Three members, and a store that reaches each through a proxy.
@@ -167,18 +167,21 @@ async fn members_with_certificates_are_reached_unless_they_hang() {
     let tls = EtcdTls::generate();
     let cluster = EtcdCluster::start(3, &EtcdSettings { tls: Some(tls.clone()), ..EtcdSettings::default() });
     let links = cluster.client_proxies();
-    let read = |file: std::path::PathBuf| std::fs::read(file).unwrap();
     let servers = links.iter().map(|link| link.url().replace("http:", "https:")).collect();
     let anonymous = EtcdOptions {
         servers,
-        certificate_authority: Some(read(tls.certificate_authority())),
+        certificates: EtcdCertificateFiles {
+            certificate_authority: Some(tls.certificate_authority()),
+            ..EtcdCertificateFiles::default()
+        },
         ..EtcdOptions::default()
     };
-    let identity = Some((read(tls.certificate()), read(tls.key())));
+    let identity = Some((tls.certificate(), tls.key()));
+    let certificates = EtcdCertificateFiles { identity, ..anonymous.certificates.clone() };
     // The handshakes of these members are not answered.
     links[0].set(Link::Silent);
     links[1].set(Link::Silent);
-    let store = EtcdStore::open(EtcdOptions { identity, ..anonymous.clone() }).unwrap();
+    let store = EtcdStore::open(EtcdOptions { certificates, ..anonymous.clone() }).unwrap();
     check_all_works(&store, "silent").await;
     links.iter().for_each(|link| link.set(Link::Open));
     check_all_works(&store, "open").await;
@@ -186,6 +189,39 @@ async fn members_with_certificates_are_reached_unless_they_hang() {
     let store = EtcdStore::open(anonymous).unwrap();
     let error = store.commit(Change::create("/a", "1")).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. } | Error::OutcomeUnknown { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_that_change_are_used_by_new_connections() {
+    let (tls, others) = (EtcdTls::generate(), EtcdTls::generate());
+    let cluster = EtcdCluster::start(1, &EtcdSettings { tls: Some(tls.clone()), ..EtcdSettings::default() });
+    let links = cluster.client_proxies();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let copy_from = |tls: &EtcdTls| {
+        std::fs::copy(tls.certificate_authority(), file("ca")).unwrap();
+        std::fs::copy(tls.certificate(), file("certificate")).unwrap();
+        std::fs::copy(tls.key(), file("key")).unwrap();
+    };
+    copy_from(&others);
+    let store = EtcdStore::open(EtcdOptions {
+        servers: links.iter().map(|link| link.url().replace("http:", "https:")).collect(),
+        certificates: EtcdCertificateFiles {
+            certificate_authority: Some(file("ca")),
+            identity: Some((file("certificate"), file("key"))),
+        },
+        ..EtcdOptions::default()
+    })
+    .unwrap();
+    assert!(store.current_revision().await.is_err());
+    // A file that is not complete changes nothing.
+    std::fs::write(file("certificate"), "-----BEGIN CERTIFICATE-----").unwrap();
+    copy_from(&tls);
+    let give_up = std::time::Instant::now() + Duration::from_secs(30);
+    while let Err(error) = store.current_revision().await {
+        assert!(std::time::Instant::now() < give_up, "{error}");
+    }
+    store.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

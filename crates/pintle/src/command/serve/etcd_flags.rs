@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pintle::{EtcdConfig, EtcdServersOverride, StorageMetrics};
+use pintle::{EtcdCertificateFiles, EtcdConfig, EtcdServersOverride, StorageMetrics};
 
 use super::parse_duration;
 use crate::command::string_slice::StringSlice;
@@ -28,7 +28,8 @@ pub(crate) struct EtcdStoreFlags {
     /// application/json.
     #[arg(long, value_name = "TYPE", default_value = PROTOBUF)]
     storage_media_type: String,
-    /// The file with the certificate authority that is used to secure the communication with etcd.
+    /// The file with the certificate authority that is used to secure the communication with etcd. It is read again when it
+    /// changes, as are the files of the next two flags.
     #[arg(long, value_name = "FILE")]
     etcd_cafile: Option<PathBuf>,
     /// The file with the client certificate that is used to secure the communication with etcd.
@@ -117,8 +118,10 @@ impl EtcdStoreFlags {
                 "" => String::new(),
                 prefix => format!("/{prefix}"),
             },
-            certificate_authority: self.etcd_cafile.clone(),
-            identity: self.etcd_certfile.clone().zip(self.etcd_keyfile.clone()),
+            certificates: EtcdCertificateFiles {
+                certificate_authority: self.etcd_cafile.clone(),
+                identity: self.etcd_certfile.clone().zip(self.etcd_keyfile.clone()),
+            },
             compaction_interval: Duration::ZERO,
             health_timeout: DEFAULT_CHECK_TIMEOUT,
             ready_timeout: DEFAULT_CHECK_TIMEOUT,
