@@ -13,8 +13,11 @@ use crate::shared::{SharedState, TIMEOUT};
 
 const SERVERS: usize = 3;
 const MEMBERS: usize = 3;
-/// How often a server compacts what is older than the watch history. Another one that starts reads all that is left.
-const COMPACTION_INTERVAL: Duration = Duration::from_secs(30);
+/// After how many rounds the history is compacted that is older than what servers keep. They do not live long enough to do
+/// so themselves, and one that starts reads all that there is.
+const COMPACTION_ROUNDS: usize = 10;
+/// How much history servers keep.
+const WATCH_HISTORY: Duration = Duration::from_secs(300);
 /// How often a condition is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Most faults last up to this long.
@@ -87,8 +90,6 @@ impl Replicas {
         for (number, links) in links.iter().enumerate() {
             let mut config = Etcd::config_of(links.iter().map(Proxy::url));
             config.health_timeout = Duration::from_millis(500);
-            // In runs that are longer than the watch history.
-            config.compaction_interval = COMPACTION_INTERVAL;
             let advertise_address = Some([192, 0, 2, number as u8 + 1].into());
             let engine = Engine::Etcd(config);
             let options = Options { engine, register: true, advertise_address, ..options.clone() };
@@ -100,6 +101,11 @@ impl Replicas {
 
     /// Lets something fail in a round, and waits until all servers have recovered.
     pub(crate) async fn inject(&mut self, shared: &SharedState, round: usize) {
+        if round.is_multiple_of(COMPACTION_ROUNDS)
+            && let Some(old) = shared.revision_before(WATCH_HISTORY)
+        {
+            let _ = self.call("kv/compaction", &json!({"revision": old.to_string()})).await;
+        }
         let faults = if self.compactions { &[Fault::CompactedAway][..] } else { &FAULTS };
         let mut fault = faults[round % faults.len()];
         loop {

@@ -131,6 +131,12 @@ impl SharedState {
         lock(&self.round_ends).push((Instant::now(), newest));
     }
 
+    /// The newest revision at the end of the last round that is older than this.
+    pub(crate) fn revision_before(&self, age: Duration) -> Option<u64> {
+        let ends = lock(&self.round_ends);
+        ends.iter().rev().find(|(ended, _)| ended.elapsed() > age).map(|(_, newest)| *newest)
+    }
+
     /// Whether servers may have dropped the history since a revision, because it is old or their histories are short.
     pub(crate) fn may_have_expired(&self, revision: Option<u64>) -> bool {
         let is_old = |revision| {
