@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pintle_value::parse_bool;
+
 use crate::gates::{GateError, Gates, Warning};
 use crate::table::{Stage, all_gates};
 
@@ -46,24 +48,13 @@ impl FeatureGatesFlag {
                     return malformed(format!("missing bool value for {pair}"));
                 };
                 let (name, value) = (name.trim(), value.trim());
-                let Some(enabled) = parse_bool(value) else {
-                    return malformed(format!(
-                        "invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax"
-                    ));
+                match parse_bool(value) {
+                    Ok(enabled) => overrides.insert(name.to_owned(), enabled),
+                    Err(error) => return malformed(format!("invalid value of {name}={value}, err: {error}")),
                 };
-                overrides.insert(name.to_owned(), enabled);
             }
         }
         Gates::with_overrides(&overrides)
-    }
-}
-
-/// Go's `strconv.ParseBool`.
-fn parse_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
     }
 }
 

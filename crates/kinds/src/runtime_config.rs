@@ -109,7 +109,7 @@ impl RuntimeConfig {
         if !registered.iter().any(|(known, versions)| *known == group && versions.contains(&version)) {
             return Err(format!("group version {group_version} that has not been registered"));
         }
-        let enabled = parse_bool(key, value)?;
+        let enabled = parse_value(key, value)?;
         let served = |facts: &&ResourceFacts| facts.served && (facts.group, facts.version) == (group, version);
         let mut served = catalog.resources().iter().filter(served);
         let Some(resource) = resource else {
@@ -194,24 +194,12 @@ fn is_rule(facts: &ResourceFacts) -> bool {
     facts.served && facts.group == "admissionregistration.k8s.io"
 }
 
-/// Go's `strconv.ParseBool`.
-pub(crate) fn go_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
-}
-
 /// The value of a key. A key without a value is true.
-fn parse_bool(key: &str, value: &str) -> Result<bool, String> {
+fn parse_value(key: &str, value: &str) -> Result<bool, String> {
     if value.is_empty() {
         return Ok(true);
     }
-    go_bool(value).ok_or_else(|| {
-        let why = format!("strconv.ParseBool: parsing {}: invalid syntax", pintle_value::print::quote(value));
-        format!("invalid value of {key}: {value}, err: {why}")
-    })
+    pintle_value::parse_bool(value).map_err(|why| format!("invalid value of {key}: {value}, err: {why}"))
 }
 
 #[cfg(test)]

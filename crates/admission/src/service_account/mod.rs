@@ -14,7 +14,7 @@ use memchr::memmem::Finder;
 use pintle_auth::node::{is_mirror_pod, pod_secret_names};
 use pintle_codec::json::Projection;
 use pintle_registry::{ApiError, BoxFuture, GroupResource};
-use pintle_value::Value;
+use pintle_value::{Value, parse_bool};
 
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
@@ -45,11 +45,6 @@ static FINDERS: LazyLock<[Finder<'_>; 3]> =
 /// The admission plugin `ServiceAccount`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServiceAccount;
-
-/// Parses a boolean as Go's `strconv.ParseBool` does, with false for what is none.
-fn parse_bool(text: &str) -> bool {
-    matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
-}
 
 fn is_update_of_ephemeral_containers(attributes: &AdmissionAttributes<'_>) -> bool {
     attributes.operation == AdmissionOperation::Update
@@ -91,7 +86,7 @@ async fn account_of(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result
 }
 
 fn enforces_mountable_secrets(account: &Value) -> bool {
-    account.annotation(ENFORCE_MOUNTABLE_SECRETS).is_some_and(parse_bool)
+    account.annotation(ENFORCE_MOUNTABLE_SECRETS).is_some_and(|text| parse_bool(text).unwrap_or_default())
 }
 
 /// Sets what a new pod takes from its account.

@@ -119,10 +119,9 @@ fn uint_overflow() -> EvalError {
 fn to_bool<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     match args {
         [Value::Bool(b)] => Ok(Value::Bool(*b)),
-        [Value::String(text)] => match &**text {
-            "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Value::Bool(true)),
-            "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Value::Bool(false)),
-            _ => Err(conversion_error("string", "bool")),
+        [Value::String(text)] => match pintle_value::parse_bool(text) {
+            Ok(value) => Ok(Value::Bool(value)),
+            Err(_) => Err(conversion_error("string", "bool")),
         },
         _ => Err(EvalError::no_overload()),
     }

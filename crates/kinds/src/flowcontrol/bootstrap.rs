@@ -4,8 +4,6 @@
 use pintle_registry::GroupResource;
 use pintle_value::{Value, object};
 
-use crate::runtime_config::go_bool;
-
 /// The API group.
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 /// The annotation that says whether the server updates the spec of a bootstrap object.
@@ -190,7 +188,7 @@ pub fn flow_control_schemas() -> Vec<FlowControlObject> {
 /// Whether the server updates the spec of an object, as the annotation says; `None` if it does not say so.
 #[must_use]
 pub fn flow_control_auto_update(object: &Value) -> Option<bool> {
-    go_bool(object.str_at(&["metadata", "annotations", FLOW_CONTROL_AUTO_UPDATE]))
+    pintle_value::parse_bool(object.str_at(&["metadata", "annotations", FLOW_CONTROL_AUTO_UPDATE])).ok()
 }
 
 /// The spec of the mandatory object of a name, if there is one.

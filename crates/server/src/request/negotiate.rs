@@ -358,7 +358,7 @@ fn match_clause(
 /// tool.
 fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(value) = query.get("pretty").filter(|v| !v.is_empty()) {
-        return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");
+        return pintle_value::parse_bool(value).unwrap_or_default();
     }
     let agent = header_text(headers, &USER_AGENT);
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool))

@@ -311,7 +311,6 @@ fn shorthand(dashed: &str) -> Result<(String, Option<String>), FlagError> {
 
 /// Checks a value as far as its type tells, and returns it in one form.
 fn normal_value(flag: &Flag, value: &str) -> Result<String, String> {
-    let invalid = |function: &str| format!("strconv.{function}: parsing {}: invalid syntax", quote(value));
     match (flag.arity, flag.value_type) {
         // A flag of an old version takes any value.
         (Arity::Bool, "ignored") => Ok("true".to_owned()),
@@ -319,12 +318,9 @@ fn normal_value(flag: &Flag, value: &str) -> Result<String, String> {
         (Arity::Bool, "version[=true]") if value.starts_with('v') => {
             reported_version(value).map(|()| "false".to_owned())
         }
-        // `strconv.ParseBool`
-        (Arity::Bool, _) => match value {
-            "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok("true".to_owned()),
-            "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok("false".to_owned()),
-            _ => Err(invalid("ParseBool")),
-        },
+        (Arity::Bool, _) => {
+            pintle_value::parse_bool(value).map(|value| value.to_string()).map_err(|error| error.to_string())
+        }
         (Arity::Scalar, value_type) if integers::is_integer(value_type) => {
             integers::parse(value, value_type).map(|number| number.to_string())
         }
