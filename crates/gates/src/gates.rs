@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::effects::{EffectKind, effect_of};
 use crate::table::{Gate, Stage, all_gates, index_of};
 
 /// The name of a feature.
@@ -91,49 +92,48 @@ impl Feature {
     /// CSI drivers without which pods are not scheduled (KEP-5030).
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
-    /// The features whose gates have an effect in this server. All others behave as by default.
-    pub const SUPPORTED: [Feature; 34] = [
-        Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION,
-        Feature::ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS,
-        Feature::ALLOW_PARSING_USER_UID_FROM_CERT_AUTH,
-        Feature::API_SERVER_IDENTITY,
-        Feature::AUTHORIZE_POD_WEBSOCKET_UPGRADE_CREATE_PERMISSION,
-        Feature::CBOR,
-        Feature::CLUSTER_TRUST_BUNDLE_PROJECTION,
-        Feature::CONSTRAINED_IMPERSONATION,
-        Feature::CONTAINER_STOP_SIGNALS,
-        Feature::COORDINATED_LEADER_ELECTION,
-        Feature::DRA_CONSUMABLE_CAPACITY,
-        Feature::DRA_DEVICE_BINDING_CONDITIONS,
-        Feature::DRA_DEVICE_TAINTS,
-        Feature::DRA_EXTENDED_RESOURCE,
-        Feature::DRA_LIST_TYPE_ATTRIBUTES,
-        Feature::DRA_NODE_ALLOCATABLE_RESOURCES,
-        Feature::DRA_PARTITIONABLE_DEVICES,
-        Feature::DRA_PRIORITIZED_LIST,
-        Feature::DRA_RESOURCE_CLAIM_DEVICE_STATUS,
-        Feature::DRA_RESOURCE_CLAIM_GRANULAR_STATUS_AUTHORIZATION,
-        Feature::EXTEND_WEB_SOCKETS_TO_KUBELET,
-        Feature::HPA_SCALE_TO_ZERO,
-        Feature::KUBELET_SERVICE_ACCOUNT_TOKENS_FOR_CREDENTIAL_PROVIDERS,
-        Feature::MAX_UNAVAILABLE_STATEFUL_SET,
-        Feature::MUTABLE_PV_NODE_AFFINITY,
-        Feature::SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION,
-        Feature::POD_LOGS_QUERY_SPLIT_STREAMS,
-        Feature::POD_TOPOLOGY_LABELS_ADMISSION,
-        Feature::PORT_FORWARD_WEBSOCKETS,
-        Feature::TRANSLATE_STREAM_CLOSE_WEBSOCKET_REQUESTS,
-        Feature::UNAUTHENTICATED_HTTP2_DOS_MITIGATION,
-        Feature::TOKEN_REQUEST_SERVICE_ACCOUNT_UID_VALIDATION,
-        Feature::UNKNOWN_VERSION_INTEROPERABILITY_PROXY,
-        Feature::VOLUME_LIMIT_SCALING,
-    ];
-
-    /// The feature of a gate.
-    #[must_use]
-    pub const fn of(gate: &Gate) -> Self {
-        Feature(gate.name)
-    }
+    /// The nominated node is cleared when a pod is bound (KEP-5278).
+    pub const CLEARING_NOMINATED_NODE_NAME_AFTER_BINDING: Feature = Feature("ClearingNominatedNodeNameAfterBinding");
+    /// Init containers that are resized in place (KEP-5532).
+    pub const IN_PLACE_POD_VERTICAL_SCALING_INIT_CONTAINERS: Feature =
+        Feature("InPlacePodVerticalScalingInitContainers");
+    /// Label keys of topology spread constraints (KEP-3243).
+    pub const MATCH_LABEL_KEYS_IN_SPREAD: Feature = Feature("MatchLabelKeysInPodTopologySpread");
+    /// Label keys of topology spread constraints are added to the selector (KEP-3243).
+    pub const MATCH_LABEL_KEYS_IN_SPREAD_SELECTORS: Feature = Feature("MatchLabelKeysInPodTopologySpreadSelectorMerge");
+    /// Suspended jobs whose containers get other resources (KEP-5440).
+    pub const MUTABLE_POD_RESOURCES_FOR_SUSPENDED_JOBS: Feature = Feature("MutablePodResourcesForSuspendedJobs");
+    /// Suspended jobs that have run get other scheduling directives (KEP-5440).
+    pub const MUTABLE_SCHEDULING_DIRECTIVES_FOR_SUSPENDED_JOBS: Feature =
+        Feature("MutableSchedulingDirectivesForSuspendedJobs");
+    /// Mutating admission policies (KEP-3962).
+    pub const MUTATING_ADMISSION_POLICY: Feature = Feature("MutatingAdmissionPolicy");
+    /// Schemas list the values of enumerations.
+    pub const OPENAPI_ENUMS: Feature = Feature("OpenAPIEnums");
+    /// The deletion cost of pods (KEP-2255).
+    pub const POD_DELETION_COST: Feature = Feature("PodDeletionCost");
+    /// Names of services that are DNS labels (KEP-5311).
+    pub const RELAXED_SERVICE_NAME_VALIDATION: Feature = Feature("RelaxedServiceNameValidation");
+    /// Front proxies tell the uid of users.
+    pub const REMOTE_REQUEST_HEADER_UID: Feature = Feature("RemoteRequestHeaderUID");
+    /// Answers are compressed.
+    pub const API_RESPONSE_COMPRESSION: Feature = Feature("APIResponseCompression");
+    /// Restart rules that restart all containers of a pod (KEP-5532).
+    pub const RESTART_ALL_CONTAINERS_ON_CONTAINER_EXITS: Feature = Feature("RestartAllContainersOnContainerExits");
+    /// SELinux labels of volumes as mount options (KEP-1710).
+    pub const SELINUX_MOUNT: Feature = Feature("SELinuxMount");
+    /// Writes of ServiceCIDRs do not change their status.
+    pub const SERVICE_CIDR_STATUS_FIELD_WIPING: Feature = Feature("ServiceCIDRStatusFieldWiping");
+    /// Discovery has hashes of storage versions.
+    pub const STORAGE_VERSION_HASH: Feature = Feature("StorageVersionHash");
+    /// IP addresses and CIDRs have one form (KEP-4858).
+    pub const STRICT_IP_CIDR_VALIDATION: Feature = Feature("StrictIPCIDRValidation");
+    /// Tolerations of taints with numbers (KEP-5471).
+    pub const TAINT_TOLERATION_COMPARISON_OPERATORS: Feature = Feature("TaintTolerationComparisonOperators");
+    /// Pods with a user namespace in the network of the node (KEP-5607).
+    pub const USER_NAMESPACES_HOST_NETWORK_SUPPORT: Feature = Feature("UserNamespacesHostNetworkSupport");
+    /// Watches that begin with the objects that exist (KEP-3157).
+    pub const WATCH_LIST: Feature = Feature("WatchList");
 
     /// The name of the gate.
     #[must_use]
@@ -284,13 +284,12 @@ impl Gates {
         index_of(name).and_then(|index| self.enabled.get(index).copied()).unwrap_or_default()
     }
 
-    /// The gates that differ from their defaults although this server does not support them.
+    /// The gates that differ from their defaults although their effect is missing in this server.
     pub fn unsupported_overrides(&self) -> impl Iterator<Item = &'static Gate> {
-        let stage_gates = ["AllAlpha", "AllBeta"];
         self.states()
             .filter(|(gate, enabled)| gate.default != *enabled)
             .map(|(gate, _)| gate)
-            .filter(move |gate| !stage_gates.contains(&gate.name) && !Feature::SUPPORTED.contains(&Feature::of(gate)))
+            .filter(|gate| effect_of(gate).is_some_and(|effect| effect.kind == EffectKind::Open))
     }
 
     /// All gates and whether they are enabled.
@@ -380,9 +379,22 @@ mod tests {
     }
 
     #[test]
+    fn gates_whose_effect_is_missing_are_told() {
+        let overrides = ["StorageVersionAPI", "HPAScaleToZero", "MemoryQoS"].map(|name| (name.to_owned(), true));
+        let (gates, _) = Gates::with_overrides(&overrides.into()).expect("settings");
+        let names: Vec<_> = gates.unsupported_overrides().map(|gate| gate.name).collect();
+        assert_eq!(names, ["StorageVersionAPI"]);
+    }
+
+    #[test]
     fn every_feature_has_a_gate() {
-        for feature in Feature::SUPPORTED {
-            assert!(index_of(feature.name()).is_some(), "{feature:?}");
+        let source = include_str!("gates.rs");
+        let names = source.split("Feature(\"").skip(1).filter_map(|rest| rest.split_once("\")").map(|(name, _)| name));
+        let mut count = 0;
+        for name in names.filter(|name| name.bytes().all(|b| b.is_ascii_alphanumeric())) {
+            count += 1;
+            assert!(index_of(name).is_some(), "{name}");
         }
+        assert!(count > 50, "{count}");
     }
 }

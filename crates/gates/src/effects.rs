@@ -1,0 +1,121 @@
+//! What each gate does in this server, `data/effects.tsv`. The header of that file documents the format.
+
+use std::fmt::Write;
+use std::sync::OnceLock;
+
+use crate::table::{Gate, Stage, all_gates, index_of};
+
+const TABLE: &str = include_str!("../data/effects.tsv");
+
+/// The kind of a gate's effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EffectKind {
+    /// Fields are dropped while the gate is off.
+    Fields,
+    /// Clients see something else.
+    Behaviour,
+    /// Clients of this server cannot see the gate.
+    Nothing,
+    /// The gate belongs to another component.
+    Component,
+    /// The effect is missing.
+    Open,
+}
+
+impl EffectKind {
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "fields" => Self::Fields,
+            "behaviour" => Self::Behaviour,
+            "nothing" => Self::Nothing,
+            "component" => Self::Component,
+            "open" => Self::Open,
+            _ => return None,
+        })
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Fields => "fields",
+            Self::Behaviour => "behaviour",
+            Self::Nothing => "nothing",
+            Self::Component => "component",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// The effect of a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// The name of the gate.
+    pub gate: &'static str,
+    /// The kind of the effect.
+    pub kind: EffectKind,
+    /// What the gate does, why nothing can be seen, or which component it belongs to.
+    pub details: &'static str,
+}
+
+/// The effects of all gates, in the order of [`all_gates`].
+#[must_use]
+pub fn all_effects() -> &'static [Effect] {
+    static EFFECTS: OnceLock<Vec<Effect>> = OnceLock::new();
+    // Malformed lines are skipped; the test below detects them.
+    EFFECTS.get_or_init(|| TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(parse).collect())
+}
+
+/// The effect of a gate.
+pub(crate) fn effect_of(gate: &Gate) -> Option<&'static Effect> {
+    all_effects().get(index_of(gate.name)?)
+}
+
+fn parse(line: &'static str) -> Option<Effect> {
+    let mut columns = line.split('\t');
+    let effect = Effect {
+        gate: columns.next()?,
+        kind: EffectKind::parse(columns.next()?)?,
+        details: columns.next().filter(|details| !details.is_empty())?,
+    };
+    columns.next().is_none().then_some(effect)
+}
+
+/// The table of `docs/feature-gates.md`.
+#[must_use]
+pub fn markdown() -> String {
+    let mut table = "| gate | stage | default | here | details |\n|---|---|---|---|---|\n".to_owned();
+    for (gate, effect) in all_gates().iter().zip(all_effects()) {
+        let stage = if gate.stage == Stage::Ga { "GA".to_owned() } else { gate.stage.name().to_lowercase() };
+        let default = if gate.default { "on" } else { "off" };
+        let locked = if gate.locked { ", locked" } else { "" };
+        let (name, kind, details) = (gate.name, effect.kind.name(), effect.details);
+        // Writing to a string does not fail.
+        let _ = writeln!(table, "| `{name}` | {stage} | {default}{locked} | {kind} | {details} |");
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_gate_has_an_effect() {
+        let gates: Vec<_> = all_gates().iter().map(|gate| gate.name).collect();
+        let effects: Vec<_> = all_effects().iter().map(|effect| effect.gate).collect();
+        assert_eq!(gates, effects);
+        assert_eq!(effects.len(), TABLE.lines().filter(|line| !line.starts_with('#')).count());
+    }
+
+    #[test]
+    fn the_document_lists_all_gates() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/feature-gates.md");
+        let document = std::fs::read_to_string(path).expect("the document");
+        let (text, table) = document.split_once("\n| gate ").expect("a table");
+        let expect = format!("{text}\n{}", markdown());
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            std::fs::write(path, expect).expect("a document that can be written");
+        } else {
+            assert_eq!(format!("| gate {table}"), markdown(), "run the test with UPDATE_EXPECT=1");
+        }
+    }
+}
