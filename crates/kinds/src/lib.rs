@@ -15,6 +15,7 @@ mod core;
 mod discovery;
 mod events;
 mod flowcontrol;
+mod gated;
 mod generic;
 mod go_json;
 mod labels;
@@ -52,6 +53,7 @@ pub use flowcontrol::{
     FLOW_CONTROL_AUTO_UPDATE, FlowControlObject, flow_control_auto_update, flow_control_priority_levels,
     flow_control_priority_levels_resource, flow_control_schemas, flow_control_schemas_resource,
 };
+pub use gated::gates_of_fields;
 pub use policy::{budget_not_observed, budget_spares, count_disruption, is_covered_by};
 pub use runtime_config::RuntimeConfig;
 pub use scheduling::system_priority_classes;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pintle_gates::Gates;
+use pintle_gates::{EffectKind, Gates, all_effects, all_gates};
 use pintle_registry::StrategyContext;
 use pintle_schema::{Scalar, Type, TypeId, Types};
 use pintle_value::Value;
@@ -101,10 +101,10 @@ fn path_text(path: &[PathStep]) -> String {
     steps.collect()
 }
 
-#[test]
-fn new_objects_have_no_fields_of_disabled_features() {
+/// Checks that no new object of a served kind keeps a field of a feature that is off, and returns how many fields there are.
+fn check_new_objects(gates: Gates) -> usize {
     let catalog = pintle_catalog::shared();
-    let gates = Arc::new(Gates::default());
+    let gates = Arc::new(gates);
     let off = catalog.gated_fields().iter().filter(|field| field.is_disabled(&gates));
     let disabled: Vec<(TypeId, &str)> = off.map(|field| (field.owner, field.field)).collect();
     let context = StrategyContext {
@@ -123,7 +123,7 @@ fn new_objects_have_no_fields_of_disabled_features() {
         let mut found = Vec::new();
         let schema = &resource.schema;
         collect_disabled_paths(&schema.types, schema.root, &disabled, &mut Vec::new(), &mut Vec::new(), &mut found);
-        // Claims in other objects are not tested, because it is unknown whether upstream drops their fields.
+        // Upstream drops no fields of claims in other objects.
         let is_own_field = |path: &[PathStep]| !path_text(path).contains("volumeClaimTemplate");
         for (path, leaf) in found.into_iter().filter(|(path, _)| is_own_field(path)) {
             checked += 1;
@@ -134,6 +134,33 @@ fn new_objects_have_no_fields_of_disabled_features() {
             }
         }
     }
-    assert!(checked >= 70, "only {checked} fields found");
     assert_eq!(kept_fields, Vec::<String>::new());
+    checked
+}
+
+#[test]
+fn new_objects_have_no_fields_of_disabled_features() {
+    let checked = check_new_objects(Gates::default());
+    assert!(checked >= 70, "only {checked} fields found");
+    let unlocked = all_gates().iter().filter(|gate| !gate.locked);
+    let overrides = unlocked.map(|gate| (gate.name.to_owned(), false)).collect();
+    let (gates, _) = Gates::with_overrides(&overrides).expect("gates that can be disabled");
+    let checked = check_new_objects(gates);
+    assert!(checked >= 170, "only {checked} fields found");
+}
+
+#[test]
+fn gates_have_fields_if_their_effect_says_so() {
+    let locked = |name: &str| all_gates().iter().any(|gate| gate.name == name && gate.locked);
+    let catalog = pintle_catalog::shared();
+    let mut with_fields: Vec<&str> = catalog.gated_fields().iter().flat_map(|field| field.gates.clone()).collect();
+    with_fields.extend(pintle_kinds::gates_of_fields());
+    for effect in all_effects().iter().filter(|effect| !locked(effect.gate)) {
+        let says_so = effect.kind == EffectKind::Fields;
+        if says_so {
+            assert!(with_fields.contains(&effect.gate), "{} has no fields", effect.gate);
+        } else if pintle_kinds::gates_of_fields().any(|gate| gate == effect.gate) {
+            panic!("{} has fields, but its effect is another", effect.gate);
+        }
+    }
 }

@@ -136,8 +136,9 @@ pub trait Strategy: Send + Sync {
         pintle_value::names::dns1123_subdomain_name(name, prefix)
     }
 
-    /// Returns the errors of the name or the `generateName` of a new object, where they depend on the object.
-    fn validate_object_name(&self, _object: &Value, name: &str, prefix: bool) -> Vec<String> {
+    /// Returns the errors of the name or the `generateName` of a new object, where they depend on the object or on feature
+    /// gates.
+    fn validate_object_name(&self, _gates: &Gates, _object: &Value, name: &str, prefix: bool) -> Vec<String> {
         self.validate_name(name, prefix)
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use pintle_gates::Gates;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDeletion, UnservedVersion};
 use pintle_value::field::quote;
 use pintle_value::{Errors, FieldPath, Value, object};
@@ -72,7 +73,7 @@ impl Strategy for CustomResourceDefinitionStrategy {
         add_stored_version(object);
     }
 
-    fn validate_object_name(&self, object: &Value, name: &str, prefix: bool) -> Vec<String> {
+    fn validate_object_name(&self, _: &Gates, object: &Value, name: &str, prefix: bool) -> Vec<String> {
         let mut problems = self.validate_name(name, prefix);
         let required = format!("{}.{}", object.str_at(&["spec", "names", "plural"]), object.str_at(&["spec", "group"]));
         if name != required {

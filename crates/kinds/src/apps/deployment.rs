@@ -5,6 +5,7 @@ use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrateg
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::{int_or_percent, selector_and_template, stored, template};
+use crate::gated::{GatedStatusStrategy, Part};
 use crate::generic::{
     StatusStrategy, increment_generation, keep_old, pod_name_warning, same_at, set_first_generation, set_if_empty,
 };
@@ -24,10 +25,13 @@ pub(super) const ROLLING_UPDATE: GoType = GoType::Struct(&[
     ("MaxSurge", "maxSurge", GoType::Plain("0")),
 ]);
 
-static STATUS: StatusStrategy = StatusStrategy {
-    preserved_paths: &[&["spec"], &["metadata", "labels"]],
-    prepare: crate::generic::no_preparation,
-    validate: validate_status,
+static STATUS: GatedStatusStrategy = GatedStatusStrategy {
+    part: Part::Replicas,
+    status: StatusStrategy {
+        preserved_paths: &[&["spec"], &["metadata", "labels"]],
+        prepare: crate::generic::no_preparation,
+        validate: validate_status,
+    },
 };
 
 /// The strategy for Deployment.

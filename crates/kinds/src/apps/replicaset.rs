@@ -7,13 +7,16 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::deployment::warnings_of_replicas;
 use super::{selector_and_template, stored, template};
+use crate::gated::{GatedStatusStrategy, Part};
 use crate::generic::{
     StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, set_first_generation,
 };
 use crate::validation::{reject_negative_fields, validate_replica_counts};
 
-static STATUS: StatusStrategy =
-    StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };
+static STATUS: GatedStatusStrategy = GatedStatusStrategy {
+    part: Part::Replicas,
+    status: StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status },
+};
 
 /// The strategy for ReplicaSet.
 pub(super) struct ReplicaSetStrategy;

@@ -8,6 +8,7 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::{statefulset_validation, stored, template};
 use crate::core::pod::defaults::round_resource_list;
+use crate::gated::{Part, drop_disabled};
 use crate::generic::{
     StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, set_first_generation, set_if_empty,
 };
@@ -17,8 +18,6 @@ static STATUS: StatusStrategy = StatusStrategy {
     prepare: no_preparation,
     validate: statefulset_validation::validate_status,
 };
-
-const MAX_UNAVAILABLE: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
 
 /// The strategy for StatefulSet.
 pub(super) struct StatefulSetStrategy;
@@ -57,13 +56,15 @@ impl Strategy for StatefulSetStrategy {
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         object.set("status", object! { "replicas": 0, "availableReplicas": 0 });
         set_first_generation(object);
-        drop_max_unavailable(context, object, None);
+        drop_disabled(&context.gates, Part::StatefulSet, object, None);
+        set_default_max_unavailable(context, object);
         template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep_old(object, old, &["status"]);
-        drop_max_unavailable(context, object, Some(old));
+        drop_disabled(&context.gates, Part::StatefulSet, object, Some(old));
+        set_default_max_unavailable(context, object);
         template::drop_disabled(context, object, Some(old), &["spec", "template"]);
         increment_generation_on_spec_change(object, old);
     }
@@ -105,13 +106,16 @@ impl Strategy for StatefulSetStrategy {
     }
 }
 
-/// Drops `maxUnavailable` unless its feature is enabled or the old object uses it.
-fn drop_max_unavailable(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
-    if context.gates.is_enabled(Feature::MAX_UNAVAILABLE_STATEFUL_SET) {
+/// Sets the default of `maxUnavailable` if its feature is enabled. Other defaults do not depend on features.
+fn set_default_max_unavailable(context: &StrategyContext, object: &mut Value) {
+    if !context.gates.is_enabled(Feature::MAX_UNAVAILABLE_STATEFUL_SET) {
         return;
     }
-    if old.is_none_or(|old| old.at(&MAX_UNAVAILABLE).is_none()) {
-        object.remove_at(&MAX_UNAVAILABLE);
+    if let Some(strategy) = object.at_mut(&["spec", "updateStrategy"])
+        && strategy.str_at(&["type"]) == "RollingUpdate"
+        && let Some(update) = strategy.get_mut("rollingUpdate")
+    {
+        update.set_default("maxUnavailable", 1);
     }
 }
 
@@ -137,7 +141,9 @@ fn set_claim_defaults(claim: &mut Value) {
 mod tests {
     use super::*;
     use crate::apps::tests::workload;
-    use crate::testing::{context, object};
+    use crate::testing::{context, gated_context, object};
+
+    const MAX_UNAVAILABLE: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
 
     #[test]
     fn defaults() {
@@ -182,6 +188,9 @@ mod tests {
         assert_eq!(set.int_at(&MAX_UNAVAILABLE), Some(2));
         StatefulSetStrategy.prepare_for_create(&context(), &mut set);
         assert_eq!(set.at(&MAX_UNAVAILABLE), None);
+        let on = gated_context(&[("MaxUnavailableStatefulSet", true)]);
+        StatefulSetStrategy.prepare_for_create(&on, &mut set);
+        assert_eq!(set.int_at(&MAX_UNAVAILABLE), Some(1));
         assert_eq!(set["status"], object(r#"{"replicas":0,"availableReplicas":0}"#));
     }
 }

@@ -5,6 +5,7 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Value, object};
 
 use super::{annotations, hpa_validation, v1};
+use crate::gated::{Part, drop_disabled};
 use crate::generic::{StatusStrategy, keep_old, no_preparation};
 
 static STATUS: StatusStrategy = StatusStrategy {
@@ -60,12 +61,14 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
         }
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         object.set("status", object! { "desiredReplicas": 0, "currentMetrics": Value::Null });
+        drop_disabled(&context.gates, Part::Autoscaler, object, None);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep_old(object, old, &["status"]);
+        drop_disabled(&context.gates, Part::Autoscaler, object, Some(old));
     }
 
     fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {

@@ -2,6 +2,7 @@
 //! completions of Indexed jobs together with it. While the job is suspended and has no pods, scheduling directives and
 //! resources of the template are mutable too.
 
+use pintle_gates::Feature;
 use pintle_registry::StrategyContext;
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
@@ -34,7 +35,7 @@ pub(super) fn validate_change(context: &StrategyContext, job: &Value, old: &Valu
         old.at(&["spec", "selector"]),
         &path.child("selector"),
     );
-    validate_template(&mut errors, job, old, &path);
+    validate_template(context, &mut errors, job, old, &path);
     for (field, shape) in IMMUTABLE {
         if !same_at(job, old, &["spec", field]) {
             let new = job.at(&["spec", field]);
@@ -59,32 +60,44 @@ fn validate_completions(errors: &mut Errors, job: &Value, old: &Value, path: &Fi
     }
 }
 
-fn validate_template(errors: &mut Errors, job: &Value, old: &Value, path: &FieldPath<'_>) {
+fn validate_template(context: &StrategyContext, errors: &mut Errors, job: &Value, old: &Value, path: &FieldPath<'_>) {
     let template = ["spec", "template"];
-    if !pods_may_change(old) {
+    let (directives, resources) = mutable_parts(context, old);
+    if !directives && !resources {
         validate_immutable(errors, job.at(&template), old.at(&template), &path.child("template"));
         return;
     }
     let empty = Value::object();
     let new = job.at(&["spec", "template", "spec"]).unwrap_or(&empty);
     let mut old = old.at(&["spec", "template", "spec"]).cloned().unwrap_or(Value::object());
-    allow_node_affinity(&mut old, new);
-    for field in ["nodeSelector", "tolerations", "schedulingGates"] {
-        keep_old(&mut old, new, &[field]);
+    if directives {
+        allow_node_affinity(&mut old, new);
+        for field in ["nodeSelector", "tolerations", "schedulingGates"] {
+            keep_old(&mut old, new, &[field]);
+        }
     }
-    for list in ["containers", "initContainers"] {
-        allow_resources(&mut old, new, list);
+    if resources {
+        for list in ["containers", "initContainers"] {
+            allow_resources(&mut old, new, list);
+        }
     }
     let template = path.child("template");
     validate_immutable(errors, Some(new), Some(&old), &template.child("spec"));
 }
 
-/// Returns true while a job is suspended and has no pods.
-fn pods_may_change(job: &Value) -> bool {
+/// Returns whether the scheduling directives and the resources of a job's template may change: both while it is suspended
+/// and has no pods. Without the feature for directives, they may change while a suspended job has never started.
+fn mutable_parts(context: &StrategyContext, job: &Value) -> (bool, bool) {
+    let suspended = job.bool_at(&["spec", "suspend"]);
     let not_started = job.at(&["status", "startTime"]).is_none();
-    job.bool_at(&["spec", "suspend"])
-        && (not_started || is_true(job, "Suspended"))
-        && job.int_at(&["status", "active"]).unwrap_or(0) == 0
+    let has_pods = job.int_at(&["status", "active"]).unwrap_or(0) != 0;
+    let without_pods = suspended && (not_started || is_true(job, "Suspended")) && !has_pods;
+    let is_enabled = |feature| context.gates.is_enabled(feature);
+    let directives = match is_enabled(Feature::MUTABLE_SCHEDULING_DIRECTIVES_FOR_SUSPENDED_JOBS) {
+        true => without_pods,
+        false => suspended && not_started,
+    };
+    (directives, without_pods && is_enabled(Feature::MUTABLE_POD_RESOURCES_FOR_SUSPENDED_JOBS))
 }
 
 fn allow_node_affinity(old: &mut Value, new: &Value) {
@@ -120,7 +133,7 @@ fn allow_resources(old: &mut Value, new: &Value, list: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{messages, object};
+    use crate::testing::{context, gated_context, messages, object};
 
     fn job(spec: &str, status: &str) -> Value {
         object(&format!(r#"{{"metadata":{{"name":"j"}},"spec":{spec},"status":{status}}}"#))
@@ -137,7 +150,7 @@ mod tests {
             let old = job(&spec(suspend, ""), status);
             let new = job(&spec(suspend, change), status);
             let mut errors = Errors::new();
-            validate_template(&mut errors, &new, &old, &FieldPath::new("spec"));
+            validate_template(&context(), &mut errors, &new, &old, &FieldPath::new("spec"));
             assert_eq!(errors.is_empty(), allowed, "{change} {:?}", messages(&errors));
         };
         let selector = r#","nodeSelector":{"a":"b"}"#;
@@ -151,6 +164,23 @@ mod tests {
         check(true, "{}", r#","hostNetwork":true"#, false);
         check(true, "{}", r#","containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"1"}}}]"#, true);
         check(true, "{}", r#","containers":[{"name":"c","image":"other"}]"#, false);
+    }
+
+    #[test]
+    fn gates_decide_which_parts_are_mutable() {
+        let check = |off: &[&str], status: &str, expect: (bool, bool)| {
+            let off: Vec<_> = off.iter().map(|gate| (*gate, false)).collect();
+            assert_eq!(mutable_parts(&gated_context(&off), &job(r#"{"suspend":true}"#, status)), expect, "{status}");
+        };
+        let (directives, resources) =
+            ("MutableSchedulingDirectivesForSuspendedJobs", "MutablePodResourcesForSuspendedJobs");
+        let ran = r#"{"startTime":"x","conditions":[{"type":"Suspended","status":"True"}]}"#;
+        check(&[], ran, (true, true));
+        check(&[directives], ran, (false, true));
+        check(&[resources], ran, (true, false));
+        check(&[directives, resources], "{}", (true, false));
+        check(&[directives, resources], r#"{"active":1}"#, (true, false));
+        check(&[], r#"{"active":1}"#, (false, false));
     }
 
     #[test]

@@ -1,27 +1,24 @@
 //! The strategy for Lease, including the fields of coordinated leader election, which is disabled by default (upstream:
 //! `pkg/apis/coordination/validation`, `pkg/registry/coordination/lease`).
 
-use pintle_gates::Feature;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
+use crate::gated::{Part, drop_disabled};
 use crate::validation::invalid_each;
 
 const STRATEGIES: [&str; 1] = ["OldestEmulationVersion"];
-
-/// The fields of the feature `CoordinatedLeaderElection`.
-const ELECTION_FIELDS: [&str; 2] = ["strategy", "preferredHolder"];
 
 /// The strategy for Lease.
 pub(super) struct LeaseStrategy;
 
 impl Strategy for LeaseStrategy {
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        drop_election_fields(context, object, None);
+        drop_disabled(&context.gates, Part::Lease, object, None);
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        drop_election_fields(context, object, Some(old));
+        drop_disabled(&context.gates, Part::Lease, object, Some(old));
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -38,18 +35,6 @@ impl Strategy for LeaseStrategy {
 
     fn allow_unconditional_update(&self) -> bool {
         false
-    }
-}
-
-/// Drops the fields of the feature unless it is enabled or the old object uses them.
-fn drop_election_fields(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
-    if context.gates.is_enabled(Feature::COORDINATED_LEADER_ELECTION) {
-        return;
-    }
-    for field in ELECTION_FIELDS {
-        if old.is_none_or(|old| old.at(&["spec", field]).is_none()) {
-            object.remove_at(&["spec", field]);
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::generic::{increment_generation, same, same_at, set_first_generation, validate_immutable};
-use crate::networking::address::{parse_ip, validate_endpoint_ip, validate_legacy_ip};
+use crate::networking::address::{AddressRules, parse_ip, validate_endpoint_ip};
 use crate::validation::{invalid_each, require_one_of, str_field, strings_at};
 
 const MAX_ENDPOINTS: usize = 1000;
@@ -78,12 +78,12 @@ impl Strategy for EndpointSliceStrategy {
         }
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        check(object, None)
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        check(AddressRules::of(&context.gates), object, None)
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = check(object, Some(old));
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        let mut errors = check(AddressRules::of(&context.gates), object, Some(old));
         let field = ["addressType"];
         validate_immutable(&mut errors, object.at(&field), old.at(&field), &FieldPath::new(field[0]));
         errors
@@ -129,12 +129,12 @@ fn drop_topology(object: &mut Value, old: Option<&Value>) {
     }
 }
 
-fn check(slice: &Value, old: Option<&Value>) -> Errors {
+fn check(rules: AddressRules, slice: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     require_one_of(&mut errors, &FieldPath::new("addressType"), slice.str_at(&["addressType"]), &ADDRESS_TYPES);
     check_ports(&mut errors, &FieldPath::new("ports"), slice.items_at(&["ports"]));
     let mut endpoints = Errors::new();
-    check_endpoints(&mut endpoints, slice);
+    check_endpoints(rules, &mut endpoints, slice);
     // Unchanged endpoints are not validated, since an older server may have accepted them.
     if !old.is_some_and(|old| same_at(slice, old, &["endpoints"])) {
         errors.append(endpoints);
@@ -170,7 +170,7 @@ fn check_ports(errors: &mut Errors, path: &FieldPath<'_>, ports: &[Value]) {
     }
 }
 
-fn check_endpoints(errors: &mut Errors, slice: &Value) {
+fn check_endpoints(rules: AddressRules, errors: &mut Errors, slice: &Value) {
     let path = FieldPath::new("endpoints");
     let endpoints = slice.items_at(&["endpoints"]);
     if endpoints.len() > MAX_ENDPOINTS {
@@ -188,7 +188,7 @@ fn check_endpoints(errors: &mut Errors, slice: &Value) {
             errors.push(FieldError::too_many(&addresses_path, addresses.len(), MAX_ADDRESSES));
         }
         for (i, address) in addresses.into_iter().enumerate() {
-            check_address(errors, &addresses_path, i, address, kind);
+            check_address(rules, errors, &addresses_path, i, address, kind);
         }
         if let Some(node) = str_field(endpoint, "nodeName") {
             invalid_each(errors, &path.child("nodeName"), node, names::dns1123_subdomain_name(node, false));
@@ -204,12 +204,12 @@ fn check_endpoints(errors: &mut Errors, slice: &Value) {
 }
 
 /// Validates one address. Ignores addresses of an unknown type.
-fn check_address(errors: &mut Errors, list: &FieldPath<'_>, i: usize, address: &str, kind: &str) {
+fn check_address(rules: AddressRules, errors: &mut Errors, list: &FieldPath<'_>, i: usize, address: &str, kind: &str) {
     let path = list.index(i);
     let mut address_errors = Errors::new();
     let (right_family, complaint): (fn(&IpAddr) -> bool, _) = match kind {
         "IPv4" => {
-            validate_legacy_ip(&mut address_errors, &path, address, &[]);
+            rules.validate_ip(&mut address_errors, &path, address, &[]);
             (IpAddr::is_ipv4, "must be an IPv4 address")
         }
         "IPv6" => {

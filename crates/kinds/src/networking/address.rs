@@ -1,8 +1,9 @@
-//! Validates IP addresses and CIDRs of objects: the legacy and the strict rules (`value::ip`), with the feature gate
-//! `StrictIPCIDRValidation` enabled as in 1.36, and the rules for endpoint addresses.
+//! Validates IP addresses and CIDRs of objects: the legacy and the strict rules (`value::ip`), between which a feature gate
+//! decides, and the rules for endpoint addresses.
 
 use std::net::IpAddr;
 
+use pintle_gates::{Feature, Gates};
 use pintle_value::{Errors, FieldPath, ip};
 
 pub(crate) use pintle_value::ip::parse_sloppy as parse_ip;
@@ -49,14 +50,31 @@ impl std::fmt::Display for Network {
     }
 }
 
-/// Validates the address of a field that predates the strict rules. Addresses of the old object are accepted.
-pub(crate) fn validate_legacy_ip(errors: &mut Errors, path: &FieldPath<'_>, text: &str, existing: &[&str]) {
-    errors.append(ip::valid_legacy_ip(path, text, true, existing));
+/// The rules for the addresses and CIDRs of fields that predate the strict rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum AddressRules {
+    /// Each address and CIDR has one form.
+    #[default]
+    Strict,
+    /// Leading zeros, IPv4 addresses in IPv6 form, and host bits are accepted.
+    Legacy,
 }
 
-/// Validates the CIDR of a field that predates the strict rules. CIDRs of the old object are accepted.
-pub(crate) fn validate_legacy_cidr(errors: &mut Errors, path: &FieldPath<'_>, text: &str, existing: &[&str]) {
-    errors.append(ip::valid_legacy_cidr(path, text, true, existing));
+impl AddressRules {
+    /// The rules of a server with these feature gates.
+    pub(crate) fn of(gates: &Gates) -> Self {
+        if gates.is_enabled(Feature::STRICT_IP_CIDR_VALIDATION) { Self::Strict } else { Self::Legacy }
+    }
+
+    /// Validates the address of a field that predates the strict rules. Addresses of the old object are accepted.
+    pub(crate) fn validate_ip(self, errors: &mut Errors, path: &FieldPath<'_>, text: &str, existing: &[&str]) {
+        errors.append(ip::valid_legacy_ip(path, text, self == Self::Strict, existing));
+    }
+
+    /// Validates the CIDR of a field that predates the strict rules. CIDRs of the old object are accepted.
+    pub(crate) fn validate_cidr(self, errors: &mut Errors, path: &FieldPath<'_>, text: &str, existing: &[&str]) {
+        errors.append(ip::valid_legacy_cidr(path, text, self == Self::Strict, existing));
+    }
 }
 
 /// Adds the warnings about the CIDR of such a field.

@@ -1,5 +1,6 @@
 //! The strategy for Ingress (upstream: `pkg/apis/networking/validation`, `pkg/registry/networking/ingress`).
 
+use pintle_gates::{Feature, Gates};
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_value::{Errors, FieldPath, Value, names};
 
@@ -37,8 +38,8 @@ impl Strategy for IngressStrategy {
         increment_generation_on_spec_change(object, old);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = check_spec(object, IngressValidationOptions::default());
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        let mut errors = check_spec(object, IngressValidationOptions::of(&context.gates, None));
         let class = str_field(&object["spec"], "ingressClassName");
         if let (Some(annotation), Some(class)) = (object.annotation(CLASS_ANNOTATION), class)
             && annotation != class
@@ -50,8 +51,8 @@ impl Strategy for IngressStrategy {
         errors
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        check_spec(object, IngressValidationOptions::of(old))
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        check_spec(object, IngressValidationOptions::of(&context.gates, Some(old)))
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -73,22 +74,42 @@ impl Strategy for IngressStrategy {
 #[derive(Clone, Copy, Default)]
 struct IngressValidationOptions {
     secret_names: bool,
+    /// True if the names of services may begin with a digit.
+    relaxed_service_names: bool,
     wildcard_rules: bool,
 }
 
 impl IngressValidationOptions {
-    fn of(old: &Value) -> Self {
+    fn of(gates: &Gates, old: Option<&Value>) -> Self {
+        let relaxed_service_names = gates.is_enabled(Feature::RELAXED_SERVICE_NAME_VALIDATION);
+        let Some(old) = old else { return Self { relaxed_service_names, ..Self::default() } };
+        let relaxed_service_names = relaxed_service_names || service_names(old).any(is_relaxed_name);
+        let options = Self { relaxed_service_names, ..Self::default() };
         let secret_names = old
             .items_at(&["spec", "tls"])
             .iter()
             .any(|tls| !secret_name_errors(tls.str_at(&["secretName"])).is_empty());
         let wildcard_rules = old.items_at(&["spec", "rules"]).iter().any(|rule| {
             let mut errors = Errors::new();
-            check_http(&mut errors, &FieldPath::root(), rule);
+            check_http(&mut errors, &FieldPath::root(), rule, options);
             rule.str_at(&["host"]).contains('*') && !errors.is_empty()
         });
-        Self { secret_names, wildcard_rules }
+        Self { secret_names, wildcard_rules, ..options }
     }
+}
+
+/// The names of the services to which an ingress refers.
+fn service_names(ingress: &Value) -> impl Iterator<Item = &str> {
+    let rules = ingress.items_at(&["spec", "rules"]).iter();
+    let backends = rules.flat_map(|rule| rule.items_at(&["http", "paths"])).filter_map(|path| path.get("backend"));
+    backends.chain(ingress.at(&["spec", "defaultBackend"])).map(|backend| backend.str_at(&["service", "name"]))
+}
+
+/// True for a name that services may only have since the rules for their names are relaxed.
+fn is_relaxed_name(name: &str) -> bool {
+    !name.is_empty()
+        && names::dns1123_label_name(name, false).is_empty()
+        && !names::dns1035_label_name(name, false).is_empty()
 }
 
 fn secret_name_errors(name: &str) -> Vec<String> {
@@ -105,7 +126,7 @@ fn check_spec(ingress: &Value, options: IngressValidationOptions) -> Errors {
         errors.invalid(&path, Value::Null, "either `defaultBackend` or `rules` must be specified");
     }
     if let Some(backend) = default_backend {
-        check_backend(&mut errors, &path.child("defaultBackend"), backend);
+        check_backend(&mut errors, &path.child("defaultBackend"), backend, options);
     }
     let rules_path = path.child("rules");
     for (i, rule) in rules.iter().enumerate() {
@@ -113,7 +134,7 @@ fn check_spec(ingress: &Value, options: IngressValidationOptions) -> Errors {
         let host = rule.str_at(&["host"]);
         check_host(&mut errors, &path.child("host"), host);
         if !(host.contains('*') && options.wildcard_rules) {
-            check_http(&mut errors, &path, rule);
+            check_http(&mut errors, &path, rule, options);
         }
     }
     let tls_path = path.child("tls");
@@ -149,7 +170,7 @@ fn check_host(errors: &mut Errors, path: &FieldPath<'_>, host: &str) {
     invalid_each(errors, path, host, host_name_errors(host));
 }
 
-fn check_http(errors: &mut Errors, path: &FieldPath<'_>, rule: &Value) {
+fn check_http(errors: &mut Errors, path: &FieldPath<'_>, rule: &Value, options: IngressValidationOptions) {
     let Some(http) = rule.get("http") else { return };
     let http_path = path.child("http");
     let paths_path = http_path.child("paths");
@@ -158,11 +179,11 @@ fn check_http(errors: &mut Errors, path: &FieldPath<'_>, rule: &Value) {
         errors.required(&paths_path, "");
     }
     for (i, item) in paths.iter().enumerate() {
-        check_path(errors, &paths_path.index(i), item);
+        check_path(errors, &paths_path.index(i), item, options);
     }
 }
 
-fn check_path(errors: &mut Errors, path: &FieldPath<'_>, item: &Value) {
+fn check_path(errors: &mut Errors, path: &FieldPath<'_>, item: &Value, options: IngressValidationOptions) {
     let Some(kind) = str_field(item, "pathType") else {
         errors.required(&path.child("pathType"), "pathType must be specified");
         return;
@@ -188,14 +209,14 @@ fn check_path(errors: &mut Errors, path: &FieldPath<'_>, item: &Value) {
         }
         _ => errors.not_supported(&path.child("pathType"), kind, &PATH_TYPES),
     }
-    check_backend(errors, &path.child("backend"), &item["backend"]);
+    check_backend(errors, &path.child("backend"), &item["backend"], options);
 }
 
-fn check_backend(errors: &mut Errors, path: &FieldPath<'_>, backend: &Value) {
+fn check_backend(errors: &mut Errors, path: &FieldPath<'_>, backend: &Value, options: IngressValidationOptions) {
     match (backend.get("resource"), backend.get("service")) {
         (Some(_), Some(_)) => errors.invalid(path, "", "cannot set both resource and service backends"),
         (Some(resource), None) => check_resource(errors, &path.child("resource"), resource),
-        (None, Some(service)) => check_service(errors, path, service),
+        (None, Some(service)) => check_service(errors, path, service, options),
         (None, None) => errors.invalid(path, "", "resource or service backend is required"),
     }
 }
@@ -210,13 +231,17 @@ fn check_resource(errors: &mut Errors, path: &FieldPath<'_>, resource: &Value) {
 }
 
 /// Validates a service and its port. `path` is that of the backend, at which upstream reports a missing port.
-fn check_service(errors: &mut Errors, path: &FieldPath<'_>, service: &Value) {
+fn check_service(errors: &mut Errors, path: &FieldPath<'_>, service: &Value, options: IngressValidationOptions) {
     let service_path = path.child("service");
     let name = service.str_at(&["name"]);
     if name.is_empty() {
         errors.required(&service_path.child("name"), "");
     } else {
-        invalid_each(errors, &service_path.child("name"), name, names::dns1123_label_name(name, false));
+        let problems = match options.relaxed_service_names {
+            true => names::dns1123_label_name(name, false),
+            false => names::dns1035_label_name(name, false),
+        };
+        invalid_each(errors, &service_path.child("name"), name, problems);
     }
     let port_path = service_path.child("port");
     let port_name = service.str_at(&["port", "name"]);
@@ -232,10 +257,24 @@ fn check_service(errors: &mut Errors, path: &FieldPath<'_>, service: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, messages, object};
+    use crate::testing::{context, gated_context, messages, object};
 
     fn check(json: &str, expect: &[&str]) {
         assert_eq!(messages(&IngressStrategy.validate(&context(), &object(json))), expect, "{json}");
+    }
+
+    #[test]
+    fn names_of_services_follow_their_gate() {
+        let ingress = |name: &str| {
+            let backend = format!(r#"{{"service":{{"name":"{name}","port":{{"number":80}}}}}}"#);
+            object(&format!(r#"{{"spec":{{"defaultBackend":{backend}}}}}"#))
+        };
+        let off = gated_context(&[("RelaxedServiceNameValidation", false)]);
+        assert!(IngressStrategy.validate(&context(), &ingress("1a")).is_empty());
+        let errors = messages(&IngressStrategy.validate(&off, &ingress("1a")));
+        assert!(errors[0].starts_with("spec.defaultBackend.service.name: Invalid value: \"1a\": a DNS-1035 label"));
+        assert!(!IngressStrategy.validate_update(&off, &ingress("1a"), &ingress("a")).is_empty());
+        assert!(IngressStrategy.validate_update(&off, &ingress("2a"), &ingress("1a")).is_empty());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use pintle_registry::{StrategyContext, SubresourceStrategy};
 use pintle_value::ip::ip_warnings;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::address::{parse_ip, validate_legacy_ip};
+use super::address::{AddressRules, parse_ip};
 use crate::generic::keep_old;
 
 /// The ingress points of the load balancer.
@@ -27,7 +27,7 @@ impl SubresourceStrategy for LoadBalancerStatusStrategy {
         keep_old(object, old, &["spec"]);
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         let path = FieldPath::new("status.loadBalancer.ingress");
         let points = object.items_at(&INGRESS_POINTS);
@@ -42,7 +42,7 @@ impl SubresourceStrategy for LoadBalancerStatusStrategy {
             let path = path.index(i);
             let ip = point.str_at(&["ip"]);
             if !ip.is_empty() {
-                validate_legacy_ip(&mut errors, &path.child("ip"), ip, &existing);
+                AddressRules::of(&context.gates).validate_ip(&mut errors, &path.child("ip"), ip, &existing);
             }
             (self.check_ingress_point)(&mut errors, &path, point);
             check_host(&mut errors, &path.child("hostname"), point.str_at(&["hostname"]));

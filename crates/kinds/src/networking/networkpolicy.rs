@@ -5,7 +5,7 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::ip::{Cidr, cidr_warnings};
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::address::validate_legacy_cidr;
+use super::address::AddressRules;
 use crate::generic::{increment_generation_on_spec_change, set_first_generation};
 use crate::labels::{self, validate_selector};
 use crate::validation::{invalid_each, str_field, strings_at};
@@ -44,12 +44,13 @@ impl Strategy for NetworkPolicyStrategy {
         increment_generation_on_spec_change(object, old);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        check(object, &NetworkPolicyValidationOptions::default())
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        let address_rules = AddressRules::of(&context.gates);
+        check(object, &NetworkPolicyValidationOptions { address_rules, ..Default::default() })
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        check(object, &NetworkPolicyValidationOptions::of(old))
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        check(object, &NetworkPolicyValidationOptions::of(old, AddressRules::of(&context.gates)))
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
@@ -80,10 +81,11 @@ impl Strategy for NetworkPolicyStrategy {
 struct NetworkPolicyValidationOptions<'v> {
     label_values: bool,
     cidrs: Vec<&'v str>,
+    address_rules: AddressRules,
 }
 
 impl<'v> NetworkPolicyValidationOptions<'v> {
-    fn of(old: &'v Value) -> Self {
+    fn of(old: &'v Value, address_rules: AddressRules) -> Self {
         let mut cidrs = Vec::new();
         for (direction, peers) in DIRECTIONS {
             let rules = old.items_at(&["spec", direction]).iter();
@@ -92,7 +94,7 @@ impl<'v> NetworkPolicyValidationOptions<'v> {
                 cidrs.extend(strings_at(block, &["except"]));
             }
         }
-        Self { label_values: labels::is_invalid_selector(&old["spec"]["podSelector"]), cidrs }
+        Self { label_values: labels::is_invalid_selector(&old["spec"]["podSelector"]), cidrs, address_rules }
     }
 }
 
@@ -183,12 +185,12 @@ fn check_block(errors: &mut Errors, path: &FieldPath<'_>, block: &Value, options
         errors.required(&path.child("cidr"), "");
         return;
     }
-    validate_legacy_cidr(errors, &path.child("cidr"), cidr, &options.cidrs);
+    options.address_rules.validate_cidr(errors, &path.child("cidr"), cidr, &options.cidrs);
     let Some(outer) = Cidr::parse_sloppy(cidr) else { return };
     let except_path = path.child("except");
     for (i, except) in strings_at(block, &["except"]).into_iter().enumerate() {
         let path = except_path.index(i);
-        validate_legacy_cidr(errors, &path, except, &options.cidrs);
+        options.address_rules.validate_cidr(errors, &path, except, &options.cidrs);
         let Some(inner) = Cidr::parse_sloppy(except) else { continue };
         if !outer.contains(inner.network().0) || outer.network().1 >= inner.network().1 {
             errors.invalid(&path, except, "must be a strict subset of `cidr`");

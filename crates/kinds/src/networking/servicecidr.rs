@@ -1,6 +1,7 @@
 //! The strategy for ServiceCIDR, a range of cluster IPs (upstream: `pkg/apis/networking/validation`,
 //! `pkg/registry/networking/servicecidr`).
 
+use pintle_gates::Feature;
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::ip::valid_cidr;
 use pintle_value::metadata::IMMUTABLE_TEXT;
@@ -26,13 +27,15 @@ static STATUS: StatusStrategy =
 impl Strategy for ServiceCidrStrategy {
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         // The default range is ready immediately. Upstream's server sends a second request for this.
-        if context.user != SERVER {
+        if context.user != SERVER && wipes_status(context) {
             object.set("status", Value::object());
         }
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
+        if wipes_status(context) {
+            keep_old(object, old, &["status"]);
+        }
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -72,6 +75,11 @@ impl Strategy for ServiceCidrStrategy {
     }
 }
 
+/// True if only the subresource writes the status. It was an oversight of upstream that this was not so.
+fn wipes_status(context: &StrategyContext) -> bool {
+    context.gates.is_enabled(Feature::SERVICE_CIDR_STATUS_FIELD_WIPING)
+}
+
 fn array(strings: &[&str]) -> Value {
     strings.iter().map(|s| Value::from(*s)).collect::<Vec<_>>().into()
 }
@@ -105,10 +113,24 @@ fn check_ranges(errors: &mut Errors, ranges: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, messages, object};
+    use crate::testing::{context, gated_context, messages, object};
 
     fn cidr(ranges: &str) -> Value {
         object(&format!(r#"{{"spec":{{"cidrs":{ranges}}}}}"#))
+    }
+
+    #[test]
+    fn the_status_is_written_by_its_subresource_only() {
+        let given = object(r#"{"spec":{},"status":{"conditions":[{"type":"a"}]}}"#);
+        for (enabled, expect) in [(true, "{}"), (false, r#"{"conditions":[{"type":"a"}]}"#)] {
+            let context = gated_context(&[("ServiceCIDRStatusFieldWiping", enabled)]);
+            let mut new = given.clone();
+            ServiceCidrStrategy.prepare_for_create(&context, &mut new);
+            assert_eq!(new["status"], object(expect));
+            let mut new = given.clone();
+            ServiceCidrStrategy.prepare_for_update(&context, &mut new, &object(r#"{"spec":{},"status":{}}"#));
+            assert_eq!(new["status"], object(expect));
+        }
     }
 
     #[test]

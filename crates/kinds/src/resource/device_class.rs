@@ -1,6 +1,6 @@
 //! The strategy for DeviceClass.
 
-use pintle_gates::{Feature, Gates};
+use pintle_gates::Gates;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
@@ -8,6 +8,7 @@ use super::claim_spec::{MAX_CONFIGS, validate_configuration, validate_selectors}
 use super::collections::validate_list;
 use super::selectors::SelectorFeatures;
 use crate::core::pod::resources::is_extended;
+use crate::gated::{Part, drop_disabled};
 use crate::generic::{increment_generation_on_spec_change, same_at, set_first_generation};
 use crate::validation::str_field;
 
@@ -17,11 +18,11 @@ pub(super) struct DeviceClassStrategy;
 impl Strategy for DeviceClassStrategy {
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         set_first_generation(object);
-        drop_disabled(context, object, None);
+        drop_disabled(&context.gates, Part::DeviceClass, object, None);
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        drop_disabled(context, object, Some(old));
+        drop_disabled(&context.gates, Part::DeviceClass, object, Some(old));
         increment_generation_on_spec_change(object, old);
     }
 
@@ -36,15 +37,6 @@ impl Strategy for DeviceClassStrategy {
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
         // As for other names that upstream also validates declaratively, `generateName` is ignored.
         if prefix { Vec::new() } else { names::long_name(name) }
-    }
-}
-
-/// Drops the fields of disabled features, unless the old class uses them.
-fn drop_disabled(context: &StrategyContext, class: &mut Value, old: Option<&Value>) {
-    const NAME: [&str; 2] = ["spec", "extendedResourceName"];
-    let in_use = old.is_some_and(|old| old.at(&NAME).is_some());
-    if !context.gates.is_enabled(Feature::DRA_EXTENDED_RESOURCE) && !in_use {
-        class.remove_at(&NAME);
     }
 }
 

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use pintle_gates::Feature;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::cluster::{deprecated_node_label, validate_csi_driver_name};
+use crate::gated::{Part, drop_disabled};
 use crate::generic::{same, same_at, validate_immutable};
 use crate::go_json;
 use crate::labels::{has_invalid_value, validate_selector};
@@ -23,15 +23,6 @@ const MAX_NODE_ID: usize = 256;
 
 /// The strategy for CSIDriver.
 pub(super) struct CsiDriverStrategy;
-
-/// Drops `preventPodSchedulingIfMissing` unless its feature is enabled or the old object uses it.
-fn drop_prevent_scheduling(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
-    const FIELD: [&str; 2] = ["spec", "preventPodSchedulingIfMissing"];
-    let on = context.gates.is_enabled(Feature::VOLUME_LIMIT_SCALING);
-    if !on && old.is_none_or(|old| old.at(&FIELD).is_none()) {
-        object.remove_at(&FIELD);
-    }
-}
 
 impl Strategy for CsiDriverStrategy {
     fn defaults(&self, object: &mut Value) {
@@ -47,11 +38,11 @@ impl Strategy for CsiDriverStrategy {
     }
 
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        drop_prevent_scheduling(context, object, None);
+        drop_disabled(&context.gates, Part::CsiDriver, object, None);
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        drop_prevent_scheduling(context, object, Some(old));
+        drop_disabled(&context.gates, Part::CsiDriver, object, Some(old));
         if !same_at(object, old, &["spec"]) {
             object.set_at(&["metadata", "generation"], old.generation().saturating_add(1));
         }

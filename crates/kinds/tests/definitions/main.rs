@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use pintle_gates::Gates;
 use pintle_kinds::resources;
 use pintle_registry::{Resource, Strategy, StrategyContext};
 use pintle_schema::{Problems, normalise};
@@ -100,7 +101,7 @@ fn errors_and_warnings(resource: &Resource, case: &TestCase<'_>) -> Vec<String> 
             warnings = strategy.warnings(&context, &new, None);
             let path = FieldPath::new("metadata.name");
             let mut errors = strategy.validate(&context, &new);
-            let names = strategy.validate_object_name(&new, new.name(), false);
+            let names = strategy.validate_object_name(&Gates::default(), &new, new.name(), false);
             errors.0.extend(names.into_iter().map(|message| FieldError::invalid(&path, new.name(), message)));
             errors
         }

@@ -1,5 +1,6 @@
 //! The rules of `metadata` that apply to every kind (upstream: `registry/rest`: `BeforeCreate`, `BeforeUpdate`).
 
+use pintle_gates::Gates;
 use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource, Scope, StrategyContext};
 use pintle_value::metadata::is_standard_or_qualified_finalizer;
 use pintle_value::{Errors, FieldPath, Value};
@@ -104,8 +105,8 @@ pub(crate) fn preserve_system_fields(object: &mut Value, old: &Value) {
 }
 
 /// Validates the metadata of a new object.
-pub(crate) fn validate(object: &Value, resource: &Resource) -> Errors {
-    let rule = |name: &str, prefix: bool| resource.strategy.validate_object_name(object, name, prefix);
+pub(crate) fn validate(gates: &Gates, object: &Value, resource: &Resource) -> Errors {
+    let rule = |name: &str, prefix: bool| resource.strategy.validate_object_name(gates, object, name, prefix);
     let mut errors = pintle_value::metadata::validate_object_meta(object, resource.scope == Scope::Namespaced, &rule);
     errors.append(validate_finalizers(object, resource));
     errors

@@ -90,7 +90,7 @@ fn validate(writer: &Writer<'_>, rules: &ApplicableRules<'_>, object: &Value, ol
         None => {
             let mut errors = Errors::new();
             if strategy.has_valid_type(object) {
-                errors = metadata::validate(object, hub);
+                errors = metadata::validate(&context.gates, object, hub);
             }
             errors.append(strategy.validate(context, object));
             warnings =

@@ -2,6 +2,7 @@
 //! `pkg/registry/core/persistentvolumeclaim`, `ValidatePersistentVolumeClaimUpdate`). The rules for the spec are in
 //! `pod::claim_spec`, because pods contain claim templates.
 
+use pintle_gates::Gates;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::quantity::Quantity;
@@ -12,6 +13,7 @@ use crate::core::pod::claim_spec::{ClaimOptions, validate_claim_spec, warnings_f
 use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::diff;
 use crate::core::pod::resources::{is_native, quantity, validate_quantity};
+use crate::gated::{Part, drop_disabled};
 use crate::generic::{keep_old, same, same_at, validate_immutable};
 use crate::labels;
 use crate::validation::invalid_each;
@@ -48,14 +50,14 @@ impl Strategy for PersistentVolumeClaimStrategy {
         }
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         object.set("status", object! { "phase": "Pending" });
-        prepare_data_sources(object, None);
+        prepare_data_sources(&context.gates, object, None);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep_old(object, old, &["status"]);
-        prepare_data_sources(object, Some(old));
+        prepare_data_sources(&context.gates, object, Some(old));
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -100,12 +102,10 @@ fn validate(object: &Value, options: ClaimOptions) -> Errors {
 
 /// Synchronizes `dataSource` and `dataSourceRef`. If only `dataSource` is set, it still accepts only claims and
 /// snapshots, and other kinds are dropped silently (KEP-1495).
-fn prepare_data_sources(object: &mut Value, old: Option<&Value>) {
+fn prepare_data_sources(gates: &Gates, object: &mut Value, old: Option<&Value>) {
     let in_use = |field: &str| old.is_some_and(|old| old.at(&["spec", field]).is_some());
-    // Data sources in other namespaces are an alpha feature.
-    let elsewhere = !object.str_at(&["spec", "dataSourceRef", "namespace"]).is_empty();
-    if elsewhere && !in_use("dataSourceRef") {
-        object.remove_at(&["spec", "dataSourceRef"]);
+    if let Some(spec) = object.get_mut("spec") {
+        drop_disabled(gates, Part::ClaimSpec, spec, old.and_then(|old| old.get("spec")));
     }
     let was_there = in_use("dataSource") || in_use("dataSourceRef");
     if !was_there && object.at(&["spec", "dataSourceRef"]).is_none() {

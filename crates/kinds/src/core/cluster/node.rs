@@ -9,9 +9,10 @@ use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
 
 use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::resources::{quantity, validate_quantity};
+use crate::gated::{Part, drop_disabled};
 use crate::generic::{keep_old, same_at};
 use crate::go_json::{self, GoType};
-use crate::networking::address::{add_cidr_warnings, validate_legacy_cidr};
+use crate::networking::address::{AddressRules, add_cidr_warnings};
 use crate::validation::invalid_each;
 
 const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";
@@ -32,10 +33,11 @@ impl Strategy for NodeStrategy {
         round_resource_list(object, &["status", "allocatable"]);
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         // Kubelets create nodes together with their status. Dynamic kubelet configuration no longer exists.
         object.remove_at(&["spec", "configSource"]);
         object.remove_at(&["status", "config"]);
+        drop_disabled(&context.gates, Part::Node, object, None);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
@@ -45,7 +47,7 @@ impl Strategy for NodeStrategy {
         }
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_taints_of(&mut errors, object);
         validate_taints(&mut errors, object.items_at(&["spec", "taints"]), &FieldPath::new("metadata.taints"));
@@ -56,7 +58,7 @@ impl Strategy for NodeStrategy {
             errors.invalid(&path.child("capacity"), swap, "must be greater than zero");
         }
         validate_features(&mut errors, object);
-        validate_pod_cidrs(&mut errors, object);
+        validate_pod_cidrs(AddressRules::of(&context.gates), &mut errors, object);
         errors
     }
 
@@ -103,11 +105,12 @@ impl Strategy for NodeStrategy {
 struct NodeStatusStrategy;
 
 impl SubresourceStrategy for NodeStatusStrategy {
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep_old(object, old, &["spec"]);
         if old.at(&["status", "config"]).is_none() {
             object.remove_at(&["status", "config"]);
         }
+        drop_disabled(&context.gates, Part::Node, object, Some(old));
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
@@ -213,11 +216,11 @@ fn is_feature_name(name: &str) -> bool {
         })
 }
 
-fn validate_pod_cidrs(errors: &mut Errors, object: &Value) {
+fn validate_pod_cidrs(rules: AddressRules, errors: &mut Errors, object: &Value) {
     let list = FieldPath::new("spec.podCIDRs");
     let cidrs: Vec<&str> = object.items_at(&["spec", "podCIDRs"]).iter().filter_map(Value::as_str).collect();
     for (i, cidr) in cidrs.iter().enumerate() {
-        validate_legacy_cidr(errors, &list.index(i), cidr, &[]);
+        rules.validate_cidr(errors, &list.index(i), cidr, &[]);
     }
     if cidrs.len() > 1 {
         let six = cidrs.iter().filter(|cidr| cidr.contains(':')).count();

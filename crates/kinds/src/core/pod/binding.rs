@@ -1,5 +1,6 @@
 //! Binds a pod to a node for `pods/NAME/binding` and `bindings` (upstream: `BindingREST`).
 
+use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::time::Time;
 use pintle_value::{Errors, FieldPath, Value};
@@ -21,7 +22,7 @@ pub fn check_binding(binding: &Value) -> Result<(), ApiError> {
 /// # Errors
 /// Returns an error if the pod is terminating, already assigned or gated, or if the binding's uid or resourceVersion does
 /// not match.
-pub fn bind(pod: &mut Value, binding: &Value, now: Time) -> Result<(), ApiError> {
+pub fn bind(gates: &Gates, pod: &mut Value, binding: &Value, now: Time) -> Result<(), ApiError> {
     let name = pod.name().to_owned();
     let conflict = |resource: &str, why: String| ApiError::Conflict {
         resource: GroupResource::new("", resource),
@@ -55,8 +56,11 @@ pub fn bind(pod: &mut Value, binding: &Value, now: Time) -> Result<(), ApiError>
     }
 
     pod.set_at(&["spec", "nodeName"], binding.str_at(&["target", "name"]));
-    pod.remove_at(&["status", "nominatedNodeName"]);
-    for map in ["annotations", "labels"] {
+    if gates.is_enabled(Feature::CLEARING_NOMINATED_NODE_NAME_AFTER_BINDING) {
+        pod.remove_at(&["status", "nominatedNodeName"]);
+    }
+    let copies_labels = gates.is_enabled(Feature::POD_TOPOLOGY_LABELS_ADMISSION);
+    for map in ["annotations", "labels"].into_iter().filter(|map| *map == "annotations" || copies_labels) {
         for (key, value) in binding.entries_at(&["metadata", map]) {
             pod.set_at(&["metadata", map, key], value.clone());
         }
@@ -90,7 +94,7 @@ mod tests {
 
     fn check(pod: &str, binding: &str, expect: Result<&str, &str>) {
         let mut pod = object(pod);
-        match bind(&mut pod, &object(binding), NOW) {
+        match bind(&Gates::default(), &mut pod, &object(binding), NOW) {
             Ok(()) => assert_eq!(Ok(pod), expect.map(object)),
             Err(error) => assert_eq!(Err(error.to_string().as_str()), expect.map(object)),
         }

@@ -7,7 +7,7 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::env::{validate_env, validate_env_from};
 use super::mounts::{validate_devices, validate_mounts};
-use super::options::{PodOptions, is_sidecar};
+use super::options::{PodOptions, RESTART_ALL_CONTAINERS, is_sidecar};
 use super::probes::validate_lifecycle_and_probes;
 use super::resources::validate_container_resources;
 use super::security::validate_security_context;
@@ -48,7 +48,7 @@ pub(crate) fn validate_containers(errors: &mut Errors, containers: &[Value], pod
             errors.duplicate(&path.child("name"), name);
         }
         validate_lifecycle_and_probes(errors, container, pod.grace, pod.os, &path);
-        validate_restart_policy(errors, container, false, &path);
+        validate_restart_policy(errors, container, false, pod.options, &path);
     }
     validate_host_ports(errors, containers, list);
 }
@@ -59,7 +59,7 @@ pub(crate) fn validate_init_containers(errors: &mut Errors, spec: &Value, pod: &
     for (i, container) in spec.items_at(&["initContainers"]).iter().enumerate() {
         let path = list.index(i);
         validate_common(errors, container, pod, &path);
-        validate_restart_policy(errors, container, true, &path);
+        validate_restart_policy(errors, container, true, pod.options, &path);
 
         let name = container.str_at(&["name"]);
         if seen.contains(name) {
@@ -258,7 +258,13 @@ fn validate_resize_policy(errors: &mut Errors, policies: &[Value], pod_policy: &
 }
 
 /// Validates the restart policy and the restart rules of a container.
-fn validate_restart_policy(errors: &mut Errors, container: &Value, init: bool, path: &FieldPath<'_>) {
+fn validate_restart_policy(
+    errors: &mut Errors,
+    container: &Value,
+    init: bool,
+    options: &PodOptions,
+    path: &FieldPath<'_>,
+) {
     let policy = container.get("restartPolicy").and_then(Value::as_str);
     let rules = container.items_at(&["restartPolicyRules"]);
     match policy {
@@ -273,13 +279,14 @@ fn validate_restart_policy(errors: &mut Errors, container: &Value, init: bool, p
         Some(_) => validate_one_of(errors, &path.child("restartPolicy"), policy, &["Always", "Never", "OnFailure"]),
     }
     let list = path.child("restartPolicyRules");
+    let actions: &[&str] = if options.no_restart_of_all { &["Restart"] } else { &["Restart", RESTART_ALL_CONTAINERS] };
     if rules.len() > 20 {
         errors.push(pintle_value::FieldError::too_many(&list, rules.len(), 20));
     }
     for (i, rule) in rules.iter().enumerate() {
         let path = list.index(i);
         let action = Some(rule.str_at(&["action"]));
-        validate_one_of(errors, &path.child("action"), action, &["Restart", "RestartAllContainers"]);
+        validate_one_of(errors, &path.child("action"), action, actions);
         let path = path.child("exitCodes");
         let Some(codes) = rule.get("exitCodes") else {
             errors.required(&path, "must be specified");

@@ -111,7 +111,7 @@ fn run_all(mut pod: Value, old: &Value, subresource: &str) {
         rules.prepare_for_update(&context, &mut updated, old);
         let _ = rules.validate_update(&context, &updated, old);
     }
-    let _ = super::bind(&mut pod, old, context.now);
+    let _ = super::bind(&context.gates, &mut pod, old, context.now);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 pub(crate) mod annotations;
 mod binding;
+mod certificate;
 pub(crate) mod claim_spec;
 pub(crate) mod containers;
 pub(crate) mod defaults;

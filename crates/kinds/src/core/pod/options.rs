@@ -1,14 +1,19 @@
 //! Options that relax the validation of pods on update (upstream: `PodValidationOptions`). An object that was stored
 //! under older, looser rules must remain updatable.
 
+use pintle_gates::Feature;
 use pintle_registry::StrategyContext;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::visitor::all_containers;
 use super::{resources, scheduling, security, volumes};
+use crate::networking::address::AddressRules;
 
 /// The annotation with the deletion cost of a pod for its controller.
 pub(crate) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// The action of a restart rule that restarts the whole pod in place.
+pub(crate) const RESTART_ALL_CONTAINERS: &str = "RestartAllContainers";
 
 /// How strict the validation of a pod or a pod template is. [`PodOptions::default`] is the strictest, for templates.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +26,7 @@ pub(crate) struct PodOptions {
     pub(crate) any_selector_value: bool,
     pub(crate) any_required_affinity_value: bool,
     pub(crate) any_spread_selector: bool,
-    pub(crate) legacy_match_label_keys: bool,
+    pub(crate) match_label_keys: LabelKeyRules,
     pub(crate) indivisible_huge_pages: bool,
     pub(crate) any_token_path: bool,
     pub(crate) host_sysctls: bool,
@@ -30,35 +35,70 @@ pub(crate) struct PodOptions {
     pub(crate) user_namespaces_with_devices: bool,
     pub(crate) user_namespaces_with_host_network: bool,
     pub(crate) comparing_tolerations: bool,
+    /// True if pod-level resources are not validated.
+    pub(crate) any_pod_resources: bool,
+    pub(crate) address_rules: AddressRules,
+    /// True if a rule may not restart all containers of a pod.
+    pub(crate) no_restart_of_all: bool,
+}
+
+/// The rules for `matchLabelKeys` of topology spread constraints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LabelKeyRules {
+    /// The rules of 1.34, which adds the keys to the selector.
+    #[default]
+    Merged,
+    /// The rules before 1.34.
+    Legacy,
+    /// No rules.
+    Any,
 }
 
 impl PodOptions {
     /// The options for a pod template, with the old template on update.
     pub(crate) fn for_template(context: &StrategyContext, old: Option<&Value>) -> Self {
-        let privileged = context.allow_privileged;
-        let Some(old) = old else { return Self { privileged, ..Self::default() } };
+        let gates = &context.gates;
+        let is_enabled = |feature| gates.is_enabled(feature);
+        let (spreads, merges) = (Feature::MATCH_LABEL_KEYS_IN_SPREAD, Feature::MATCH_LABEL_KEYS_IN_SPREAD_SELECTORS);
+        let by_gates = Self {
+            privileged: context.allow_privileged,
+            any_deletion_cost: !is_enabled(Feature::POD_DELETION_COST),
+            match_label_keys: match (is_enabled(spreads), is_enabled(merges)) {
+                (true, true) => LabelKeyRules::Merged,
+                (true, false) => LabelKeyRules::Legacy,
+                (false, _) => LabelKeyRules::Any,
+            },
+            any_selinux_change_policy: is_enabled(Feature::SELINUX_MOUNT),
+            user_namespaces_with_host_network: is_enabled(Feature::USER_NAMESPACES_HOST_NETWORK_SUPPORT),
+            comparing_tolerations: is_enabled(Feature::TAINT_TOLERATION_COMPARISON_OPERATORS),
+            address_rules: AddressRules::of(gates),
+            any_pod_resources: !is_enabled(Feature::POD_LEVEL_RESOURCES),
+            no_restart_of_all: !is_enabled(Feature::RESTART_ALL_CONTAINERS_ON_CONTAINER_EXITS),
+            ..Self::default()
+        };
+        let Some(old) = old else { return by_gates };
         let empty = Value::object();
         let spec = old.get("spec").unwrap_or(&empty);
         Self {
-            is_pod: false,
-            privileged,
-            any_deletion_cost: deletion_cost(old).is_err(),
+            any_deletion_cost: by_gates.any_deletion_cost || deletion_cost(old).is_err(),
             any_selector_value: scheduling::has_invalid_affinity_selector(spec),
             any_required_affinity_value: has_invalid_required_affinity(spec),
             any_spread_selector: scheduling::has_invalid_spread_selector(spec),
-            legacy_match_label_keys: scheduling::has_invalid_match_label_keys(spec),
+            match_label_keys: scheduling::rules_for_label_keys(by_gates.match_label_keys, spec),
             indivisible_huge_pages: resources::has_indivisible_huge_pages(spec),
             any_token_path: volumes::has_non_local_token_path(spec),
             host_sysctls: security::has_host_sysctl(spec),
-            any_selinux_change_policy: spec.at(&["securityContext", "seLinuxChangePolicy"]).is_some(),
+            any_selinux_change_policy: by_gates.any_selinux_change_policy
+                || spec.at(&["securityContext", "seLinuxChangePolicy"]).is_some(),
             restarting_init_resize: has_restarting_init_resize(spec),
             user_namespaces_with_devices: user_namespaces(spec)
                 && all_containers(spec).any(|c| !c.items_at(&["volumeDevices"]).is_empty()),
-            user_namespaces_with_host_network: user_namespaces(spec) && spec.bool_at(&["hostNetwork"]),
-            comparing_tolerations: spec
-                .items_at(&["tolerations"])
-                .iter()
-                .any(|t| matches!(t.str_at(&["operator"]), "Lt" | "Gt")),
+            user_namespaces_with_host_network: by_gates.user_namespaces_with_host_network
+                || user_namespaces(spec) && spec.bool_at(&["hostNetwork"]),
+            comparing_tolerations: by_gates.comparing_tolerations
+                || spec.items_at(&["tolerations"]).iter().any(|t| matches!(t.str_at(&["operator"]), "Lt" | "Gt")),
+            no_restart_of_all: by_gates.no_restart_of_all && !restarts_all_containers(spec),
+            ..by_gates
         }
     }
 
@@ -87,6 +127,19 @@ pub fn is_sidecar(container: &Value) -> bool {
     container.str_at(&["restartPolicy"]) == "Always"
 }
 
+/// Returns true if a container has a rule that restarts all containers, or a sidecar has rules.
+fn restarts_all_containers(spec: &Value) -> bool {
+    let rules = |container: &Value| container.items_at(&["restartPolicyRules"]).to_vec();
+    ["containers", "initContainers"]
+        .iter()
+        .flat_map(|list| spec.items_at(&[list]))
+        .any(|container| rules(container).iter().any(|rule| rule.str_at(&["action"]) == RESTART_ALL_CONTAINERS))
+        || spec
+            .items_at(&["initContainers"])
+            .iter()
+            .any(|container| is_sidecar(container) && !rules(container).is_empty())
+}
+
 fn has_restarting_init_resize(spec: &Value) -> bool {
     spec.items_at(&["initContainers"])
         .iter()
@@ -112,7 +165,27 @@ pub(crate) fn has_no_errors(check: impl FnOnce(&mut Errors, &FieldPath<'_>)) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::testing::{gated_context, object};
+
+    #[test]
+    fn label_keys_follow_the_rules_of_their_gates() {
+        let merged = r#"{"maxSkew":1,"labelSelector":{"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]},
+            "matchLabelKeys":["a"]}"#;
+        let template = object(&format!(r#"{{"spec":{{"topologySpreadConstraints":[{merged}]}}}}"#));
+        let (fields, selectors) =
+            ("MatchLabelKeysInPodTopologySpread", "MatchLabelKeysInPodTopologySpreadSelectorMerge");
+        let check = |off: &[&str], old: Option<&Value>, expect: LabelKeyRules| {
+            let off: Vec<_> = off.iter().map(|gate| (*gate, false)).collect();
+            let found = PodOptions::for_template(&gated_context(&off), old).match_label_keys;
+            assert_eq!(found, expect, "{off:?}");
+        };
+        check(&[], None, LabelKeyRules::Merged);
+        check(&[], Some(&template), LabelKeyRules::Merged);
+        check(&[selectors], None, LabelKeyRules::Legacy);
+        // The old object has a key both in the list and in the selector, which the old rules forbid.
+        check(&[selectors], Some(&template), LabelKeyRules::Merged);
+        check(&[fields, selectors], Some(&template), LabelKeyRules::Any);
+    }
 
     #[test]
     fn deletion_costs_are_plain_32_bit_integers() {

@@ -1,6 +1,7 @@
 //! Updates of the CPU and memory of a running pod's containers through `pods/resize` (upstream: `podResizeStrategy`,
 //! `ValidatePodResize`).
 
+use pintle_gates::Feature;
 use pintle_registry::{StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value};
 
@@ -71,6 +72,13 @@ fn validate_resize(context: &StrategyContext, pod: &Value, old: &Value) -> Error
         errors.forbidden(&FieldPath::new(""), why);
         errors
     };
+    let has_resources = |spec: &Value| {
+        ["requests", "limits"].iter().any(|kind| spec.at(&["resources", kind]).is_some_and(|list| !list.is_empty()))
+    };
+    let has_pod_resources = has_resources(&old["spec"]) || has_resources(&pod["spec"]);
+    if has_pod_resources && !context.gates.is_enabled(Feature::IN_PLACE_POD_LEVEL_RESOURCES_VERTICAL_SCALING) {
+        return refused("pods with pod-level resources cannot be resized");
+    }
     if old.annotation(MIRROR_POD).is_some() {
         return refused("static pods cannot be resized");
     }
@@ -93,10 +101,7 @@ fn validate_resize(context: &StrategyContext, pod: &Value, old: &Value) -> Error
     }
 
     let mut rest = new_spec.clone();
-    let has_resources = |spec: &Value| {
-        ["requests", "limits"].iter().any(|kind| spec.at(&["resources", kind]).is_some_and(|list| !list.is_empty()))
-    };
-    if has_resources(old_spec) || has_resources(new_spec) {
+    if has_pod_resources {
         validate_pod_level(&mut errors, &mut rest, new_spec, old_spec, &path);
     }
     if !old.items_at(&["status", "nodeAllocatableResourceClaimStatuses"]).is_empty() {
@@ -119,7 +124,8 @@ fn validate_resize(context: &StrategyContext, pod: &Value, old: &Value) -> Error
             }
         }
     }
-    restore_container_resources(&mut errors, &mut rest, old_spec, &path);
+    let resizes_init = context.gates.is_enabled(Feature::IN_PLACE_POD_VERTICAL_SCALING_INIT_CONTAINERS);
+    restore_container_resources(&mut errors, &mut rest, old_spec, resizes_init, &path);
     if errors.is_empty() && !same(Some(&rest), Some(old_spec)) {
         errors.forbidden(&path, "only cpu and memory resources are mutable");
     }
@@ -194,13 +200,26 @@ fn restore_cpu_and_memory(resources: &mut Value, old: &Value) {
     }
 }
 
-fn restore_container_resources(errors: &mut Errors, rest: &mut Value, old: &Value, path: &FieldPath<'_>) {
+fn restore_container_resources(
+    errors: &mut Errors,
+    rest: &mut Value,
+    old: &Value,
+    resizes_init: bool,
+    path: &FieldPath<'_>,
+) {
     for list in ["containers", "initContainers"] {
         let list_path = path.child(list);
         let old = old.items_at(&[list]);
         let Some(containers) = rest.get_mut(list).and_then(Value::as_array_mut) else { continue };
         for (i, (container, old)) in containers.iter_mut().zip(old).enumerate() {
             let modified = !same(Some(container), Some(old));
+            if list == "initContainers" && !resizes_init && !is_sidecar(old) {
+                if !same_at(container, old, &["resources"]) {
+                    let detail = "resources for non-sidecar init containers are immutable";
+                    errors.forbidden(&list_path.index(i).child("resources"), detail);
+                }
+                continue;
+            }
             if let Some(resources) = container.get_mut("resources") {
                 restore_cpu_and_memory(resources, &old["resources"]);
                 // Upstream compares without the claims of the new container, so any claim counts as a difference.
@@ -233,7 +252,7 @@ fn restore_container_resources(errors: &mut Errors, rest: &mut Value, old: &Valu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, messages, object};
+    use crate::testing::{context, gated_context, messages, object};
 
     fn pod(resources: &str) -> Value {
         object(&format!(
@@ -274,6 +293,38 @@ mod tests {
             r#"{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"cpu":"1","memory":"1Gi"}}"#,
             old,
             &["spec: Invalid value: \"\": Pod QOS Class may not change as a result of resizing"],
+        );
+    }
+
+    #[test]
+    fn gates_decide_what_is_resized() {
+        let check = |gate: &str, change: &dyn Fn(&mut Value, &str), refused: &str| {
+            let (mut old, mut new) = (pod("{}"), pod("{}"));
+            change(&mut old, "1");
+            change(&mut new, "2");
+            for (enabled, expect) in [(true, &[][..]), (false, &[refused])] {
+                let context = gated_context(&[(gate, enabled)]);
+                let mut new = new.clone();
+                ResizeStrategy.prepare_for_update(&context, &mut new, &old);
+                assert_eq!(messages(&ResizeStrategy.validate_update(&context, &new, &old)), expect, "{gate}");
+            }
+        };
+        check(
+            "InPlacePodLevelResourcesVerticalScaling",
+            &|pod, cpu| pod.set_at(&["spec", "resources", "requests", "cpu"], cpu),
+            "[]: Forbidden: pods with pod-level resources cannot be resized",
+        );
+        let init = |pod: &mut Value, cpu: &str| {
+            let container = format!(
+                r#"{{"name":"i","image":"a","imagePullPolicy":"Always","terminationMessagePolicy":"File",
+                "resources":{{"requests":{{"cpu":"{cpu}"}}}}}}"#
+            );
+            pod.set_at(&["spec", "initContainers"], vec![object(&container)]);
+        };
+        check(
+            "InPlacePodVerticalScalingInitContainers",
+            &init,
+            "spec.initContainers[0].resources: Forbidden: resources for non-sidecar init containers are immutable",
         );
     }
 

@@ -280,7 +280,7 @@ pub(crate) fn validate_pod_resources(
     options: &PodOptions,
     spec_path: &FieldPath<'_>,
 ) {
-    let Some(resources) = spec.get("resources") else { return };
+    let Some(resources) = spec.get("resources").filter(|_| !options.any_pod_resources) else { return };
     let path = spec_path.child("resources");
     if spec.str_at(&["os", "name"]) == "windows" {
         errors.forbidden(&path, "may not be set for a windows pod");

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, metadata, names};
 
-use super::options::{PodOptions, has_no_errors};
+use super::options::{LabelKeyRules, PodOptions, has_no_errors};
 use crate::labels::{self, validate_selector};
 use crate::validation::{invalid_each, require_positive, strings_at, validate_one_of, validate_qualified_name};
 
@@ -238,10 +238,10 @@ pub(crate) fn validate_spread<'s>(errors: &mut Errors, spec: &'s Value, options:
             let policy = constraint.get(field).and_then(Value::as_str);
             validate_one_of(errors, &path.child(field), policy, &["Honor", "Ignore"]);
         }
-        if options.legacy_match_label_keys {
-            validate_legacy_match_label_keys(errors, constraint, &path);
-        } else {
-            validate_match_label_keys(errors, constraint, &path);
+        match options.match_label_keys {
+            LabelKeyRules::Merged => validate_match_label_keys(errors, constraint, &path),
+            LabelKeyRules::Legacy => validate_legacy_match_label_keys(errors, constraint, &path),
+            LabelKeyRules::Any => {}
         }
         if let Some(selector) = constraint.get("labelSelector").filter(|_| !options.any_spread_selector) {
             errors.append(validate_selector(Some(selector), false, &path.child("labelSelector")));
@@ -257,11 +257,17 @@ pub(crate) fn has_invalid_spread_selector(spec: &Value) -> bool {
         .any(labels::is_invalid_selector)
 }
 
-/// Returns true if a spread constraint has label keys that new objects may not have.
-pub(crate) fn has_invalid_match_label_keys(spec: &Value) -> bool {
-    spec.items_at(&["topologySpreadConstraints"])
-        .iter()
-        .any(|constraint| !has_no_errors(|errors, path| validate_match_label_keys(errors, constraint, path)))
+/// Returns the rules for the label keys of an update: if the old spec does not comply with those of new objects, the others.
+pub(crate) fn rules_for_label_keys(rules: LabelKeyRules, old: &Value) -> LabelKeyRules {
+    let constraints = old.items_at(&["topologySpreadConstraints"]);
+    let any_violates = |validate: fn(&mut Errors, &Value, &FieldPath<'_>)| {
+        constraints.iter().any(|constraint| !has_no_errors(|errors, path| validate(errors, constraint, path)))
+    };
+    match rules {
+        LabelKeyRules::Merged if any_violates(validate_match_label_keys) => LabelKeyRules::Legacy,
+        LabelKeyRules::Legacy if any_violates(validate_legacy_match_label_keys) => LabelKeyRules::Merged,
+        rules => rules,
+    }
 }
 
 /// Returns true if a pod affinity term has a selector that new objects may not have.

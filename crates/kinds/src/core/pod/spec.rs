@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pintle_value::ip::valid_legacy_ip;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::annotations::{validate_annotations_and_fields, validate_pod_annotations};
@@ -92,7 +91,7 @@ pub(crate) fn validate_pod_spec(
     if let Some(affinity) = spec.get("affinity") {
         validate_affinity(&mut errors, affinity, options, &path.child("affinity"));
     }
-    validate_dns(&mut errors, spec.get("dnsConfig"), dns_policy, &path.child("dnsConfig"));
+    validate_dns(&mut errors, spec.get("dnsConfig"), dns_policy, options, &path.child("dnsConfig"));
     let gates = path.child("readinessGates");
     for (i, gate) in spec.items_at(&["readinessGates"]).iter().enumerate() {
         let path = gates.index(i);
@@ -105,6 +104,7 @@ pub(crate) fn validate_pod_spec(
     validate_hostname_override(&mut errors, spec, path);
     validate_simple_fields(&mut errors, spec, options, path);
     validate_file_keys(&mut errors, spec, path);
+    validate_scheduling_group(&mut errors, spec, path);
     errors
 }
 
@@ -134,7 +134,7 @@ fn validate_simple_fields(errors: &mut Errors, spec: &Value, options: &PodOption
     let aliases = path.child("hostAliases");
     for (i, alias) in spec.items_at(&["hostAliases"]).iter().enumerate() {
         let path = aliases.index(i);
-        errors.append(valid_legacy_ip(&path.child("ip"), alias.str_at(&["ip"]), true, &[]));
+        options.address_rules.validate_ip(errors, &path.child("ip"), alias.str_at(&["ip"]), &[]);
         let list = path.child("hostnames");
         for (j, name) in alias.items_at(&["hostnames"]).iter().enumerate() {
             validate_dns_subdomain(errors, &list.index(j), name.as_str().unwrap_or_default());
@@ -220,7 +220,7 @@ fn validate_host_network(errors: &mut Errors, spec: &Value, options: &PodOptions
     }
 }
 
-fn validate_dns(errors: &mut Errors, config: Option<&Value>, policy: &str, path: &FieldPath<'_>) {
+fn validate_dns(errors: &mut Errors, config: Option<&Value>, policy: &str, options: &PodOptions, path: &FieldPath<'_>) {
     let none = policy == "None";
     let Some(config) = config else {
         if none {
@@ -239,7 +239,7 @@ fn validate_dns(errors: &mut Errors, config: Option<&Value>, policy: &str, path:
         errors.invalid(&list, Value::Array(servers.to_vec()), detail);
     }
     for (i, server) in servers.iter().enumerate() {
-        errors.append(valid_legacy_ip(&list.index(i), server.as_str().unwrap_or_default(), true, &[]));
+        options.address_rules.validate_ip(errors, &list.index(i), server.as_str().unwrap_or_default(), &[]);
     }
     let searches = config.items_at(&["searches"]);
     let list = path.child("searches");
@@ -302,6 +302,19 @@ fn validate_hostname_override(errors: &mut Errors, spec: &Value, path: &FieldPat
         errors.push(FieldError::too_long(&path, MAX_HOSTNAME_OVERRIDE));
     }
     validate_dns_subdomain(errors, &path, name);
+}
+
+/// Validates the group with which the pod is scheduled. The group need not exist.
+fn validate_scheduling_group(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+    let Some(group) = spec.get("schedulingGroup") else { return };
+    let path = path.child("schedulingGroup");
+    match str_field(group, "podGroupName") {
+        Some(name) => validate_dns_subdomain(errors, &path.child("podGroupName"), name),
+        None => {
+            let shown = pintle_value::object! { "PodGroupName": Value::Null };
+            errors.invalid(&path, shown, "must specify one of: `podGroupName`");
+        }
+    }
 }
 
 /// Validates that file key references point to `emptyDir` volumes.
@@ -402,6 +415,24 @@ mod tests {
             r#""hostNetwork":true,"containers":[{"name":"c","image":"i","ports":[{"containerPort":1,"protocol":"TCP"}]}]"#,
             &[
                 "spec.containers[0].ports[0].hostPort: Invalid value: 0: must match `containerPort` when `hostNetwork` is true",
+            ],
+        );
+    }
+
+    #[test]
+    fn scheduling_groups_have_a_name() {
+        check(r#""schedulingGroup":{"podGroupName":"a.b"}"#, &[]);
+        check(
+            r#""schedulingGroup":{}"#,
+            &["spec.schedulingGroup: Invalid value: {\"PodGroupName\":null}: must specify one of: `podGroupName`"],
+        );
+        check(
+            r#""schedulingGroup":{"podGroupName":"A"}"#,
+            &[
+                "spec.schedulingGroup.podGroupName: Invalid value: \"A\": a lowercase RFC 1123 subdomain must consist of \
+                 lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character \
+                 (e.g. 'example.com', regex used for validation is \
+                 '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
             ],
         );
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use pintle_registry::{StrategyContext, SubresourceStrategy};
-use pintle_value::ip::{ip_warnings, parse_sloppy, valid_legacy_ip};
+use pintle_value::ip::{ip_warnings, parse_sloppy};
 use pintle_value::time::Time;
 use pintle_value::{Errors, FieldError, FieldPath, Value, metadata, names};
 
@@ -17,6 +17,7 @@ use super::options::PodOptions;
 use super::resources::{is_native, quantity};
 use crate::generic::keep_old;
 use crate::go_json;
+use crate::networking::address::AddressRules;
 use crate::validation::{
     invalid_each, str_field, validate_dns_label, validate_object_name, validate_one_of, validate_qualified_name,
 };
@@ -136,7 +137,7 @@ fn validate_status_update(context: &StrategyContext, pod: &Value, old: &Value) -
     validate_claim_statuses(&mut errors, pod, &path);
     validate_extended_claim_status(&mut errors, pod, &path.child("extendedResourceClaimStatus"));
     validate_allocatable_claim_statuses(&mut errors, pod, &path.child("nodeAllocatableResourceClaimStatuses"));
-    validate_ips(&mut errors, status, old_status, &path);
+    validate_ips(AddressRules::of(&context.gates), &mut errors, status, old_status, &path);
     for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
         validate_users(&mut errors, pod, list, &path.child(list));
     }
@@ -336,7 +337,7 @@ fn validate_allocatable_claim_statuses(errors: &mut Errors, pod: &Value, list: &
 }
 
 /// Validates IP addresses: new ones must be valid, and at most one of each family is allowed.
-fn validate_ips(errors: &mut Errors, status: &Value, old: &Value, path: &FieldPath<'_>) {
+fn validate_ips(rules: AddressRules, errors: &mut Errors, status: &Value, old: &Value, path: &FieldPath<'_>) {
     for field in ["podIPs", "hostIPs"] {
         let addresses = |status: &Value| -> Vec<String> {
             status.items_at(&[field]).iter().map(|entry| entry.str_at(&["ip"]).to_owned()).collect()
@@ -350,7 +351,7 @@ fn validate_ips(errors: &mut Errors, status: &Value, old: &Value, path: &FieldPa
         }
         for (i, address) in new.iter().enumerate() {
             if !old.contains(address.as_str()) {
-                errors.append(valid_legacy_ip(&list.index(i), address, true, &[]));
+                rules.validate_ip(errors, &list.index(i), address, &[]);
             }
         }
         if new.len() > 1 {

@@ -1,5 +1,6 @@
 //! The strategy for Pod (upstream: `pkg/registry/core/pod/strategy.go`).
 
+use pintle_gates::Feature;
 use pintle_registry::{GracefulDeletion, ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Str, Value, names};
 
@@ -40,6 +41,8 @@ impl Strategy for PodStrategy {
 
     fn prepare_for_create(&self, context: &StrategyContext, pod: &mut Value) {
         pod.set_at(&["metadata", "generation"], 1);
+        // The QoS class must not depend on resources that are dropped.
+        drop_disabled_pod_fields(context, pod, None);
         let mut status = Value::object();
         status.set("phase", "Pending");
         let requested = pod.str_at(&["status", "qosClass"]);
@@ -47,7 +50,6 @@ impl Strategy for PodStrategy {
         let class = if requested.is_empty() { qos_class(&pod["spec"]) } else { requested };
         status.set("qosClass", class);
         pod.set("status", status);
-        drop_disabled_pod_fields(context, pod, None);
         if !pod.items_at(&["spec", "schedulingGates"]).is_empty() {
             let mut condition = Value::object();
             condition.set("type", "PodScheduled");
@@ -56,7 +58,7 @@ impl Strategy for PodStrategy {
             condition.set("message", "Scheduling is blocked due to non-empty scheduling gates");
             set_condition(pod, condition, context.now);
         }
-        merge_label_keys(pod);
+        merge_label_keys(context, pod);
         copy_app_armor_annotations(pod);
     }
 
@@ -173,7 +175,7 @@ impl GracefulDeletion for PodStrategy {
 }
 
 /// Adds the values of the pod's own labels to the selectors that request this with `matchLabelKeys`.
-fn merge_label_keys(pod: &mut Value) {
+fn merge_label_keys(context: &StrategyContext, pod: &mut Value) {
     let labels = pod.at(&["metadata", "labels"]).cloned().unwrap_or_default();
     let merge = |term: &mut Value| {
         for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
@@ -204,7 +206,10 @@ fn merge_label_keys(pod: &mut Value) {
         });
         for_each_item(pod, &["spec", "affinity", field, "requiredDuringSchedulingIgnoredDuringExecution"], merge);
     }
-    for_each_item(pod, &["spec", "topologySpreadConstraints"], merge);
+    let features = [Feature::MATCH_LABEL_KEYS_IN_SPREAD, Feature::MATCH_LABEL_KEYS_IN_SPREAD_SELECTORS];
+    if features.into_iter().all(|feature| context.gates.is_enabled(feature)) {
+        for_each_item(pod, &["spec", "topologySpreadConstraints"], merge);
+    }
 }
 
 /// The strategy for `pods/ephemeralcontainers`.
@@ -234,7 +239,7 @@ impl SubresourceStrategy for EphemeralContainersStrategy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, messages, object};
+    use crate::testing::{context, gated_context, messages, object};
 
     /// Returns the pod that is stored if a client sends this JSON.
     fn stored(json: &str) -> Value {
@@ -282,6 +287,18 @@ mod tests {
                 "schedulerName":"default-scheduler","enableServiceLinks":true},
                 "status":{"phase":"Pending","qosClass":"Guaranteed"}}"#,
         );
+    }
+
+    #[test]
+    fn the_qos_class_follows_the_gate_of_pod_level_resources() {
+        let off = [("PodLevelResources", false), ("InPlacePodLevelResourcesVerticalScaling", false)];
+        for (context, class) in [(context(), "Burstable"), (gated_context(&off), "BestEffort")] {
+            let mut pod = object(
+                r#"{"metadata":{"name":"p"},"spec":{"resources":{"requests":{"cpu":"1"}},"containers":[{"name":"c"}]}}"#,
+            );
+            PodStrategy.prepare_for_create(&context, &mut pod);
+            assert_eq!(pod["status"]["qosClass"], Value::from(class));
+        }
     }
 
     #[test]
@@ -420,7 +437,7 @@ mod tests {
                 rules.prepare_for_update(&context(), &mut pod, &old);
                 let _ = rules.validate_update(&context(), &pod, &old);
             }
-            let _ = super::super::bind(&mut pod, &old, context().now);
+            let _ = super::super::bind(&context().gates, &mut pod, &old, context().now);
         }
     }
 }

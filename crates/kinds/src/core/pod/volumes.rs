@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, names};
 
+use super::certificate::{CERTIFICATE_PATHS, validate_pod_certificate};
 use super::claim_spec::validate_claim_template;
 use super::containers::PULL_POLICIES;
 use super::env::{VOLUME_FIELDS, validate_field_ref, validate_resource_ref};
@@ -230,7 +231,6 @@ fn validate_downward_api_file(errors: &mut Errors, file: &Value, path: &FieldPat
     validate_file_mode(errors, &path.child("mode"), file.int_at(&["mode"]));
 }
 
-/// `podCertificate` is never set here, because its feature is disabled and the field is dropped.
 fn validate_projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options: &PodOptions) {
     validate_file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
     let mut paths_in_use = ProjectedPaths { paths: BTreeSet::new(), report_at: path };
@@ -277,6 +277,14 @@ fn validate_projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>,
             validate_trust_bundle(errors, bundle, &item.child("clusterTrustBundle"));
             let target = bundle.str_at(&["path"]);
             paths_in_use.insert(errors, target, target);
+        }
+        if let Some(certificate) = projection.get("podCertificate") {
+            found += 1;
+            validate_pod_certificate(errors, certificate, &item.child("podCertificate"));
+            for field in CERTIFICATE_PATHS {
+                let target = certificate.str_at(&[field]);
+                paths_in_use.insert(errors, target, target);
+            }
         }
         if found > 1 {
             errors.forbidden(&item, "may not specify more than 1 volume type per source");

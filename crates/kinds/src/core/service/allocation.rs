@@ -19,7 +19,7 @@ use super::dependent_fields::{align_cluster_ips, copy_allocated};
 use super::families::{is_unchanged_dual_stack, set_family_defaults};
 use super::network::ServiceNetwork;
 use super::node_ports::{NodePortAllocator, PortOperation};
-use crate::networking::address::parse_ip;
+use crate::networking::address::{AddressRules, parse_ip};
 use crate::validation::strings_at;
 
 /// Allocates the cluster IPs and node ports of a cluster's services.
@@ -54,6 +54,7 @@ impl AllocationHooks for Allocator {
                 namespace: service.namespace().to_owned(),
                 name: service.name().to_owned(),
                 dry_run: context.dry_run,
+                address_rules: AddressRules::of(&context.gates),
                 allocated: Vec::new(),
                 to_release: Vec::new(),
                 ports: PortOperation::new(&self.node_ports, context.dry_run),
@@ -120,7 +121,8 @@ impl Allocator {
 
     async fn begin_create(&self, allocation: &mut ServiceAllocation<'_>, service: &mut Value) -> Result<(), ApiError> {
         align_cluster_ips(service, None);
-        set_family_defaults(service, None, &self.families).map_err(|errors| invalid(service, errors))?;
+        set_family_defaults(allocation.address_rules, service, None, &self.families)
+            .map_err(|errors| invalid(service, errors))?;
         allocation.allocate_cluster_ips(service).await?;
         allocation
             .change_ports(service, |allocation, service| {
@@ -143,7 +145,8 @@ impl Allocator {
     ) -> Result<(), ApiError> {
         copy_allocated(service, old);
         align_cluster_ips(service, Some(old));
-        set_family_defaults(service, Some(old), &self.families).map_err(|errors| invalid(service, errors))?;
+        set_family_defaults(allocation.address_rules, service, Some(old), &self.families)
+            .map_err(|errors| invalid(service, errors))?;
         allocation.change_cluster_ips(service, old).await?;
         allocation
             .change_ports(service, |allocation, service| {
@@ -172,6 +175,7 @@ struct ServiceAllocation<'a> {
     /// The service's name.
     name: String,
     dry_run: bool,
+    address_rules: AddressRules,
     /// The allocated addresses.
     allocated: Vec<String>,
     /// The addresses to release once the write is stored.

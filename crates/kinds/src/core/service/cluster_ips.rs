@@ -7,7 +7,7 @@ use super::accessors::{
     NONE, cluster_ip, cluster_ips, families, family_policy, is_headless, needs_cluster_ip, shown_cluster_ips,
     shown_policy,
 };
-use crate::networking::address::{family, parse_ip, validate_legacy_ip};
+use crate::networking::address::{AddressRules, family, parse_ip};
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
@@ -15,7 +15,7 @@ const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack
 const UNCHANGEABLE: &str = "may not change once set";
 
 /// Validates the four fields. Unchanged addresses of the old object are accepted.
-pub(super) fn check(service: &Value, old: Option<&Value>) -> Errors {
+pub(super) fn check(rules: AddressRules, service: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     if !needs_cluster_ip(service) {
         return errors;
@@ -42,7 +42,7 @@ pub(super) fn check(service: &Value, old: Option<&Value>) -> Errors {
     let before = errors.0.len();
     for (i, ip) in plural.iter().enumerate() {
         if i > 0 || *ip != NONE {
-            validate_legacy_ip(&mut errors, &path.index(i), ip, &existing);
+            rules.validate_ip(&mut errors, &path.index(i), ip, &existing);
         } else if plural.len() > 1 {
             errors.invalid(&path, shown(), "'None' must be the first and only value");
         }
@@ -154,7 +154,9 @@ mod tests {
 
     #[test]
     fn cluster_ip_fields_are_validated() {
-        let check = |spec: &str, expect: &[&str]| assert_eq!(messages(&check(&service(spec), None)), expect, "{spec}");
+        let check = |spec: &str, expect: &[&str]| {
+            assert_eq!(messages(&check(AddressRules::Strict, &service(spec), None)), expect, "{spec}")
+        };
         check("{}", &[]);
         check(r#"{"type":"ExternalName","clusterIP":"x"}"#, &[]);
         check(r#"{"clusterIP":"None","clusterIPs":["None"]}"#, &[]);

@@ -6,7 +6,7 @@ use pintle_value::ip::ip_warnings;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::generic::same_at;
-use crate::networking::address::{validate_endpoint_ip, validate_legacy_ip};
+use crate::networking::address::{AddressRules, validate_endpoint_ip};
 use crate::validation::{invalid_each, require_one_of, str_field};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
@@ -29,11 +29,12 @@ impl Strategy for EndpointsStrategy {
         }
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        let rules = AddressRules::of(&context.gates);
         let mut errors = Errors::new();
         let path = FieldPath::new("subsets");
         for (i, subset) in object.items_at(&["subsets"]).iter().enumerate() {
-            check_subset(&mut errors, &path.index(i), subset);
+            check_subset(rules, &mut errors, &path.index(i), subset);
         }
         errors
     }
@@ -66,14 +67,14 @@ impl Strategy for EndpointsStrategy {
     }
 }
 
-fn check_subset(errors: &mut Errors, path: &FieldPath<'_>, subset: &Value) {
+fn check_subset(rules: AddressRules, errors: &mut Errors, path: &FieldPath<'_>, subset: &Value) {
     if ADDRESS_LISTS.iter().all(|list| subset.items_at(&[list]).is_empty()) {
         errors.required(path, "must specify `addresses` or `notReadyAddresses`");
     }
     for list in ADDRESS_LISTS {
         let path = path.child(list);
         for (i, address) in subset.items_at(&[list]).iter().enumerate() {
-            check_address(errors, &path.index(i), address);
+            check_address(rules, errors, &path.index(i), address);
         }
     }
     let ports = subset.items_at(&["ports"]);
@@ -83,9 +84,9 @@ fn check_subset(errors: &mut Errors, path: &FieldPath<'_>, subset: &Value) {
     }
 }
 
-fn check_address(errors: &mut Errors, path: &FieldPath<'_>, address: &Value) {
+fn check_address(rules: AddressRules, errors: &mut Errors, path: &FieldPath<'_>, address: &Value) {
     let ip = address.str_at(&["ip"]);
-    validate_legacy_ip(errors, &path.child("ip"), ip, &[]);
+    rules.validate_ip(errors, &path.child("ip"), ip, &[]);
     let host = address.str_at(&["hostname"]);
     if !host.is_empty() {
         invalid_each(errors, &path.child("hostname"), host, names::dns1123_label(host));

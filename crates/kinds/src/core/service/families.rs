@@ -9,7 +9,7 @@ use super::accessors::{
 };
 use super::cluster_ips;
 use crate::generic::keep_old;
-use crate::networking::address::{family, parse_ip};
+use crate::networking::address::{AddressRules, family, parse_ip};
 
 const POLICY: [&str; 2] = ["spec", "ipFamilyPolicy"];
 const FAMILIES: [&str; 2] = ["spec", "ipFamilies"];
@@ -22,6 +22,7 @@ const REQUIRE: &str = "RequireDualStack";
 /// # Errors
 /// Returns an error if the fields contradict each other or the cluster's families.
 pub(super) fn set_family_defaults(
+    address_rules: AddressRules,
     service: &mut Value,
     old: Option<&Value>,
     configured: &[&'static str],
@@ -37,7 +38,7 @@ pub(super) fn set_family_defaults(
         }
     }
     let single = family_policy(service) == Some(SINGLE);
-    into_result(cluster_ips::check(service, old))?;
+    into_result(cluster_ips::check(address_rules, service, old))?;
 
     let mut errors = Errors::new();
     let spec = FieldPath::new("spec");
@@ -180,7 +181,7 @@ mod tests {
     fn check(configured: &[&'static str], old: Option<&str>, spec: &str, expect: &[&str]) {
         let old = old.map(service);
         let mut service = service(spec);
-        let found = match set_family_defaults(&mut service, old.as_ref(), configured) {
+        let found = match set_family_defaults(AddressRules::Strict, &mut service, old.as_ref(), configured) {
             Ok(()) => vec![format!("{} {}", family_policy(&service).unwrap_or("-"), families(&service).join(","))],
             Err(errors) => messages(&errors),
         };

@@ -1,6 +1,7 @@
 //! The strategy for Service: defaults, fields that the server sets and clears, field selectors and warnings (upstream:
 //! `pkg/apis/core/v1/defaults.go`, `pkg/registry/core/service/strategy.go`, `pkg/api/service/warnings.go`).
 
+use pintle_gates::{Feature, Gates};
 use pintle_registry::{AllocationHooks, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::ip::{cidr_warnings, ip_warnings};
 use pintle_value::{Errors, FieldPath, Str, Value, names};
@@ -11,6 +12,7 @@ use super::dependent_fields::{align_cluster_ips, copy_allocated, drop_type_depen
 use super::network::ServiceNetwork;
 use super::validation;
 use crate::generic::keep_old;
+use crate::networking::address::AddressRules;
 use crate::networking::load_balancer::empty_status;
 use crate::validation::strings_at;
 
@@ -60,12 +62,12 @@ impl Strategy for ServiceStrategy {
         drop_type_dependent(object, old);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validation::check(object, None)
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        validation::check(AddressRules::of(&context.gates), object, None)
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validation::check_update(object, old)
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        validation::check_update(AddressRules::of(&context.gates), object, old)
     }
 
     fn canonicalize(&self, object: &mut Value) {
@@ -81,6 +83,13 @@ impl Strategy for ServiceStrategy {
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
         names::dns1123_label_name(name, prefix)
+    }
+
+    fn validate_object_name(&self, gates: &Gates, _: &Value, name: &str, prefix: bool) -> Vec<String> {
+        match gates.is_enabled(Feature::RELAXED_SERVICE_NAME_VALIDATION) {
+            true => self.validate_name(name, prefix),
+            false => names::dns1035_label_name(name, prefix),
+        }
     }
 
     fn allow_create_on_update(&self) -> bool {

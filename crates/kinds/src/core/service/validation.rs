@@ -13,7 +13,7 @@ use super::accessors::{
 };
 use super::cluster_ips;
 use crate::generic::same_at;
-use crate::networking::address::{validate_endpoint_ip, validate_legacy_cidr, validate_legacy_ip};
+use crate::networking::address::{AddressRules, validate_endpoint_ip};
 use crate::networking::load_balancer::LoadBalancerStatusStrategy;
 use crate::validation::{invalid_each, require_one_of, str_field, strings_at, validate_port_number_or_name};
 
@@ -32,7 +32,7 @@ const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ran
 const ONLY_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
 /// Validates an update of a service.
-pub(super) fn check_update(service: &Value, old: &Value) -> Errors {
+pub(super) fn check_update(rules: AddressRules, service: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     cluster_ips::check_address_change(&mut errors, service, old);
     cluster_ips::check_family_change(&mut errors, service, old);
@@ -43,12 +43,12 @@ pub(super) fn check_update(service: &Value, old: &Value) -> Errors {
     {
         errors.forbidden(&FieldPath::new("spec.healthCheckNodePort"), IMMUTABLE_TEXT);
     }
-    errors.append(check(service, Some(old)));
+    errors.append(check(rules, service, Some(old)));
     errors
 }
 
 /// Validates a whole service. Values of the old service that are no longer valid are accepted unchanged.
-pub(super) fn check(service: &Value, old: Option<&Value>) -> Errors {
+pub(super) fn check(rules: AddressRules, service: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let spec = FieldPath::new("spec");
     check_topology(&mut errors, service);
@@ -61,11 +61,11 @@ pub(super) fn check(service: &Value, old: Option<&Value>) -> Errors {
         errors.append(validate_labels(selector, &spec.child("selector")));
     }
     check_affinity(&mut errors, &spec, service);
-    errors.append(cluster_ips::check(service, old));
-    check_external_ips(&mut errors, &spec.child("externalIPs"), service, old);
+    errors.append(cluster_ips::check(rules, service, old));
+    check_external_ips(rules, &mut errors, &spec.child("externalIPs"), service, old);
     require_one_of(&mut errors, &spec.child("type"), kind(service), &TYPES);
     check_port_pairs(&mut errors, &spec.child("ports"), service);
-    check_source_ranges(&mut errors, &spec, service, old);
+    check_source_ranges(rules, &mut errors, &spec, service, old);
     let allocates = service.at(&["spec", "allocateLoadBalancerNodePorts"]).is_some();
     match (kind(service) == "LoadBalancer", allocates) {
         (false, true) => errors.forbidden(&spec.child("allocateLoadBalancerNodePorts"), ONLY_BALANCERS),
@@ -167,12 +167,18 @@ fn check_affinity(errors: &mut Errors, spec: &FieldPath<'_>, service: &Value) {
     }
 }
 
-fn check_external_ips(errors: &mut Errors, path: &FieldPath<'_>, service: &Value, old: Option<&Value>) {
+fn check_external_ips(
+    rules: AddressRules,
+    errors: &mut Errors,
+    path: &FieldPath<'_>,
+    service: &Value,
+    old: Option<&Value>,
+) {
     let list = ["spec", "externalIPs"];
     let existing = old.map(|old| strings_at(old, &list)).unwrap_or_default();
     for (i, ip) in strings_at(service, &list).into_iter().enumerate() {
         let before = errors.0.len();
-        validate_legacy_ip(errors, &path.index(i), ip, &existing);
+        rules.validate_ip(errors, &path.index(i), ip, &existing);
         if errors.0.len() == before {
             validate_endpoint_ip(errors, &path.index(i), ip);
         }
@@ -207,7 +213,13 @@ fn check_port_pairs(errors: &mut Errors, path: &FieldPath<'_>, service: &Value) 
     }
 }
 
-fn check_source_ranges(errors: &mut Errors, spec: &FieldPath<'_>, service: &Value, old: Option<&Value>) {
+fn check_source_ranges(
+    rules: AddressRules,
+    errors: &mut Errors,
+    spec: &FieldPath<'_>,
+    service: &Value,
+    old: Option<&Value>,
+) {
     let list = ["spec", "loadBalancerSourceRanges"];
     let trimmed = |service: &Value| -> Vec<String> {
         strings_at(service, &list).into_iter().map(|range| range.trim().to_owned()).collect()
@@ -223,7 +235,7 @@ fn check_source_ranges(errors: &mut Errors, spec: &FieldPath<'_>, service: &Valu
         let existing = old.map(trimmed).unwrap_or_default();
         let existing: Vec<&str> = existing.iter().map(String::as_str).collect();
         for (i, range) in ranges.iter().enumerate() {
-            validate_legacy_cidr(errors, &path.index(i), range, &existing);
+            rules.validate_cidr(errors, &path.index(i), range, &existing);
         }
     } else if let Some(annotation) = service.annotation(SOURCE_RANGES) {
         let annotations = FieldPath::new("metadata.annotations");
@@ -234,7 +246,7 @@ fn check_source_ranges(errors: &mut Errors, spec: &FieldPath<'_>, service: &Valu
         let unchanged = old.is_some_and(|old| old.annotation(SOURCE_RANGES).unwrap_or_default() == annotation);
         if !unchanged && !annotation.trim().is_empty() {
             for range in annotation.trim().split(',') {
-                validate_legacy_cidr(errors, &path, range.trim(), &[]);
+                rules.validate_cidr(errors, &path, range.trim(), &[]);
             }
         }
     }
@@ -332,7 +344,7 @@ mod tests {
 
     #[track_caller]
     fn check(fields: &str, expect: &[&str]) {
-        assert_eq!(messages(&super::check(&service(fields), None)), expect, "{fields}");
+        assert_eq!(messages(&super::check(AddressRules::Strict, &service(fields), None)), expect, "{fields}");
     }
 
     #[test]
@@ -446,13 +458,13 @@ mod tests {
             r#"{"type":"LoadBalancer","allocateLoadBalancerNodePorts":true,"loadBalancerClass":"a.b/c","externalTrafficPolicy":"Local","healthCheckNodePort":30001}"#,
         );
         let mut new = old.clone();
-        assert!(check_update(&new, &old).is_empty());
+        assert!(check_update(AddressRules::Strict, &new, &old).is_empty());
         new.set_at(&["spec", "loadBalancerClass"], "a.b/d");
         new.set_at(&["spec", "healthCheckNodePort"], 30002);
         new.set_at(&["spec", "clusterIPs"], vec![Value::from("10.0.0.2")]);
         new.set_at(&["spec", "clusterIP"], "10.0.0.2");
         assert_eq!(
-            messages(&check_update(&new, &old)),
+            messages(&check_update(AddressRules::Strict, &new, &old)),
             [
                 "spec.clusterIPs[0]: Invalid value: [\"10.0.0.2\"]: may not change once set",
                 "spec.loadBalancerClass: Invalid value: \"a.b/d\": may not change once set",

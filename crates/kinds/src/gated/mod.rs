@@ -1,0 +1,135 @@
+//! Drops the fields of features that are off from objects that are written, unless the old object uses the feature (upstream:
+//! `DropDisabledPodFields`, `DropDisabledTemplateFields` and the functions `dropDisabledFields` of the strategies). The
+//! fields are data: see `fields.txt`. What a strategy drops by other rules is in the strategy.
+
+mod path;
+
+use std::sync::OnceLock;
+
+use pintle_gates::Gates;
+use pintle_registry::{StrategyContext, SubresourceStrategy};
+use pintle_value::{Errors, Value};
+
+use self::path::Path;
+use crate::generic::StatusStrategy;
+
+const TABLE: &str = include_str!("fields.txt");
+
+/// The part of an object at which the paths of the table begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The spec of a pod or of a pod template.
+    PodSpec,
+    /// A pod.
+    Pod,
+    /// The spec of a PersistentVolumeClaim.
+    ClaimSpec,
+    /// A Node.
+    Node,
+    /// A ReplicaSet or Deployment.
+    Replicas,
+    /// A StatefulSet.
+    StatefulSet,
+    /// A HorizontalPodAutoscaler.
+    Autoscaler,
+    /// A Lease.
+    Lease,
+    /// A CSIDriver.
+    CsiDriver,
+    /// A DeviceClass.
+    DeviceClass,
+}
+
+impl Part {
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "pod-spec" => Part::PodSpec,
+            "pod" => Part::Pod,
+            "claim-spec" => Part::ClaimSpec,
+            "node" => Part::Node,
+            "replicas" => Part::Replicas,
+            "stateful-set" => Part::StatefulSet,
+            "autoscaler" => Part::Autoscaler,
+            "lease" => Part::Lease,
+            "csi-driver" => Part::CsiDriver,
+            "device-class" => Part::DeviceClass,
+            _ => return None,
+        })
+    }
+}
+
+/// The fields of a feature in a part of objects.
+#[derive(Debug)]
+struct GatedFields {
+    part: Part,
+    gate: &'static str,
+    fields: Vec<Path>,
+    /// The paths that tell whether an object uses the feature.
+    used: Option<Vec<Path>>,
+}
+
+impl GatedFields {
+    fn parse(line: &'static str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let (part, gate) = (Part::parse(words.next()?)?, words.next()?);
+        let (mut fields, mut used) = (Vec::new(), None);
+        for word in words {
+            match word.strip_prefix("used=") {
+                Some("") => used = Some(Vec::new()),
+                Some(paths) => used = Some(paths.split(',').map(Path::parse).collect::<Option<_>>()?),
+                None => fields.push(Path::parse(word)?),
+            }
+        }
+        (!fields.is_empty()).then_some(Self { part, gate, fields, used })
+    }
+
+    fn is_used(&self, object: &Value) -> bool {
+        self.used.as_ref().unwrap_or(&self.fields).iter().any(|path| path.is_used(object))
+    }
+}
+
+fn table() -> &'static [GatedFields] {
+    static GATED: OnceLock<Vec<GatedFields>> = OnceLock::new();
+    // Malformed lines are skipped; the test below detects them.
+    GATED.get_or_init(|| lines().filter_map(GatedFields::parse).collect())
+}
+
+fn lines() -> impl Iterator<Item = &'static str> {
+    TABLE.lines().filter(|line| !line.starts_with('#'))
+}
+
+/// The gates that have a line in the table, in its order.
+pub fn gates_of_fields() -> impl Iterator<Item = &'static str> {
+    table().iter().map(|fields| fields.gate)
+}
+
+/// Drops the fields of features that are off from a part of an object, unless the part of the old object uses the feature.
+pub(crate) fn drop_disabled(gates: &Gates, part: Part, object: &mut Value, old: Option<&Value>) {
+    for gated in table().iter().filter(|gated| gated.part == part && !gates.is_enabled_by_name(gated.gate)) {
+        if !old.is_some_and(|old| gated.is_used(old)) {
+            gated.fields.iter().for_each(|path| path.remove(object));
+        }
+    }
+}
+
+/// The strategy for a `status` subresource with fields of features.
+pub(crate) struct GatedStatusStrategy {
+    /// What the paths of the fields begin at.
+    pub(crate) part: Part,
+    /// The rules of the status.
+    pub(crate) status: StatusStrategy,
+}
+
+impl SubresourceStrategy for GatedStatusStrategy {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
+        self.status.prepare_for_update(context, object, old);
+        drop_disabled(&context.gates, self.part, object, Some(old));
+    }
+
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        self.status.validate_update(context, object, old)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Tests that the strategies follow each line of the table: with the gate on, off, and off with the field in use.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pintle_gates::{Gates, Stage, all_gates};
+use pintle_registry::{Resource, StrategyContext};
+
+use super::*;
+use crate::testing::context;
+
+/// A kind with a part, and where it is.
+type PartOfKind = (&'static str, &'static [&'static str]);
+
+/// The kinds with each part.
+const KINDS: [(Part, &[PartOfKind]); 10] = [
+    (
+        Part::PodSpec,
+        &[
+            ("Pod", &["spec"]),
+            ("PodTemplate", &["template", "spec"]),
+            ("ReplicationController", &["spec", "template", "spec"]),
+            ("ReplicaSet", &["spec", "template", "spec"]),
+            ("Deployment", &["spec", "template", "spec"]),
+            ("DaemonSet", &["spec", "template", "spec"]),
+            ("StatefulSet", &["spec", "template", "spec"]),
+            ("Job", &["spec", "template", "spec"]),
+            ("CronJob", &["spec", "jobTemplate", "spec", "template", "spec"]),
+        ],
+    ),
+    (Part::Pod, &[("Pod", &[])]),
+    (Part::ClaimSpec, &[("PersistentVolumeClaim", &["spec"])]),
+    (Part::Node, &[("Node", &[])]),
+    (Part::Replicas, &[("ReplicaSet", &[]), ("Deployment", &[])]),
+    (Part::StatefulSet, &[("StatefulSet", &[])]),
+    (Part::Autoscaler, &[("HorizontalPodAutoscaler", &[])]),
+    (Part::Lease, &[("Lease", &[])]),
+    (Part::CsiDriver, &[("CSIDriver", &[])]),
+    (Part::DeviceClass, &[("DeviceClass", &[])]),
+];
+
+/// Sets a gate, with those that it needs, or those that need it.
+fn with_gate(name: &str, enabled: bool) -> StrategyContext {
+    let mut overrides = BTreeMap::new();
+    let mut pending = vec![name.to_owned()];
+    while let Some(name) = pending.pop() {
+        for gate in all_gates() {
+            let depends = if enabled { gate.name == name } else { gate.dependencies.contains(&name.as_str()) };
+            match enabled {
+                true if depends => pending.extend(gate.dependencies.iter().map(|name| (*name).to_owned())),
+                false if depends => pending.push(gate.name.to_owned()),
+                _ => {}
+            }
+        }
+        overrides.insert(name, enabled);
+    }
+    let (gates, _) = Gates::with_overrides(&overrides).expect(name);
+    StrategyContext { gates: Arc::new(gates), ..context() }
+}
+
+/// Returns an object with a part.
+fn object_with(base: &[&str], part: Value) -> Value {
+    base.iter().rev().fold(part, |inner, field| {
+        let mut object = Value::object();
+        object.set(field, inner);
+        object
+    })
+}
+
+/// Prepares the write of an object, and returns whether it still uses a path.
+fn keeps(
+    context: &StrategyContext,
+    resource: &Resource,
+    base: &[&str],
+    path: &Path,
+    object: &Value,
+    old: Option<&Value>,
+) -> bool {
+    let mut written = object.clone();
+    let in_status = object.at(base).is_some_and(|part| part.get("status").is_some());
+    match (resource.strategy.subresource("status").filter(|_| in_status), old) {
+        (Some(status), old) => status.prepare_for_update(context, &mut written, old.unwrap_or(&Value::object())),
+        (None, Some(old)) => resource.strategy.prepare_for_update(context, &mut written, old),
+        (None, None) => resource.strategy.prepare_for_create(context, &mut written),
+    }
+    written.at(base).is_some_and(|part| path.is_used(part))
+}
+
+#[test]
+fn the_table_is_valid() {
+    assert_eq!(table().len(), lines().count());
+    for name in gates_of_fields() {
+        let gate = all_gates().iter().find(|gate| gate.name == name).expect(name);
+        assert!(!gate.locked, "{name} is locked, so its fields are never dropped");
+        assert!(gate.stage != Stage::Ga, "{name}");
+    }
+}
+
+#[test]
+fn strategies_drop_the_fields_of_gates_that_are_off() {
+    let resources = crate::resources(pintle_catalog::shared());
+    let mut checked = 0;
+    for gated in table() {
+        let (on, off) = (with_gate(gated.gate, true), with_gate(gated.gate, false));
+        let (_, kinds) = KINDS.iter().find(|(part, _)| *part == gated.part).expect("kinds");
+        for (kind, base) in *kinds {
+            let resource = resources.iter().find(|r| r.kind.as_str() == *kind && r.is_hub()).expect(kind);
+            let used = gated.used.as_ref().unwrap_or(&gated.fields);
+            for path in &gated.fields {
+                checked += 1;
+                let name = format!("{} in {kind}: {path:?}", gated.gate);
+                let object = object_with(base, path.example());
+                assert!(keeps(&on, resource, base, path, &object, None), "on: {name}");
+                assert!(!keeps(&off, resource, base, path, &object, None), "off: {name}");
+                assert!(!keeps(&off, resource, base, path, &object, Some(&Value::object())), "off, update: {name}");
+                for used in used {
+                    let old = object_with(base, used.example());
+                    assert!(keeps(&off, resource, base, path, &object, Some(&old)), "in use: {name}");
+                }
+                if used.is_empty() {
+                    assert!(!keeps(&off, resource, base, path, &object, Some(&object)), "never in use: {name}");
+                }
+            }
+        }
+    }
+    assert!(checked > 100, "only {checked} fields");
+}
