@@ -99,7 +99,7 @@ const PLUGINS: &[Registration] = &[
     on("PodTopologyLabels", |options| Ok(Arc::new(PodTopologyLabels::new(options.gates)))),
     on("NodeDeclaredFeatureValidator", |options| Ok(Arc::new(NodeDeclaredFeatureValidator::new(options.gates)))),
     on("PodResizeValidator", |_| Ok(Arc::new(PodResizeValidator))),
-    on("MutatingAdmissionPolicy", |_| Ok(Arc::new(MutatingAdmissionPolicy::default()))),
+    on("MutatingAdmissionPolicy", |options| Ok(Arc::new(MutatingAdmissionPolicy::new(options.gates)))),
     on("MutatingAdmissionWebhook", |options| Ok(Arc::new(MutatingAdmissionWebhook::from_text(options.text)?))),
     on("ValidatingAdmissionPolicy", |_| Ok(Arc::new(ValidatingAdmissionPolicy::default()))),
     on("ValidatingAdmissionWebhook", |options| Ok(Arc::new(ValidatingAdmissionWebhook::from_text(options.text)?))),

@@ -63,6 +63,7 @@ pub struct Catalog {
     resources: Vec<ResourceFacts>,
     unions: Vec<UnionFacts>,
     gated: Vec<GatedField>,
+    publishes_enums: bool,
 }
 
 /// A struct of which at most one field may be set (`+union`, published as `x-kubernetes-unions`).
@@ -151,6 +152,7 @@ impl Catalog {
             resources,
             unions: Vec::new(),
             gated: Vec::new(),
+            publishes_enums: true,
         };
         let gates = GateFacts::parse(gates);
         catalog.add_unions_and_gated_fields(&packages, &gates);
@@ -194,6 +196,18 @@ impl Catalog {
     #[must_use]
     pub fn unions(&self) -> &[UnionFacts] {
         &self.unions
+    }
+
+    /// The same catalog, except that published schemas do not list the values of enumerations (gate `OpenAPIEnums`).
+    #[must_use]
+    pub fn without_published_enums(self) -> Self {
+        Self { publishes_enums: false, ..self }
+    }
+
+    /// Whether published schemas list the values of enumerations.
+    #[must_use]
+    pub fn publishes_enums(&self) -> bool {
+        self.publishes_enums
     }
 
     /// The fields that depend on feature gates. If a gate is disabled, kube-apiserver clears the field unless the old

@@ -231,7 +231,7 @@ impl<'a> Definitions<'a> {
         let (package, name, keywords) = match scalar.kind {
             Scalar::String => {
                 let mut keywords = simple("string", "");
-                keywords.extend(enum_values(scalar).map(|values| keyword("enum", values)));
+                keywords.extend(self.enum_values(scalar).map(|values| keyword("enum", values)));
                 return PublishedType::Inline(keywords);
             }
             Scalar::Bool => return PublishedType::Inline(simple("boolean", "")),
@@ -348,7 +348,7 @@ impl<'a> Definitions<'a> {
     fn description(&self, types: &Types, model: &str, field: &Field) -> Option<String> {
         let text = self.texts.field(model, &field.name).filter(|text| !text.is_empty());
         let values = match types.get(field.ty) {
-            Type::Scalar(scalar) => enum_values(scalar),
+            Type::Scalar(scalar) => self.enum_values(scalar),
             _ => None,
         };
         let Some(values) = values else { return text.map(str::to_owned) };
@@ -360,6 +360,14 @@ impl<'a> Definitions<'a> {
             built.push_str("\"`");
         }
         Some(built)
+    }
+
+    /// Returns the sorted enum values that the published schema of a string type lists.
+    fn enum_values(&self, scalar: &ScalarType) -> Option<Vec<Str>> {
+        let is_published = |values: &&pintle_schema::EnumValues| values.closed && self.catalog.publishes_enums();
+        let mut values = scalar.values.as_ref().filter(is_published)?.values.clone();
+        values.sort_unstable();
+        Some(values)
     }
 
     fn version_info(&mut self) -> PublishedType {
@@ -432,13 +440,6 @@ impl<'a> Definitions<'a> {
             properties.set("metadata", self.schema(published_type, keywords));
         }
     }
-}
-
-/// Returns the sorted enum values that the published schema of a string type lists.
-fn enum_values(scalar: &ScalarType) -> Option<Vec<Str>> {
-    let mut values = scalar.values.as_ref().filter(|v| v.closed)?.values.clone();
-    values.sort_unstable();
-    Some(values)
 }
 
 /// Returns the default that represents Go's zero value: `{}` for structs, and the zero of basic types unless the field

@@ -438,3 +438,14 @@ fn documents_of_the_issuer_are_described() {
     let content = object! { "application/json": object! { "schema": object! { "type": "string" } } };
     assert_eq!(operation["responses"]["200"]["content"], content);
 }
+
+#[test]
+fn schemas_list_no_enumerations_without_their_feature() {
+    let catalog = pintle_catalog::Catalog::clone(shared()).without_published_enums();
+    let bytes = pintle_openapi::v3_document(&registry(), &catalog, "api/v1").expect("core");
+    let found: Value = serde_json::from_slice(&bytes).expect("JSON");
+    let policy = "components|schemas|io.k8s.api.core.v1.PodSpec|properties|dnsPolicy";
+    assert_eq!(json_at(&found, &format!("{policy}|enum")), "null");
+    assert!(!String::from_utf8_lossy(&bytes).contains("Possible enum values"));
+    assert_ne!(json_at(&found, &format!("{policy}|description")), "null");
+}

@@ -102,7 +102,7 @@ pub fn parse_request_head(parts: &Parts) {
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
     assert!(info.is_resource || info.resource.is_empty(), "{info:?}");
     let _ = RequestDeadline::of(&info, &query, Instant::now(), Duration::from_secs(60));
-    if let Ok(options) = ListOptions::read(&query) {
+    if let Ok(options) = ListOptions::read_with(&query, true) {
         let _ = revision_parameter(&options.resource_version);
     }
     for verb in WRITES {

@@ -10,6 +10,7 @@ mod eviction;
 mod expiry;
 mod features;
 mod garbage_collection;
+mod gated_behaviour;
 mod lists;
 mod namespaces;
 mod patches;

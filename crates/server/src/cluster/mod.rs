@@ -197,6 +197,15 @@ pub(crate) struct ClusterParts {
     pub(crate) election: Arc<LeaderElection>,
 }
 
+/// The catalog of a server with these feature gates.
+fn catalog(gates: &Gates) -> Arc<Catalog> {
+    let shared = pintle_catalog::shared();
+    match gates.is_enabled(Feature::OPENAPI_ENUMS) {
+        true => Arc::clone(shared),
+        false => Arc::new(Catalog::clone(shared).without_published_enums()),
+    }
+}
+
 impl Cluster {
     /// Creates a cluster without admission plugins.
     pub(crate) fn new(parts: ClusterParts) -> Self {
@@ -204,7 +213,7 @@ impl Cluster {
         background_tasks.add(parts.cache.feed_task().clone());
         Self {
             background_tasks,
-            catalog: pintle_catalog::shared().clone(),
+            catalog: catalog(&parts.gates),
             built_in: parts.built_in,
             published: RwLock::new(parts.registry.clone()),
             registry: RwLock::new(parts.registry),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, CACHE_CONTROL, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use pintle_gates::Feature;
 use pintle_registry::{
     ApiError, Group, GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verb, Verbs,
 };
@@ -41,10 +42,10 @@ pub(crate) fn respond(request: &RequestContext) -> Result<Option<Response>, ApiE
             None => return Ok(None),
         },
         ["api", version] if registry.serves("", version) => {
-            ("APIResourceList", resource_list(&registry, &GroupVersion::new("", *version)))
+            ("APIResourceList", resource_list(request, &registry, &GroupVersion::new("", *version)))
         }
         ["apis", group, version] if !group.is_empty() && registry.serves(group, version) => {
-            ("APIResourceList", resource_list(&registry, &GroupVersion::new(*group, *version)))
+            ("APIResourceList", resource_list(request, &registry, &GroupVersion::new(*group, *version)))
         }
         ["" | "index.html"] => {
             return Ok(Some(represent::json_response(StatusCode::OK, &path_index(&request.cluster, &registry))));
@@ -114,12 +115,13 @@ fn verb_names(verbs: Verbs) -> Vec<&'static str> {
 }
 
 /// The `APIResourceList` of a group and version.
-fn resource_list(registry: &Registry, version: &GroupVersion) -> Value {
+fn resource_list(request: &RequestContext, registry: &Registry, version: &GroupVersion) -> Value {
+    let shows_hashes = request.cluster.gates.is_enabled(Feature::STORAGE_VERSION_HASH);
     let mut sorted: Vec<&Arc<Resource>> = registry.resources_of(version).collect();
     sorted.sort_by(|a, b| a.plural.cmp(&b.plural));
     let mut resources: Vec<Value> = Vec::new();
     for resource in sorted {
-        resources.push(resource_entry(resource));
+        resources.push(resource_entry(resource, shows_hashes));
         for subresource in model(resource).discovery_subresources(resource) {
             let name = format!("{}/{}", resource.plural, subresource.name);
             resources.push(subresource_entry(resource, subresource, &name));
@@ -137,7 +139,7 @@ fn resource_list(registry: &Registry, version: &GroupVersion) -> Value {
 }
 
 /// An `APIResource`.
-fn resource_entry(resource: &Resource) -> Value {
+fn resource_entry(resource: &Resource, shows_hashes: bool) -> Value {
     let mut entry = object! {
         "name": resource.plural.as_str(),
         "singularName": resource.singular.as_str(),
@@ -146,7 +148,7 @@ fn resource_entry(resource: &Resource) -> Value {
         "verbs": model(resource).discovery_verbs(resource),
     };
     set_names(&mut entry, resource);
-    if !resource.storage_version_hash.is_empty() {
+    if shows_hashes && !resource.storage_version_hash.is_empty() {
         entry.set("storageVersionHash", resource.storage_version_hash.as_str());
     }
     entry

@@ -22,7 +22,7 @@ const PAGE_SIZE: usize = 512;
 /// Handles a list.
 pub(crate) async fn list(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let format = ResponseFormat::negotiate(request, resource, false)?;
-    let options = ListOptions::read(&request.query)?;
+    let options = ListOptions::read(&request.query, &request.cluster.gates)?;
     let selection = select(request, resource, &options)?;
     let read = ListRead::start(&format, selection, &options).await?;
     if read.from_cache {

@@ -46,7 +46,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     }
     // The client has to accept a list, too. The stream is negotiated only after the options are checked.
     ResponseFormat::negotiate_media_type(request, resource, false)?;
-    let options = ListOptions::read(&request.query)?;
+    let options = ListOptions::read(&request.query, &request.cluster.gates)?;
     let selection = select(request, resource, &options)?;
     let revision = revision_parameter(&options.resource_version).map_err(ApiError::Unclassified)?;
     let format = ResponseFormat::negotiate(request, resource, true)?;

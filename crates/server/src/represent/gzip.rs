@@ -10,6 +10,8 @@ use flate2::write::GzEncoder;
 use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, VARY};
 
+use pintle_gates::Feature;
+
 use crate::context::RequestContext;
 use crate::http::{Body, BodySource, PullBody, Response};
 
@@ -18,6 +20,9 @@ const THRESHOLD: usize = 128 * 1024;
 
 /// Compresses a response if it is large and the client accepts gzip.
 pub(crate) fn compress(request: &RequestContext, response: Response) -> Response {
+    if !request.cluster.gates.is_enabled(Feature::API_RESPONSE_COMPRESSION) {
+        return response;
+    }
     compress_from(THRESHOLD, request, response)
 }
 

@@ -136,7 +136,7 @@ fn selected_name(query: &Query) -> Str {
     if query.get("fieldSelector").is_none_or(str::is_empty) {
         return Str::default();
     }
-    let options = ListOptions::read(query).unwrap_or_default();
+    let options = ListOptions::read_with(query, true).unwrap_or_default();
     let name = options.fields.required_value("metadata.name").unwrap_or_default();
     if path_segment_name(name, false).is_empty() { name.into() } else { Str::default() }
 }

@@ -4,6 +4,7 @@ mod dispatch;
 mod patch;
 mod policy;
 
+use pintle_gates::{Feature, Gates};
 use pintle_metrics::{Exposition, Stability};
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
@@ -33,13 +34,23 @@ static METRICS: MetricNames = MetricNames {
 pub struct MutatingAdmissionPolicy {
     source: PolicySource<Policy>,
     metrics: PolicyMetrics,
+    /// The state of the feature.
+    enabled: bool,
 }
 
 impl Default for MutatingAdmissionPolicy {
     fn default() -> Self {
         let (policies, bindings) = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings");
         let source = PolicySource::new(policies, bindings);
-        Self { source, metrics: PolicyMetrics::new(&METRICS) }
+        Self { source, metrics: PolicyMetrics::new(&METRICS), enabled: true }
+    }
+}
+
+impl MutatingAdmissionPolicy {
+    /// The plugin of a server with these feature gates.
+    #[must_use]
+    pub fn new(gates: &Gates) -> Self {
+        Self { enabled: gates.is_enabled(Feature::MUTATING_ADMISSION_POLICY), ..Self::default() }
     }
 }
 
@@ -54,7 +65,7 @@ impl AdmissionPlugin for MutatingAdmissionPolicy {
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         // As in upstream, deletes are not handled, whatever the rules of a policy say.
-        attributes.operation != AdmissionOperation::Delete && self.source.concerns(attributes)
+        self.enabled && attributes.operation != AdmissionOperation::Delete && self.source.concerns(attributes)
     }
 
     fn mutate<'a>(

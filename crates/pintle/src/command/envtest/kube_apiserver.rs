@@ -460,6 +460,17 @@ mod tests {
     }
 
     #[test]
+    fn headers_with_uids_need_their_feature() {
+        let options = |gates: &str| {
+            let flags = parse(&["--requestheader-uid-headers=X-Remote-Uid", gates]);
+            Serve::parse_flags(flags.to_arguments(&OWN_FLAGS)).expect("flags").options().map(drop)
+        };
+        assert!(options("--feature-gates=RemoteRequestHeaderUID=true").is_ok());
+        let error = options("--feature-gates=RemoteRequestHeaderUID=false").unwrap_err().to_string();
+        assert!(error.contains("requires the \"RemoteRequestHeaderUID\" feature to be enabled"), "{error}");
+    }
+
+    #[test]
     fn errors_of_the_command_line_name_the_flag() {
         let error = |flag: &str| message(&Serve::parse_flags([flag.to_owned()]).err().expect("an error").to_string());
         assert!(error("--logging-format=foo").contains("[possible values: text, json]"));

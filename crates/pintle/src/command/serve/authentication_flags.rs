@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::ArgAction;
 use pintle::{AuthenticationOptions, OidcOptions, RequestHeaderNames, TokenWebhookOptions};
+use pintle_gates::{Feature, Gates};
+use pintle_value::print::quote;
 
 use super::parse_duration;
 use crate::command::string_slice::StringSlice;
@@ -152,7 +154,15 @@ impl AuthenticationFlags {
     }
 
     /// The headers in which front proxies name users. Warns if aggregated servers would expect others.
-    pub(crate) fn request_headers(&self) -> RequestHeaderNames {
+    ///
+    /// # Errors
+    /// Returns an error if the uid is in a header although that feature is off.
+    pub(crate) fn request_headers(&self, gates: &Gates) -> Result<RequestHeaderNames, String> {
+        let has_uids = !StringSlice::concat(&self.requestheader_uid_headers).is_empty();
+        if has_uids && !gates.is_enabled(Feature::REMOTE_REQUEST_HEADER_UID) {
+            let feature = quote(Feature::REMOTE_REQUEST_HEADER_UID.name());
+            return Err(format!("--requestheader-uid-headers requires the {feature} feature to be enabled"));
+        }
         for (flag, headers, standard) in [
             ("username-headers", &StringSlice::concat(&self.requestheader_username_headers), "X-Remote-User"),
             ("uid-headers", &StringSlice::concat(&self.requestheader_uid_headers), "X-Remote-Uid"),
@@ -166,13 +176,13 @@ impl AuthenticationFlags {
                 );
             }
         }
-        RequestHeaderNames {
+        Ok(RequestHeaderNames {
             username: StringSlice::concat(&self.requestheader_username_headers),
             uid: StringSlice::concat(&self.requestheader_uid_headers),
             group: StringSlice::concat(&self.requestheader_group_headers),
             extra_prefixes: StringSlice::concat(&self.requestheader_extra_headers_prefix),
             allowed_names: StringSlice::concat(&self.requestheader_allowed_names),
-        }
+        })
     }
 }
 

@@ -369,7 +369,7 @@ impl Serve {
             tokens,
             bootstrap_tokens: self.authentication.enable_bootstrap_token_auth,
             authentication: self.authentication.options(),
-            request_headers: self.authentication.request_headers(),
+            request_headers: self.authentication.request_headers(&gates)?,
             authorization_modes,
             authorization,
         };

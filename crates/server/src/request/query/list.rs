@@ -1,6 +1,7 @@
 //! `ListOptions` of list, watch and deletecollection, parsed and validated in upstream's order: numbers, then
 //! selectors, then combinations (apimachinery's `internalversion` and its `validation`).
 
+use pintle_gates::{Feature, Gates};
 use pintle_registry::ApiError;
 use pintle_selector::{FieldSelector, LabelSelector};
 use pintle_value::{Errors, FieldPath};
@@ -45,7 +46,15 @@ impl ListOptions {
     ///
     /// # Errors
     /// Returns an error if a value is malformed or a combination is invalid.
-    pub(crate) fn read(query: &Query) -> Result<Self, ApiError> {
+    pub(crate) fn read(query: &Query, gates: &Gates) -> Result<Self, ApiError> {
+        Self::read_with(query, gates.is_enabled(Feature::WATCH_LIST))
+    }
+
+    /// Does the same; `has_watch_list` says whether watches may begin with the existing objects.
+    ///
+    /// # Errors
+    /// Returns an error if a value is malformed or a combination is invalid.
+    pub(crate) fn read_with(query: &Query, has_watch_list: bool) -> Result<Self, ApiError> {
         let timeout_seconds = query.integer("timeoutSeconds")?;
         let limit = query.integer("limit")?.unwrap_or(0);
         let malformed = |error: pintle_selector::SelectorParseError| ApiError::BadRequest(error.to_string());
@@ -67,8 +76,10 @@ impl ListOptions {
         };
         let mut errors = Errors::new();
         if query.flag("watch") {
-            options.default_watch(&mut match_text);
-            options.validate_watch(&match_text, &mut errors);
+            if has_watch_list {
+                options.default_watch(&mut match_text);
+            }
+            options.validate_watch(&match_text, has_watch_list, &mut errors);
         } else {
             options.validate_list(&match_text, &mut errors);
         }
@@ -110,11 +121,15 @@ impl ListOptions {
         }
     }
 
-    fn validate_watch(&self, match_text: &str, errors: &mut Errors) {
+    fn validate_watch(&self, match_text: &str, has_watch_list: bool, errors: &mut Errors) {
         let path = FieldPath::new("resourceVersionMatch");
         let not_older = self.version_match == Some(VersionMatch::NotOlderThan);
         if self.send_initial_events.is_some() && !not_older {
             errors.forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+        }
+        if self.send_initial_events.is_some() && !has_watch_list {
+            let detail = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+            errors.forbidden(&FieldPath::new("sendInitialEvents"), detail);
         }
         if !match_text.is_empty() {
             if self.send_initial_events.is_none() {
@@ -152,8 +167,28 @@ mod tests {
                                  sendInitialEvents is provided";
     const WATCH_VALUE: &str = "resourceVersionMatch: Unsupported value: \"Exact\": supported values: \"NotOlderThan\"";
 
+    #[test]
+    fn watches_begin_with_objects_only_with_the_feature() {
+        let refused = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature \
+                       gate is enabled";
+        let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        check_with(true, query, &[]);
+        check_with(false, query, &[refused]);
+        check_with(false, "watch=1&sendInitialEvents=false", &[REQUIRES, refused]);
+        let begins = |has_watch_list| {
+            ListOptions::read_with(&Query::parse("watch=1"), has_watch_list).map(|options| options.send_initial_events)
+        };
+        assert_eq!(begins(true).expect("options"), Some(true));
+        assert_eq!(begins(false).expect("options"), None);
+    }
+
     fn check(query: &str, expect: &[&str]) {
-        let found = ListOptions::read(&Query::parse(query)).map_or_else(|e| e.to_string(), |_| "ok".to_owned());
+        check_with(true, query, expect);
+    }
+
+    fn check_with(has_watch_list: bool, query: &str, expect: &[&str]) {
+        let found = ListOptions::read_with(&Query::parse(query), has_watch_list)
+            .map_or_else(|e| e.to_string(), |_| "ok".to_owned());
         let expect = match expect {
             [] => "ok".to_owned(),
             [one] => format!("ListOptions.meta.k8s.io \"\" is invalid: {one}"),
@@ -227,7 +262,7 @@ mod tests {
             ("fieldSelector=a&resourceVersionMatch=Exact", "invalid selector: 'a'; can't understand 'a'"),
             ("fieldSelector=a&watch=1&sendInitialEvents=true", "invalid selector: 'a'; can't understand 'a'"),
         ] {
-            let found = ListOptions::read(&Query::parse(query)).map(drop);
+            let found = ListOptions::read_with(&Query::parse(query), true).map(drop);
             assert_eq!(found, Err(ApiError::BadRequest(expect.to_owned())), "{query}");
         }
     }
@@ -242,7 +277,7 @@ mod tests {
             ("", None),
             ("resourceVersion=0", None),
         ] {
-            let options = ListOptions::read(&Query::parse(query)).expect(query);
+            let options = ListOptions::read_with(&Query::parse(query), true).expect(query);
             assert_eq!(options.send_initial_events, expect, "{query}");
         }
     }
