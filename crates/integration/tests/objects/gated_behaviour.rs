@@ -1,7 +1,7 @@
 //! Feature gates that change more than the fields of objects: what is valid, and what reads answer.
 
 use pintle::Options;
-use pintle_gates::Gates;
+use pintle_gates::{Gates, all_gates};
 use pintle_integration::{Cluster, run};
 use serde_json::{Value, json};
 
@@ -214,5 +214,44 @@ fn gates_decide_whether_policies_change_objects() {
         }
         default.stop().await;
         changed.stop().await;
+    });
+}
+
+#[test]
+fn servers_work_with_all_gates_on_and_with_all_off() {
+    run(async {
+        for enabled in [true, false] {
+            let unlocked = all_gates().iter().filter(|gate| !gate.locked);
+            let settings = unlocked.map(|gate| (gate.name.to_owned(), enabled)).collect();
+            let (gates, _) = Gates::with_overrides(&settings).expect("settable feature gates");
+            let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
+            let certificate = json!({"signerName": "example.com/s", "keyType": "ED25519", "keyPath": "k"});
+            let spec = json!({
+                "schedulingGroup": {"podGroupName": "g"},
+                "hostnameOverride": "h",
+                "resources": {"requests": {"cpu": "1"}},
+                "volumes": [{"name": "v", "projected": {"sources": [{"configMap": {"name": "m"}},
+                    {"podCertificate": certificate}]}}],
+            });
+            let created = cluster.post(PODS, pod(json!({}), spec).to_string()).await;
+            // A source whose only field is dropped is an empty one, which is valid.
+            let created = created.expect(201).json();
+            for field in ["schedulingGroup", "hostnameOverride", "resources"] {
+                assert_eq!(created["spec"].get(field).is_some(), enabled, "{field}: {created}");
+            }
+            let source = &created["spec"]["volumes"][0]["projected"]["sources"][1];
+            assert_eq!(source.get("podCertificate").is_some(), enabled, "{created}");
+            let template =
+                json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+            let set = json!({"metadata": {"name": "s"}, "spec": {
+                "selector": {"matchLabels": {"a": "b"}}, "serviceName": "s", "template": template}});
+            let created = cluster.post("/apis/apps/v1/namespaces/default/statefulsets", set.to_string()).await;
+            let created = created.expect(201).json();
+            let max = created.pointer("/spec/updateStrategy/rollingUpdate/maxUnavailable");
+            assert_eq!(max, enabled.then(|| json!(1)).as_ref(), "{created}");
+            let _ = cluster.post(SERVICES, service("a").to_string()).await.expect(201);
+            let _ = cluster.get("/readyz").await.expect(200);
+            cluster.stop().await;
+        }
     });
 }
