@@ -1,6 +1,7 @@
 // Command import prints the facts of the stable Kubernetes API types in the format of the catalog, which the head of
-// its output describes. It reads the modules that go.mod pins with Go's parser and type checker. With a file of resources, it
-// prints the types of the versions that are only stored.
+// its output describes. It reads the modules that go.mod pins with Go's parser and type checker. With "optional" and the file
+// of resources, it prints the types of the versions that are off by default, with "stored" those of the versions that are only
+// stored.
 package main
 
 import (
@@ -50,14 +51,6 @@ var otherPackages = []string{
 	"k8s.io/apimachinery/pkg/types",
 }
 
-// laterKinds are the kinds of versions that are not stable, by package. Their other kinds are no longer served.
-var laterKinds = map[string][]string{
-	"k8s.io/api/admissionregistration/v1beta1": {
-		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyList",
-		"MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBindingList",
-	},
-}
-
 // extraRoots are types that are served or stored, but not registered in a group of their own.
 var extraRoots = map[string][]string{
 	"k8s.io/apimachinery/pkg/runtime": {"RawExtension", "TypeMeta", "Unknown"},
@@ -75,61 +68,76 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if len(os.Args) == 2 {
-		out := bufio.NewWriter(os.Stdout)
-		if err := writeStored(out, modules, versions, os.Args[1]); err != nil {
+	out := bufio.NewWriter(os.Stdout)
+	mode, resources := "", ""
+	if len(os.Args) == 3 {
+		mode, resources = os.Args[1], os.Args[2]
+	}
+	if mode == "stored" {
+		if err := writeStored(out, modules, versions, resources); err != nil {
 			return err
 		}
 		return out.Flush()
 	}
-	loader := newLoader(modules)
 	paths, err := stablePackages(modules[apiModule])
 	if err != nil {
 		return err
 	}
-	paths = append(paths, otherPackages...)
-	for path := range laterKinds {
-		paths = append(paths, path)
-	}
-	extract := &extractor{loader: loader, kinds: map[string]bool{}, messages: map[string]map[string]bool{}}
+	extract := &extractor{loader: newLoader(modules), kinds: map[string]bool{}, messages: map[string]map[string]bool{}}
 	var roots []*types.TypeName
-	for _, path := range paths {
-		src, err := loader.load(path)
+	for _, path := range append(paths, otherPackages...) {
+		src, err := extract.read(path)
 		if err != nil {
 			return err
 		}
-		if err := extract.findMessages(src); err != nil {
-			return err
-		}
-		names, isSelection := laterKinds[path]
-		if !isSelection {
-			names = append(registeredTypes(src), extraRoots[path]...)
-		}
+		names := append(registeredTypes(src), extraRoots[path]...)
 		for _, name := range names {
 			extract.kinds[path+"."+name] = !contains(extraRoots[path], name)
 		}
 		if path == metaPath {
 			names = src.exportedStructs()
 		}
-		for _, name := range names {
-			if obj, ok := src.types.Scope().Lookup(name).(*types.TypeName); ok {
-				roots = append(roots, obj)
-			} else {
-				extract.reportf("%s: no type %s", path, name)
-			}
-		}
+		roots = append(roots, extract.lookUp(src, names)...)
 	}
-	declared := extract.declareReachable(roots)
+	declared, head := extract.declareReachable(roots), legend
+	if mode == "optional" {
+		all, err := extract.optionalRoots(resources)
+		if err != nil {
+			return err
+		}
+		declared, head = without(extract.declareReachable(append(all, roots...)), declared), optionalLegend
+	}
 	if len(extract.problems) > 0 {
 		return fmt.Errorf("the importer does not support parts of the sources:\n  %s", strings.Join(extract.problems, "\n  "))
 	}
-	out := bufio.NewWriter(os.Stdout)
-	fmt.Fprint(out, legend)
+	fmt.Fprint(out, head)
 	for _, v := range versions {
 		fmt.Fprintf(out, "# source: %s\n", v)
 	}
 	extract.write(out, declared)
 	return out.Flush()
+}
+
+// read loads a package with its Protobuf messages.
+func (e *extractor) read(path string) (*source, error) {
+	src, err := e.loader.load(path)
+	if err != nil {
+		return nil, err
+	}
+	return src, e.findMessages(src)
+}
+
+// lookUp returns types of a package by their names.
+func (e *extractor) lookUp(src *source, names []string) []*types.TypeName {
+	var found []*types.TypeName
+	for _, name := range names {
+		if obj, ok := src.types.Scope().Lookup(name).(*types.TypeName); ok {
+			found = append(found, obj)
+		} else {
+			e.reportf("%s: no type %s", src.path, name)
+		}
+	}
+	return found
 }
 
 // stablePackages returns the import paths of all GA versions in k8s.io/api.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"go/ast"
 	"go/types"
-	"os"
 	"regexp"
 	"strings"
 )
@@ -23,31 +22,23 @@ type storedVersion struct {
 	path, served string
 }
 
-var resourceLine = regexp.MustCompile(`^  ([a-z]\S*) (\S+) (?:namespaced|cluster)(.*)$`)
+var resourcePattern = regexp.MustCompile(`^  ([a-z]\S*) (\S+) (?:namespaced|cluster)(.*)$`)
 
 // storedVersions reads the words "stored" of the resources of the catalog.
 func storedVersions(file string) ([]storedVersion, error) {
-	text, err := os.ReadFile(file)
+	lines, err := resourceLines(file)
 	if err != nil {
 		return nil, err
 	}
 	var found []storedVersion
-	var group, version string
-	for _, line := range strings.Split(string(text), "\n") {
-		if rest, ok := strings.CutPrefix(line, "group "); ok {
-			group, _, _ = strings.Cut(rest, " ")
-		} else if rest, ok := strings.CutPrefix(line, "version "); ok {
-			version, _, _ = strings.Cut(rest, " ")
-		} else if resource := resourceLine.FindStringSubmatch(line); resource != nil {
-			for _, word := range strings.Fields(resource[3]) {
-				list, ok := strings.CutPrefix(word, "stored=")
-				if !ok {
-					continue
-				}
-				served := packagePath(group + "/" + version)
-				for _, stored := range strings.Split(list, ",") {
-					found = append(found, storedVersion{resource[2], packagePath(stored), served})
-				}
+	for _, line := range lines {
+		for _, word := range line.words {
+			list, ok := strings.CutPrefix(word, "stored=")
+			if !ok {
+				continue
+			}
+			for _, stored := range strings.Split(list, ",") {
+				found = append(found, storedVersion{line.kind, packagePath(stored), line.path})
 			}
 		}
 	}
@@ -63,6 +54,8 @@ func packagePath(text string) string {
 		return "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/" + version
 	case "apiregistration":
 		return "k8s.io/kube-aggregator/pkg/apis/apiregistration/" + version
+	case "internal":
+		name = "apiserverinternal"
 	}
 	return apiModule + "/" + name + "/" + version
 }

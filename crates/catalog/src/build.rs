@@ -33,10 +33,28 @@ pub(crate) struct GroupVersionKind {
     pub(crate) kind: &'static str,
 }
 
-/// Builds the types of all packages, after those of the catalog that they refer to, if there is one.
-pub(crate) fn build(packages: &[Package<'static>], base: Option<&Catalog>) -> Result<BuiltTypes, FactsError> {
-    let types = base.map_or_else(Types::default, |base| Types::with_base(Arc::clone(base.types())));
-    let mut builder = TypesBuilder { types, base, ..TypesBuilder::default() };
+/// The types that others refer to.
+#[derive(Clone, Copy)]
+pub(crate) struct Base<'a> {
+    pub(crate) catalog: &'a Catalog,
+    /// The packages of its types; none if the others need no more than the types.
+    pub(crate) packages: &'a [Package<'static>],
+}
+
+/// Builds the types of all packages, after those that they refer to, if there are any.
+pub(crate) fn build(packages: &[Package<'static>], base: Option<Base<'_>>) -> Result<BuiltTypes, FactsError> {
+    let types = base.map_or_else(Types::default, |base| Types::with_base(Arc::clone(base.catalog.types())));
+    let mut builder = TypesBuilder { types, base: base.map(|base| base.catalog), ..TypesBuilder::default() };
+    for package in base.iter().flat_map(|base| base.packages) {
+        for alias in &package.aliases {
+            builder.aliases.insert((package.name, alias.name), alias.clone());
+        }
+        for facts in &package.structs {
+            let name = (package.name, facts.name);
+            builder.ids.extend(builder.base_struct(name).map(|id| (name, id)));
+            builder.structs.insert(name, facts.clone());
+        }
+    }
     for package in packages {
         for alias in &package.aliases {
             builder.aliases.insert((package.name, alias.name), alias.clone());

@@ -7,12 +7,15 @@ use pintle_gates::Gates;
 use pintle_schema::{Schema, TypeId, Types};
 use pintle_value::Str;
 
-use crate::build::{self, GroupVersionKind};
+use crate::build::{self, Base, GroupVersionKind};
 use crate::facts::{self, FactsError, FieldFacts, Package};
 use crate::resources::{self, GroupFacts, ResourceFacts};
 
 /// The type metadata. The head of the file documents the format.
 const TYPES: &str = include_str!("../data/types.txt");
+
+/// The types of versions that are off by default. The head of the file documents the format.
+const OPTIONAL: &str = include_str!("../data/optional.txt");
 
 /// The types of versions that are only read from storage. The head of the file documents the format.
 const STORED: &str = include_str!("../data/stored.txt");
@@ -113,6 +116,18 @@ pub fn shared() -> &'static Arc<Catalog> {
     SHARED.get_or_init(|| Arc::new(load()))
 }
 
+/// The catalog with the types of all versions, those too that are off by default, loaded when it is first asked for: a server
+/// without such versions does not need it. It begins with the types of [`shared`].
+///
+/// # Panics
+/// Never panics with the data files in the repository, which the tests load.
+#[must_use]
+pub fn complete() -> &'static Arc<Catalog> {
+    static COMPLETE: OnceLock<Arc<Catalog>> = OnceLock::new();
+    #[expect(clippy::expect_used, reason = "the data files are compiled in, and tests load them")]
+    COMPLETE.get_or_init(|| Arc::new(shared().with_optional_types().expect("valid catalog data")))
+}
+
 /// The types of versions that are only read from storage, where they are not those of the version as which they are read. They
 /// are built on request, because only servers that share their storage with others need them.
 #[derive(Clone, Debug)]
@@ -157,6 +172,20 @@ impl Catalog {
         let gates = GateFacts::parse(gates);
         catalog.add_unions_and_gated_fields(&packages, &gates);
         catalog.add_declared_gated_fields(&gates)?;
+        Ok(catalog)
+    }
+
+    /// This catalog with the types of the versions that are off by default.
+    fn with_optional_types(&self) -> Result<Self, FactsError> {
+        let (known, packages) = (facts::parse(TYPES)?, facts::parse(OPTIONAL)?);
+        let built = build::build(&packages, Some(Base { catalog: self, packages: &known }))?;
+        let mut catalog = self.clone();
+        catalog.types = Arc::new(built.types);
+        catalog.structs.extend(built.structs);
+        catalog.structs.sort_unstable();
+        catalog.kinds.extend(built.kinds);
+        catalog.kinds.sort_unstable();
+        catalog.add_unions_and_gated_fields(&packages, &GateFacts::parse(GATES));
         Ok(catalog)
     }
 
@@ -273,7 +302,7 @@ impl Catalog {
     /// # Errors
     /// Returns an error for the first line with a syntax error or a reference to an unknown type.
     pub fn stored_types(&self) -> Result<StoredTypes, FactsError> {
-        let built = build::build(&facts::parse(STORED)?, Some(self))?;
+        let built = build::build(&facts::parse(STORED)?, Some(Base { catalog: self, packages: &[] }))?;
         Ok(StoredTypes { types: Arc::new(built.types), kinds: built.kinds })
     }
 

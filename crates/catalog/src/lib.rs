@@ -7,7 +7,7 @@ mod descriptions;
 pub mod facts;
 mod resources;
 
-pub use catalog::{Catalog, GatedField, StoredTypes, UnionFacts, load, shared};
+pub use catalog::{Catalog, GatedField, StoredTypes, UnionFacts, complete, load, shared};
 pub use descriptions::{Descriptions, descriptions};
 pub use resources::{
     BackingFacts, GroupFacts, ResourceFacts, ScaleFacts, StorageFacts, SubresourceFacts, VersionFacts,

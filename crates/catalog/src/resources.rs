@@ -55,6 +55,8 @@ pub struct ResourceFacts {
     pub subresources: Vec<SubresourceFacts>,
     /// The warning for requests to a deprecated version.
     pub deprecation: Option<String>,
+    /// The feature without which the resource is not served, whatever the configuration says.
+    pub gate: Option<&'static str>,
 }
 
 impl ResourceFacts {
@@ -65,6 +67,12 @@ impl ResourceFacts {
             BackingFacts::Stored(storage) => Some(storage),
             BackingFacts::Computed(_) | BackingFacts::Action(_) => None,
         }
+    }
+
+    /// True if objects are kept at this version.
+    #[must_use]
+    pub fn is_hub(&self) -> bool {
+        self.storage().is_some_and(|storage| (storage.hub_group, storage.hub_version) == (self.group, self.version))
     }
 }
 
@@ -216,8 +224,9 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
         backing: BackingFacts::Stored(storage.clone()),
         subresources: Vec::new(),
         deprecation: None,
+        gate: None,
     };
-    let (mut unstored, mut deprecated, mut instead) = (None, None, None);
+    let (mut unstored, mut deprecated, mut removed, mut instead) = (None, None, None, None);
     for word in words {
         match word.split_once('=').unwrap_or((word, "")) {
             ("short", names) => parsed.short_names = names.split(',').collect(),
@@ -235,6 +244,8 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
             ("upstream", hub) => (storage.upstream_group, storage.upstream_version) = api_version(hub),
             ("stored", versions) => storage.stored_versions = versions.split(',').map(api_version).collect(),
             ("deprecated", since) => deprecated = Some(since),
+            ("removed", version) => removed = Some(version),
+            ("gate", feature) => parsed.gate = Some(feature),
             ("instead", kind) => instead = kind.rsplit_once('/'),
             _ => return Err("unknown attribute of a resource"),
         }
@@ -242,8 +253,9 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
     parsed.backing = unstored.unwrap_or(BackingFacts::Stored(storage));
     parsed.deprecation = deprecated.map(|since| {
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        let removal = removed.map(|version| format!(", unavailable in v{version}+")).unwrap_or_default();
         let advice = instead.map(|(api, kind)| format!("; use {api} {kind}")).unwrap_or_default();
-        format!("{api_version} {kind} is deprecated in v{since}+{advice}")
+        format!("{api_version} {kind} is deprecated in v{since}+{removal}{advice}")
     });
     Ok(parsed)
 }

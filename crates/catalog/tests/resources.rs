@@ -1,10 +1,14 @@
 //! Checks that the resource metadata agrees with the types and with what kube-apiserver publishes.
 
-use pintle_catalog::shared;
+mod modules;
+
+use std::path::Path;
+
+use pintle_catalog::{ResourceFacts, complete};
 
 #[test]
 fn every_resource_has_its_types() {
-    let catalog = shared();
+    let catalog = complete();
     for resource in catalog.resources() {
         let what = format!("{}/{} {}", resource.group, resource.version, resource.plural);
         assert!(catalog.kind_type(resource.group, resource.version, resource.kind).is_some(), "{what}");
@@ -33,7 +37,7 @@ fn every_resource_has_its_types() {
 /// Every kind with a list kind must be a resource.
 #[test]
 fn every_listed_kind_is_a_resource() {
-    let catalog = shared();
+    let catalog = complete();
     for (group, version, kind, _) in catalog.kinds() {
         let listed = catalog.kind_type(group, version, &format!("{kind}List")).is_some();
         let known = catalog.resources().iter().any(|r| (r.group, r.version, r.kind) == (group, version, kind));
@@ -45,12 +49,13 @@ fn every_listed_kind_is_a_resource() {
 /// The types of versions that are only stored belong to versions that resources name, and these are not served.
 #[test]
 fn stored_versions_are_not_served() {
-    let catalog = shared();
+    let catalog = complete();
     let mut named = Vec::new();
     for resource in catalog.resources() {
         for (group, version) in resource.storage().map_or(&[][..], |storage| &storage.stored_versions) {
             let what = format!("{group}/{version} {}", resource.kind);
-            assert!(catalog.kind_type(group, version, resource.kind).is_none(), "{what} is served");
+            let is_served = catalog.resource(group, version, resource.plural).is_some();
+            assert!(!is_served && catalog.kind_type(group, version, resource.kind).is_none(), "{what} is served");
             assert!(!named.contains(&(*group, *version, resource.kind)), "{what} is named twice");
             named.push((group, version, resource.kind));
         }
@@ -64,7 +69,7 @@ fn stored_versions_are_not_served() {
 
 #[test]
 fn storage_prefixes_are_unique() {
-    let mut prefixes: Vec<_> = shared()
+    let mut prefixes: Vec<_> = complete()
         .resources()
         .iter()
         .filter_map(|r| r.storage().filter(|s| (s.hub_group, s.hub_version) == (r.group, r.version)))
@@ -79,7 +84,7 @@ fn storage_prefixes_are_unique() {
 /// Groups in the order of kube-apiserver's `/apis`.
 #[test]
 fn groups_are_sorted_by_priority() {
-    let names: Vec<_> = shared().groups().iter().map(|g| g.name).collect();
+    let names: Vec<_> = complete().groups().iter().map(|g| g.name).collect();
     assert_eq!(names[..4], ["apiregistration.k8s.io", "", "apps", "events.k8s.io"]);
     assert_eq!(
         names[13..],
@@ -92,15 +97,88 @@ fn groups_are_sorted_by_priority() {
             "discovery.k8s.io",
             "resource.k8s.io",
             "flowcontrol.apiserver.k8s.io",
+            "internal.apiserver.k8s.io",
+            "storagemigration.k8s.io",
         ]
     );
-    let autoscaling = shared().groups().iter().find(|g| g.name == "autoscaling").unwrap();
+    let autoscaling = complete().groups().iter().find(|g| g.name == "autoscaling").unwrap();
     assert_eq!(autoscaling.versions[0].name, "v2");
 }
 
+/// The types of versions that are off by default are not those of a server without such versions.
+#[test]
+fn versions_that_are_off_have_types_of_their_own() {
+    let (shared, complete) = (pintle_catalog::shared(), complete());
+    for group in complete.groups() {
+        for version in &group.versions {
+            let mut resources =
+                complete.resources().iter().filter(|r| r.group == group.name && r.version == version.name);
+            let is_loaded = |r: &ResourceFacts| shared.kind_type(r.group, r.version, r.kind).is_some();
+            assert!(resources.all(|r| is_loaded(r) == version.enabled), "{}/{}", group.name, version.name);
+        }
+    }
+    let count = shared.types().len();
+    assert!(complete.types().len() > count + 200, "{count}");
+    assert!(shared.types().iter().zip(complete.types().iter()).all(|(one, other)| one == other));
+}
+
+/// What `prerelease-lifecycle-gen` says of a kind.
+#[derive(Default)]
+struct Lifecycle {
+    deprecated: Option<String>,
+    removed: Option<String>,
+    instead: Option<String>,
+}
+
+/// The lifecycle of a kind of k8s.io/api, from the Go functions that upstream generates.
+fn lifecycle(package: &Path, kind: &str) -> Lifecycle {
+    let text = std::fs::read_to_string(package.join("zz_generated.prerelease-lifecycle.go")).unwrap_or_default();
+    let returned = |function: &str| {
+        let (_, rest) = text.split_once(&format!("func (in *{kind}) APILifecycle{function}() "))?;
+        let (_, value) = rest.split_once("return ")?;
+        Some(value.lines().next()?.to_owned())
+    };
+    let version = |function: &str| returned(function).map(|numbers| numbers.replace(", ", "."));
+    let instead = returned("Replacement").map(|kind| {
+        let mut names = kind.split('"').skip(1).step_by(2);
+        let mut name = || names.next().unwrap_or_default().to_owned();
+        format!("{}/{} {}", name(), name(), name())
+    });
+    Lifecycle { deprecated: version("Deprecated"), removed: version("Removed"), instead }
+}
+
+/// The warnings and the removal of versions are those of the published types.
 #[test]
 fn deprecated_kinds_have_warnings() {
-    let endpoints = shared().resource("", "v1", "endpoints").unwrap();
+    const SERVED: u32 = 36;
+    let minor = |version: &str| version.rsplit('.').next().and_then(|minor| minor.parse::<u32>().ok());
+    let api = modules::folder("k8s.io/api");
+    let mut warnings = 0;
+    for facts in complete().resources() {
+        let group = match facts.group {
+            "" => "core",
+            "internal.apiserver.k8s.io" => "apiserverinternal",
+            group => group.split('.').next().unwrap_or_default(),
+        };
+        let found = lifecycle(&api.join(group).join(facts.version), facts.kind);
+        let what = format!("{}/{} {}", facts.group, facts.version, facts.kind);
+        assert!(found.removed.as_deref().and_then(minor).is_none_or(|removed| removed > SERVED), "{what} is removed");
+        let deprecated = found.deprecated.filter(|version| minor(version).is_some_and(|minor| minor <= SERVED));
+        let expect = deprecated.map(|since| {
+            let removed = found.removed.map(|version| format!(", unavailable in v{version}+")).unwrap_or_default();
+            let instead = found.instead.map(|kind| format!("; use {kind}")).unwrap_or_default();
+            let version = what.trim_start_matches('/');
+            format!("{version} is deprecated in v{since}+{removed}{instead}")
+        });
+        warnings += usize::from(expect.is_some());
+        // Upstream sets the warning of this kind in the type itself.
+        let by_hand = ["/v1 ComponentStatus", "/v1 Endpoints"].contains(&what.as_str());
+        if !by_hand || expect.is_some() {
+            assert_eq!(facts.deprecation, expect, "{what}");
+        }
+    }
+    assert!(warnings > 15, "{warnings}");
+    let endpoints = complete().resource("", "v1", "endpoints").unwrap();
     assert_eq!(
         endpoints.deprecation.as_deref(),
         Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")

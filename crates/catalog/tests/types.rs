@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pintle_catalog::shared;
+use pintle_catalog::{complete, shared};
 use pintle_gates::Gates;
 use pintle_schema::{ListTopology, Omit, Struct, Type, TypeId, Types};
 
@@ -143,7 +143,7 @@ fn json_schemas_are_recursive() {
 
 #[test]
 fn all_types_are_resolved() {
-    let catalog = shared();
+    let catalog = complete();
     for (id, ty) in catalog.types().iter() {
         if let Type::Struct(s) = ty {
             let mut names: Vec<_> = s.fields.iter().map(|f| &f.name).collect();

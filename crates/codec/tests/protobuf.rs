@@ -9,7 +9,7 @@ use pintle_value::{Value, object};
 use recorded::CodecResult;
 
 fn type_of(kind: &str) -> (&'static Types, TypeId) {
-    let catalog = pintle_catalog::shared();
+    let catalog = pintle_catalog::complete();
     (catalog.types(), catalog.kind_type("", "v1", kind).expect("a kind"))
 }
 
@@ -19,7 +19,7 @@ fn read(bytes: &[u8], types: &Types, type_id: TypeId) -> Result<Value, protobuf:
 
 #[test]
 fn fixtures_decode_to_their_json_and_are_encoded_byte_for_byte() {
-    let types = pintle_catalog::shared().types();
+    let types = pintle_catalog::complete().types();
     for fixture in support::fixtures() {
         let name = format!("{}/{} {}", fixture.group, fixture.version, fixture.kind);
         let expect = json::decode_typed(&fixture.bytes("json"), types, fixture.type_id).unwrap().value;
@@ -140,7 +140,7 @@ impl Random {
 
 #[test]
 fn mutated_fixtures_never_panic_and_decoded_values_round_trip() {
-    let types = pintle_catalog::shared().types();
+    let types = pintle_catalog::complete().types();
     let fixtures = support::fixtures();
     let mut random = Random(0x1234_5678_9abc_def1);
     for round in 0..6_000 {
@@ -202,7 +202,7 @@ fn decoding_matches_the_recorded_upstream_results() {
             Ok(envelope) => envelope,
             Err(e) => return error(e.to_string()),
         };
-        let catalog = pintle_catalog::shared();
+        let catalog = pintle_catalog::complete();
         let Some(kind) = catalog.kind_type("", &envelope.api_version, &envelope.kind) else {
             return error("no kind".to_owned());
         };

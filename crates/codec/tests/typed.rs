@@ -11,7 +11,7 @@ fn text(bytes: Vec<u8>) -> String {
 
 #[test]
 fn fixtures_are_normalised_and_encoded_in_gos_field_order() {
-    let types = pintle_catalog::shared().types();
+    let types = pintle_catalog::complete().types();
     for fixture in support::fixtures() {
         let bytes = fixture.bytes("json");
         let read = json::decode_typed(&bytes, types, fixture.type_id).unwrap();
@@ -31,7 +31,7 @@ fn round_trip(kind: &str, body: &str) -> String {
         [group, version, kind] => (group, version, kind),
         _ => ("", "v1", kind),
     };
-    let catalog = pintle_catalog::shared();
+    let catalog = pintle_catalog::complete();
     let type_id = catalog.kind_type(group, version, kind).expect("a kind");
     match json::decode_typed(body.as_bytes(), catalog.types(), type_id) {
         Err(e) => format!("error: {e}"),
@@ -195,7 +195,7 @@ fn wrong_types_are_rejected_with_gos_messages() {
 
 #[test]
 fn declared_defaults_are_applied() {
-    let catalog = pintle_catalog::shared();
+    let catalog = pintle_catalog::complete();
     let type_id = catalog.kind_type("", "v1", "Pod").unwrap();
     let body = r#"{"spec":{"containers":[{"name":"a","ports":[{"containerPort":80}]}]}}"#;
     let mut read = json::decode_typed(body.as_bytes(), catalog.types(), type_id).unwrap();

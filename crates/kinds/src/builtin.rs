@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pintle_apply::set::Filter;
 use pintle_catalog::{BackingFacts, Catalog, ResourceFacts, ScaleFacts, SubresourceFacts};
+use pintle_gates::Gates;
 use pintle_registry::{
     Action, Backing, Collection, Computed, Connector, GroupVersion, GroupVersionKind, Resource, ScalePaths,
     ScaleSelector, Scope, SelectableField, Strategy, Subresource, SubresourceRole, Verb, Verbs, field_path,
@@ -14,18 +15,51 @@ use sha2::{Digest, Sha256};
 
 use crate::{RuntimeConfig, ServiceNetwork};
 
-/// Returns the served resources of a cluster with the default service network.
+/// Returns the served resources of a cluster with the default configuration.
 #[must_use]
 pub fn resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
-    resources_in(catalog, &RuntimeConfig::default(), &ServiceNetwork::default())
+    resources_in(catalog, &RuntimeConfig::default(), &Gates::default(), &ServiceNetwork::default())
+}
+
+/// Returns all resources, those too that are off by default or whose features are. Their types are in
+/// [`pintle_catalog::complete`].
+#[must_use]
+pub fn all_resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
+    build_resources(catalog, &ServiceNetwork::default(), |facts| facts.served)
 }
 
 /// Returns the served resources in the order of discovery, of a cluster whose services have these addresses and ports.
 /// Strategies may be stateful (allocators), so every cluster builds its own resources; types are shared.
 #[must_use]
-pub fn resources_in(catalog: &Catalog, runtime_config: &RuntimeConfig, network: &ServiceNetwork) -> Vec<Arc<Resource>> {
+pub fn resources_in(
+    catalog: &Catalog,
+    runtime_config: &RuntimeConfig,
+    gates: &Gates,
+    network: &ServiceNetwork,
+) -> Vec<Arc<Resource>> {
+    let has_feature = |facts: &ResourceFacts| facts.gate.is_none_or(|gate| gates.is_enabled_by_name(gate));
+    build_resources(catalog, network, |facts| {
+        facts.served && has_feature(facts) && runtime_config.is_enabled(catalog, facts)
+    })
+}
+
+/// Returns the hub versions that are not among these resources, although other versions of them are.
+#[must_use]
+pub fn unserved_hubs(catalog: &Catalog, served: &[Arc<Resource>], network: &ServiceNetwork) -> Vec<Arc<Resource>> {
+    let is_needed = |facts: &ResourceFacts| {
+        let prefix = facts.storage().map_or("", |storage| storage.prefix);
+        let mut versions = served.iter().filter(|other| other.collection().is_some_and(|of| of.prefix == prefix));
+        facts.is_hub() && versions.clone().next().is_some() && !versions.any(|version| version.is_hub())
+    };
+    build_resources(catalog, network, is_needed)
+}
+
+fn build_resources(
+    catalog: &Catalog,
+    network: &ServiceNetwork,
+    is_served: impl Fn(&ResourceFacts) -> bool,
+) -> Vec<Arc<Resource>> {
     let mut resources = Vec::new();
-    let is_served = |facts: &ResourceFacts| facts.served && runtime_config.is_enabled(catalog, facts);
     for group in catalog.groups() {
         for version in &group.versions {
             let of_version = |r: &&ResourceFacts| r.group == group.name && r.version == version.name && is_served(r);
@@ -146,10 +180,9 @@ mod tests {
 
     #[test]
     fn every_served_resource_can_be_built() {
-        let catalog = pintle_catalog::shared();
+        let catalog = pintle_catalog::complete();
         let served = catalog.resources().iter().filter(|facts| facts.served).count();
-        let everything = RuntimeConfig::parse(catalog, &["api/all=true"]).expect("valid");
-        let resources = resources_in(catalog, &everything, &ServiceNetwork::default());
+        let resources = all_resources(catalog);
         assert_eq!(resources.len(), served);
         for resource in resources {
             for subresource in &resource.subresources {

@@ -5,6 +5,7 @@
 mod admissionregistration;
 mod apiextensions;
 mod apiregistration;
+mod apiserverinternal;
 mod apps;
 mod autoscaling;
 mod batch;
@@ -12,6 +13,7 @@ mod builtin;
 mod certificates;
 mod coordination;
 mod core;
+mod declarative;
 mod discovery;
 mod events;
 mod flowcontrol;
@@ -28,7 +30,9 @@ mod resource;
 mod runtime_config;
 pub mod scale;
 mod scheduling;
+mod semantic_version;
 mod storage;
+mod storagemigration;
 mod tables;
 #[cfg(test)]
 mod testing;
@@ -47,7 +51,7 @@ pub use self::core::pod::resources::{
 pub use self::core::pod::{
     bind, check_binding, is_evicted_without_budget, mark_evicted, may_become_ready, qos_class, validate_toleration_list,
 };
-pub use builtin::{resources, resources_in, storage_version_hash};
+pub use builtin::{all_resources, resources, resources_in, storage_version_hash, unserved_hubs};
 pub use certificates::{RequestedSubject, requested_subject};
 pub use flowcontrol::{
     FLOW_CONTROL_AUTO_UPDATE, FlowControlObject, flow_control_auto_update, flow_control_priority_levels,
@@ -74,7 +78,7 @@ pub fn strategy(group: &str, version: &str, plural: &str) -> Arc<dyn Strategy> {
 pub(crate) fn strategy_in(group: &str, version: &str, plural: &str, network: &ServiceNetwork) -> Arc<dyn Strategy> {
     let found = match group {
         "" => core::strategy(plural, network),
-        "admissionregistration.k8s.io" => admissionregistration::strategy(plural),
+        "admissionregistration.k8s.io" => admissionregistration::strategy(version, plural),
         "apiextensions.k8s.io" => apiextensions::strategy(plural),
         "apiregistration.k8s.io" => apiregistration::strategy(plural),
         "apps" => apps::strategy(plural),
@@ -85,13 +89,15 @@ pub(crate) fn strategy_in(group: &str, version: &str, plural: &str, network: &Se
         "discovery.k8s.io" => discovery::strategy(plural),
         "events.k8s.io" => events::strategy(plural),
         "flowcontrol.apiserver.k8s.io" => flowcontrol::strategy(plural),
+        "internal.apiserver.k8s.io" => apiserverinternal::strategy(plural),
         "networking.k8s.io" => networking::strategy(plural),
         "node.k8s.io" => node::strategy(plural),
         "policy" => policy::strategy(plural),
         "rbac.authorization.k8s.io" => rbac::strategy(plural),
-        "resource.k8s.io" => resource::strategy(plural),
+        "resource.k8s.io" => resource::strategy(version, plural),
         "scheduling.k8s.io" => scheduling::strategy(plural),
         "storage.k8s.io" => storage::strategy(plural),
+        "storagemigration.k8s.io" => storagemigration::strategy(plural),
         _ => None,
     };
     found.unwrap_or_else(|| Arc::new(DefaultStrategy))

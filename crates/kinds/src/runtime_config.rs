@@ -2,6 +2,7 @@
 //! `APIEnablementOptions`, the flag `--runtime-config`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use pintle_catalog::{Catalog, ResourceFacts};
 
@@ -58,8 +59,7 @@ impl RuntimeConfig {
     /// `GROUP/VERSION` or `GROUP/VERSION/RESOURCE`; several with commas between them. Later ones win.
     ///
     /// # Errors
-    /// A key or a value is malformed, a group or version is unknown or is not implemented, or the rest of the server
-    /// needs what is turned off.
+    /// A key or a value is malformed, a group or version is unknown, or the rest of the server needs what is turned off.
     pub fn parse<T: AsRef<str>>(catalog: &Catalog, values: &[T]) -> Result<Self, String> {
         let pairs = values.iter().flat_map(|value| value.as_ref().split(',')).filter(|pair| !pair.is_empty());
         let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -110,12 +110,8 @@ impl RuntimeConfig {
             return Err(format!("group version {group_version} that has not been registered"));
         }
         let enabled = parse_value(key, value)?;
-        let served = |facts: &&ResourceFacts| facts.served && (facts.group, facts.version) == (group, version);
-        let mut served = catalog.resources().iter().filter(served);
+        // What is registered without being served any more may be turned on, as in upstream: nothing follows.
         let Some(resource) = resource else {
-            if enabled && served.next().is_none() {
-                return Err(format!("{key}={value}: Pintle does not implement {group_version}"));
-            }
             self.versions.insert((group.to_owned(), version.to_owned()), enabled);
             return Ok(());
         };
@@ -123,31 +119,35 @@ impl RuntimeConfig {
             let why = "group/version/resource and resource is always lowercase plural, not";
             return Err(format!("invalid key {key}: {why} {resource:?}"));
         }
-        if enabled && !served.any(|facts| facts.plural == resource) {
+        let mut known = catalog.resources().iter().filter(|facts| facts.plural == resource);
+        let is_missing = |facts: &ResourceFacts| (facts.group, facts.version, facts.served) == (group, version, false);
+        if enabled && known.any(is_missing) {
             return Err(format!("{key}={value}: Pintle does not implement {resource} of {group_version}"));
         }
         self.resources.insert((group.to_owned(), version.to_owned(), resource.to_owned()), enabled);
         Ok(())
     }
 
-    /// Checks that what is served does not need what is not.
+    /// Checks that what the rest of the server needs is served.
     fn check_dependencies(&self, catalog: &Catalog) -> Result<(), String> {
-        for facts in catalog.resources().iter().filter(|facts| facts.served) {
-            let enabled = self.is_enabled(catalog, facts);
-            if !enabled && is_needed(facts) {
+        let mut needed = catalog.resources().iter().filter(|facts| facts.served && is_needed(facts));
+        match needed.find(|facts| !self.is_enabled(catalog, facts)) {
+            None => Ok(()),
+            Some(facts) => {
                 let group = if facts.group.is_empty() { "the core group" } else { facts.group };
-                return Err(format!("{} of {group} cannot be disabled: the server needs it", facts.plural));
-            }
-            let Some(storage) = facts.storage().filter(|_| enabled) else { continue };
-            let hub = catalog.resource(storage.hub_group, storage.hub_version, facts.plural);
-            if let Some(hub) = hub.filter(|hub| !self.is_enabled(catalog, hub)) {
-                return Err(format!(
-                    "{}/{} is needed for {} of {}/{}, which is served",
-                    hub.group, hub.version, facts.plural, facts.group, facts.version
-                ));
+                Err(format!("{} of {group} cannot be disabled: the server needs it", facts.plural))
             }
         }
-        Ok(())
+    }
+
+    /// The catalog of a server with this configuration: with the types of versions that are off by default only if it turns
+    /// such a version on.
+    #[must_use]
+    pub fn catalog(&self) -> &'static Arc<Catalog> {
+        let shared = pintle_catalog::shared();
+        let is_optional = |facts: &&ResourceFacts| shared.kind_type(facts.group, facts.version, facts.kind).is_none();
+        let mut optional = shared.resources().iter().filter(is_optional);
+        if optional.any(|facts| self.is_enabled(shared, facts)) { pintle_catalog::complete() } else { shared }
     }
 
     /// The resources that are turned off although the server has to enforce their objects, with their storage prefixes. It
@@ -158,9 +158,8 @@ impl RuntimeConfig {
     ) -> impl Iterator<Item = (&'static str, &'static str)> + 'a {
         let off = catalog.resources().iter().filter(|facts| is_rule(facts) && !self.is_enabled(catalog, facts));
         off.filter_map(|facts| {
-            let storage = facts.storage()?;
-            let is_hub = (storage.hub_group, storage.hub_version) == (facts.group, facts.version);
-            is_hub.then_some((facts.plural, storage.prefix))
+            let storage = facts.storage().filter(|_| facts.is_hub())?;
+            Some((facts.plural, storage.prefix))
         })
     }
 
@@ -186,7 +185,9 @@ impl RuntimeConfig {
 /// True for what other parts of the API are built on: the core group, and the addresses of its services.
 fn is_needed(facts: &ResourceFacts) -> bool {
     facts.group.is_empty()
-        || (facts.group == "networking.k8s.io" && matches!(facts.plural, "ipaddresses" | "servicecidrs"))
+        || facts.is_hub()
+            && facts.group == "networking.k8s.io"
+            && matches!(facts.plural, "ipaddresses" | "servicecidrs")
 }
 
 /// True for what says which requests are allowed. Budgets of evictions do too, but an eviction fails without them.
@@ -226,28 +227,57 @@ mod tests {
 
     #[test]
     fn versions_and_resources_are_turned_on_and_off() {
-        const BETA: [&str; 2] = [
+        const POLICIES: [&str; 2] = [
             "+admissionregistration.k8s.io/v1beta1 mutatingadmissionpolicies",
             "+admissionregistration.k8s.io/v1beta1 mutatingadmissionpolicybindings",
+        ];
+        const ALPHA: [&str; 9] = [
+            "+admissionregistration.k8s.io/v1alpha1 mutatingadmissionpolicies",
+            "+admissionregistration.k8s.io/v1alpha1 mutatingadmissionpolicybindings",
+            "+certificates.k8s.io/v1alpha1 clustertrustbundles",
+            "+coordination.k8s.io/v1alpha2 leasecandidates",
+            "+internal.apiserver.k8s.io/v1alpha1 storageversions",
+            "+resource.k8s.io/v1alpha3 devicetaintrules",
+            "+resource.k8s.io/v1alpha3 resourcepoolstatusrequests",
+            "+scheduling.k8s.io/v1alpha2 podgroups",
+            "+scheduling.k8s.io/v1alpha2 workloads",
         ];
         let off = "-policy/v1 poddisruptionbudgets";
         for (values, expect) in [
             (&[][..], &[][..]),
-            (&["api/beta=true"], &BETA),
-            (&["api/all=true"], &BETA),
-            (&["api/alpha=true,api/ga=true"], &[]),
-            (&["admissionregistration.k8s.io/v1beta1"], &BETA),
-            (&["admissionregistration.k8s.io/v1beta1=t", "policy/v1=false"], &[BETA[0], BETA[1], off]),
-            (&["admissionregistration.k8s.io/v1beta1/mutatingadmissionpolicies=true"], &BETA[..1]),
-            (&["api/beta=true", "admissionregistration.k8s.io/v1beta1=false"], &[]),
+            (&["api/alpha=true,api/ga=true"], &ALPHA),
+            (&["admissionregistration.k8s.io/v1beta1"], &POLICIES),
+            (&["admissionregistration.k8s.io/v1beta1=t", "policy/v1=false"], &[POLICIES[0], POLICIES[1], off]),
+            (&["admissionregistration.k8s.io/v1beta1/mutatingadmissionpolicies=true"], &POLICIES[..1]),
+            (&["api/alpha=true", "scheduling.k8s.io/v1alpha2=false"], &ALPHA[..7]),
+            (&["coordination.k8s.io/v1alpha2=true"], &ALPHA[3..4]),
             (&["policy/v1=false", "policy/v1=true"], &[]),
             (&["policy/v1=false,policy/v1/poddisruptionbudgets=true"], &[]),
             (&["policy/v1/poddisruptionbudgets=0"], &[off]),
             (&["autoscaling/v1=false"], &["-autoscaling/v1 horizontalpodautoscalers"]),
+            (&["autoscaling/v2=false"], &["-autoscaling/v2 horizontalpodautoscalers"]),
             // Registered, and not served anyway.
-            (&["policy/v1beta1=false", "resource.k8s.io/v1beta1=false"], &[]),
+            (&["policy/v1beta1=false", "policy/v1beta1=true,rbac.authorization.k8s.io/v1alpha1=true"], &[]),
+            (&["policy/v1/x=true"], &[]),
         ] {
             assert_eq!(changes(values).expect("valid"), expect, "{values:?}");
+        }
+        let beta = changes(&["api/beta=true"]).expect("valid");
+        assert_eq!(beta.len(), 17, "{beta:?}");
+        let all = changes(&["api/all=true"]).expect("valid");
+        assert_eq!(all.len(), beta.len() + ALPHA.len(), "{all:?}");
+    }
+
+    #[test]
+    fn only_versions_that_are_off_by_default_need_their_types() {
+        for (values, expect) in [
+            (&[][..], false),
+            (&["api/ga=true", "policy/v1=false", "policy/v1beta1=true"], false),
+            (&["api/alpha=true"], true),
+            (&["resource.k8s.io/v1beta1/deviceclasses=true"], true),
+        ] {
+            let config = RuntimeConfig::from_flags(values).expect("valid");
+            assert_eq!(Arc::ptr_eq(config.catalog(), pintle_catalog::complete()), expect, "{values:?}");
         }
     }
 
@@ -269,16 +299,15 @@ mod tests {
                 &["policy/v1/Pods=true"],
                 r#"invalid key policy/v1/Pods: group/version/resource and resource is always lowercase plural, not "Pods""#,
             ),
-            (&["policy/v1beta1=true"], "policy/v1beta1=true: Pintle does not implement policy/v1beta1"),
-            (&["policy/v1/x=true"], "policy/v1/x=true: Pintle does not implement x of policy/v1"),
+            (
+                &["certificates.k8s.io/v1beta1/podcertificaterequests=true"],
+                "certificates.k8s.io/v1beta1/podcertificaterequests=true: Pintle does not implement \
+                 podcertificaterequests of certificates.k8s.io/v1beta1",
+            ),
             (&["/v1=false"], "bindings of the core group cannot be disabled: the server needs it"),
             (
                 &["networking.k8s.io/v1/ipaddresses=false"],
                 "ipaddresses of networking.k8s.io cannot be disabled: the server needs it",
-            ),
-            (
-                &["autoscaling/v2=false"],
-                "autoscaling/v2 is needed for horizontalpodautoscalers of autoscaling/v1, which is served",
             ),
         ] {
             assert_eq!(changes(values).expect_err("invalid"), expect, "{values:?}");

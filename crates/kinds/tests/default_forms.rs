@@ -45,7 +45,7 @@ fn context() -> StrategyContext {
 #[test]
 fn defaulted_objects_are_in_normal_form() {
     let mut failures = Vec::new();
-    for resource in pintle_kinds::resources(pintle_catalog::shared()) {
+    for resource in pintle_kinds::all_resources(pintle_catalog::complete()) {
         let schema: &Schema = &resource.schema;
         let full = skeleton(&schema.types, schema.root, &mut Vec::new()).expect("a struct");
         for sent in [Value::object(), full] {

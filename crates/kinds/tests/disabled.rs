@@ -101,9 +101,9 @@ fn path_text(path: &[PathStep]) -> String {
     steps.collect()
 }
 
-/// Checks that no new object of a served kind keeps a field of a feature that is off, and returns how many fields there are.
+/// Checks that no new object of a built-in kind keeps a field of a feature that is off, and returns how many fields there are.
 fn check_new_objects(gates: Gates) -> usize {
-    let catalog = pintle_catalog::shared();
+    let catalog = pintle_catalog::complete();
     let gates = Arc::new(gates);
     let off = catalog.gated_fields().iter().filter(|field| field.is_disabled(&gates));
     let disabled: Vec<(TypeId, &str)> = off.map(|field| (field.owner, field.field)).collect();
@@ -119,7 +119,7 @@ fn check_new_objects(gates: Gates) -> usize {
     };
     let mut kept_fields = Vec::new();
     let mut checked = 0;
-    for resource in pintle_kinds::resources(catalog).iter().filter(|resource| resource.is_hub()) {
+    for resource in pintle_kinds::all_resources(catalog).iter().filter(|resource| resource.is_hub()) {
         let mut found = Vec::new();
         let schema = &resource.schema;
         collect_disabled_paths(&schema.types, schema.root, &disabled, &mut Vec::new(), &mut Vec::new(), &mut found);
@@ -152,7 +152,7 @@ fn new_objects_have_no_fields_of_disabled_features() {
 #[test]
 fn gates_have_fields_if_their_effect_says_so() {
     let locked = |name: &str| all_gates().iter().any(|gate| gate.name == name && gate.locked);
-    let catalog = pintle_catalog::shared();
+    let catalog = pintle_catalog::complete();
     let mut with_fields: Vec<&str> = catalog.gated_fields().iter().flat_map(|field| field.gates.clone()).collect();
     with_fields.extend(pintle_kinds::gates_of_fields());
     for effect in all_effects().iter().filter(|effect| !locked(effect.gate)) {

@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pintle_catalog::shared;
+use pintle_catalog::complete;
 use pintle_registry::{GroupVersion, Registry, Scope, Verb};
 use pintle_value::{Value, object};
 
@@ -13,7 +13,7 @@ fn registry() -> Registry {
 }
 
 fn document(path: &str) -> Value {
-    let bytes = pintle_openapi::v3_document(&registry(), shared(), path).expect(path);
+    let bytes = pintle_openapi::v3_document(&registry(), complete(), path).expect(path);
     serde_json::from_slice(&bytes).expect("JSON")
 }
 
@@ -83,21 +83,21 @@ fn every_v3_document_is_consistent() {
         check_references(&found, path, &[("#/components/schemas/", &["components", "schemas"])]);
         check_ids(&found, path);
     }
-    assert_eq!(pintle_openapi::v3_document(&registry, shared(), "apis/nothing.example.com/v1"), None);
+    assert_eq!(pintle_openapi::v3_document(&registry, complete(), "apis/nothing.example.com/v1"), None);
 }
 
 #[test]
 fn the_v2_document_is_consistent() {
     for all in [false, true] {
         let registry = common::registry(all);
-        let found: Value = serde_json::from_slice(&pintle_openapi::v2(&registry, shared())).expect("JSON");
+        let found: Value = serde_json::from_slice(&pintle_openapi::v2(&registry, complete())).expect("JSON");
         let places: [(&str, &[&str]); 2] = [("#/definitions/", &["definitions"]), ("#/parameters/", &["parameters"])];
         check_references(&found, "v2", &places);
         check_ids(&found, "v2");
         // It has the operations of all v3 documents.
         let new: usize = pintle_openapi::v3_paths(&registry)
             .iter()
-            .filter_map(|path| pintle_openapi::v3_document(&registry, shared(), path))
+            .filter_map(|path| pintle_openapi::v3_document(&registry, complete(), path))
             .map(|bytes| operations(&serde_json::from_slice(&bytes).expect("JSON")).len())
             .sum();
         assert_eq!(operations(&found).len(), new);
@@ -110,17 +110,17 @@ fn the_v2_document_is_consistent() {
 fn documents_are_deterministic() {
     let (one, other) = (registry(), registry());
     assert_eq!(
-        pintle_openapi::v3(&one, shared(), &GroupVersion::new("apps", "v1")),
-        pintle_openapi::v3(&other, shared(), &GroupVersion::new("apps", "v1"))
+        pintle_openapi::v3(&one, complete(), &GroupVersion::new("apps", "v1")),
+        pintle_openapi::v3(&other, complete(), &GroupVersion::new("apps", "v1"))
     );
-    assert_eq!(pintle_openapi::v2(&one, shared()), pintle_openapi::v2(&other, shared()));
-    assert_eq!(pintle_openapi::v2_protobuf(&one, shared()), pintle_openapi::v2_protobuf(&other, shared()));
+    assert_eq!(pintle_openapi::v2(&one, complete()), pintle_openapi::v2(&other, complete()));
+    assert_eq!(pintle_openapi::v2_protobuf(&one, complete()), pintle_openapi::v2_protobuf(&other, complete()));
 }
 
 #[test]
 fn connections_and_logs_have_operations() {
     let registry = common::registry(true);
-    let bytes = pintle_openapi::v3_document(&registry, shared(), "api/v1").expect("core");
+    let bytes = pintle_openapi::v3_document(&registry, complete(), "api/v1").expect("core");
     let core: Value = serde_json::from_slice(&bytes).expect("JSON");
     let check = |path: &str, method: &str, expect: &str| {
         assert_eq!(
@@ -375,7 +375,7 @@ fn custom_resources_are_described_from_their_definition() {
     let paths = pintle_openapi::v3_paths(&registry);
     let of_group: Vec<&String> = paths.iter().filter(|path| path.contains("bench")).collect();
     assert_eq!(of_group, ["apis/bench.example.com/v1"]);
-    let bytes = pintle_openapi::v3_document(&registry, shared(), "apis/bench.example.com/v1").expect("served");
+    let bytes = pintle_openapi::v3_document(&registry, complete(), "apis/bench.example.com/v1").expect("served");
     let found: Value = serde_json::from_slice(&bytes).expect("JSON");
     check_references(&found, "widgets", &[("#/components/schemas/", &["components", "schemas"])]);
     let widgets = "/apis/bench.example.com/v1/namespaces/{namespace}/widgets";
@@ -410,14 +410,14 @@ fn custom_resources_are_described_from_their_definition() {
 
 #[test]
 fn an_unserved_version_has_no_paths() {
-    let bytes = pintle_openapi::v3(&registry(), shared(), &GroupVersion::new("nothing.example.com", "v1"));
+    let bytes = pintle_openapi::v3(&registry(), complete(), &GroupVersion::new("nothing.example.com", "v1"));
     let found: Value = serde_json::from_slice(&bytes).expect("JSON");
     assert!(operations(&found).is_empty());
 }
 
 #[test]
 fn documents_of_the_issuer_are_described() {
-    let found: Value = serde_json::from_slice(&pintle_openapi::v2(&registry(), shared())).expect("JSON");
+    let found: Value = serde_json::from_slice(&pintle_openapi::v2(&registry(), complete())).expect("JSON");
     let keys = object! {
         "description":
             "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
@@ -441,7 +441,7 @@ fn documents_of_the_issuer_are_described() {
 
 #[test]
 fn schemas_list_no_enumerations_without_their_feature() {
-    let catalog = pintle_catalog::Catalog::clone(shared()).without_published_enums();
+    let catalog = pintle_catalog::Catalog::clone(complete()).without_published_enums();
     let bytes = pintle_openapi::v3_document(&registry(), &catalog, "api/v1").expect("core");
     let found: Value = serde_json::from_slice(&bytes).expect("JSON");
     let policy = "components|schemas|io.k8s.api.core.v1.PodSpec|properties|dnsPolicy";

@@ -16,6 +16,8 @@ pub struct Registry {
     by_name: HashMap<Str, Arc<Group>>,
     /// The built-in resources that several groups serve from the same collection, in order, by the collection's prefix.
     shared_between_groups: Arc<HashMap<Str, Vec<Arc<Resource>>>>,
+    /// The hub versions of built-in resources that are served at other versions only.
+    unserved_hubs: Arc<[Arc<Resource>]>,
 }
 
 /// The served versions and resources of one group.
@@ -114,6 +116,13 @@ impl Registry {
         registry
     }
 
+    /// The same registry with the hub versions of built-in resources that are served at other versions only. They are found as
+    /// hubs, and nowhere else.
+    #[must_use]
+    pub fn with_unserved_hubs(self, hubs: Vec<Arc<Resource>>) -> Self {
+        Self { unserved_hubs: hubs.into(), ..self }
+    }
+
     fn push(&mut self, group: Group) {
         let group = Arc::new(group);
         self.by_name.insert(group.name.clone(), group.clone());
@@ -201,14 +210,24 @@ impl Registry {
     /// The resource at the storage version of a collection.
     #[must_use]
     pub fn hub(&self, collection: &Collection) -> Option<&Arc<Resource>> {
-        self.resource(&collection.hub_group, &collection.hub_version, &collection.hub_plural)
+        let is_it = |hub: &&Arc<Resource>| hub.collection().is_some_and(|of_hub| of_hub.prefix == collection.prefix);
+        let served = self.resource(&collection.hub_group, &collection.hub_version, &collection.hub_plural);
+        served.or_else(|| self.unserved_hubs.iter().find(is_it))
+    }
+
+    /// The storage versions of all served resources, whether these versions are served or not. Each version of a custom
+    /// resource is one.
+    pub fn hubs(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.resources().filter(|resource| resource.is_hub()).chain(self.unserved_hubs.iter())
     }
 
     /// The resource with this group and plural name, at its storage version.
     #[must_use]
     pub fn hub_of(&self, resource: &GroupResource) -> Option<&Arc<Resource>> {
         let versions = &self.by_name.get(&resource.group)?.versions;
-        versions.iter().filter_map(|version| version.by_plural.get(&resource.resource)).find(|found| found.is_hub())
+        let mut served = versions.iter().filter_map(|version| version.by_plural.get(&resource.resource));
+        let is_it = |hub: &&Arc<Resource>| hub.is(&resource.group, &resource.resource);
+        served.find(|found| found.is_hub()).or_else(|| self.unserved_hubs.iter().find(is_it))
     }
 
     /// The other resources that serve the same objects, or the same subresource of them, in order (upstream:

@@ -164,10 +164,11 @@ impl ApiServer {
     pub async fn start(config: ClusterConfig) -> Result<Arc<Self>, ClusterError> {
         let plugins = PluginChain::assemble(&config.admission, &config.gates).map_err(ClusterError::Admission)?;
         let running = RunningControllers::new(&config.controllers, &config.services, &config.gates);
-        let mut built_in =
-            pintle_kinds::resources_in(pintle_catalog::shared(), &config.runtime_config, &config.services);
+        let catalog = config.runtime_config.catalog();
+        let mut built_in = pintle_kinds::resources_in(catalog, &config.runtime_config, &config.gates, &config.services);
         pintle_extensions::install_definition_validation(&mut built_in);
-        let registry = Arc::new(Registry::new(built_in.clone()));
+        let unserved_hubs = pintle_kinds::unserved_hubs(catalog, &built_in, &config.services);
+        let registry = Arc::new(Registry::new(built_in.clone()).with_unserved_hubs(unserved_hubs));
         if config.controllers.election_name.is_some()
             && registry.hub_of(&GroupResource::new("coordination.k8s.io", "leases")).is_none()
         {
@@ -185,7 +186,7 @@ impl ApiServer {
             overridden.push((store, elsewhere));
         }
         let indexers = Arc::new(Indexers::default());
-        for hub in registry.resources().filter(|resource| resource.is_hub()) {
+        for hub in registry.hubs() {
             indexers.set(hub);
         }
         let (store, clock) = (config.store.clone(), config.clock.clone());
@@ -209,7 +210,7 @@ impl ApiServer {
                 OverrideStorage::load(index, store, &config.key_prefix, elsewhere, indexer, clock, config.history);
             overrides.push(loading.await.map_err(ClusterError::Cache)?);
         }
-        for (resource, prefix) in config.runtime_config.disabled_rules(pintle_catalog::shared()) {
+        for (resource, prefix) in config.runtime_config.disabled_rules(catalog) {
             let count = loaded.count_unclaimed(prefix);
             if count > 0 {
                 return Err(ClusterError::DisabledRules { resource, count });
@@ -224,6 +225,7 @@ impl ApiServer {
         let encodings = EncodingCache::new(config.encoding_cache);
         let cache = loaded.follow(definitions.collections().map(|(prefix, _)| prefix.clone()), encodings);
         let cluster = Arc::new(Cluster::new(ClusterParts {
+            catalog: catalog.clone(),
             built_in,
             registry,
             store: config.store,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// The fields of an object after it is read. Null is for a field that the object does not have.
 fn check(api_version: &str, kind: &str, mut object: Value, expect: &[(&str, Value)]) {
-    let catalog = pintle_catalog::shared();
+    let catalog = pintle_catalog::complete();
     let (group, version) = api_version.split_once('/').expect("a group");
     let is_read_as = |facts: &&ResourceFacts| {
         facts.kind == kind && facts.storage().is_some_and(|storage| storage.stored_versions.contains(&(group, version)))
@@ -415,49 +415,8 @@ fn webhooks_have_the_defaults_of_their_version() {
 }
 
 #[test]
-fn device_requests_and_devices_have_their_new_form() {
-    let exact = json!({"name": "a", "deviceClassName": "c", "adminAccess": false,
-        "selectors": [{"cel": {"expression": "e"}}], "tolerations": [{"key": "k"}]});
-    let alternatives = json!({"name": "b", "firstAvailable": [{"name": "x", "deviceClassName": "c"}]});
-    let spec = json!({"devices": {"requests": [exact, alternatives]}});
-    let expect = json!([
-        {"name": "a", "exactly": {"deviceClassName": "c", "selectors": [{"cel": {"expression": "e"}}],
-            "allocationMode": "ExactCount", "count": 1, "adminAccess": false,
-            "tolerations": [{"key": "k", "operator": "Equal"}]}},
-        {"name": "b", "firstAvailable": [
-            {"name": "x", "deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}]},
-    ]);
-    let claim = json!({"metadata": {}, "spec": spec});
-    let version = "resource.k8s.io/v1beta1";
-    check(version, "ResourceClaim", claim.clone(), &[("spec.devices.requests", expect.clone())]);
-    let claims = json!({"metadata": {}, "spec": {"spec": spec}});
-    check(version, "ResourceClaimTemplate", claims, &[("spec.spec.devices.requests", expect)]);
-    let basic = json!({"attributes": {"a": {"int": 1}}, "capacity": {"c": {"value": "1"}}, "allNodes": true});
-    let slice = json!({"metadata": {}, "spec": {"driver": "d", "nodeName": "n",
-        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
-        "devices": [{"name": "a", "basic": basic}, {"name": "b"}]}});
-    check(
-        version,
-        "ResourceSlice",
-        slice,
-        &[
-            ("apiVersion", json!("resource.k8s.io/v1")),
-            ("spec.nodeName", json!("n")),
-            ("spec.allNodes", Value::Null),
-            (
-                "spec.devices",
-                json!([
-                    {"name": "a", "attributes": {"a": {"int": 1}}, "capacity": {"c": {"value": "1"}}, "allNodes": true},
-                    {"name": "b"},
-                ]),
-            ),
-        ],
-    );
-}
-
-#[test]
 fn rules_of_stored_versions_belong_to_their_kinds() {
-    let catalog = pintle_catalog::shared();
+    let catalog = pintle_catalog::complete();
     let stored_types = catalog.stored_types().expect("types");
     // These are read with another type, and need nothing else, because only the numbers of fields differ.
     let with_type_only = [("rbac.authorization.k8s.io", "ClusterRole"), ("rbac.authorization.k8s.io", "Role")];

@@ -27,7 +27,7 @@ impl Fixture {
 /// The fixtures of all kinds of the catalog for which upstream has fixtures.
 pub(crate) fn fixtures() -> Vec<Fixture> {
     let folder = module_folder();
-    let catalog = pintle_catalog::shared();
+    let catalog = pintle_catalog::complete();
     // These kinds are in every group. Their fixtures are with those of the core group.
     let meta =
         ["APIGroup", "APIVersions", "CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions"]

@@ -26,10 +26,9 @@ impl ResourceCache {
         if let Some(resource) = self.by_prefix.get(prefix) {
             return Some(resource.clone());
         }
-        let is_it = |resource: &&Arc<Resource>| {
-            resource.is_hub() && resource.collection().is_some_and(|collection| collection.prefix == *prefix)
-        };
-        let resource = registry.resources().find(is_it)?.clone();
+        let is_it =
+            |resource: &&Arc<Resource>| resource.collection().is_some_and(|collection| collection.prefix == *prefix);
+        let resource = registry.hubs().find(is_it)?.clone();
         self.by_prefix.insert(prefix.clone(), resource.clone());
         Some(resource)
     }

@@ -159,8 +159,8 @@ fn content_change(mut watchers: Vec<Watcher>, mut registry_changes: watch::Recei
 /// One resource of each collection that stores namespaced objects and supports `delete`.
 fn deletable_resources(client: &Arc<dyn ClusterClient>) -> Vec<Arc<Resource>> {
     let mut by_prefix = BTreeMap::new();
-    for resource in client.registry().resources() {
-        let deletable = resource.scope == Scope::Namespaced && resource.verbs.has(Verb::Delete) && resource.is_hub();
+    for resource in client.registry().hubs() {
+        let deletable = resource.scope == Scope::Namespaced && resource.verbs.has(Verb::Delete);
         if let Some(collection) = resource.collection().filter(|_| deletable) {
             by_prefix.entry(collection.prefix.clone()).or_insert_with(|| resource.clone());
         }

@@ -98,8 +98,8 @@ fn every_version_can_be_turned_off_that_the_server_does_not_need() {
             let _ = cluster.post("/api/v1/namespaces/default/services", service).await.expect(201);
             cluster.stop().await;
         }
-        // The objects of the other version are kept in the first, and services have their addresses in the second.
-        assert_eq!(needed, ["autoscaling/v2", "networking.k8s.io/v1"]);
+        // Services have their addresses there.
+        assert_eq!(needed, ["networking.k8s.io/v1"]);
     });
 }
 
@@ -113,6 +113,84 @@ fn a_resource_can_be_turned_off() {
         assert!(names.iter().any(|name| *name == "deployments") && names.iter().all(|name| *name != "daemonsets"));
         let message = "the server could not find the requested resource";
         cluster.get("/apis/apps/v1/daemonsets").await.expect_error(404, "NotFound", message);
+        cluster.stop().await;
+    });
+}
+
+/// A version works without the one in which its objects are kept.
+#[test]
+fn a_version_is_served_without_its_hub() {
+    run(async {
+        let cluster = start(&["coordination.k8s.io/v1alpha2=true", "autoscaling/v2=false"]).await;
+        let served = versions(&cluster).await;
+        assert!(served.contains("coordination.k8s.io/v1alpha2") && !served.contains("coordination.k8s.io/v1beta1"));
+        assert!(served.contains("autoscaling/v1") && !served.contains("autoscaling/v2"));
+        let path = "/apis/coordination.k8s.io/v1alpha2/namespaces/default/leasecandidates";
+        let candidate = json!({
+            "metadata": {"name": "c", "labels": {"app": "a"}},
+            "spec": {"leaseName": "l", "binaryVersion": "1.36.0", "strategy": "example.com/own"},
+        });
+        let created = cluster.post(path, candidate.to_string()).await.expect(201);
+        assert_eq!(
+            created.headers["warning"],
+            "299 - \"coordination.k8s.io/v1alpha2 LeaseCandidate is deprecated in v1.35+, unavailable in v1.38+\""
+        );
+        let mut watch = cluster.watch(&format!("{path}?watch=true&fieldSelector=spec.leaseName%3Dl")).await;
+        assert_eq!(watch.expect("ADDED", "c").await, created.json());
+        let changed = cluster.patch(&format!("{path}/c"), "merge", r#"{"spec": {"binaryVersion": "1.37.0"}}"#).await;
+        assert_eq!(changed.expect(200).json()["spec"]["binaryVersion"], "1.37.0");
+        let list = cluster.get(&format!("{path}?labelSelector=app%3Da")).await.expect(200).json();
+        assert_eq!((&list["kind"], list["items"].as_array().map(Vec::len)), (&json!("LeaseCandidateList"), Some(1)));
+        let invalid = cluster.patch(&format!("{path}/c"), "merge", r#"{"spec": {"leaseName": "m"}}"#).await;
+        let message = "LeaseCandidate.coordination.k8s.io \"c\" is invalid: spec.leaseName: Invalid value: \"m\": field is \
+                       immutable";
+        invalid.expect_error(422, "Invalid", message);
+        let _ = cluster.get("/apis/coordination.k8s.io/v1beta1/leasecandidates").await.expect(404);
+        let scaler = json!({
+            "metadata": {"name": "s"},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "maxReplicas": 2},
+        });
+        let scalers = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
+        let _ = cluster.post(scalers, scaler.to_string()).await.expect(201);
+        // The namespace is emptied, too.
+        let _ = cluster.post("/api/v1/namespaces", r#"{"metadata": {"name": "n"}}"#).await.expect(201);
+        let in_namespace = path.replace("default", "n");
+        let _ = cluster.post(&in_namespace, candidate.to_string()).await.expect(201);
+        let _ = cluster.delete("/api/v1/namespaces/n").await.expect(200);
+        while cluster.get("/api/v1/namespaces/n").await.status.as_u16() != 404 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(cluster.get(&in_namespace).await.expect(200).json()["items"], json!([]));
+        cluster.stop().await;
+    });
+}
+
+/// A resource of a feature is served only with it, whatever the configuration says.
+#[test]
+fn resources_of_features_need_them() {
+    run(async {
+        let cluster = start(&["api/all=true"]).await;
+        let served = versions(&cluster).await;
+        assert!(!served.contains("scheduling.k8s.io/v1alpha2") && !served.contains("certificates.k8s.io/v1beta1"));
+        for (path, hash) in [
+            ("coordination.k8s.io/v1alpha2", "lvME0iHWE20="),
+            ("coordination.k8s.io/v1beta1", "lvME0iHWE20="),
+            ("networking.k8s.io/v1beta1", "3f/plJFChNE="),
+            ("internal.apiserver.k8s.io/v1alpha1", "c8YZt5U0nPk="),
+            ("resource.k8s.io/v1alpha3", "DJ3UJ0fj8MI="),
+        ] {
+            let list = cluster.get(&format!("/apis/{path}")).await.expect(200).json();
+            assert_eq!(list["resources"][0]["storageVersionHash"], hash, "{path}");
+        }
+        let group = cluster.get("/apis/resource.k8s.io").await.expect(200).json();
+        let names: Vec<&Value> =
+            group["versions"].as_array().expect("versions").iter().map(|it| &it["version"]).collect();
+        assert_eq!(names, ["v1", "v1beta2", "v1beta1", "v1alpha3"]);
+        // The last of the default groups come before those with alpha versions only.
+        let groups = cluster.get("/apis").await.expect(200).json();
+        let groups: Vec<&str> =
+            groups["groups"].as_array().expect("groups").iter().filter_map(|group| group["name"].as_str()).collect();
+        assert_eq!(groups.last(), Some(&"internal.apiserver.k8s.io"));
         cluster.stop().await;
     });
 }

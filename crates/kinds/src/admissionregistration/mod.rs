@@ -11,14 +11,19 @@ use std::sync::Arc;
 
 use pintle_registry::Strategy;
 
-pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
+pub(crate) fn strategy(version: &str, plural: &str) -> Option<Arc<dyn Strategy>> {
+    let defaults_not_found_action = version == "v1alpha1";
     Some(match plural {
         "mutatingwebhookconfigurations" => Arc::new(webhook::WebhookConfigurationStrategy { mutating: true }),
         "validatingwebhookconfigurations" => Arc::new(webhook::WebhookConfigurationStrategy { mutating: false }),
         "mutatingadmissionpolicies" => Arc::new(policy::MutatingAdmissionPolicyStrategy),
         "validatingadmissionpolicies" => Arc::new(policy::ValidatingAdmissionPolicyStrategy),
-        "mutatingadmissionpolicybindings" => Arc::new(policy::PolicyBindingStrategy { validating: false }),
-        "validatingadmissionpolicybindings" => Arc::new(policy::PolicyBindingStrategy { validating: true }),
+        "mutatingadmissionpolicybindings" => {
+            Arc::new(policy::PolicyBindingStrategy { validating: false, defaults_not_found_action })
+        }
+        "validatingadmissionpolicybindings" => {
+            Arc::new(policy::PolicyBindingStrategy { validating: true, defaults_not_found_action })
+        }
         _ => return None,
     })
 }

@@ -184,11 +184,16 @@ impl Strategy for MutatingAdmissionPolicyStrategy {
 pub(super) struct PolicyBindingStrategy {
     /// True for bindings of validating policies, which have validation actions.
     pub(super) validating: bool,
+    /// True if a reference to parameters says what to do without any by default, as in v1alpha1.
+    pub(super) defaults_not_found_action: bool,
 }
 
 impl Strategy for PolicyBindingStrategy {
     fn defaults(&self, object: &mut Value) {
         set_match_defaults(object.at_mut(&["spec", "matchResources"]));
+        if let Some(reference) = object.at_mut(&["spec", "paramRef"]).filter(|_| self.defaults_not_found_action) {
+            reference.set_default("parameterNotFoundAction", "Deny");
+        }
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
@@ -700,7 +705,7 @@ mod tests {
 
     #[test]
     fn bindings() {
-        let binding = PolicyBindingStrategy { validating: true };
+        let binding = PolicyBindingStrategy { validating: true, defaults_not_found_action: false };
         let check = |spec: &str, expect: &[&str]| {
             let mut new = object(&format!(r#"{{"spec":{{{spec}}}}}"#));
             binding.defaults(&mut new);
@@ -717,6 +722,19 @@ mod tests {
                 "spec.validationActions: Invalid value: [\"Deny\",\"Warn\",\"Deny\"]: must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)",
             ],
         );
+    }
+
+    #[test]
+    fn references_to_parameters_have_a_default_in_v1alpha1() {
+        for (defaults_not_found_action, expect) in [(false, ""), (true, "Deny")] {
+            let binding = PolicyBindingStrategy { validating: false, defaults_not_found_action };
+            let mut found = object(r#"{"spec":{"paramRef":{"name":"p"}}}"#);
+            binding.defaults(&mut found);
+            assert_eq!(found.str_at(&["spec", "paramRef", "parameterNotFoundAction"]), expect);
+            let mut without = object(r#"{"spec":{}}"#);
+            binding.defaults(&mut without);
+            assert_eq!(without, object(r#"{"spec":{}}"#));
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ mod tests {
             "validatingadmissionpolicybindings",
             "validatingwebhookconfigurations",
         ] {
-            let strategy = strategy(plural).expect("a strategy");
+            let strategy = strategy("v1", plural).expect("a strategy");
             let check = |name: &str, expect: &[&str]| {
                 let object = object(&format!(r#"{{"metadata":{{"name":"{name}"}}}}"#));
                 assert_eq!(strategy.warnings(&context(), &object, None), expect, "{plural} {name}");

@@ -3,6 +3,7 @@
 mod pkcs10;
 mod signing_request;
 mod stored;
+mod trust_bundle;
 
 pub use pkcs10::RequestedSubject;
 pub use signing_request::requested_subject;
@@ -14,6 +15,7 @@ use pintle_registry::Strategy;
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "certificatesigningrequests" => Some(Arc::new(signing_request::CertificateSigningRequestStrategy)),
+        "clustertrustbundles" => Some(Arc::new(trust_bundle::ClusterTrustBundleStrategy)),
         _ => None,
     }
 }

@@ -7,7 +7,8 @@ use pintle_value::{Errors, FieldPath, Value, names};
 use crate::gated::{Part, drop_disabled};
 use crate::validation::invalid_each;
 
-const STRATEGIES: [&str; 1] = ["OldestEmulationVersion"];
+/// The strategies that Kubernetes defines.
+pub(super) const STRATEGIES: [&str; 1] = ["OldestEmulationVersion"];
 
 /// The strategy for Lease.
 pub(super) struct LeaseStrategy;
@@ -38,6 +39,16 @@ impl Strategy for LeaseStrategy {
     }
 }
 
+/// Validates a strategy: one that Kubernetes defines, or one with a domain. Upstream repeats the field in the path.
+pub(super) fn validate_strategy(errors: &mut Errors, strategy: &str, path: &FieldPath<'_>) {
+    let path = path.child("strategy");
+    if strategy.contains('/') {
+        invalid_each(errors, &path, strategy, names::qualified_name(strategy));
+    } else if !STRATEGIES.contains(&strategy) {
+        errors.not_supported(&path, strategy, &STRATEGIES);
+    }
+}
+
 fn validate_spec(object: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
@@ -49,14 +60,7 @@ fn validate_spec(object: &Value) -> Errors {
     }
     let strategy = object.at(&["spec", "strategy"]).and_then(Value::as_str);
     if let Some(strategy) = strategy {
-        // Upstream repeats the field in the path.
-        let path = path.child("strategy");
-        let path = path.child("strategy");
-        if strategy.contains('/') {
-            invalid_each(&mut errors, &path, strategy, names::qualified_name(strategy));
-        } else if !STRATEGIES.contains(&strategy) {
-            errors.not_supported(&path, strategy, &STRATEGIES);
-        }
+        validate_strategy(&mut errors, strategy, &path.child("strategy"));
     }
     if !object.str_at(&["spec", "preferredHolder"]).is_empty() && strategy.unwrap_or_default().is_empty() {
         errors.forbidden(&path.child("preferredHolder"), "may only be specified if `strategy` is defined");

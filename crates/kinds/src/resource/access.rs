@@ -191,6 +191,7 @@ mod tests {
     use super::*;
     use crate::resource::claim::{ResourceClaimStrategy, ResourceClaimTemplateStrategy};
     use crate::resource::claim_status::ClaimStatusStrategy;
+    use crate::resource::v1beta1::ApiVersion;
     use crate::testing::{context, gated_context, messages, object};
 
     /// Runs a future that is always ready.
@@ -315,14 +316,14 @@ mod tests {
         let missing = "spec.devices.requests[1].adminAccess: Internal error: could not retrieve namespace to verify admin \
                        access: namespaces \"none\" not found";
         for namespace in ["labelled", "late"] {
-            check(&ResourceClaimStrategy, &claim(namespace, "true"), None, &[]);
-            check(&ResourceClaimTemplateStrategy, &template(namespace), None, &[]);
+            check(&ResourceClaimStrategy { version: ApiVersion::V1 }, &claim(namespace, "true"), None, &[]);
+            check(&ResourceClaimTemplateStrategy { version: ApiVersion::V1 }, &template(namespace), None, &[]);
         }
-        check(&ResourceClaimStrategy, &claim("other", "false"), None, &[]);
-        check(&ResourceClaimStrategy, &claim("other", "true"), None, &[forbidden]);
-        check(&ResourceClaimTemplateStrategy, &template("other"), None, &[forbidden]);
-        check(&ResourceClaimStrategy, &claim("none", "true"), None, &[missing]);
-        check(&ResourceClaimStrategy, &claim("other", "true"), Some("{}"), &[]);
+        check(&ResourceClaimStrategy { version: ApiVersion::V1 }, &claim("other", "false"), None, &[]);
+        check(&ResourceClaimStrategy { version: ApiVersion::V1 }, &claim("other", "true"), None, &[forbidden]);
+        check(&ResourceClaimTemplateStrategy { version: ApiVersion::V1 }, &template("other"), None, &[forbidden]);
+        check(&ResourceClaimStrategy { version: ApiVersion::V1 }, &claim("none", "true"), None, &[missing]);
+        check(&ResourceClaimStrategy { version: ApiVersion::V1 }, &claim("other", "true"), Some("{}"), &[]);
     }
 
     /// A claim in the namespace `other` with this status.

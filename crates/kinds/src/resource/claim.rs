@@ -1,15 +1,13 @@
 //! The strategies for ResourceClaim and ResourceClaimTemplate, whose specs are immutable.
 
-use pintle_registry::{
-    ClusterValidation, ResetFields, Strategy, StrategyContext, SubresourceStrategy, UnservedVersion,
-};
+use pintle_registry::{ClusterValidation, ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, metadata};
 
 use super::access::AdminAccess;
 use super::claim_spec::{drop_disabled, set_request_defaults, validate_claim_spec};
 use super::claim_status::ClaimStatusStrategy;
 use super::go_types::{CLAIM_SPEC, TEMPLATE_SPEC};
-use super::stored;
+use super::v1beta1::{self, ApiVersion};
 use crate::core::pod::scheduling::validate_labels;
 use crate::generic::{keep_old, reset_fields_with_metadata, same_at};
 use crate::go_json::{GoType, invalid};
@@ -18,15 +16,28 @@ use crate::go_json::{GoType, invalid};
 const TEMPLATE_METADATA: [&str; 2] = ["annotations", "labels"];
 
 /// The strategy for ResourceClaim.
-pub(super) struct ResourceClaimStrategy;
+pub(super) struct ResourceClaimStrategy {
+    pub(super) version: ApiVersion,
+}
 
 impl Strategy for ResourceClaimStrategy {
-    fn unserved_versions(&self) -> &'static [UnservedVersion] {
-        &stored::CLAIMS
+    fn defaults(&self, object: &mut Value) {
+        match self.version {
+            ApiVersion::V1Beta1 => v1beta1::set_request_defaults(object.at_mut(&["spec"])),
+            ApiVersion::V1 => set_request_defaults(object.at_mut(&["spec"])),
+        }
     }
 
-    fn defaults(&self, object: &mut Value) {
-        set_request_defaults(object.at_mut(&["spec"]));
+    fn convert_to_hub(&self, object: &mut Value) {
+        if self.version == ApiVersion::V1Beta1 {
+            v1beta1::requests_to_v1(object.at_mut(&["spec"]));
+        }
+    }
+
+    fn convert_from_hub(&self, object: &mut Value) {
+        if self.version == ApiVersion::V1Beta1 {
+            v1beta1::requests_from_v1(object.at_mut(&["spec"]));
+        }
     }
 
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
@@ -64,15 +75,28 @@ impl Strategy for ResourceClaimStrategy {
 }
 
 /// The strategy for ResourceClaimTemplate.
-pub(super) struct ResourceClaimTemplateStrategy;
+pub(super) struct ResourceClaimTemplateStrategy {
+    pub(super) version: ApiVersion,
+}
 
 impl Strategy for ResourceClaimTemplateStrategy {
-    fn unserved_versions(&self) -> &'static [UnservedVersion] {
-        &stored::CLAIM_TEMPLATES
+    fn defaults(&self, object: &mut Value) {
+        match self.version {
+            ApiVersion::V1Beta1 => v1beta1::set_request_defaults(object.at_mut(&["spec", "spec"])),
+            ApiVersion::V1 => set_request_defaults(object.at_mut(&["spec", "spec"])),
+        }
     }
 
-    fn defaults(&self, object: &mut Value) {
-        set_request_defaults(object.at_mut(&["spec", "spec"]));
+    fn convert_to_hub(&self, object: &mut Value) {
+        if self.version == ApiVersion::V1Beta1 {
+            v1beta1::requests_to_v1(object.at_mut(&["spec", "spec"]));
+        }
+    }
+
+    fn convert_from_hub(&self, object: &mut Value) {
+        if self.version == ApiVersion::V1Beta1 {
+            v1beta1::requests_from_v1(object.at_mut(&["spec", "spec"]));
+        }
     }
 
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
@@ -148,7 +172,7 @@ mod tests {
     fn device_requests_default_to_one_device() {
         let claim = r#"{"spec":{"devices":{"requests":[{"exactly":{}},{"firstAvailable":[{"allocationMode":"All"},{"count":2}]}]}}}"#;
         assert_eq!(
-            with_defaults(&ResourceClaimStrategy, claim),
+            with_defaults(&ResourceClaimStrategy { version: ApiVersion::V1 }, claim),
             object(
                 r#"{"spec":{"devices":{"requests":[{"exactly":{"allocationMode":"ExactCount","count":1}},
                     {"firstAvailable":[{"allocationMode":"All"},{"allocationMode":"ExactCount","count":2}]}]}}}"#
@@ -158,17 +182,17 @@ mod tests {
 
     #[test]
     fn claims_and_templates_are_validated() {
-        check(&ResourceClaimStrategy, CLAIM, None, &[]);
-        check(&ResourceClaimTemplateStrategy, TEMPLATE, None, &[]);
+        check(&ResourceClaimStrategy { version: ApiVersion::V1 }, CLAIM, None, &[]);
+        check(&ResourceClaimTemplateStrategy { version: ApiVersion::V1 }, TEMPLATE, None, &[]);
         let missing = "Required value: exactly one of `exactly` or `firstAvailable` is required";
         check(
-            &ResourceClaimStrategy,
+            &ResourceClaimStrategy { version: ApiVersion::V1 },
             r#"{"spec":{"devices":{"requests":[{"name":"a"}]}}}"#,
             None,
             &[&format!("spec.devices.requests[0]: {missing}")],
         );
         check(
-            &ResourceClaimTemplateStrategy,
+            &ResourceClaimTemplateStrategy { version: ApiVersion::V1 },
             r#"{"spec":{"metadata":{"name":"n","labels":{"a":"b"}},"spec":{"devices":{"requests":[{"name":"a"}]}}}}"#,
             None,
             &["spec.metadata.name: Forbidden: cannot be set", &format!("spec.spec.devices.requests[0]: {missing}")],
@@ -177,10 +201,10 @@ mod tests {
 
     #[test]
     fn specs_are_immutable() {
-        let claim = json(&with_defaults(&ResourceClaimStrategy, CLAIM));
-        check(&ResourceClaimStrategy, CLAIM, Some(&claim), &[]);
+        let claim = json(&with_defaults(&ResourceClaimStrategy { version: ApiVersion::V1 }, CLAIM));
+        check(&ResourceClaimStrategy { version: ApiVersion::V1 }, CLAIM, Some(&claim), &[]);
         check(
-            &ResourceClaimStrategy,
+            &ResourceClaimStrategy { version: ApiVersion::V1 },
             r#"{"spec":{"devices":{"requests":[{"name":"?","firstAvailable":[{"name":"b"}]}],
                 "config":[{"requests":["a"],"opaque":{"driver":"d","parameters":{"b":1,"a":"<"}}}]}}}"#,
             Some(&claim),
@@ -191,10 +215,10 @@ mod tests {
                  \"Parameters\":{\"a\":\"\\u003c\",\"b\":1}}}]}}: field is immutable",
             ],
         );
-        let template = json(&with_defaults(&ResourceClaimTemplateStrategy, TEMPLATE));
-        check(&ResourceClaimTemplateStrategy, TEMPLATE, Some(&template), &[]);
+        let template = json(&with_defaults(&ResourceClaimTemplateStrategy { version: ApiVersion::V1 }, TEMPLATE));
+        check(&ResourceClaimTemplateStrategy { version: ApiVersion::V1 }, TEMPLATE, Some(&template), &[]);
         check(
-            &ResourceClaimTemplateStrategy,
+            &ResourceClaimTemplateStrategy { version: ApiVersion::V1 },
             r#"{"spec":{"metadata":{"labels":{"a":"b"}},"spec":{}}}"#,
             Some(&template),
             &[
@@ -226,18 +250,18 @@ mod tests {
                 assert_eq!(new, of(expect));
             }
         };
-        check(&ResourceClaimStrategy, &claim);
-        check(&ResourceClaimTemplateStrategy, &template);
+        check(&ResourceClaimStrategy { version: ApiVersion::V1 }, &claim);
+        check(&ResourceClaimTemplateStrategy { version: ApiVersion::V1 }, &template);
     }
 
     #[test]
     fn only_the_status_subresource_writes_the_status() {
         let mut claim = object(r#"{"spec":{},"status":{"allocation":{}}}"#);
-        ResourceClaimStrategy.prepare_for_create(&context(), &mut claim);
+        ResourceClaimStrategy { version: ApiVersion::V1 }.prepare_for_create(&context(), &mut claim);
         assert_eq!(claim, object(r#"{"spec":{},"status":{}}"#));
         let mut claim = object(r#"{"spec":{},"status":{"allocation":{}}}"#);
         let old = object(r#"{"spec":{},"status":{"reservedFor":[]}}"#);
-        ResourceClaimStrategy.prepare_for_update(&context(), &mut claim, &old);
+        ResourceClaimStrategy { version: ApiVersion::V1 }.prepare_for_update(&context(), &mut claim, &old);
         assert_eq!(claim, old);
     }
 }

@@ -109,24 +109,10 @@ fn parse_uuid(text: &str) -> Result<(), String> {
     if standard.iter().enumerate().all(is_valid) { Ok(()) } else { malformed() }
 }
 
-/// True if a text is a version by the rules of semver.org.
-pub(super) fn is_semantic_version(text: &str) -> bool {
-    let (version, build) = text.split_once('+').map_or((text, None), |(version, build)| (version, Some(build)));
-    let (numbers, prerelease) =
-        version.split_once('-').map_or((version, None), |(numbers, prerelease)| (numbers, Some(prerelease)));
-    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    let is_digits = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
-    let is_number = |word: &str| !word.is_empty() && is_digits(word) && (word == "0" || !word.starts_with('0'));
-    numbers.split('.').count() == 3
-        && numbers.split('.').all(is_number)
-        && prerelease
-            .is_none_or(|parts| parts.split('.').all(|part| is_word(part) && (!is_digits(part) || is_number(part))))
-        && build.is_none_or(|parts| parts.split('.').all(is_word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::semantic_version::SemanticVersion;
     use crate::testing::messages;
 
     fn check(rule: fn(&mut Errors, &str, &FieldPath<'_>), rows: &[(&str, &[&str])]) {
@@ -246,7 +232,7 @@ mod tests {
     #[test]
     fn versions() {
         for version in ["0.0.0", "1.2.3", "1.2.3-alpha.1", "1.2.3-0a.-", "1.2.3+build.01", "1.2.3-a+b-c", "10.20.30"] {
-            assert!(is_semantic_version(version), "{version}");
+            assert!(SemanticVersion::parse(version).is_some(), "{version}");
         }
         for text in [
             "",
@@ -263,7 +249,7 @@ mod tests {
             "1.2.3-a..b",
             "1.2.3 ",
         ] {
-            assert!(!is_semantic_version(text), "{text}");
+            assert!(SemanticVersion::parse(text).is_none(), "{text}");
         }
     }
 }

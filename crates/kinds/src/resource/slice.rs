@@ -1,12 +1,12 @@
 //! The strategy for ResourceSlice.
 
 use pintle_gates::Feature;
-use pintle_registry::{Strategy, StrategyContext, UnservedVersion};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::print::quote;
 use pintle_value::{Errors, Object, Str, Value};
 
 use super::slice_validation::validate_slice_spec;
-use super::stored;
+use super::v1beta1::{self, ApiVersion};
 use crate::generic::{increment_generation_on_spec_change, set_first_generation};
 
 /// The lists of an attribute, of which it has one at most.
@@ -17,11 +17,21 @@ const BINDING: [&str; 3] = ["bindingConditions", "bindingFailureConditions", "bi
 const MAPPINGS: &str = "nodeAllocatableResourceMappings";
 
 /// The strategy for ResourceSlice.
-pub(super) struct ResourceSliceStrategy;
+pub(super) struct ResourceSliceStrategy {
+    pub(super) version: ApiVersion,
+}
 
 impl Strategy for ResourceSliceStrategy {
-    fn unserved_versions(&self) -> &'static [UnservedVersion] {
-        &stored::SLICES
+    fn convert_to_hub(&self, object: &mut Value) {
+        if self.version == ApiVersion::V1Beta1 {
+            v1beta1::slice_to_v1(object);
+        }
+    }
+
+    fn convert_from_hub(&self, object: &mut Value) {
+        if self.version == ApiVersion::V1Beta1 {
+            v1beta1::slice_from_v1(object);
+        }
     }
 
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
@@ -175,7 +185,7 @@ mod tests {
     #[test]
     fn taints_without_a_time_get_one() {
         let mut slice = object(r#"{"spec":{"devices":[{"taints":[{"key":"a"}]}]}}"#);
-        ResourceSliceStrategy.prepare_for_create(&context(), &mut slice);
+        ResourceSliceStrategy { version: ApiVersion::V1 }.prepare_for_create(&context(), &mut slice);
         assert_eq!(slice["spec"]["devices"][0]["taints"][0].str_at(&["timeAdded"]), "2023-11-14T22:13:20Z");
         assert_eq!(slice.generation(), 1);
     }
@@ -185,7 +195,7 @@ mod tests {
         let old = object(r#"{"metadata":{"generation":3},"spec":{"devices":[{"name":"a"}]}}"#);
         let check = |spec: &str, expect: i64| {
             let mut new = object(&format!(r#"{{"metadata":{{"generation":3}},"spec":{spec}}}"#));
-            ResourceSliceStrategy.prepare_for_update(&context(), &mut new, &old);
+            ResourceSliceStrategy { version: ApiVersion::V1 }.prepare_for_update(&context(), &mut new, &old);
             assert_eq!(new.generation(), expect, "{spec}");
         };
         check(r#"{"devices":[{"name":"a"}]}"#, 3);
@@ -197,7 +207,7 @@ mod tests {
     fn drivers_in_upper_case_are_warned_about() {
         let check = |driver: &str, expect: &[&str]| {
             let slice = object(&format!(r#"{{"spec":{{"driver":"{driver}"}}}}"#));
-            assert_eq!(ResourceSliceStrategy.warnings(&context(), &slice, None), expect);
+            assert_eq!(ResourceSliceStrategy { version: ApiVersion::V1 }.warnings(&context(), &slice, None), expect);
         };
         check("d.example.com", &[]);
         check(
@@ -222,8 +232,10 @@ mod tests {
             let context = gated_context(&[&all_on, gates].concat());
             let mut new = full.clone();
             match old.map(object) {
-                None => ResourceSliceStrategy.prepare_for_create(&context, &mut new),
-                Some(old) => ResourceSliceStrategy.prepare_for_update(&context, &mut new, &old),
+                None => ResourceSliceStrategy { version: ApiVersion::V1 }.prepare_for_create(&context, &mut new),
+                Some(old) => {
+                    ResourceSliceStrategy { version: ApiVersion::V1 }.prepare_for_update(&context, &mut new, &old)
+                }
             }
             new.remove("metadata");
             new

@@ -9,8 +9,7 @@ use super::claim_spec::{TAINT_EFFECTS, quoted_name};
 use super::collections::{validate_list, validate_map, validate_set};
 use super::go_types::{ATTRIBUTE, NODE_SELECTOR_TERMS};
 use super::identifiers::{
-    MAX_QUALIFIED_NAME, is_semantic_version, validate_driver_name, validate_node_name, validate_pool_name,
-    validate_qualified_name,
+    MAX_QUALIFIED_NAME, validate_driver_name, validate_node_name, validate_pool_name, validate_qualified_name,
 };
 use super::selectors::{MAX_ATTRIBUTE_LENGTH, MAX_ATTRIBUTE_VALUES, MAX_ATTRIBUTES_AND_CAPACITIES};
 use super::slice::{ATTRIBUTE_LISTS, is_list};
@@ -18,6 +17,7 @@ use crate::core::pod::resources::{is_native, quantity};
 use crate::core::pod::scheduling::validate_node_selector;
 use crate::generic::{same, validate_immutable};
 use crate::go_json::{internal, invalid_pointer, print};
+use crate::semantic_version::SemanticVersion;
 use crate::validation::{invalid_each, require_one_of, str_field, strings_at, validate_dns_label};
 
 const MAX_DEVICES: usize = 128;
@@ -253,16 +253,26 @@ fn validate_text(errors: &mut Errors, text: &str, path: &FieldPath<'_>) {
 }
 
 fn validate_version(errors: &mut Errors, version: &str, path: &FieldPath<'_>) {
-    if !is_semantic_version(version) {
+    if SemanticVersion::parse(version).is_none() {
         errors.invalid(path, version, "must be a string compatible with semver.org spec 2.0.0");
     }
     validate_text(errors, version, path);
 }
 
 fn validate_taint(errors: &mut Errors, taint: &Value, path: &FieldPath<'_>) {
+    validate_taint_key(errors, taint, path);
+    validate_new_effect(errors, taint, path);
+}
+
+/// Validates key and value of a taint.
+pub(super) fn validate_taint_key(errors: &mut Errors, taint: &Value, path: &FieldPath<'_>) {
     errors.append(metadata::validate_label_name(taint.str_at(&["key"]), &path.child("key")));
     let value = taint.str_at(&["value"]);
     invalid_each(errors, &path.child("value"), value, names::label_value(value));
+}
+
+/// Requires a known effect of a taint.
+pub(super) fn validate_new_effect(errors: &mut Errors, taint: &Value, path: &FieldPath<'_>) {
     require_one_of(errors, &path.child("effect"), taint.str_at(&["effect"]), &TAINT_EFFECTS);
 }
 

@@ -1,6 +1,9 @@
 //! Strategies of the group `scheduling.k8s.io`.
 
+mod pod_group;
+mod pod_group_rules;
 mod priorityclass;
+mod workload;
 
 use std::sync::Arc;
 
@@ -10,7 +13,9 @@ pub use priorityclass::system_priority_classes;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
+        "podgroups" => Some(Arc::new(pod_group::PodGroupStrategy)),
         "priorityclasses" => Some(Arc::new(priorityclass::PriorityClassStrategy)),
+        "workloads" => Some(Arc::new(workload::WorkloadStrategy)),
         _ => None,
     }
 }

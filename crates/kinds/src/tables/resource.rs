@@ -8,7 +8,7 @@ use super::{NAME_AND_AGE, StaticTable, row};
 
 pub(super) fn table(plural: &str) -> Option<StaticTable> {
     Some(match plural {
-        "deviceclasses" | "resourceclaimtemplates" => NAME_AND_AGE,
+        "deviceclasses" | "devicetaintrules" | "resourceclaimtemplates" | "resourcepoolstatusrequests" => NAME_AND_AGE,
         "resourceclaims" => RESOURCE_CLAIMS,
         "resourceslices" => RESOURCE_SLICES,
         _ => return None,

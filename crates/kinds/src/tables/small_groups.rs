@@ -5,7 +5,7 @@ use pintle_registry::Column;
 use pintle_value::Value;
 use pintle_value::time::{Duration, Time, age, human_duration};
 
-use super::{StaticTable, cells, row};
+use super::{NAME_AND_AGE, StaticTable, cells, row};
 
 pub(super) fn table(group: &str, plural: &str) -> Option<StaticTable> {
     Some(match (group, plural) {
@@ -19,14 +19,89 @@ pub(super) fn table(group: &str, plural: &str) -> Option<StaticTable> {
         }
         ("apiregistration.k8s.io", "apiservices") => API_SERVICES,
         ("certificates.k8s.io", "certificatesigningrequests") => SIGNING_REQUESTS,
+        ("certificates.k8s.io", "clustertrustbundles") => TRUST_BUNDLES,
         ("coordination.k8s.io", "leases") => LEASES,
+        ("coordination.k8s.io", "leasecandidates") => LEASE_CANDIDATES,
         ("discovery.k8s.io", "endpointslices") => ENDPOINT_SLICES,
+        ("internal.apiserver.k8s.io", "storageversions") => STORAGE_VERSIONS,
         ("node.k8s.io", "runtimeclasses") => RUNTIME_CLASSES,
         ("policy", "poddisruptionbudgets") => DISRUPTION_BUDGETS,
+        ("scheduling.k8s.io", "podgroups" | "workloads") => NAME_AND_AGE,
         ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASSES,
+        ("storagemigration.k8s.io", "storageversionmigrations") => STORAGE_VERSION_MIGRATIONS,
         _ => return None,
     })
 }
+
+const TRUST_BUNDLES: StaticTable = StaticTable {
+    columns: &[Column::NAME, Column::string("SignerName", "=certificates/v1beta1.ClusterTrustBundleSpec.signerName")],
+    cells: |o, _| {
+        let signer = o.str_at(&["spec", "signerName"]);
+        row![o.name(), if signer.is_empty() { "<none>" } else { signer }]
+    },
+};
+
+const LEASE_CANDIDATES: StaticTable = StaticTable {
+    columns: &[
+        Column::NAME,
+        Column::string("LeaseName", "=coordination/v1beta1.LeaseCandidateSpec.leaseName"),
+        // Upstream looks for the descriptions of these in the metadata.
+        Column::string("BinaryVersion", ""),
+        Column::string("EmulationVersion", ""),
+        Column::AGE,
+    ],
+    cells: |o, now| {
+        let spec = |field: &str| o.str_at(&["spec", field]);
+        row![o.name(), spec("leaseName"), spec("binaryVersion"), spec("emulationVersion"), age(o, now)]
+    },
+};
+
+const STORAGE_VERSIONS: StaticTable = StaticTable {
+    columns: &[
+        Column::NAME,
+        Column::string(
+            "CommonEncodingVersion",
+            "=apiserverinternal/v1alpha1.StorageVersionStatus.commonEncodingVersion",
+        ),
+        Column::string("StorageVersions", "=apiserverinternal/v1alpha1.StorageVersionStatus.storageVersions"),
+        Column::AGE,
+    ],
+    cells: |o, now| {
+        let common = o.at(&["status", "commonEncodingVersion"]).and_then(Value::as_str);
+        row![o.name(), common.unwrap_or("<unset>"), storage_versions(o), age(o, now)]
+    },
+};
+
+/// The first servers with the versions in which they store objects.
+fn storage_versions(o: &Value) -> String {
+    const SHOWN: usize = 3;
+    let versions = o.items_at(&["status", "storageVersions"]);
+    let shown = versions.iter().take(SHOWN);
+    let shown =
+        shown.map(|server| format!("{}={}", server.str_at(&["apiServerID"]), server.str_at(&["encodingVersion"])));
+    let list = shown.collect::<Vec<_>>().join(",");
+    match versions.len() {
+        0 => "<unset>".to_owned(),
+        1..=SHOWN => list,
+        count => format!("{list} + {} more...", count - SHOWN),
+    }
+}
+
+const STORAGE_VERSION_MIGRATIONS: StaticTable = StaticTable {
+    columns: &[
+        Column::new("Name", "string", "", "=meta/v1.ObjectMeta.name"),
+        Column::string("Resource", "Fully qualified resource to migrate"),
+    ],
+    cells: |o, _| {
+        let resource = |field: &str| o.str_at(&["spec", "resource", field]);
+        let name = if resource("group").is_empty() {
+            resource("resource").to_owned()
+        } else {
+            format!("{}.{}", resource("resource"), resource("group"))
+        };
+        row![o.name(), name]
+    },
+};
 
 const WEBHOOK_CONFIGURATIONS: StaticTable = StaticTable {
     columns: &[Column::NAME, Column::integer("Webhooks", "How many webhooks this holds."), Column::AGE],

@@ -2,6 +2,7 @@
 //! tests of their own in their modules.
 
 mod cluster;
+mod optional;
 mod stored;
 mod workloads;
 
@@ -145,6 +146,19 @@ fn no_malformed_object_of_a_stored_version_makes_a_strategy_panic() {
         let strategy = strategy(group, "v1", plural);
         assert!(!strategy.unserved_versions().is_empty(), "{plural}");
         for_each_variant(&json(text), &mut |malformed| convert_stored(strategy.as_ref(), &malformed));
+    }
+}
+
+#[test]
+fn no_malformed_object_of_an_optional_version_makes_a_strategy_or_table_panic() {
+    for (group, version, plural, text) in optional::SAMPLES {
+        let strategy = strategy(group, version, plural);
+        let table = table(group, plural);
+        let sample = json(text);
+        for_each_variant(&sample, &mut |malformed| {
+            assert_eq!(table.cells(&malformed, NOW).len(), table.columns().len());
+            run_strategy_both_ways(strategy.as_ref(), &malformed, &sample);
+        });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Objects at versions that are not served any more.
 
-pub(crate) const SAMPLES: [(&str, &str, &str); 13] = [
+pub(crate) const SAMPLES: [(&str, &str, &str); 12] = [
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations", r#"{"webhooks":[{"name":"a"}]}"#),
     (
         "apiextensions.k8s.io",
@@ -54,10 +54,5 @@ pub(crate) const SAMPLES: [(&str, &str, &str); 13] = [
         "rbac.authorization.k8s.io",
         "rolebindings",
         r#"{"subjects":[{"kind":"User","name":"*"},{"kind":"K","apiVersion":"a/b"}]}"#,
-    ),
-    (
-        "resource.k8s.io",
-        "resourceclaims",
-        r#"{"spec":{"devices":{"requests":[{"name":"a","deviceClassName":"c","count":1,"allocationMode":"All"}]}}}"#,
     ),
 ];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_catalog::{ResourceFacts, shared};
+use pintle_catalog::{ResourceFacts, complete};
 use pintle_registry::{
     Action, Backing, Collection, DefaultStrategy, DefaultTable, DefinitionSource, GroupVersionKind, Registry, Resource,
     Scope, SelectableField, Subresource, SubresourceRole, Verb, Verbs,
@@ -13,9 +13,9 @@ use pintle_value::{Str, Value};
 /// Returns a registry of the served resources, or of all known ones.
 pub(crate) fn registry(all: bool) -> Registry {
     let mut resources = Vec::new();
-    for group in shared().groups() {
+    for group in complete().groups() {
         for version in &group.versions {
-            let facts = shared().resources().iter().filter(|r| r.group == group.name && r.version == version.name);
+            let facts = complete().resources().iter().filter(|r| r.group == group.name && r.version == version.name);
             resources.extend(facts.filter(|r| all || r.served).map(|facts| Arc::new(record(facts, all))));
         }
     }
@@ -50,7 +50,7 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         categories: Vec::new(),
         scope: if facts.namespaced { Scope::Namespaced } else { Scope::Cluster },
         verbs: verbs(&facts.verbs),
-        schema: shared().kind_schema(facts.group, facts.version, facts.kind).expect(facts.kind).into(),
+        schema: complete().kind_schema(facts.group, facts.version, facts.kind).expect(facts.kind).into(),
         selectable: Vec::new(),
         definition: None,
         terminating: false,
@@ -117,7 +117,7 @@ pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
         categories: Vec::new(),
         scope: Scope::Namespaced,
         verbs: verbs(&all),
-        schema: shared().schema(TypeId(0)).into(),
+        schema: complete().schema(TypeId(0)).into(),
         selectable: vec![SelectableField { name: "spec.sizes".into(), index: 0 }],
         definition: Some(Arc::new(StaticDefinition(schema))),
         terminating: false,

@@ -176,6 +176,7 @@ impl fmt::Debug for Cluster {
 
 /// The arguments of [`Cluster::new`].
 pub(crate) struct ClusterParts {
+    pub(crate) catalog: Arc<Catalog>,
     pub(crate) built_in: Vec<Arc<Resource>>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) store: Arc<dyn Store>,
@@ -197,12 +198,11 @@ pub(crate) struct ClusterParts {
     pub(crate) election: Arc<LeaderElection>,
 }
 
-/// The catalog of a server with these feature gates.
-fn catalog(gates: &Gates) -> Arc<Catalog> {
-    let shared = pintle_catalog::shared();
+/// A catalog as servers with these feature gates publish it.
+fn catalog(catalog: Arc<Catalog>, gates: &Gates) -> Arc<Catalog> {
     match gates.is_enabled(Feature::OPENAPI_ENUMS) {
-        true => Arc::clone(shared),
-        false => Arc::new(Catalog::clone(shared).without_published_enums()),
+        true => catalog,
+        false => Arc::new(Catalog::clone(&catalog).without_published_enums()),
     }
 }
 
@@ -213,7 +213,7 @@ impl Cluster {
         background_tasks.add(parts.cache.feed_task().clone());
         Self {
             background_tasks,
-            catalog: catalog(&parts.gates),
+            catalog: catalog(parts.catalog, &parts.gates),
             built_in: parts.built_in,
             published: RwLock::new(parts.registry.clone()),
             registry: RwLock::new(parts.registry),

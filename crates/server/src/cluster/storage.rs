@@ -54,7 +54,7 @@ impl OverrideStorage {
             let hub = registry.hub_of(named).ok_or_else(|| format!("{named} is not served"))?;
             let collection = hub.collection().filter(|_| hub.built_in && hub.strategy.has_ttl());
             collection.map(|collection| collection.prefix.clone()).ok_or_else(|| {
-                let served = registry.resources().filter(|resource| resource.strategy.has_ttl() && resource.is_hub());
+                let served = registry.hubs().filter(|resource| resource.strategy.has_ttl());
                 let served: Vec<String> = served.map(|resource| resource.group_resource().to_string()).collect();
                 format!("{named} cannot be stored elsewhere, only {}", served.join(", "))
             })

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use pintle_catalog::{Catalog, ResourceFacts};
 use pintle_codec::json::{self, DecodeOptions, Tape};
 use pintle_codec::protobuf;
-use pintle_kinds::{RuntimeConfig, ServiceNetwork};
 use pintle_registry::{Resource, UnservedVersion};
 use pintle_schema::{Problems, Schema, normalise};
 use pintle_store::{Key, StoredValue, TransformError, TransformedValue, ValueTransformer};
@@ -81,22 +80,21 @@ impl StoredForm {
     /// # Errors
     /// A kind is not in the catalog.
     pub fn new(key_prefix: &str, protobuf: bool) -> Result<Self, String> {
-        let catalog = pintle_catalog::shared().clone();
         // Versions that are turned off are read all the same.
-        let everything = RuntimeConfig::parse(&catalog, &["api/all=true"])?;
-        let mut resources = pintle_kinds::resources_in(&catalog, &everything, &ServiceNetwork::default());
+        let catalog = pintle_catalog::complete();
+        let mut resources = pintle_kinds::all_resources(catalog);
         let mut collections = HashMap::new();
         for facts in catalog.resources() {
             let Some(storage) = facts.storage() else { continue };
             let is_hub = |hub: &&Arc<Resource>| hub.is_hub() && hub.is(facts.group, facts.plural);
             let Some(hub) = resources.iter().filter(|hub| hub.version == facts.version).find(is_hub) else { continue };
             let written = protobuf && !JSON_GROUPS.contains(&facts.group);
-            let written = written.then(|| WrittenVersion::of(&catalog, facts)).transpose()?;
+            let written = written.then(|| WrittenVersion::of(catalog, facts)).transpose()?;
             collections.insert(storage.prefix, StoredCollection { hub: hub.clone(), written });
         }
         for (prefix, kind) in RECORDS {
             let hub = resources.iter().find(|resource| resource.kind == kind && resource.group.is_empty()).cloned();
-            let hub = hub.map_or_else(|| unserved_kind(&catalog, &resources, kind), Ok)?;
+            let hub = hub.map_or_else(|| unserved_kind(catalog, &resources, kind), Ok)?;
             let written = protobuf.then(|| WrittenVersion {
                 api_version: "v1".to_owned(),
                 schema: (*hub.schema).clone(),
@@ -107,7 +105,7 @@ impl StoredForm {
             }
             collections.insert(prefix, StoredCollection { hub, written });
         }
-        let versions = read_versions(&catalog, &resources)?;
+        let versions = read_versions(catalog, &resources)?;
         Ok(Self { root: format!("{}/", key_prefix.trim_end_matches('/')), collections, versions })
     }
 

@@ -233,6 +233,8 @@ async fn check_subresource(
         );
     }
     let write = Write { subresource: &subresource.name, kind, ..write("UPDATE", name) };
+    check.kind.write_required_status(cluster).await;
+    check.recorder.take();
     if has("update") && has("get") {
         let found = cluster.get(&path).await.expect(200);
         let response = cluster.put(&path, found.text()).await;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
+use pintle_gates::Gates;
 use pintle_integration::{Cluster, Options, RuntimeConfig, manual_clock};
 
 use super::served_kind::{NAMESPACE, ServedKind, samples_dir};
@@ -42,9 +43,16 @@ pub(crate) async fn create_namespace(cluster: &Cluster) {
     let _ = cluster.post("/api/v1/namespaces", namespace).await.expect(201);
 }
 
+/// The features without which some resources are not served, and those that they need.
+const FEATURES: [&str; 4] =
+    ["ClusterTrustBundle", "GenericWorkload", "PodCertificateRequest", "StorageVersionMigrator"];
+
 /// Options with which all versions are served, those too that are disabled by default.
 fn with_all_versions(options: Options) -> Options {
-    Options { runtime_config: RuntimeConfig::from_flags(&["api/all=true"]).expect("a valid value"), ..options }
+    let runtime_config = RuntimeConfig::from_flags(&["api/all=true"]).expect("a valid value");
+    let features = FEATURES.iter().map(|feature| ((*feature).to_owned(), true)).collect();
+    let (gates, _) = Gates::with_overrides(&features).expect("known features");
+    Options { runtime_config, gates, ..options }
 }
 
 /// Checks that there is one sample for each served resource, and none for others.

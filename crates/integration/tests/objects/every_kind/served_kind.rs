@@ -44,6 +44,8 @@ pub(crate) struct Sample {
     pub(crate) change: Value,
     /// A status to write, if the kind has one.
     pub(crate) status: Option<Value>,
+    /// True if the kind rejects a status without values.
+    pub(crate) requires_status: bool,
     /// The error message of a strategic merge patch with the object itself, if upstream rejects it.
     pub(crate) strategic_merge_error: Option<String>,
     /// Objects to create first, with the paths of their collections.
@@ -115,7 +117,7 @@ impl ServedKind {
 
     /// Returns the type of the kind or of its list.
     pub(crate) fn type_of(&self, kind: &str) -> (&'static Types, TypeId) {
-        let catalog = pintle_catalog::shared();
+        let catalog = pintle_catalog::complete();
         (catalog.types(), catalog.kind_type(&self.group, &self.version, kind).expect("a type"))
     }
 
@@ -141,7 +143,9 @@ impl ServedKind {
             prerequisites.map(|n| (n["path"].as_str().unwrap_or_default().to_owned(), n["object"].clone())).collect();
         let second = apply_merge_patch(&object, &second_patch);
         let strategic_merge_error = rest["strategic"].as_str().map(str::to_owned);
-        Sample { object, second, change, status: rest.get("status").cloned(), strategic_merge_error, prerequisites }
+        let requires_status = rest["requiresStatus"] == true;
+        let status = rest.get("status").cloned();
+        Sample { object, second, change, status, requires_status, strategic_merge_error, prerequisites }
     }
 
     /// Returns the `apiVersion` of the objects.
@@ -169,6 +173,15 @@ impl ServedKind {
     /// Creates an object.
     pub(crate) async fn create(&self, cluster: &Cluster, object: &Value) -> Response {
         cluster.post(&self.collection(), object.to_string()).await.expect(201)
+    }
+
+    /// Writes the status of a new sample if it is invalid without one.
+    pub(crate) async fn write_required_status(&self, cluster: &Cluster) {
+        let sample = self.sample();
+        if let Some(status) = sample.status.filter(|_| sample.requires_status) {
+            let path = format!("{}/status", self.path(&sample.object));
+            let _ = cluster.patch(&path, "merge", json!({ "status": status }).to_string()).await.expect(200);
+        }
     }
 
     /// Deletes a sample completely, including its finalizers.

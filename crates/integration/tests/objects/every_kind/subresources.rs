@@ -112,7 +112,9 @@ pub(crate) async fn check_object_subresources(cluster: Arc<Cluster>, kind: Arc<S
     }
     let sample = kind.sample();
     let path = kind.path(&sample.object);
-    let created = kind.create(&cluster, &sample.object).await;
+    let _ = kind.create(&cluster, &sample.object).await;
+    kind.write_required_status(&cluster).await;
+    let created = cluster.get(&path).await.expect(200);
     for subresource in all {
         let path = format!("{path}/{}", subresource.name);
         let has_verb = |verb: &str| subresource.verbs.iter().any(|v| v == verb);

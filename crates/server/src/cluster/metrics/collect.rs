@@ -45,7 +45,7 @@ impl Cluster {
     fn write_watch_caches(&self, out: &mut Exposition) {
         let registry = self.registry();
         let mut seen = HashSet::new();
-        for hub in registry.resources().filter(|resource| resource.is_hub()) {
+        for hub in registry.hubs() {
             let Some(collection) = hub.collection() else { continue };
             // Each version of a custom resource is a hub.
             let cache = self.storage_of(&collection.prefix).cache;

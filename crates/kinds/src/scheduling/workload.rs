@@ -1,0 +1,211 @@
+//! The strategy for Workload, which has templates of pod groups (KEP-4671; upstream: `pkg/registry/scheduling/workload` and the
+//! markers of its types).
+
+use pintle_registry::{Strategy, StrategyContext};
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use super::pod_group_rules::{
+    drop_disabled, validate_claims, validate_constraints, validate_policy, validate_priority, validate_priority_class,
+};
+use crate::declarative::{require_format, validate_max_items, validate_unchanged, validate_unique};
+use crate::validation::invalid_each;
+
+const MAX_TEMPLATES: usize = 8;
+const TEMPLATES: &str = "podGroupTemplates";
+
+/// The strategy for Workload.
+pub(super) struct WorkloadStrategy;
+
+impl Strategy for WorkloadStrategy {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
+        drop_disabled_fields(context, object, None);
+    }
+
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
+        drop_disabled_fields(context, object, Some(old));
+    }
+
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let (spec, path) = (&object["spec"], FieldPath::new("spec"));
+        if let Some(reference) = spec.get("controllerRef") {
+            validate_controller(&mut errors, reference, &path.child("controllerRef"));
+        }
+        let (templates, path) = (spec.items_at(&[TEMPLATES]), path.child(TEMPLATES));
+        if templates.is_empty() {
+            errors.required(&path, "");
+        } else if validate_max_items(&mut errors, templates, MAX_TEMPLATES, &path) {
+            validate_unique(&mut errors, templates, "name", &path);
+            for (i, template) in templates.iter().enumerate() {
+                validate_template(&mut errors, template, &path.index(i));
+            }
+        }
+        errors
+    }
+
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        let mut errors = Errors::new();
+        for field in ["controllerRef", TEMPLATES] {
+            let (new, old) = (object.at(&["spec", field]), old.at(&["spec", field]));
+            validate_unchanged(&mut errors, new, old, &FieldPath::new("spec").child(field));
+        }
+        errors
+    }
+}
+
+/// Drops the fields of disabled features from templates. Those of the same place in the old object are their old ones.
+fn drop_disabled_fields(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+    let old = old.map_or(&[][..], |old| old.items_at(&["spec", TEMPLATES]));
+    let templates = object.at_mut(&["spec", TEMPLATES]).and_then(Value::as_array_mut);
+    for (i, template) in templates.into_iter().flatten().enumerate() {
+        drop_disabled(context, template, old.get(i));
+        // It is written where it is not set, too.
+        template.set_default("schedulingConstraints", Value::Null);
+    }
+}
+
+fn validate_controller(errors: &mut Errors, reference: &Value, path: &FieldPath<'_>) {
+    let group = reference.str_at(&["apiGroup"]);
+    if !group.is_empty() {
+        invalid_each(errors, &path.child("apiGroup"), group, names::long_name(group));
+    }
+    for field in ["kind", "name"] {
+        require_format(errors, reference, field, |text| names::path_segment_name(text, false), path);
+    }
+}
+
+fn validate_template(errors: &mut Errors, template: &Value, path: &FieldPath<'_>) {
+    require_format(errors, template, "name", names::short_name, path);
+    validate_policy(errors, &template["schedulingPolicy"], &path.child("schedulingPolicy"));
+    validate_constraints(errors, template.get("schedulingConstraints"), &path.child("schedulingConstraints"));
+    validate_claims(errors, template.items_at(&["resourceClaims"]), &path.child("resourceClaims"));
+    validate_priority_class(errors, template, path);
+    validate_priority(errors, template, path);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{check_validation, context, gated_context, object};
+
+    fn workload(spec: &str) -> String {
+        format!(r#"{{"spec":{spec}}}"#)
+    }
+
+    fn check(spec: &str, old: Option<&str>, expect: &[&str]) {
+        let old = old.map(workload);
+        check_validation(&WorkloadStrategy, &workload(spec), old.as_deref(), expect);
+    }
+
+    const GANG: &str = r#"{"name":"g","schedulingPolicy":{"gang":{"minCount":2}}}"#;
+
+    #[test]
+    fn templates_have_names_and_one_policy() {
+        check(
+            &format!(r#"{{"podGroupTemplates":[{GANG},{{"name":"b","schedulingPolicy":{{"basic":{{}}}}}}]}}"#),
+            None,
+            &[],
+        );
+        check("{}", None, &["spec.podGroupTemplates: Required value"]);
+        check(
+            &format!(r#"{{"podGroupTemplates":[{}]}}"#, [GANG; 9].join(",")),
+            None,
+            &["spec.podGroupTemplates: Too many: 9: must have at most 8 items"],
+        );
+        check(
+            &format!(
+                r#"{{"podGroupTemplates":[{GANG},{GANG},{{"schedulingPolicy":{{}}}},{{"name":"A","schedulingPolicy":{{"basic":{{}},"gang":{{"minCount":-1}}}}}}]}}"#
+            ),
+            None,
+            &[
+                r#"spec.podGroupTemplates[1]: Duplicate value: {"name":"g","schedulingPolicy":{"gang":{"minCount":2}}}"#,
+                "spec.podGroupTemplates[2].name: Required value",
+                "spec.podGroupTemplates[2].schedulingPolicy: Invalid value: \"\": must specify one of: `basic`, `gang`",
+                "spec.podGroupTemplates[3].name: Invalid value: \"A\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+                "spec.podGroupTemplates[3].schedulingPolicy: Invalid value: \"{basic, gang}\": must specify exactly one of: `basic`, `gang`",
+                "spec.podGroupTemplates[3].schedulingPolicy.gang.minCount: Invalid value: -1: must be greater than or equal to 1",
+            ],
+        );
+    }
+
+    #[test]
+    fn fields_of_features_are_validated() {
+        let template = |fields: &str| {
+            format!(r#"{{"podGroupTemplates":[{{"name":"g","schedulingPolicy":{{"basic":{{}}}},{fields}}}]}}"#)
+        };
+        check(
+            &template(
+                r#""schedulingConstraints":{"topology":[{"key":"a.b/c"}]},"resourceClaims":[{"name":"c","resourceClaimName":"x"}],"priorityClassName":"high","priority":7"#,
+            ),
+            None,
+            &[],
+        );
+        check(
+            &template(
+                r#""schedulingConstraints":{"topology":[{"key":""}]},"resourceClaims":[{"name":"c"},{"name":"d","resourceClaimName":"x","resourceClaimTemplateName":"y"}],"priority":1000000001"#,
+            ),
+            None,
+            &[
+                "spec.podGroupTemplates[0].schedulingConstraints.topology[0].key: Required value",
+                "spec.podGroupTemplates[0].resourceClaims[0]: Invalid value: \"\": must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+                "spec.podGroupTemplates[0].resourceClaims[1]: Invalid value: \"{resourceClaimName, resourceClaimTemplateName}\": must specify exactly one of: `resourceClaimName`, `resourceClaimTemplateName`",
+                "spec.podGroupTemplates[0].priority: Invalid value: 1000000001: must be less than or equal to 1000000000",
+            ],
+        );
+        check(
+            &template(r#""schedulingConstraints":{"topology":[{"key":"a"},{"key":"b"}]}"#),
+            None,
+            &["spec.podGroupTemplates[0].schedulingConstraints.topology: Too many: 2: must have at most 1 item"],
+        );
+    }
+
+    #[test]
+    fn the_spec_is_immutable() {
+        let spec = format!(r#"{{"controllerRef":{{"kind":"Job","name":"j"}},"podGroupTemplates":[{GANG}]}}"#);
+        check(&spec, Some(&spec), &[]);
+        check(
+            r#"{"podGroupTemplates":[]}"#,
+            Some(&spec),
+            &[
+                "spec.controllerRef: Invalid value: \"null\": field is immutable",
+                "spec.podGroupTemplates: Invalid value: \"null\": field is immutable",
+            ],
+        );
+        check(
+            &format!(r#"{{"controllerRef":{{"apiGroup":"A","kind":"a/b"}},"podGroupTemplates":[{GANG}]}}"#),
+            None,
+            &[
+                "spec.controllerRef.apiGroup: Invalid value: \"A\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+                "spec.controllerRef.kind: Invalid value: \"a/b\": may not contain '/'",
+                "spec.controllerRef.name: Required value",
+            ],
+        );
+    }
+
+    #[test]
+    fn fields_of_disabled_features_are_dropped() {
+        let full = r#"{"spec":{"podGroupTemplates":[{"name":"g","schedulingConstraints":{},"resourceClaims":[{"name":"c"}],"disruptionMode":"Pod","priority":1}]}}"#;
+        let mut new = object(full);
+        WorkloadStrategy.prepare_for_create(&context(), &mut new);
+        assert_eq!(new, object(r#"{"spec":{"podGroupTemplates":[{"name":"g","schedulingConstraints":null}]}}"#));
+        let gates = [("GenericWorkload", true), ("GangScheduling", true), ("WorkloadAwarePreemption", true)];
+        let mut new = object(full);
+        WorkloadStrategy.prepare_for_create(&gated_context(&gates), &mut new);
+        assert_eq!(
+            new,
+            object(
+                r#"{"spec":{"podGroupTemplates":[{"name":"g","disruptionMode":"Pod","priority":1,"schedulingConstraints":null}]}}"#
+            )
+        );
+        // What the old object uses stays.
+        let old = object(r#"{"spec":{"podGroupTemplates":[{"name":"g","priority":1}]}}"#);
+        let mut new = object(full);
+        WorkloadStrategy.prepare_for_update(&context(), &mut new, &old);
+        assert_eq!(
+            new,
+            object(
+                r#"{"spec":{"podGroupTemplates":[{"name":"g","disruptionMode":"Pod","priority":1,"schedulingConstraints":null}]}}"#
+            )
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! Samples of kinds and versions that are off by default.
+
+/// Group, version, resource and an object.
+pub(crate) const SAMPLES: [(&str, &str, &str, &str); 12] = [
+    (
+        "resource.k8s.io",
+        "v1beta1",
+        "resourceclaims",
+        r#"{"spec":{"devices":{"requests":[{"name":"a","deviceClassName":"c","count":1,"allocationMode":"ExactCount"},{"name":"b","firstAvailable":[{"name":"s","deviceClassName":"c"}]}]}}}"#,
+    ),
+    (
+        "resource.k8s.io",
+        "v1beta1",
+        "resourceclaimtemplates",
+        r#"{"spec":{"spec":{"devices":{"requests":[{"name":"a","deviceClassName":"c"}]}}}}"#,
+    ),
+    (
+        "resource.k8s.io",
+        "v1beta1",
+        "resourceslices",
+        r#"{"spec":{"driver":"d","nodeName":"n","allNodes":false,"pool":{"name":"p"},"devices":[{"name":"d","basic":{"attributes":{"a":{"int":1}}}}]}}"#,
+    ),
+    (
+        "resource.k8s.io",
+        "v1beta2",
+        "devicetaintrules",
+        r#"{"spec":{"deviceSelector":{"driver":"d","pool":"p","device":"d"},"taint":{"key":"k","value":"v","effect":"None"}},"status":{"conditions":[{"type":"A","status":"True"}]}}"#,
+    ),
+    (
+        "resource.k8s.io",
+        "v1alpha3",
+        "resourcepoolstatusrequests",
+        r#"{"spec":{"driver":"d","poolName":"p","limit":1},"status":{"poolCount":1,"pools":[{"driver":"d","poolName":"p","generation":0,"resourceSliceCount":1,"nodeName":"n","validationError":"e"}],"conditions":[{"type":"A"}]}}"#,
+    ),
+    (
+        "scheduling.k8s.io",
+        "v1alpha2",
+        "workloads",
+        r#"{"spec":{"controllerRef":{"apiGroup":"a","kind":"k","name":"n"},"podGroupTemplates":[{"name":"g","schedulingPolicy":{"gang":{"minCount":2}},"schedulingConstraints":{"topology":[{"key":"k"}]},"resourceClaims":[{"name":"c","resourceClaimName":"x"}],"priorityClassName":"p","priority":1}]}}"#,
+    ),
+    (
+        "scheduling.k8s.io",
+        "v1alpha2",
+        "podgroups",
+        r#"{"spec":{"podGroupTemplateRef":{"workload":{"workloadName":"w","podGroupTemplateName":"t"}},"schedulingPolicy":{"basic":{}},"resourceClaims":[{"name":"c"}]},"status":{"resourceClaimStatuses":[{"name":"c","resourceClaimName":"x"}]}}"#,
+    ),
+    (
+        "certificates.k8s.io",
+        "v1beta1",
+        "clustertrustbundles",
+        r#"{"metadata":{"name":"a.b:c:d"},"spec":{"signerName":"a.b/c","trustBundle":"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}}"#,
+    ),
+    (
+        "coordination.k8s.io",
+        "v1alpha2",
+        "leasecandidates",
+        r#"{"spec":{"leaseName":"l","binaryVersion":"1.2.3-a.1","emulationVersion":"1.2.3","strategy":"OldestEmulationVersion"}}"#,
+    ),
+    (
+        "internal.apiserver.k8s.io",
+        "v1alpha1",
+        "storageversions",
+        r#"{"metadata":{"name":"a.b"},"spec":{},"status":{"storageVersions":[{"apiServerID":"a","encodingVersion":"v1","decodableVersions":["v1"]}],"commonEncodingVersion":"v1","conditions":[{"type":"A","status":"True","reason":"r","message":"m"}]}}"#,
+    ),
+    (
+        "storagemigration.k8s.io",
+        "v1beta1",
+        "storageversionmigrations",
+        r#"{"spec":{"resource":{"group":"g","resource":"r"}},"status":{"resourceVersion":"1","conditions":[{"type":"Running","status":"True"}]}}"#,
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "v1alpha1",
+        "mutatingadmissionpolicybindings",
+        r#"{"spec":{"policyName":"p","paramRef":{"name":"n"},"matchResources":{"resourceRules":[{"operations":["CREATE"]}]}}}"#,
+    ),
+];
