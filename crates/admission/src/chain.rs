@@ -16,13 +16,14 @@ use crate::metrics::{ChainMetrics, Phase};
 use crate::webhook::{MutatingAdmissionWebhook, ReviewEndpoint, ValidatingAdmissionWebhook};
 use crate::{
     AdmissionAttributes, AdmissionPlugin, AlwaysAdmit, AlwaysDeny, AlwaysPullImages, CertificateApproval,
-    CertificateSigning, CertificateSubjectRestriction, DefaultIngressClass, DefaultStorageClass,
-    DefaultTolerationSeconds, DenyServiceExternalIPs, EventRateLimit, ExtendedResourceToleration, ImagePolicyWebhook,
-    LimitPodHardAntiAffinityTopology, LimitRanger, MutatingAdmissionPolicy, NamespaceAutoProvision, NamespaceExists,
-    NamespaceLifecycle, NodeDeclaredFeatureValidator, NodeRestriction, OwnerReferencesPermissionEnforcement,
-    PersistentVolumeClaimResize, PodNodeSelector, PodResizeValidator, PodSecurity, PodTolerationRestriction,
-    PodTopologyLabels, Priority, ResourceQuota, RuntimeClass, ServiceAccount, StorageObjectInUseProtection,
-    TaintNodesByCondition, TerminatingDefinition, TolerationSeconds, ValidatingAdmissionPolicy,
+    CertificateSigning, CertificateSubjectRestriction, ClusterTrustBundleAttest, DefaultIngressClass,
+    DefaultStorageClass, DefaultTolerationSeconds, DenyServiceExternalIPs, EventRateLimit, ExtendedResourceToleration,
+    ImagePolicyWebhook, LimitPodHardAntiAffinityTopology, LimitRanger, MutatingAdmissionPolicy, NamespaceAutoProvision,
+    NamespaceExists, NamespaceLifecycle, NodeDeclaredFeatureValidator, NodeRestriction,
+    OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize, PodNodeSelector, PodResizeValidator,
+    PodSecurity, PodTolerationRestriction, PodTopologyLabels, Priority, ResourceQuota, RuntimeClass, ServiceAccount,
+    StorageObjectInUseProtection, TaintNodesByCondition, TerminatingDefinition, TolerationSeconds,
+    ValidatingAdmissionPolicy,
 };
 
 /// A plugin that can be enabled and disabled.
@@ -62,7 +63,7 @@ const fn off(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -
 }
 
 /// Plugins of upstream that do not exist here yet: they can be disabled, but not enabled.
-const MISSING: &[&str] = &["ClusterTrustBundleAttest", "JobValidation", "PodGroupWorkloadExists"];
+const MISSING: &[&str] = &["JobValidation", "PodGroupWorkloadExists"];
 
 /// The plugins that can be configured, in the order in which they run.
 const PLUGINS: &[Registration] = &[
@@ -93,6 +94,7 @@ const PLUGINS: &[Registration] = &[
     on("RuntimeClass", |_| Ok(Arc::new(RuntimeClass))),
     on("CertificateApproval", |_| Ok(Arc::new(CertificateApproval))),
     on("CertificateSigning", |_| Ok(Arc::new(CertificateSigning))),
+    on("ClusterTrustBundleAttest", |options| Ok(Arc::new(ClusterTrustBundleAttest::new(options.gates)))),
     on("CertificateSubjectRestriction", |_| Ok(Arc::new(CertificateSubjectRestriction))),
     on("DefaultIngressClass", |_| Ok(Arc::new(DefaultIngressClass))),
     off("DenyServiceExternalIPs", |_| Ok(Arc::new(DenyServiceExternalIPs))),
@@ -351,10 +353,10 @@ mod tests {
     fn overlapping_lists_and_unknown_plugins_are_errors() {
         check(&["Nope"], &[], Err("enable-admission-plugins plugin \"Nope\" is unknown"));
         check(&[], &["Nope"], Err("disable-admission-plugins plugin \"Nope\" is unknown"));
-        let missing = "enable-admission-plugins plugin \"ClusterTrustBundleAttest\" is not supported yet";
-        check(&["ClusterTrustBundleAttest"], &[], Err(missing));
+        let missing = "enable-admission-plugins plugin \"JobValidation\" is not supported yet";
+        check(&["JobValidation"], &[], Err(missing));
         let all: Vec<_> = std::iter::once("TerminatingDefinition").chain(PluginChain::enabled_by_default()).collect();
-        check(&[], &["ClusterTrustBundleAttest"], Ok(&all));
+        check(&[], &["JobValidation"], Ok(&all));
         check(
             &["NamespaceLifecycle"],
             &["NamespaceLifecycle"],

@@ -53,7 +53,9 @@ pub mod webhook;
 
 pub use always::{AlwaysAdmit, AlwaysDeny};
 pub use always_pull_images::AlwaysPullImages;
-pub use certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
+pub use certificates::{
+    CertificateApproval, CertificateSigning, CertificateSubjectRestriction, ClusterTrustBundleAttest,
+};
 pub use chain::{AdmissionConfiguration, ConfigurationError, PluginChain, PluginError};
 pub use configuration_file::{PluginConfiguration, decode_configuration_file};
 pub use default_ingress_class::DefaultIngressClass;

@@ -25,6 +25,8 @@ impl Feature {
         Feature("AuthorizePodWebsocketUpgradeCreatePermission");
     /// CBOR as an encoding of requests and responses (KEP-4222).
     pub const CBOR: Feature = Feature("CBORServingAndStorage");
+    /// Bundles of the certificates that a signer trusts (KEP-3257).
+    pub const CLUSTER_TRUST_BUNDLE: Feature = Feature("ClusterTrustBundle");
     /// Pods with the certificates of cluster trust bundles (KEP-3257).
     pub const CLUSTER_TRUST_BUNDLE_PROJECTION: Feature = Feature("ClusterTrustBundleProjection");
     /// Impersonation that is limited to some requests (KEP-5284).
@@ -43,6 +45,16 @@ impl Feature {
     pub const DRA_EXTENDED_RESOURCE: Feature = Feature("DRAExtendedResource");
     /// List-valued attributes of devices in dynamic resource allocation.
     pub const DRA_LIST_TYPE_ATTRIBUTES: Feature = Feature("DRAListTypeAttributes");
+    /// Claims that the pods of a group share (KEP-5729).
+    pub const DRA_WORKLOAD_RESOURCE_CLAIMS: Feature = Feature("DRAWorkloadResourceClaims");
+    /// Workloads and pod groups (KEP-4671).
+    pub const GENERIC_WORKLOAD: Feature = Feature("GenericWorkload");
+    /// Migrations of stored objects (KEP-4192).
+    pub const STORAGE_VERSION_MIGRATOR: Feature = Feature("StorageVersionMigrator");
+    /// Pod groups in one domain of the topology (KEP-5732).
+    pub const TOPOLOGY_AWARE_WORKLOAD_SCHEDULING: Feature = Feature("TopologyAwareWorkloadScheduling");
+    /// Preemption of pod groups (KEP-5710).
+    pub const WORKLOAD_AWARE_PREEMPTION: Feature = Feature("WorkloadAwarePreemption");
     /// Devices that stand for allocatable resources of their node (KEP-5517).
     pub const DRA_NODE_ALLOCATABLE_RESOURCES: Feature = Feature("DRANodeAllocatableResources");
     /// Devices that share counters, or that are on different nodes (KEP-4815).

@@ -14,6 +14,23 @@ pub const FIELD_MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;
 /// The path of an object's managed fields.
 pub const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
+
+/// The fields that the garbage collector changes, and those that change with them. A change of these only grants
+/// nothing.
+const COLLECTOR_FIELDS: [[&str; 2]; 4] =
+    [["metadata", "ownerReferences"], ["metadata", "finalizers"], ["metadata", "selfLink"], MANAGED_FIELDS];
+
+/// True if an update changes only what the garbage collector does, so that its user needs no other permission (upstream:
+/// `rbac.IsOnlyMutatingGCFields`).
+#[must_use]
+pub fn changes_only_collector_fields(object: &Value, old: &Value) -> bool {
+    let [mut object, mut old] = [object.clone(), old.clone()];
+    for path in COLLECTOR_FIELDS {
+        object.remove_at(&path);
+        old.remove_at(&path);
+    }
+    object == old
+}
 /// The finalizer of an object whose dependents must be orphaned first.
 pub const ORPHAN: &str = "orphan";
 /// The finalizer of an object whose dependents must be deleted first.

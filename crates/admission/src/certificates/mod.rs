@@ -1,15 +1,17 @@
-//! The plugins for `certificatesigningrequests` (upstream: `plugin/pkg/admission/certificates`). Who approves a request or
+//! The plugins for certificate signing requests and cluster trust bundles (upstream: `plugin/pkg/admission/certificates`). Who approves a request or
 //! signs a certificate needs the permission for its signer, beside that for the subresource.
 
 mod approval;
 mod signing;
 mod subject_restriction;
+mod trust_bundle_attest;
 
 pub use approval::CertificateApproval;
 use pintle_auth::AuthorizationAttributes;
 use pintle_registry::Resource;
 pub use signing::CertificateSigning;
 pub use subject_restriction::CertificateSubjectRestriction;
+pub use trust_bundle_attest::ClusterTrustBundleAttest;
 
 use crate::AdmissionAttributes;
 

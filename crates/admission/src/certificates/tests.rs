@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pintle_auth::{AuthFuture, Authorization, AuthorizationAttributes, Authorizer, RulesReview, UserInfo};
+use pintle_gates::Gates;
 use pintle_value::Value;
 
 use super::*;
@@ -81,6 +82,36 @@ fn who_approves_or_signs_needs_the_permission_for_the_signer() {
     unsigned.set_at(&["status", "conditions"], json(r#"[{"type":"Failed","status":"True"}]"#));
     let refused = "user not permitted to sign requests with signerName \"example.com/a\"";
     check(&nobody, &CertificateSigning, &unsigned, refused);
+}
+
+#[test]
+fn who_writes_the_bundle_of_a_signer_needs_the_permission_to_attest_for_it() {
+    let (gates, _) = Gates::with_overrides(&[("ClusterTrustBundle".to_owned(), true)].into()).expect("a known feature");
+    let plugin = ClusterTrustBundleAttest::new(&gates);
+    let bundle = |signer: &str, text: &str, finalizers: &str| {
+        json(&format!(
+            r#"{{"metadata":{{"name":"r","finalizers":[{finalizers}]}},"spec":{{"signerName":"{signer}","trustBundle":"{text}"}}}}"#
+        ))
+    };
+    let refused = "user not permitted to attest for signerName \"example.com/a\"";
+    let new = bundle("example.com/a", "x", "");
+    let create = |authorizer| Scenario { authorizer, ..Scenario::create(GROUP, "clustertrustbundles") };
+    for (verb, allowed, expect) in [
+        ("attest", &["example.com/a"] as &[_], ""),
+        ("attest", &["example.com/*"], ""),
+        ("attest", &["example.com/b"], refused),
+        ("sign", &["example.com/a"], refused),
+    ] {
+        check(&create(Arc::new(Signers(verb, allowed))), &plugin, &new, expect);
+    }
+    let nobody = || Arc::new(Signers("attest", &[]));
+    check(&create(nobody()), &plugin, &bundle("", "x", ""), "");
+    check(&create(nobody()), &ClusterTrustBundleAttest::new(&Gates::default()), &new, "");
+    // The garbage collector may change what it has to.
+    let update =
+        |old| Scenario { authorizer: nobody(), old: Some(old), ..Scenario::update(GROUP, "clustertrustbundles") };
+    check(&update(bundle("example.com/a", "x", r#""a.b/c""#)), &plugin, &new, "");
+    check(&update(bundle("example.com/a", "y", "")), &plugin, &new, refused);
 }
 
 #[test]

@@ -8,15 +8,10 @@ use pintle_auth::rbac::{
 };
 use pintle_registry::{ApiError, EscalationCheck, GroupResource, Resource};
 use pintle_value::Value;
-use pintle_value::metadata::MANAGED_FIELDS;
+use pintle_value::metadata::changes_only_collector_fields;
 
 use crate::access::{attributes, forbidden};
 use crate::context::RequestContext;
-
-/// The fields that the garbage collector changes, and those that change with them. A change of these only grants
-/// nothing.
-const COLLECTOR_FIELDS: [[&str; 2]; 4] =
-    [["metadata", "ownerReferences"], ["metadata", "finalizers"], ["metadata", "selfLink"], MANAGED_FIELDS];
 
 /// Checks a write of a role or binding, after mutating admission. `old` is the object that is updated.
 ///
@@ -38,15 +33,6 @@ pub(super) async fn check(
         EscalationCheck::Binding => write.check_binding().await,
         EscalationCheck::ParamKind | EscalationCheck::ParamRef { .. } => Ok(()),
     }
-}
-
-fn changes_only_collector_fields(object: &Value, old: &Value) -> bool {
-    let [mut object, mut old] = [object.clone(), old.clone()];
-    for path in COLLECTOR_FIELDS {
-        object.remove_at(&path);
-        old.remove_at(&path);
-    }
-    object == old
 }
 
 /// A write of a role or binding by a client.
