@@ -20,7 +20,8 @@ use crate::{
     RequestOptions,
 };
 
-static RESOURCES: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(|| pintle_kinds::resources(pintle_catalog::shared()));
+static RESOURCES: LazyLock<Vec<Arc<Resource>>> =
+    LazyLock::new(|| pintle_kinds::all_resources(pintle_catalog::complete()));
 
 /// Parses JSON.
 pub(crate) fn json(text: &str) -> Value {
