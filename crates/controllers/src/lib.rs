@@ -1,11 +1,12 @@
 //! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage
 //! collector, the controller of token secrets, the aggregation of cluster roles, the protection of storage objects in
-//! use, the status of resource quotas, type checks of admission policies, the configuration of flow control, the repair
-//! of the allocations of services, and the reconciler of the objects that every cluster and every namespace has. They
+//! use, the status of resource quotas, type checks of admission policies, the configuration of flow control, the local
+//! APIServices, the repair of the allocations of services, and the reconciler of the objects that every cluster and every namespace has. They
 //! read the watch caches and write as the server; they know neither HTTP nor the store. Of the servers that share a
 //! store one runs them. Those that kube-controller-manager has too stand by while one is active.
 
 mod allocation_repair;
+mod api_services;
 mod authentication_trust;
 mod client;
 mod cluster_role_aggregation;
@@ -35,6 +36,7 @@ mod work_queue_metrics;
 
 use std::sync::Arc;
 
+pub use api_services::{API_SERVICE_AVAILABILITY_TASK, API_SERVICE_REGISTRATION_TASK, run_api_services};
 pub use authentication_trust::authentication_config_map;
 pub use client::{CaughtUp, ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
 pub use controller_manager::is_active as is_controller_manager_active;

@@ -51,6 +51,10 @@ pub use self::core::pod::resources::{
 pub use self::core::pod::{
     bind, check_binding, is_evicted_without_budget, mark_evicted, may_become_ready, qos_class, validate_toleration_list,
 };
+pub use apiregistration::{
+    ApiServiceManagement, api_service_name, api_services_resource, built_in_api_services, custom_api_service,
+    is_available_api_service, is_local_api_service, set_local_availability,
+};
 pub use builtin::{all_resources, resources, resources_in, storage_version_hash, unserved_hubs};
 pub use certificates::{RequestedSubject, requested_subject};
 pub use flowcontrol::{

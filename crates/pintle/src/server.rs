@@ -145,6 +145,8 @@ pub struct Options {
     /// Whether the server creates and reconciles the priority levels and flow schemas of the bootstrap configuration, and
     /// writes the status of flow schemas.
     pub flow_control: bool,
+    /// Whether the server creates the APIServices of the versions that it serves, and keeps them.
+    pub api_services: bool,
     /// How long events are kept after their last write, in whole seconds; zero keeps them forever.
     pub event_ttl: Duration,
     /// The clock of everything that the API shows.
@@ -201,6 +203,7 @@ impl Default for Options {
             resource_quotas: false,
             policy_type_checks: false,
             flow_control: false,
+            api_services: false,
             event_ttl: DEFAULT_EVENT_TTL,
             clock: Arc::new(SystemClock),
             store: None,
@@ -424,6 +427,7 @@ impl Server {
                 resource_quotas: options.controllers && options.resource_quotas,
                 policy_type_checks: options.controllers && options.policy_type_checks,
                 flow_control: options.flow_control,
+                api_services: options.api_services,
                 authentication_trust: trust,
                 port: address.port(),
                 endpoint: (options.register && options.reconcile_endpoints)

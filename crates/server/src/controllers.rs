@@ -11,7 +11,8 @@ use pintle_controllers::{
     CaughtUp, ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, LeaderElection,
     ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, TokenSecretContents, UpdateFn,
     WorkQueues, authentication_config_map, every_namespace_objects, legacy_token_tracking, run_allocation_repair,
-    run_controllers, run_flow_control, run_policy_type_checks, run_resource_quotas, run_while_leading,
+    run_api_services, run_controllers, run_flow_control, run_policy_type_checks, run_resource_quotas,
+    run_while_leading,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -41,6 +42,8 @@ pub struct ControllerOptions {
     pub policy_type_checks: bool,
     /// Whether the priority levels and flow schemas of the bootstrap configuration exist.
     pub flow_control: bool,
+    /// Whether the versions that the server serves have APIServices.
+    pub api_services: bool,
     /// What aggregated servers have to know about authentication; `None` if the server does not publish it.
     pub authentication_trust: Option<AuthenticationTrust>,
     /// The target port of the service `kubernetes`.
@@ -123,6 +126,10 @@ impl RunningControllers {
             run_as_leader(cluster, run_flow_control);
         }
         run_as_leader(cluster, run_allocation_repair);
+        if controller_options.api_services {
+            let built_in: Arc<[Value]> = cluster.built_in_api_services().into();
+            run_as_leader(cluster, move |client| run_api_services(client, built_in.clone()));
+        }
         let reconciler = self.run_reconciler(cluster, reconciler);
         let server = self.server.run(&client, self.stopping.subscribe());
         let task = async move {

@@ -32,6 +32,8 @@ const OWN_OBJECTS: [(&str, &str, &str); 2] = [("ServiceAccount", "", "default"),
 const BOOTSTRAP_POLICY: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
 /// The annotation of the priority levels and flow schemas that every cluster has.
 const FLOW_CONTROL_BOOTSTRAP: (&str, &str) = ("apf.kubernetes.io/autoupdate-spec", "true");
+/// The label of the APIServices of the versions that the server serves.
+const AUTO_MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// Kinds in the namespace `kube-system` that the server writes again and again.
 const OWN_KINDS: [(&str, &str); 1] = [("Lease", "kube-system")];
 /// Fields with secrets, by kind.
@@ -154,12 +156,12 @@ impl Dump {
                 .any(|(kind, of, own)| resource.kind == *kind && name == *own && (of.is_empty() || namespace == *of))
                 || OWN_KINDS.contains(&(&resource.kind, &namespace));
             let mut labels = object.metadata.labels.iter().flatten();
-            let is_policy = labels.any(|(key, value)| (&**key, &**value) == BOOTSTRAP_POLICY);
+            let is_labelled = labels.any(|(key, value)| (&**key, &**value) == BOOTSTRAP_POLICY || key == AUTO_MANAGED);
             let mut annotations = object.metadata.annotations.iter().flatten();
             let is_flow_control = annotations.any(|(key, value)| (&**key, &**value) == FLOW_CONTROL_BOOTSTRAP);
             // Without a version, an object is computed and not stored.
             let is_new = revision.is_some_and(|revision: u64| revision > self.start);
-            if is_own || is_policy || is_flow_control || !is_new {
+            if is_own || is_labelled || is_flow_control || !is_new {
                 continue;
             }
             let mut object = serde_json::to_value(object).map_err(|error| Error::Manifest(error.to_string()))?;

@@ -43,6 +43,9 @@ const CHECKS: &[(&str, bool)] = &[
     ("poststarthook/priority-and-fairness-config-producer", false),
     ("poststarthook/bootstrap-controller", false),
     ("poststarthook/start-kubernetes-service-cidr-controller", false),
+    ("poststarthook/apiservice-status-local-available-controller", false),
+    ("poststarthook/kube-apiserver-autoregistration", false),
+    ("autoregister-completion", false),
     ("namespace-controller", false),
     ("garbage-collector-controller", false),
     ("serviceaccount-token-controller", false),
@@ -68,6 +71,7 @@ fn health_checks_have_the_names_and_the_order_of_upstream() {
             resource_quotas: true,
             policy_type_checks: true,
             flow_control: true,
+            api_services: true,
             ..Options::default()
         };
         let cluster = Cluster::with_options(options).await;

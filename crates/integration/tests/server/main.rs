@@ -1,5 +1,6 @@
 //! The server as one runs it: representations, limits, health, logs, metrics, restarts and failures.
 
+mod api_services;
 mod cbor;
 mod deep_objects;
 mod flow_control;

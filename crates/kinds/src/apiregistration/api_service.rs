@@ -3,8 +3,9 @@
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_schema::base64;
-use pintle_value::{Errors, FieldPath, Value, names, object};
+use pintle_value::{Errors, FieldPath, Value, names};
 
+use super::local::{is_local_api_service, set_local_availability};
 use crate::generic::{keep_old, reset_fields_with_metadata};
 use crate::validation::invalid_each;
 
@@ -23,19 +24,11 @@ impl Strategy for ApiServiceStrategy {
     }
 
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        let mut status = Value::object();
-        if object.at(&["spec", "service"]).is_none() {
+        object.set("status", Value::object());
+        if is_local_api_service(object) {
             // Local API services are available immediately.
-            let available = object! {
-                "type": "Available",
-                "status": "True",
-                "reason": "Local",
-                "message": "Local APIServices are always available",
-                "lastTransitionTime": context.now,
-            };
-            status.set("conditions", vec![available]);
+            set_local_availability(object, context.now);
         }
-        object.set("status", status);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {

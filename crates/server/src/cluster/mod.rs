@@ -1,6 +1,7 @@
 //! One logical cluster: the state that requests, controllers and admission share. This module depends on neither
 //! requests nor HTTP handlers.
 
+mod api_services;
 pub(crate) mod conversion_cache;
 mod corrupt;
 pub(crate) mod documents;
@@ -41,6 +42,7 @@ use pintle_value::Str;
 use pintle_value::time::Time;
 use tokio_util::task::TaskTracker;
 
+use self::api_services::ApiServiceRegistration;
 use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
 use self::followed::{FollowedIndex, ObjectIndex, empty_node_authorizer};
@@ -162,6 +164,7 @@ pub struct Cluster {
     pub(crate) unresponsive_watches: UnresponsiveWatches,
     /// Turns true when the server begins to shut down: it still serves, but is no longer ready.
     pub(crate) terminating: AtomicBool,
+    api_service_registration: ApiServiceRegistration,
     /// Turns true when the server shuts down. Watches and background tasks end then.
     pub(crate) shutting_down: tokio::sync::watch::Sender<bool>,
     /// The writes of requests in progress.
@@ -248,6 +251,7 @@ impl Cluster {
             reserved_writes: ReservedWrites::default(),
             unresponsive_watches: UnresponsiveWatches::default(),
             terminating: AtomicBool::new(false),
+            api_service_registration: ApiServiceRegistration::default(),
             shutting_down: tokio::sync::watch::Sender::new(false),
             writes: TaskTracker::new(),
         }

@@ -7,8 +7,8 @@ use http::StatusCode;
 use http::header::{HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use pintle_cache::FEED_TASK;
 use pintle_controllers::{
-    ALLOCATION_REPAIR_TASK, DEFINITIONS_TASK, FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK,
-    LEASE_COLLECTOR_TASK, LEASE_TASK, OBJECT_RECONCILER_TASK,
+    ALLOCATION_REPAIR_TASK, API_SERVICE_AVAILABILITY_TASK, API_SERVICE_REGISTRATION_TASK, DEFINITIONS_TASK,
+    FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK, OBJECT_RECONCILER_TASK,
 };
 use pintle_supervisor::BackgroundTask;
 use pintle_value::field::quote;
@@ -51,6 +51,8 @@ pub(crate) const BOOTSTRAP_POLICY_TASK: &str = "rbac-bootstrap-policy";
 enum Probe {
     /// The state of the cluster. Returns the reason if the check fails.
     State(fn(&Cluster) -> Result<(), String>),
+    /// The state of the cluster that a background task changes. A server without the task has no such check.
+    StateOfTask(&'static str, fn(&Cluster) -> Result<(), String>),
     /// The background task of this name. A task that does not work now fails `/readyz`, one that does not recover fails
     /// the other endpoints. A server without the task has no such check.
     Task(&'static str),
@@ -82,6 +84,9 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("poststarthook/priority-and-fairness-config-producer", false, Probe::Task(FLOW_CONTROL_OBJECTS_TASK)),
     ("poststarthook/bootstrap-controller", false, Probe::Task(OBJECT_RECONCILER_TASK)),
     ("poststarthook/start-kubernetes-service-cidr-controller", false, Probe::State(|_| Ok(()))),
+    ("poststarthook/apiservice-status-local-available-controller", false, Probe::Task(API_SERVICE_AVAILABILITY_TASK)),
+    ("poststarthook/kube-apiserver-autoregistration", false, Probe::Task(API_SERVICE_REGISTRATION_TASK)),
+    ("autoregister-completion", false, Probe::StateOfTask(API_SERVICE_REGISTRATION_TASK, Cluster::check_api_services)),
 ];
 
 /// The last check, of `/readyz` only.
@@ -108,10 +113,13 @@ fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) 
     let checks = checks.chain(own.map(|task| (task, Probe::Task(task))));
     let checks = checks.chain((endpoint == Endpoint::Readyz).then_some(SHUTDOWN));
     let run = |(name, probe): (&'static str, Probe)| -> Option<CheckResult<'_>> {
+        let task = |name| tasks.iter().find(|known| known.name() == name);
         let result = match probe {
-            _ if !is_selected(name) => Ok(()),
-            Probe::State(check) => check(cluster),
-            Probe::Task(task) => check_task(tasks.iter().find(|known| known.name() == task)?, endpoint),
+            Probe::State(check) if is_selected(name) => check(cluster),
+            Probe::StateOfTask(of, check) if task(of).is_some() && is_selected(name) => check(cluster),
+            Probe::Task(of) if is_selected(name) => check_task(task(of)?, endpoint),
+            Probe::Task(of) | Probe::StateOfTask(of, _) => task(of).map(|_| Ok(()))?,
+            Probe::State(_) => Ok(()),
         };
         Some(CheckResult { name, result })
     };

@@ -1,0 +1,76 @@
+//! Keeps the condition of local APIServices: they are always available. Without an aggregation layer nothing is known of
+//! the others, and their status stays as it is.
+
+use std::sync::{Arc, Weak};
+
+use pintle_cache::WatchScope;
+use pintle_kinds::{api_services_resource, is_local_api_service, set_local_availability};
+use pintle_registry::ApiError;
+use pintle_value::{Str, Value};
+
+use super::{MAX_CONCURRENT, service_ref};
+use crate::ClusterClient;
+use crate::informer::{Informer, InformerEvent, InformerSource};
+use crate::objects::find;
+use crate::work_queue::{ReconcileResult, WorkQueue};
+
+/// The name of the work queue in metrics.
+const QUEUE: &str = "LocalAvailabilityController";
+
+/// Runs the controller until the cluster is gone.
+pub(super) async fn run(client: Weak<dyn ClusterClient>) {
+    let Some((mut informer, mut queue)) = client.upgrade().map(|client| {
+        let source = InformerSource::new((), api_services_resource(), WatchScope::All);
+        let queue: WorkQueue<Str> = WorkQueue::new(MAX_CONCURRENT, client.work_queues().queue(QUEUE));
+        (Informer::new(&client, vec![source]), queue)
+    }) else {
+        return;
+    };
+    loop {
+        queue.start(|name| {
+            let (name, client) = (name.clone(), client.clone());
+            Some(async move {
+                match client.upgrade() {
+                    Some(client) => reconcile(&client, &name).await,
+                    None => ReconcileResult::Done,
+                }
+            })
+        });
+        tokio::select! {
+            event = informer.next() => match event {
+                Some(InformerEvent::Added((), services)) => {
+                    services.iter().for_each(|service| queue.add(service.name().into()));
+                }
+                Some(InformerEvent::Changed(events)) => {
+                    let changed = events.iter().filter_map(|(_, event)| event.object.as_ref());
+                    changed.for_each(|service| queue.add(service.name().into()));
+                }
+                Some(InformerEvent::Reset(())) => {}
+                None => return,
+            },
+            _ = queue.wait() => {}
+        }
+    }
+}
+
+async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> ReconcileResult {
+    let Some(service) = find(client, &service_ref(name)) else { return ReconcileResult::Done };
+    let now = client.now();
+    let restore = move |current: &Value| {
+        let mut restored = current.clone();
+        if is_local_api_service(current) {
+            set_local_availability(&mut restored, now);
+        }
+        restored
+    };
+    if restore(&service)["status"] == service["status"] {
+        return ReconcileResult::Done;
+    }
+    match client.clone().update(service_ref(name), "status", Arc::new(restore)).await {
+        Ok(_) | Err(ApiError::NotFound { .. }) => ReconcileResult::Done,
+        Err(error) => {
+            tracing::warn!(%error, name, "Failed to update the status of an APIService, will retry");
+            ReconcileResult::Retry
+        }
+    }
+}

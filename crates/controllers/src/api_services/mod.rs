@@ -1,0 +1,52 @@
+//! Keeps the APIServices of the versions that the server serves itself (upstream: kube-aggregator's
+//! `pkg/controllers/autoregister` and `pkg/controllers/status/local`, and `pkg/controlplane/controller/crdregistration`).
+
+mod availability;
+mod registration;
+mod versions;
+
+use std::sync::Arc;
+
+use pintle_cache::KeyRange;
+use pintle_kinds::api_services_resource;
+use pintle_value::{Str, Value};
+
+use crate::objects::watch_cache_of;
+use crate::supervisor::supervise;
+use crate::{ClusterClient, ObjectRef};
+
+/// The name of the background task that creates and deletes APIServices.
+pub const API_SERVICE_REGISTRATION_TASK: &str = "kube-apiserver-autoregistration";
+/// The name of the background task that keeps the condition of local APIServices.
+pub const API_SERVICE_AVAILABILITY_TASK: &str = "apiservice-status-local-available-controller";
+/// How many APIServices are processed at the same time.
+const MAX_CONCURRENT: usize = 32;
+
+/// Keeps the local APIServices and their condition until the cluster is gone. `built_in` are those of the built-in
+/// versions.
+pub fn run_api_services(
+    client: &Arc<dyn ClusterClient>,
+    built_in: Arc<[Value]>,
+) -> impl Future<Output = ()> + Send + use<> {
+    let availability = supervise(client, API_SERVICE_AVAILABILITY_TASK, || false, availability::run);
+    let registration = supervise(
+        client,
+        API_SERVICE_REGISTRATION_TASK,
+        || false,
+        move |client| registration::run(client, built_in.clone()),
+    );
+    async move {
+        tokio::join!(availability, registration);
+    }
+}
+
+fn service_ref(name: &str) -> ObjectRef {
+    ObjectRef { resource: api_services_resource(), namespace: String::new(), name: name.to_owned() }
+}
+
+/// The names of all stored APIServices.
+fn stored_names(client: &Arc<dyn ClusterClient>) -> Vec<Str> {
+    let watch_cache = watch_cache_of(client, &api_services_resource());
+    let objects = watch_cache.iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::All));
+    objects.map(|object| object.name().into()).collect()
+}

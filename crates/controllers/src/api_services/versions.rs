@@ -1,0 +1,70 @@
+//! The versions that CustomResourceDefinitions serve.
+
+use std::collections::{BTreeSet, HashMap};
+
+use pintle_cache::Object;
+use pintle_codec::json::Projection;
+use pintle_registry::GroupVersion;
+use pintle_value::Str;
+
+/// A version of a definition, and whether it is served.
+type Version = (GroupVersion, bool);
+
+/// The versions of all definitions.
+#[derive(Debug, Default)]
+pub(super) struct DefinedVersions {
+    /// By the name of the definition.
+    by_definition: HashMap<Str, Vec<Version>>,
+    /// How many definitions serve a version.
+    served: HashMap<GroupVersion, usize>,
+}
+
+impl DefinedVersions {
+    /// True if a definition serves the version.
+    pub(super) fn is_served(&self, version: &GroupVersion) -> bool {
+        self.served.contains_key(version)
+    }
+
+    /// Replaces all definitions. Returns the versions that there were or are.
+    pub(super) fn replace<'o>(&mut self, definitions: impl Iterator<Item = &'o Object>) -> BTreeSet<GroupVersion> {
+        let before: Vec<Str> = self.by_definition.keys().cloned().collect();
+        let mut affected: BTreeSet<GroupVersion> = before.iter().flat_map(|name| self.set(name, None)).collect();
+        for definition in definitions {
+            affected.extend(self.set(definition.name(), Some(definition)));
+        }
+        affected
+    }
+
+    /// Replaces a definition, or removes it. Returns the versions that it had or has.
+    pub(super) fn set(&mut self, name: &str, definition: Option<&Object>) -> BTreeSet<GroupVersion> {
+        let before = self.by_definition.remove(name).unwrap_or_default();
+        let now = definition.map(versions_of).unwrap_or_default();
+        for (version, _) in before.iter().filter(|(_, is_served)| *is_served) {
+            if let Some(count) = self.served.get_mut(version) {
+                *count -= 1;
+                if *count == 0 {
+                    self.served.remove(version);
+                }
+            }
+        }
+        for (version, _) in now.iter().filter(|(_, is_served)| *is_served) {
+            *self.served.entry(version.clone()).or_default() += 1;
+        }
+        let affected = before.into_iter().chain(now.iter().cloned()).map(|(version, _)| version).collect();
+        if !now.is_empty() {
+            self.by_definition.insert(name.into(), now);
+        }
+        affected
+    }
+}
+
+/// The versions of a stored definition.
+fn versions_of(definition: &Object) -> Vec<Version> {
+    const FIELDS: [&str; 3] = ["spec.group", "spec.versions.name", "spec.versions.served"];
+    let Some(definition) = Projection::of(FIELDS).read(&definition.json) else { return Vec::new() };
+    let group = definition.str_at(&["spec", "group"]);
+    let versions = definition.items_at(&["spec", "versions"]).iter();
+    versions
+        .map(|version| (GroupVersion::new(group, version.str_at(&["name"])), version.bool_at(&["served"])))
+        .collect()
+}

@@ -1,0 +1,222 @@
+//! The APIServices of the versions that the server serves itself.
+
+use std::collections::BTreeSet;
+
+use pintle_integration::{Cluster, Options, RuntimeConfig, run};
+use serde_json::{Value, json};
+
+const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
+
+fn options() -> Options {
+    Options { api_services: true, ..Options::default() }
+}
+
+fn path(name: &str) -> String {
+    format!("{SERVICES}/{name}")
+}
+
+async fn ready(cluster: &Cluster) {
+    while cluster.get("/readyz/autoregister-completion").await.text() != "ok" {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn get(cluster: &Cluster, name: &str) -> Value {
+    cluster.get(&path(name)).await.expect(200).json()
+}
+
+/// Waits until an APIService meets a condition; `None` if it is absent.
+async fn wait_until(cluster: &Cluster, name: &str, condition: impl Fn(Option<&Value>) -> bool) {
+    let mut watch = cluster.watch(&format!("{SERVICES}?watch=1")).await;
+    let current = cluster.get(&path(name)).await;
+    if condition((current.status == 200).then(|| current.json()).as_ref()) {
+        return;
+    }
+    loop {
+        let event = watch.next().await.expect("an event");
+        let object = Some(&event["object"]).filter(|_| event["type"] != "DELETED");
+        if event["object"]["metadata"]["name"] == name && condition(object) {
+            return;
+        }
+    }
+}
+
+async fn patch(cluster: &Cluster, path: &str, patch: Value) {
+    let _ = cluster.patch(path, "merge", patch.to_string()).await.expect(200);
+}
+
+fn definition(served: &[(&str, bool)]) -> String {
+    let versions = served.iter().enumerate().map(|(i, (name, is_served))| {
+        json!({"name": name, "served": is_served, "storage": i == 0, "schema": {"openAPIV3Schema": {"type": "object"}}})
+    });
+    json!({
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+            "versions": versions.collect::<Vec<Value>>(),
+        },
+    })
+    .to_string()
+}
+
+#[test]
+fn every_built_in_version_has_a_service() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        ready(&cluster).await;
+        let groups = cluster.get("/apis").await.expect(200).json();
+        let groups = groups["groups"].as_array().expect("groups").iter();
+        let versions = groups.flat_map(|group| group["versions"].as_array().expect("versions"));
+        let names = versions.map(|version| {
+            let (group, version) =
+                version["groupVersion"].as_str().expect("a version").split_once('/').expect("a group");
+            format!("{version}.{group}")
+        });
+        let mut names: BTreeSet<String> = names.collect();
+        assert!(names.remove("v1.apiregistration.k8s.io"), "the aggregator's own version has none");
+        names.insert("v1.".to_owned());
+        let list = cluster.get(SERVICES).await.expect(200).json();
+        let items = list["items"].as_array().expect("items");
+        let found: BTreeSet<String> =
+            items.iter().map(|item| item["metadata"]["name"].as_str().expect("a name").to_owned()).collect();
+        assert_eq!(found, names);
+
+        let service = get(&cluster, "v1.apps").await;
+        let spec = json!({"group": "apps", "groupPriorityMinimum": 17800, "version": "v1", "versionPriority": 15});
+        assert_eq!(service["spec"], spec);
+        assert_eq!(service["metadata"]["labels"], json!({LABEL: "onstart"}));
+        let condition = &service["status"]["conditions"][0];
+        assert_eq!((&condition["type"], &condition["status"]), (&json!("Available"), &json!("True")));
+        assert_eq!(condition["reason"], "Local");
+        assert_eq!(condition["message"], "Local APIServices are always available");
+        let managers = service["metadata"]["managedFields"].as_array().expect("managed fields");
+        let [manager] = &managers[..] else { panic!("{managers:?}") };
+        assert_eq!((&manager["manager"], &manager["operation"]), (&json!("kube-apiserver"), &json!("Update")));
+        let fields = json!({
+            "f:metadata": {"f:labels": {".": {}, "f:kube-aggregator.kubernetes.io/automanaged": {}}},
+            "f:spec": {"f:group": {}, "f:groupPriorityMinimum": {}, "f:version": {}, "f:versionPriority": {}},
+        });
+        assert_eq!(manager["fieldsV1"], fields);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn services_of_built_in_versions_are_restored_when_the_server_starts() {
+    run(async {
+        let cluster = Cluster::durable_with_options(options()).await;
+        ready(&cluster).await;
+        let _ = cluster.delete(&path("v1.batch")).await.expect(200);
+        patch(&cluster, &path("v1.apps"), json!({"spec": {"versionPriority": 7}})).await;
+        patch(&cluster, &path("v1.policy"), json!({"spec": {"versionPriority": 7}, "metadata": {"labels": null}}))
+            .await;
+        // The condition is kept at any time. When it is back, the others would be, too.
+        let lost = json!({"status": {"conditions": []}});
+        patch(&cluster, &format!("{}/status", path("v1.apps")), lost).await;
+        let is_available =
+            |service: Option<&Value>| service.is_some_and(|s| s["status"]["conditions"][0]["reason"] == "Local");
+        wait_until(&cluster, "v1.apps", is_available).await;
+        assert_eq!(get(&cluster, "v1.apps").await["spec"]["versionPriority"], 7);
+        let _ = cluster.get(&path("v1.batch")).await.expect(404);
+
+        let disabled = RuntimeConfig::from_flags(&["node.k8s.io/v1=false"]).expect("valid values");
+        let cluster = cluster.restart_with(|options| options.runtime_config = disabled).await;
+        ready(&cluster).await;
+        wait_until(&cluster, "v1.apps", |service| service.is_some_and(|s| s["spec"]["versionPriority"] == 15)).await;
+        wait_until(&cluster, "v1.node.k8s.io", |service| service.is_none()).await;
+        let _ = cluster.get(&path("v1.batch")).await.expect(200);
+        assert_eq!(get(&cluster, "v1.policy").await["spec"]["versionPriority"], 7, "it is not managed any more");
+
+        let cluster = cluster.restart_with(|options| options.runtime_config = RuntimeConfig::default()).await;
+        ready(&cluster).await;
+        let _ = cluster.get(&path("v1.node.k8s.io")).await.expect(200);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn services_of_definitions_are_kept_at_any_time() {
+    run(async {
+        let cluster = Cluster::durable_with_options(options()).await;
+        let _ = cluster.post(DEFINITIONS, definition(&[("v1", true), ("v2", false)])).await.expect(201);
+        let exists = |service: Option<&Value>| service.is_some();
+        wait_until(&cluster, "v1.example.com", exists).await;
+        let service = get(&cluster, "v1.example.com").await;
+        let spec =
+            json!({"group": "example.com", "groupPriorityMinimum": 1000, "version": "v1", "versionPriority": 100});
+        assert_eq!(service["spec"], spec);
+        assert_eq!(service["metadata"]["labels"], json!({LABEL: "true"}));
+        let _ = cluster.get(&path("v2.example.com")).await.expect(404);
+
+        // It comes back as it was.
+        let _ = cluster.delete(&path("v1.example.com")).await.expect(200);
+        let uid = service["metadata"]["uid"].clone();
+        wait_until(&cluster, "v1.example.com", |service| service.is_some_and(|s| s["metadata"]["uid"] != uid)).await;
+        patch(&cluster, &path("v1.example.com"), json!({"spec": {"versionPriority": 7}})).await;
+        wait_until(&cluster, "v1.example.com", |s| s.is_some_and(|s| s["spec"]["versionPriority"] == 100)).await;
+
+        // It follows the versions.
+        let version =
+            |is_served: bool| json!([{"op": "replace", "path": "/spec/versions/1/served", "value": is_served}]);
+        let path_of_definition = format!("{DEFINITIONS}/things.example.com");
+        let _ = cluster.patch(&path_of_definition, "json", version(true).to_string()).await.expect(200);
+        wait_until(&cluster, "v2.example.com", exists).await;
+        let _ = cluster.patch(&path_of_definition, "json", version(false).to_string()).await.expect(200);
+        wait_until(&cluster, "v2.example.com", |service| service.is_none()).await;
+
+        // What has another service, or no label, is left alone.
+        let labels = json!({"metadata": {"labels": null}, "spec": {"versionPriority": 7}});
+        patch(&cluster, &path("v1.example.com"), labels).await;
+        let spurious = json!({
+            "metadata": {"name": "v1.gone.example.com", "labels": {LABEL: "true"}},
+            "spec": {"group": "gone.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1},
+        });
+        let _ = cluster.post(SERVICES, spurious.to_string()).await.expect(201);
+        wait_until(&cluster, "v1.gone.example.com", |service| service.is_none()).await;
+        let _ = cluster.delete(&path_of_definition).await.expect(200);
+        assert_eq!(get(&cluster, "v1.example.com").await["spec"]["versionPriority"], 7);
+        patch(&cluster, &path("v1.example.com"), json!({"metadata": {"labels": {LABEL: "true"}}})).await;
+        wait_until(&cluster, "v1.example.com", |service| service.is_none()).await;
+
+        // A definition that was deleted by another server, so to speak.
+        let _ = cluster.post(DEFINITIONS, definition(&[("v1", true)])).await.expect(201);
+        wait_until(&cluster, "v1.example.com", exists).await;
+        let cluster = cluster.restart_with(|options| options.api_services = false).await;
+        let _ = cluster.delete(&path_of_definition).await.expect(200);
+        let cluster = cluster.restart_with(|options| options.api_services = true).await;
+        wait_until(&cluster, "v1.example.com", |service| service.is_none()).await;
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn the_status_of_other_services_stays_as_it_is() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        let service = json!({
+            "metadata": {"name": "v1.metrics.example.com"},
+            "spec": {
+                "group": "metrics.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 100,
+                "service": {"namespace": "kube-system", "name": "metrics"},
+            },
+        });
+        let created = cluster.post(SERVICES, service.to_string()).await.expect(201).json();
+        assert_eq!(created["status"], json!({}));
+        ready(&cluster).await;
+        let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+        let table = cluster.request("GET", SERVICES).header("accept", table).send().await.expect(200).json();
+        let columns: Vec<&Value> =
+            table["columnDefinitions"].as_array().expect("columns").iter().map(|column| &column["name"]).collect();
+        assert_eq!(columns, ["Name", "Service", "Available", "Age"]);
+        let rows = table["rows"].as_array().expect("rows");
+        let row = |name: &str| rows.iter().map(|row| &row["cells"]).find(|cells| cells[0] == name).expect("a row");
+        assert_eq!((&row("v1.apps")[1], &row("v1.apps")[2]), (&json!("Local"), &json!("True")));
+        let remote = row("v1.metrics.example.com");
+        assert_eq!((&remote[1], &remote[2]), (&json!("kube-system/metrics"), &json!("Unknown")));
+        cluster.stop().await;
+    });
+}
