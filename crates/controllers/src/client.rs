@@ -15,6 +15,9 @@ use tokio::sync::watch;
 
 use crate::WorkQueues;
 
+/// The field manager of what the server writes as itself.
+pub const SERVER_MANAGER: &str = "kube-apiserver";
+
 /// Computes the new object from the current one.
 pub type UpdateFn = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
 
@@ -160,10 +163,11 @@ pub trait ClusterClient: Send + Sync + 'static {
         compute: UpdateFn,
     ) -> BoxFuture<'static, Result<Value, ApiError>>;
 
-    /// Updates an object as a field manager.
+    /// Updates an object like [`update`](Self::update), as a field manager.
     fn update_as(
         self: Arc<Self>,
         target: ObjectRef,
+        subresource: &'static str,
         field_manager: &'static str,
         compute: UpdateFn,
     ) -> BoxFuture<'static, Result<(), ApiError>>;

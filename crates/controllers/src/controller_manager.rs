@@ -10,6 +10,8 @@ use pintle_value::time::Duration;
 use crate::ClusterClient;
 use crate::objects::{tree, watch_cache_of};
 
+/// The field manager of what the controllers write that kube-controller-manager has too.
+pub(crate) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 /// The leader election lease of kube-controller-manager.
 const LEASE: &str = "kube-system/kube-controller-manager";
 

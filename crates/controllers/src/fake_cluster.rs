@@ -186,6 +186,7 @@ impl ClusterClient for FakeCluster {
         self: Arc<Self>,
         _: ObjectRef,
         _: &'static str,
+        _: &'static str,
         _: UpdateFn,
     ) -> BoxFuture<'static, Result<(), ApiError>> {
         Box::pin(async { Err(ApiError::MethodNotAllowed) })

@@ -14,10 +14,11 @@ use pintle_registry::{ApiError, DeletionPropagation, GroupResource};
 use pintle_value::Value;
 use pintle_value::time::Time;
 
+use crate::controller_manager::{self, CONTROLLER_MANAGER};
 use crate::legacy_token_tracking::{DATE_LENGTH, tracking_ref};
 use crate::objects::{find, tree, watch_cache_of};
 use crate::token_secrets::{ServiceAccountRef, TOKEN_TYPE};
-use crate::{ClusterClient, DeleteRequest, ObjectRef, controller_manager};
+use crate::{ClusterClient, DeleteRequest, ObjectRef};
 
 /// The name of the controller.
 pub(crate) const LEGACY_TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
@@ -161,7 +162,7 @@ async fn carry_out(
                 }
                 secret
             };
-            client.clone().update(target, "", Arc::new(mark)).await.map(drop)
+            client.clone().update_as(target, "", CONTROLLER_MANAGER, Arc::new(mark)).await.map(drop)
         }
         CleanUp::Delete => {
             tracing::info!(

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 pub use api_services::{API_SERVICE_AVAILABILITY_TASK, API_SERVICE_REGISTRATION_TASK, run_api_services};
 pub use authentication_trust::authentication_config_map;
-pub use client::{CaughtUp, ClusterClient, DeleteRequest, ObjectRef, UpdateFn};
+pub use client::{CaughtUp, ClusterClient, DeleteRequest, ObjectRef, SERVER_MANAGER, UpdateFn};
 pub use controller_manager::is_active as is_controller_manager_active;
 pub use definitions::{DEFINITIONS_PREFIX, DEFINITIONS_TASK, DefinitionController, DefinitionHost};
 pub use every_namespace::every_namespace_objects;

@@ -8,11 +8,13 @@ use pintle_registry::{ApiError, DeletionPropagation, GroupResource};
 use pintle_value::{Str, Value};
 use tokio::sync::watch;
 
+use crate::client::SERVER_MANAGER;
+use crate::controller_manager::{self, CONTROLLER_MANAGER};
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, is_served, watch_cache_of};
 use crate::supervisor::{is_stopping, stopped, supervise};
 use crate::work_queue::{ReconcileResult, WorkQueue};
-use crate::{ClusterClient, DeleteRequest, ObjectRef, controller_manager};
+use crate::{ClusterClient, DeleteRequest, ObjectRef};
 
 /// The name of the background task that reconciles the objects.
 pub const OBJECT_RECONCILER_TASK: &str = "object-reconciler";
@@ -162,6 +164,7 @@ impl DesiredObject {
             return Ok(ReconcileResult::Retry);
         }
         let client = client.clone();
+        let manager = if self.yields_to_controller_manager { CONTROLLER_MANAGER } else { SERVER_MANAGER };
         match (diff, current) {
             (Some(Diff::Recreate), Some(current)) => {
                 let revision = current.resource_version().parse().unwrap_or_default();
@@ -176,14 +179,14 @@ impl DesiredObject {
                     Diff::Update(updated) => updated,
                     Diff::UpToDate | Diff::Recreate => current.clone(),
                 };
-                client.update(target, "", Arc::new(compute)).await?;
+                client.update_as(target, "", manager, Arc::new(compute)).await?;
             }
             (None, _) => {
                 let mut object = self.object.clone();
                 if !namespace.is_empty() {
                     object.set_at(&["metadata", "namespace"], namespace);
                 }
-                client.create(target.resource, object).await?;
+                client.create_as(target.resource, manager, object).await?;
             }
         }
         Ok(ReconcileResult::Done)

@@ -339,12 +339,13 @@ impl ClusterClient for Cluster {
     fn update_as(
         self: Arc<Self>,
         target: ObjectRef,
+        subresource: &'static str,
         field_manager: &'static str,
         compute: UpdateFn,
     ) -> BoxFuture<'static, Result<(), ApiError>> {
         Box::pin(async move {
-            let updated = InternalClient(self).update_as(&target, field_manager, |object| compute(object)).await;
-            updated.map(drop)
+            let client = InternalClient(self);
+            client.update_as(&target, subresource, field_manager, |object| compute(object)).await.map(drop)
         })
     }
 

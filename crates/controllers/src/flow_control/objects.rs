@@ -105,7 +105,7 @@ async fn reconcile(
             tracing::info!(%resource, name, "Update an object of the bootstrap configuration of flow control");
             let bootstrap = bootstrap.clone();
             let compute = move |current: &Value| revised(current, &bootstrap).unwrap_or_else(|| current.clone());
-            client.clone().update_as(target, FIELD_MANAGER, Arc::new(compute)).await
+            client.clone().update_as(target, "", FIELD_MANAGER, Arc::new(compute)).await
         }
     };
     match result {

@@ -9,6 +9,7 @@ use pintle_value::{Value, object};
 use super::graph::ObjectIdentity;
 use super::metadata::{ObjectMetadata, OwnerReference};
 use crate::ClusterClient;
+use crate::controller_manager::CONTROLLER_MANAGER;
 use crate::objects::watch_cache_of;
 
 /// The component that reports the events.
@@ -38,7 +39,7 @@ pub(super) async fn report(
     owner: OwnerReference,
 ) {
     let event = event(&client, &resource, &object, &owner);
-    if let Err(error) = client.create(GroupResource::new("", "events"), event).await {
+    if let Err(error) = client.create_as(GroupResource::new("", "events"), CONTROLLER_MANAGER, event).await {
         let ObjectIdentity { prefix, key, .. } = &object;
         tracing::warn!(%error, %prefix, %key, "Failed to create the event about a cross-namespace owner reference");
     }

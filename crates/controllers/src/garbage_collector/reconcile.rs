@@ -12,6 +12,7 @@ use super::graph::ObjectIdentity;
 use super::metadata::{ObjectMetadata, OwnerReference};
 use crate::ClusterClient;
 use crate::client::{DeleteRequest, ObjectRef};
+use crate::controller_manager::CONTROLLER_MANAGER;
 use crate::work_queue::ReconcileResult;
 
 /// How many dependents of an object are orphaned at the same time.
@@ -212,7 +213,9 @@ async fn update(
 ) -> Result<(), ApiError> {
     let uid = object.uid.clone();
     let compute = move |current: &Value| if current.uid() == uid { compute(current) } else { current.clone() };
-    ignore_not_found(client.clone().update(object_ref(object, resource), "", Arc::new(compute)).await)
+    ignore_not_found(
+        client.clone().update_as(object_ref(object, resource), "", CONTROLLER_MANAGER, Arc::new(compute)).await,
+    )
 }
 
 fn ignore_not_found<T>(result: Result<T, ApiError>) -> Result<(), ApiError> {

@@ -14,10 +14,11 @@ use pintle_value::{Str, Value};
 use tokio::sync::watch;
 
 use self::conditions::ContentSummary;
+use crate::controller_manager::{self, CONTROLLER_MANAGER};
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, tree};
 use crate::work_queue::{ReconcileResult, WorkQueue};
-use crate::{CaughtUp, ClusterClient, ObjectRef, controller_manager};
+use crate::{CaughtUp, ClusterClient, ObjectRef};
 
 /// The finalizer that is removed when no content remains.
 const FINALIZER: &str = "kubernetes";
@@ -125,7 +126,10 @@ async fn try_reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<Re
     let summary = Arc::new(summary);
     update_status(client, name, summary.clone()).await?;
     if summary.is_empty() {
-        client.clone().update(namespace_ref(name), "finalize", Arc::new(without_finalizer)).await?;
+        client
+            .clone()
+            .update_as(namespace_ref(name), "finalize", CONTROLLER_MANAGER, Arc::new(without_finalizer))
+            .await?;
         return Ok(ReconcileResult::Done);
     }
     if !summary.failures.is_empty() || watchers.is_empty() {
@@ -227,5 +231,5 @@ async fn update_status(
 ) -> Result<(), ApiError> {
     let now = client.now();
     let compute = move |namespace: &Value| summary.with_conditions(namespace, now);
-    client.clone().update(namespace_ref(name), "status", Arc::new(compute)).await.map(drop)
+    client.clone().update_as(namespace_ref(name), "status", CONTROLLER_MANAGER, Arc::new(compute)).await.map(drop)
 }

@@ -17,10 +17,11 @@ use pintle_quota::{QuotaFeatures, ResourceQuota, ScopeRequirement, counted_resou
 use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::{Str, Value};
 
+use crate::controller_manager::{self, CONTROLLER_MANAGER};
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, tree};
 use crate::work_queue::{ReconcileResult, WorkQueue};
-use crate::{ClusterClient, ObjectRef, controller_manager};
+use crate::{ClusterClient, ObjectRef};
 
 /// The name of the controller.
 pub(crate) const RESOURCE_QUOTA: &str = "resourcequota-controller";
@@ -290,6 +291,6 @@ async fn try_reconcile(client: &Arc<dyn ClusterClient>, namespace: &str, name: &
         }
         quota
     };
-    client.clone().update(target, "status", Arc::new(update)).await?;
+    client.clone().update_as(target, "status", CONTROLLER_MANAGER, Arc::new(update)).await?;
     Ok(!has_changed.load(Ordering::Relaxed))
 }

@@ -24,10 +24,11 @@ use pintle_value::{Str, Value};
 pub(crate) use self::attributes_classes::VOLUME_ATTRIBUTES_CLASSES;
 pub(crate) use self::claims::CLAIMS;
 pub(crate) use self::volumes::VOLUMES;
+use crate::controller_manager::{self, CONTROLLER_MANAGER};
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, watch_cache_of};
 use crate::work_queue::{ReconcileResult, WorkQueue};
-use crate::{ClusterClient, ObjectRef, controller_manager};
+use crate::{ClusterClient, ObjectRef};
 
 /// How many namespaces are processed at the same time, and how many objects of each.
 const MAX_CONCURRENT: usize = 8;
@@ -287,7 +288,8 @@ impl Protection {
             object
         };
         let name = object.name();
-        match client.clone().update(self.object_ref(namespace, name), "", Arc::new(change)).await {
+        match client.clone().update_as(self.object_ref(namespace, name), "", CONTROLLER_MANAGER, Arc::new(change)).await
+        {
             Ok(_) | Err(ApiError::NotFound { .. }) => None,
             Err(error) => {
                 let controller = self.controller;

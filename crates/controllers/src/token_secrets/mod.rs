@@ -13,10 +13,11 @@ use pintle_registry::{ApiError, DeletionPropagation, GroupResource};
 use pintle_value::{Str, Value};
 
 pub use self::contents::{IssueToken, TokenSecretContents};
+use crate::controller_manager::{self, CONTROLLER_MANAGER};
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{tree, try_find, watch_cache_of};
 use crate::work_queue::{ReconcileResult, WorkQueue};
-use crate::{ClusterClient, DeleteRequest, ObjectRef, controller_manager};
+use crate::{ClusterClient, DeleteRequest, ObjectRef};
 
 /// The type of token secrets.
 pub(crate) const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
@@ -142,7 +143,7 @@ async fn fill_secret(
     if controller_manager::is_active(client) {
         return Ok(ReconcileResult::Retry);
     }
-    client.clone().update(target.clone(), "", Arc::new(fill)).await?;
+    client.clone().update_as(target.clone(), "", CONTROLLER_MANAGER, Arc::new(fill)).await?;
     Ok(ReconcileResult::Done)
 }
 
@@ -173,7 +174,7 @@ async fn remove_dangling_reference(
         }
         account
     };
-    client.clone().update(account.object_ref(), "", Arc::new(remove_reference)).await?;
+    client.clone().update_as(account.object_ref(), "", CONTROLLER_MANAGER, Arc::new(remove_reference)).await?;
     Ok(ReconcileResult::Done)
 }
 

@@ -5,6 +5,7 @@ mod authorization;
 mod bootstrap_policy;
 mod bootstrapped;
 mod cluster_role_aggregation;
+mod field_managers;
 mod node_authorizer;
 mod rbac;
 mod reviews;

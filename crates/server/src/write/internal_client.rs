@@ -41,20 +41,21 @@ impl InternalClient {
         self.run_update(&hub, subresource, target, Self::update_with(&hub, managed_fields, compute)).await
     }
 
-    /// Updates an object as a field manager. `compute` returns the new object for the stored one.
+    /// Updates an object like [`update_subresource`](Self::update_subresource), as a field manager. `compute` returns the new object for the stored one.
     ///
     /// # Errors
     /// Returns an error if the object does not exist or the update is rejected.
     pub(crate) async fn update_as(
         &self,
         target: &ObjectRef,
+        subresource: &str,
         manager: &str,
         compute: impl Fn(&Value) -> Value,
     ) -> Result<Value, ApiError> {
         let hub = self.0.hub_of(&target.resource)?;
-        let managed_fields = ManagedFieldsUpdater::for_controller(&self.0, &hub, "", manager);
+        let managed_fields = ManagedFieldsUpdater::for_controller(&self.0, &hub, subresource, manager);
         let compute = Self::update_with(&hub, managed_fields, compute);
-        self.run_update(&hub, "", (&target.namespace, &target.name), compute).await
+        self.run_update(&hub, subresource, (&target.namespace, &target.name), compute).await
     }
 
     /// Creates an object as a field manager. Its type may be missing and is completed.

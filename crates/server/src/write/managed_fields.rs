@@ -11,6 +11,7 @@ use pintle_apply::merge::{ConvertError, UpdateError, Updater, VersionConverter};
 use pintle_apply::set::Filter;
 use pintle_apply::typed::{Duplicates, TypeRef};
 use pintle_codec::json;
+use pintle_controllers::SERVER_MANAGER;
 use pintle_registry::{ApiError, Cause, GroupVersion, GroupVersionKind, MultiVersion, Registry, Resource};
 use pintle_value::metadata::{MANAGED_FIELDS, validate_annotations};
 use pintle_value::time::Time;
@@ -30,8 +31,6 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 const ENTRY_STRINGS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
 /// The field manager that may migrate from client-side apply to server-side apply.
 const KUBECTL: &str = "kubectl";
-/// The field manager of the server's own writes.
-const SERVER_MANAGER: &str = "kube-apiserver";
 /// Maximum length of the name of a field manager, in bytes.
 const MAX_MANAGER_LENGTH: usize = 128;
 

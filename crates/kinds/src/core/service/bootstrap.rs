@@ -66,7 +66,6 @@ impl ServiceNetwork {
         ]);
         if let Some(range) = self.ranges().first() {
             spec.insert("clusterIP", first_address(range).to_string());
-            spec.insert("ipFamilies", vec![Value::from(range.family())]);
         }
         object.set("spec", spec);
         (GroupResource::new("", "services"), object)
@@ -102,7 +101,7 @@ mod tests {
             objects[1].1,
             object(
                 r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"kubernetes","namespace":"default","labels":{"component":"apiserver","provider":"kubernetes"}},
-                "spec":{"clusterIP":"10.0.0.1","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","sessionAffinity":"None","type":"ClusterIP",
+                "spec":{"clusterIP":"10.0.0.1","ipFamilyPolicy":"SingleStack","sessionAffinity":"None","type":"ClusterIP",
                 "ports":[{"name":"https","port":443,"protocol":"TCP","targetPort":6443}]}}"#
             )
         );
