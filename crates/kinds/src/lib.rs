@@ -19,6 +19,7 @@ mod events;
 mod flowcontrol;
 mod gated;
 mod generic;
+mod go_diff;
 mod go_json;
 mod labels;
 mod networking;

@@ -9,8 +9,8 @@ use pintle_value::{Errors, FieldPath, Object, Str, Value, field, names};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{pkcs10, stored};
-use crate::core::pod::diff;
 use crate::generic::{keep_old, same};
+use crate::go_diff::{self, GoStruct};
 use crate::pem;
 use crate::validation::{strings_at, validate_signer_name};
 
@@ -357,7 +357,8 @@ fn validate_update(object: &Value, old: &Value, endpoint: CsrEndpoint) -> Errors
             if count > count_before {
                 errors.forbidden(&path, format!("updates may not add a condition of type \"{kind}\""));
             } else if count == count_before && !same(Some(&new), Some(&before)) {
-                let difference = diff::unified(&before, &new);
+                let condition = GoStruct("certificates/v1.CertificateSigningRequestCondition");
+                let difference = go_diff::lists(before.items_at(&[]), new.items_at(&[]), condition);
                 let detail = format!("updates may not modify a condition of type \"{kind}\"\n{difference}");
                 errors.forbidden(&path, detail);
             }

@@ -11,10 +11,10 @@ use pintle_value::{Errors, FieldPath, Value, names, object};
 use super::{STORAGE_CLASS_ANNOTATION, STORAGE_CLASS_DEPRECATION};
 use crate::core::pod::claim_spec::{ClaimOptions, validate_claim_spec, warnings_for_claim_spec};
 use crate::core::pod::defaults::round_resource_list;
-use crate::core::pod::diff;
 use crate::core::pod::resources::{is_native, quantity, validate_quantity};
 use crate::gated::{Part, drop_disabled};
 use crate::generic::{keep_old, same, same_at, validate_immutable};
+use crate::go_diff::{self, GoStruct};
 use crate::labels;
 use crate::validation::invalid_each;
 
@@ -154,7 +154,7 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
         keep_old(&mut new_spec, &old_spec, &["volumeAttributesClassName"]);
     }
     if !same(Some(&new_spec), Some(&old_spec)) {
-        let difference = diff::unified(&old_spec, &new_spec);
+        let difference = go_diff::structs(&old_spec, &new_spec, GoStruct("core/v1.PersistentVolumeClaimSpec"));
         let detail = format!(
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
              claims\n{difference}"

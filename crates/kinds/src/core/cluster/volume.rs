@@ -8,8 +8,8 @@ use pintle_value::{Errors, FieldPath, Value, object};
 use super::deprecated_node_label;
 use super::volume_spec::{SOURCES, validate_volume_spec};
 use crate::core::pod::defaults::round_resource_list;
-use crate::core::pod::diff;
 use crate::generic::{keep_old, same, same_at, validate_immutable};
+use crate::go_diff::{self, GoStruct};
 
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
 
@@ -132,7 +132,7 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
         new_source.remove_at(&expand);
     }
     if !same(Some(&new_source), Some(&old_source)) {
-        let difference = diff::unified(&old_source, &new_source);
+        let difference = go_diff::structs(&old_source, &new_source, GoStruct("core/v1.PersistentVolumeSource"));
         let path = FieldPath::new("spec.persistentvolumesource");
         errors.forbidden(&path, format!("spec.persistentvolumesource is immutable after creation\n{difference}"));
     }

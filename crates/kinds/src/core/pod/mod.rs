@@ -7,7 +7,6 @@ mod certificate;
 pub(crate) mod claim_spec;
 pub(crate) mod containers;
 pub(crate) mod defaults;
-pub(crate) mod diff;
 pub(crate) mod disabled;
 pub(crate) mod env;
 mod eviction;

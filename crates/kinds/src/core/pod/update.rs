@@ -10,13 +10,13 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::annotations::{validate_annotation_updates, validate_annotations_and_fields, validate_pod_annotations};
 use super::containers::validate_padding;
-use super::diff::unified;
 use super::go_types::{NODE_SELECTOR_TERM, NODE_SELECTOR_TERMS};
 use super::options::PodOptions;
 use super::scheduling::validate_tolerations;
 use super::spec::{MIRROR_POD, validate_pod_spec};
 use super::volumes::projected_tokens;
 use crate::generic::{keep_old, same, same_at};
+use crate::go_diff::{self, GoStruct};
 use crate::go_json;
 use crate::validation::str_field;
 
@@ -132,10 +132,21 @@ pub(crate) fn validate_update(context: &StrategyContext, pod: &Value, old: &Valu
         restore_node_selection(&mut errors, &mut rest, old_spec, &path);
     }
     if !same(Some(&rest), Some(old_spec)) {
-        let diff = unified(old_spec, &rest);
+        let (old_spec, rest) = (with_host_fields(old_spec), with_host_fields(&rest));
+        let diff = go_diff::structs(&old_spec, &rest, GoStruct("core/v1.PodSpec"));
         errors.forbidden(&path, format!("pod updates may not change fields other than {UPDATABLE}\n{diff}"));
     }
     errors
+}
+
+/// A pod's spec as the internal version has it: the security context has the fields about the host.
+fn with_host_fields(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    for field in ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"] {
+        let value = spec.remove(field);
+        spec.set_at(&["securityContext", field], value);
+    }
+    spec
 }
 
 fn restore_images(spec: &mut Value, old: &Value) {
@@ -259,7 +270,7 @@ pub(crate) fn validate_ephemeral_update(context: &StrategyContext, pod: &Value, 
                 errors.forbidden(&path, format!("existing ephemeral containers {} may not be removed\n", quote(name)));
             }
             Some(new) if !same(Some(old), Some(*new)) => {
-                let diff = unified(old, new);
+                let diff = go_diff::structs(old, new, GoStruct("core/v1.EphemeralContainer"));
                 let detail = format!("existing ephemeral containers {} may not be changed\n{diff}", quote(name));
                 errors.forbidden(&path, detail);
             }
@@ -321,8 +332,8 @@ mod tests {
             &["spec: Forbidden: pod updates may not change fields other than \
                `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` \
                (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it \
-               was previously negative)\n@@ -9,6 +9,7 @@\n   }\n  ],\n  \"dnsPolicy\": \"Default\",\n+ \"hostname\": \"h\",\n  \
-               \"restartPolicy\": \"Always\",\n  \"terminationGracePeriodSeconds\": 30\n }\n"],
+               was previously negative)\n@@ -64,7 +64,7 @@\n   \"SELinuxChangePolicy\": null\n  },\n  \"ImagePullSecrets\": null,\n- \"Hostname\": \"\",\n\
+               + \"Hostname\": \"h\",\n  \"Subdomain\": \"\",\n  \"SetHostnameAsFQDN\": null,\n  \"Affinity\": null,\n"],
         );
         let mut more = pod("");
         more.at_mut(&["spec", "containers"]).and_then(Value::as_array_mut).unwrap().clear();
