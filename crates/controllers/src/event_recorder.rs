@@ -35,7 +35,7 @@ pub(crate) struct EventRecorder {
 }
 
 /// What identifies an event: the uid of the object, the reason and the message.
-type EventKey = (Str, &'static str, String);
+type EventKey = (Str, Str, String);
 
 /// A recorded event.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ struct KnownEvent {
 #[derive(Clone, Debug)]
 pub(crate) struct Warning {
     /// The reason, in camel case.
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Str,
     /// What the component was doing. Events of the core group lack it.
     pub(crate) action: &'static str,
     /// The message for people.
@@ -70,7 +70,14 @@ impl EventRecorder {
     pub(crate) async fn warn(&self, client: &Arc<dyn ClusterClient>, regarding: &Value, warning: Warning) {
         let (name, namespace) = (regarding.name(), regarding.namespace());
         let Warning { reason, message, .. } = &warning;
-        tracing::warn!(component = self.component, name, namespace, reason, message, "Event occurred");
+        tracing::warn!(
+            component = self.component,
+            name,
+            namespace,
+            reason = reason.as_str(),
+            message,
+            "Event occurred"
+        );
         if let Err(error) = self.record(client, regarding, warning).await {
             tracing::warn!(%error, component = self.component, "Failed to record an event");
         }
@@ -83,7 +90,7 @@ impl EventRecorder {
         warning: Warning,
     ) -> Result<(), ApiError> {
         let now = client.now();
-        let key = (Str::from(regarding.uid()), warning.reason, warning.message.clone());
+        let key = (Str::from(regarding.uid()), warning.reason.clone(), warning.message.clone());
         let repeated = self.known.lock().get_mut(&key).map(|known| {
             known.count += 1;
             known.clone()
@@ -128,7 +135,7 @@ impl EventRecorder {
                 "namespace": namespace.unwrap_or(DEFAULT_NAMESPACE),
             },
             "involvedObject": involved,
-            "reason": warning.reason,
+            "reason": warning.reason.clone(),
             "message": warning.message.as_str(),
             "type": "Warning",
         };

@@ -28,6 +28,7 @@ mod objects;
 mod policy_status;
 mod resource_quota;
 mod server_registration;
+mod service_cidrs;
 mod storage_protection;
 mod supervisor;
 mod token_secrets;
@@ -50,6 +51,7 @@ pub use server_registration::{
     ENDPOINTS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration,
     server_name,
 };
+pub use service_cidrs::DEFAULT_SERVICE_CIDR_TASK;
 pub use token_secrets::{IssueToken, TokenSecretContents};
 pub use work_queue_metrics::WorkQueues;
 
@@ -62,6 +64,20 @@ pub const ALLOCATION_REPAIR_TASK: &str = "service-allocation-repair";
 /// Runs the controller that repairs the addresses and node ports of services until the cluster is gone.
 pub fn run_allocation_repair(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
     supervise(client, ALLOCATION_REPAIR_TASK, || false, allocation_repair::run)
+}
+
+/// Sets the condition of the ServiceCIDR of the server's ranges if it has none.
+pub async fn prepare_default_service_cidr(client: &Arc<dyn ClusterClient>, ranges: &[String]) {
+    service_cidrs::prepare_default(client, ranges).await;
+}
+
+/// Keeps the ServiceCIDR of the server's ranges until the cluster is gone.
+pub fn run_default_service_cidr(
+    client: &Arc<dyn ClusterClient>,
+    ranges: Arc<[String]>,
+) -> impl Future<Output = ()> + Send + use<> {
+    let run = move |client| service_cidrs::run_default(client, ranges.clone());
+    supervise(client, DEFAULT_SERVICE_CIDR_TASK, || false, run)
 }
 
 /// Runs the controller that counts what is used of resource quotas until the cluster is gone.
@@ -85,7 +101,7 @@ pub fn run_flow_control(client: &Arc<dyn ClusterClient>) -> impl Future<Output =
 }
 
 /// Runs the namespace controller, the garbage collector, the controllers of token secrets, the aggregation of cluster
-/// roles and the protection of storage objects in use until the cluster is gone. Their names are those of
+/// roles, the protection of storage objects in use and that of ServiceCIDRs until the cluster is gone. Their names are those of
 /// kube-controller-manager's health checks.
 pub fn run_controllers(
     client: &Arc<dyn ClusterClient>,
@@ -105,7 +121,18 @@ pub fn run_controllers(
     let claims = protect(&storage_protection::CLAIMS);
     let volumes = protect(&storage_protection::VOLUMES);
     let classes = protect(&storage_protection::VOLUME_ATTRIBUTES_CLASSES);
+    let cidrs = supervise(client, service_cidrs::SERVICE_CIDR_CONTROLLER, || false, service_cidrs::run_protection);
     async move {
-        tokio::join!(namespaces, garbage_collector, tokens, token_cleaner, aggregation, claims, volumes, classes);
+        tokio::join!(
+            namespaces,
+            garbage_collector,
+            tokens,
+            token_cleaner,
+            aggregation,
+            claims,
+            volumes,
+            classes,
+            cidrs
+        );
     }
 }

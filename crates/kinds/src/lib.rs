@@ -71,7 +71,7 @@ pub use self::apiextensions::{
     ApiApproval, CLEANUP_FINALIZER, CompiledRule, PathSchema, ResolvedFieldPath, RuleCost, RuledNode, SchemaStep,
     SchemaValidator, api_approval, custom_resource_definition_strategy, has_unreadable_bundle, resolve_field_path,
 };
-pub use self::core::{NetworkError, ServiceNetwork, new_ip_address, service_strategy};
+pub use self::core::{DEFAULT_SERVICE_CIDR, NetworkError, ServiceNetwork, new_ip_address, service_strategy};
 
 /// Returns the strategy of a built-in resource at one version, in a cluster with the default service network.
 #[must_use]

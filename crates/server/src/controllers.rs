@@ -10,9 +10,9 @@ use pintle_cache::{CacheError, EventStream, WatchCache};
 use pintle_controllers::{
     CaughtUp, ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, LeaderElection,
     ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, TokenSecretContents, UpdateFn,
-    WorkQueues, authentication_config_map, every_namespace_objects, legacy_token_tracking, run_allocation_repair,
-    run_api_services, run_controllers, run_flow_control, run_policy_type_checks, run_resource_quotas,
-    run_while_leading,
+    WorkQueues, authentication_config_map, every_namespace_objects, legacy_token_tracking,
+    prepare_default_service_cidr, run_allocation_repair, run_api_services, run_controllers, run_default_service_cidr,
+    run_flow_control, run_policy_type_checks, run_resource_quotas, run_while_leading,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -96,7 +96,7 @@ impl RunningControllers {
     pub(crate) async fn start(&self, cluster: &Arc<Cluster>, controller_options: &ControllerOptions) {
         let client: Arc<dyn ClusterClient> = cluster.clone();
         let mut desired = self.server.objects();
-        let service_ranges = self.network.bootstrap_objects(cluster.now());
+        let service_ranges = self.network.bootstrap_objects();
         desired.extend(service_ranges.into_iter().map(|(kind, object)| DesiredObject::cluster_scoped(kind, object)));
         if controller_options.every_namespace_objects {
             desired.extend(every_namespace_objects(&controller_options.root_ca));
@@ -106,7 +106,11 @@ impl RunningControllers {
         }
         desired.extend(controller_options.authentication_trust.as_ref().map(authentication_config_map));
         let reconciler = ObjectReconciler::new(&client, desired);
-        reconciler.create_missing(&client, &SYSTEM_NAMESPACES).await;
+        let ranges: Arc<[String]> = self.network.range_texts().into();
+        tokio::join!(
+            reconciler.create_missing(&client, &SYSTEM_NAMESPACES),
+            prepare_default_service_cidr(&client, &ranges)
+        );
         cluster.spawn_until_shutdown(self.election.run(&client));
         if controller_options.controllers {
             let issuer = cluster.service_accounts.issuer.clone();
@@ -126,6 +130,7 @@ impl RunningControllers {
             run_as_leader(cluster, run_flow_control);
         }
         run_as_leader(cluster, run_allocation_repair);
+        run_as_leader(cluster, move |client| run_default_service_cidr(client, ranges.clone()));
         if controller_options.api_services {
             let built_in: Arc<[Value]> = cluster.built_in_api_services().into();
             run_as_leader(cluster, move |client| run_api_services(client, built_in.clone()));

@@ -329,7 +329,7 @@ async fn create_bootstrap_objects(cluster: &Arc<Cluster>, services: &ServiceNetw
     let object_named = |name: &str| pintle_value::object! { "metadata": pintle_value::object! { "name": name } };
     let mut objects: Vec<(GroupResource, Value)> =
         SYSTEM_NAMESPACES.iter().map(|name| (namespaces.clone(), object_named(name))).collect();
-    objects.extend(services.bootstrap_objects(cluster.now()));
+    objects.extend(services.bootstrap_objects());
     objects.extend(pintle_kinds::system_priority_classes());
 
     // The creates run concurrently, so that they share a commit.

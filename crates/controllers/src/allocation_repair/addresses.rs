@@ -6,14 +6,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_cache::KeyRange;
+use pintle_cache::Object;
 use pintle_registry::{ApiError, DeletionPropagation, GroupResource};
-use pintle_value::ip::{Cidr, parse_sloppy};
+use pintle_value::ip::parse_sloppy;
 use pintle_value::time::Duration as TimeDuration;
 use pintle_value::{Str, Value};
 
 use crate::event_recorder::{EventApi, EventRecorder, Warning};
-use crate::objects::{tree, versioned_tree, watch_cache_of};
+use crate::objects::{versioned_tree, watch_cache_of};
+use crate::service_cidrs::ranges::{all_service_cidrs, contains_address};
 use crate::work_queue::ReconcileResult;
 use crate::{ClusterClient, DeleteRequest, ObjectRef};
 
@@ -34,7 +35,7 @@ pub(super) fn services() -> GroupResource {
     GroupResource::new("", "services")
 }
 
-pub(super) fn ip_addresses() -> GroupResource {
+pub(crate) fn ip_addresses() -> GroupResource {
     GroupResource::new(NETWORKING, "ipaddresses")
 }
 
@@ -80,33 +81,19 @@ fn is_managed(address: &Value) -> bool {
     address.label(MANAGED_BY) == Some(ALLOCATOR)
 }
 
+/// True if the allocator has made a stored IPAddress.
+pub(crate) fn is_managed_address(address: &Object) -> bool {
+    address.label(MANAGED_BY) == Some(ALLOCATOR)
+}
+
 /// True if an IPAddress has the labels that the allocator sets.
 fn has_labels(address: &Value) -> bool {
     is_managed(address) && parse_sloppy(address.name()).map(family) == address.label(IP_FAMILY)
 }
 
-/// True if an address can be allocated from a range: the first and, for IPv4, the last one cannot.
-fn is_allocatable(range: &str, ip: IpAddr) -> bool {
-    let Some(range) = Cidr::parse_sloppy(range) else { return false };
-    let (network, bits) = range.network();
-    let is_broadcast = match (network, ip) {
-        (IpAddr::V4(network), IpAddr::V4(ip)) => {
-            let hosts = u32::MAX.checked_shr(u32::from(bits)).unwrap_or(0);
-            ip.to_bits() == network.to_bits() | hosts
-        }
-        _ => false,
-    };
-    range.contains(ip) && ip != network && !is_broadcast
-}
-
 /// True if an address is in the range of a ServiceCIDR.
 fn is_in_ranges(client: &Arc<dyn ClusterClient>, ip: IpAddr) -> bool {
-    let watch_cache = watch_cache_of(client, &GroupResource::new(NETWORKING, "servicecidrs"));
-    let mut ranges = watch_cache.iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::All));
-    ranges.any(|range| {
-        let range = tree(&range).unwrap_or_default();
-        range.items_at(&["spec", "cidrs"]).iter().filter_map(Value::as_str).any(|cidr| is_allocatable(cidr, ip))
-    })
+    all_service_cidrs(client).iter().any(|service_cidr| contains_address(service_cidr, ip))
 }
 
 /// Repairs cluster IPs and IPAddress objects.
@@ -127,7 +114,7 @@ impl AddressRepair {
         reason: &'static str,
         message: String,
     ) {
-        self.recorder.warn(client, regarding, Warning { reason, action, message }).await;
+        self.recorder.warn(client, regarding, Warning { reason: reason.into(), action, message }).await;
     }
 
     /// Checks that each cluster IP of a service has an IPAddress that belongs to the service.
@@ -298,22 +285,6 @@ mod tests {
     use pintle_value::object;
 
     use super::*;
-
-    #[test]
-    fn the_first_and_the_last_address_of_a_range_cannot_be_allocated() {
-        let check = |range: &str, ip: &str, expect: bool| {
-            assert_eq!(is_allocatable(range, ip.parse().expect("an address")), expect, "{ip} in {range}");
-        };
-        for (ip, expect) in
-            [("10.0.0.0", false), ("10.0.0.1", true), ("10.0.0.254", true), ("10.0.0.255", false), ("10.0.1.1", false)]
-        {
-            check("10.0.0.0/24", ip, expect);
-        }
-        check("fd00::/112", "fd00::", false);
-        check("fd00::/112", "fd00::ffff", true);
-        check("fd00::/112", "10.0.0.1", false);
-        check("x", "10.0.0.1", false);
-    }
 
     #[test]
     fn an_address_belongs_to_a_service_by_its_parent() {

@@ -14,7 +14,8 @@ use pintle_cache::{Event, KeyRange, WatchScope};
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::Str;
 
-use self::addresses::{AddressRepair, ip_addresses, parent_key, services};
+use self::addresses::{AddressRepair, parent_key, services};
+pub(crate) use self::addresses::{ip_addresses, is_managed_address};
 use self::node_ports::NodePortRepair;
 use crate::ClusterClient;
 use crate::informer::{Informer, InformerEvent, InformerSource};

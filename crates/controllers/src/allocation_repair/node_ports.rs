@@ -45,7 +45,7 @@ impl NodePortRepair {
             tracing::warn!(?released, "Node ports appear to have leaked: cleaning up");
         }
         for AllocationProblem { object, reason, message } in problems {
-            self.recorder.warn(client, &object, Warning { reason, action: "", message }).await;
+            self.recorder.warn(client, &object, Warning { reason: reason.into(), action: "", message }).await;
         }
         Ok(ReconcileResult::Done)
     }

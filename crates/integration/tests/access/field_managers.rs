@@ -15,7 +15,9 @@ async fn expect_managers(cluster: &Cluster, path: &str, expect: &[(&str, &str, &
         let found: Vec<_> =
             entries.iter().map(|e| (text(e, "manager"), text(e, "operation"), text(e, "subresource"))).collect();
         let found: Vec<_> = found.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), c.as_str())).collect();
-        if found == expect {
+        let mut sorted = found.clone();
+        sorted.sort_unstable();
+        if sorted == expect {
             return entries;
         }
     }
@@ -55,6 +57,13 @@ fn what_the_server_writes_is_managed_by_the_component_that_writes_it_upstream() 
         let expect =
             ["f:clusterIP", "f:internalTrafficPolicy", "f:ipFamilyPolicy", "f:ports", "f:sessionAffinity", "f:type"];
         assert_eq!(fields, expect);
+        let range = [
+            ("kube-apiserver", "Update", ""),
+            ("kube-controller-manager", "Update", ""),
+            ("kubernetes-service-cidr-controller", "Apply", "status"),
+            ("service-cidr-controller", "Apply", "status"),
+        ];
+        expect_managers(&cluster, "/apis/networking.k8s.io/v1/servicecidrs/kubernetes", &range).await;
         expect_managers(&cluster, &format!("{core}/default/configmaps/kube-root-ca.crt"), &[MANAGER]).await;
 
         let quota = json!({"metadata": {"name": "quota"}, "spec": {"hard": {"configmaps": "9"}}});

@@ -18,4 +18,5 @@ mod privileged;
 mod quantities;
 mod resource_claims;
 mod service_allocation;
+mod service_ranges;
 mod watches;

@@ -159,7 +159,8 @@ fn an_address_with_a_wrong_reference_is_replaced() {
 #[test]
 fn the_default_service_cidr_is_created_again() {
     pintle_integration::run(async {
-        let cluster = Cluster::start().await;
+        // Without the finalizer of a controller manager.
+        let cluster = Cluster::with_options(Options { controllers: false, ..Options::default() }).await;
         let cidrs = "/apis/networking.k8s.io/v1/servicecidrs";
         let mut watch = cluster.watch(&format!("{cidrs}?watch=1")).await;
         let before = watch.expect("ADDED", "kubernetes").await;

@@ -54,6 +54,7 @@ const CHECKS: &[(&str, bool)] = &[
     ("persistentvolumeclaim-protection-controller", false),
     ("persistentvolume-protection-controller", false),
     ("volumeattributesclass-protection-controller", false),
+    ("service-cidr-controller", false),
     ("resourcequota-controller", false),
     ("validatingadmissionpolicy-status-controller", false),
     ("watch-terminator", false),

@@ -11,7 +11,7 @@ pub(crate) mod pod;
 /// `service_strategy` and `endpoints`.
 mod service;
 
-pub use service::{NetworkError, ServiceNetwork, new_ip_address, service_strategy};
+pub use service::{DEFAULT_SERVICE_CIDR, NetworkError, ServiceNetwork, new_ip_address, service_strategy};
 
 pub(crate) fn strategy(plural: &str, network: &ServiceNetwork) -> Option<Arc<dyn Strategy>> {
     pod::strategy(plural)

@@ -15,8 +15,6 @@ use crate::go_json;
 use crate::validation::strings_at;
 
 const CIDRS: [&str; 2] = ["spec", "cidrs"];
-/// The user name of the server itself.
-const SERVER: &str = "system:apiserver";
 
 /// The strategy for ServiceCIDR.
 pub(super) struct ServiceCidrStrategy;
@@ -26,8 +24,7 @@ static STATUS: StatusStrategy =
 
 impl Strategy for ServiceCidrStrategy {
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        // The default range is ready immediately. Upstream's server sends a second request for this.
-        if context.user != SERVER && wipes_status(context) {
+        if wipes_status(context) {
             object.set("status", Value::object());
         }
     }
@@ -181,9 +178,6 @@ mod tests {
         let mut new = object(r#"{"spec":{"cidrs":["10.0.0.0/24"]},"status":{"conditions":[]}}"#);
         ServiceCidrStrategy.prepare_for_create(&context(), &mut new);
         assert_eq!(new, object(r#"{"spec":{"cidrs":["10.0.0.0/24"]},"status":{}}"#));
-        let mut own = object(r#"{"spec":{},"status":{"conditions":[{"type":"Ready"}]}}"#);
-        ServiceCidrStrategy.prepare_for_create(&StrategyContext { user: SERVER.into(), ..context() }, &mut own);
-        assert_eq!(own, object(r#"{"spec":{},"status":{"conditions":[{"type":"Ready"}]}}"#));
         let old = object(r#"{"metadata":{"labels":{"a":"b"}},"spec":{"cidrs":["10.0.0.0/24"]},"status":{}}"#);
         let mut new =
             object(r#"{"metadata":{"labels":{"c":"d"}},"spec":{},"status":{"conditions":[{"type":"Ready"}]}}"#);

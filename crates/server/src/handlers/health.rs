@@ -7,8 +7,9 @@ use http::StatusCode;
 use http::header::{HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use pintle_cache::FEED_TASK;
 use pintle_controllers::{
-    ALLOCATION_REPAIR_TASK, API_SERVICE_AVAILABILITY_TASK, API_SERVICE_REGISTRATION_TASK, DEFINITIONS_TASK,
-    FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK, OBJECT_RECONCILER_TASK,
+    ALLOCATION_REPAIR_TASK, API_SERVICE_AVAILABILITY_TASK, API_SERVICE_REGISTRATION_TASK, DEFAULT_SERVICE_CIDR_TASK,
+    DEFINITIONS_TASK, FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK,
+    OBJECT_RECONCILER_TASK,
 };
 use pintle_supervisor::BackgroundTask;
 use pintle_value::field::quote;
@@ -83,7 +84,7 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("poststarthook/scheduling/bootstrap-system-priority-classes", false, Probe::State(|_| Ok(()))),
     ("poststarthook/priority-and-fairness-config-producer", false, Probe::Task(FLOW_CONTROL_OBJECTS_TASK)),
     ("poststarthook/bootstrap-controller", false, Probe::Task(OBJECT_RECONCILER_TASK)),
-    ("poststarthook/start-kubernetes-service-cidr-controller", false, Probe::State(|_| Ok(()))),
+    ("poststarthook/start-kubernetes-service-cidr-controller", false, Probe::Task(DEFAULT_SERVICE_CIDR_TASK)),
     ("poststarthook/apiservice-status-local-available-controller", false, Probe::Task(API_SERVICE_AVAILABILITY_TASK)),
     ("poststarthook/kube-apiserver-autoregistration", false, Probe::Task(API_SERVICE_REGISTRATION_TASK)),
     ("autoregister-completion", false, Probe::StateOfTask(API_SERVICE_REGISTRATION_TASK, Cluster::check_api_services)),

@@ -4,36 +4,34 @@
 use std::net::IpAddr;
 
 use pintle_registry::GroupResource;
-use pintle_value::time::Time;
 use pintle_value::{Object, Value};
 
 use super::addresses::first_address;
 use super::addresses::service_cidrs;
 use super::network::ServiceNetwork;
 
-const NAME: &str = "kubernetes";
+/// The name of the ServiceCIDR of the server's ranges.
+pub const DEFAULT_SERVICE_CIDR: &str = "kubernetes";
 
 impl ServiceNetwork {
     /// Returns the objects that must exist before services can be created: the ServiceCIDR `kubernetes`. Each is to be
     /// created unless it exists.
     #[must_use]
-    pub fn bootstrap_objects(&self, now: Time) -> Vec<(GroupResource, Value)> {
-        vec![(service_cidrs(), self.service_cidr(now))]
+    pub fn bootstrap_objects(&self) -> Vec<(GroupResource, Value)> {
+        vec![(service_cidrs(), self.service_cidr())]
     }
 
-    fn service_cidr(&self, now: Time) -> Value {
+    fn service_cidr(&self) -> Value {
         let mut object = named("networking.k8s.io/v1", "ServiceCIDR");
-        let cidrs: Vec<Value> = self.ranges().iter().map(|range| Value::from(range.to_string())).collect();
+        let cidrs: Vec<Value> = self.range_texts().into_iter().map(Value::from).collect();
         object.set_at(&["spec", "cidrs"], cidrs);
-        let ready = Object::from_iter([
-            ("type", Value::from("Ready")),
-            ("status", Value::from("True")),
-            ("lastTransitionTime", Value::from(now.rfc3339())),
-            ("reason", Value::from("")),
-            ("message", Value::from("Kubernetes default Service CIDR is ready")),
-        ]);
-        object.set_at(&["status", "conditions"], vec![Value::from(ready)]);
         object
+    }
+
+    /// Returns the address ranges as texts, the default family first.
+    #[must_use]
+    pub fn range_texts(&self) -> Vec<String> {
+        self.ranges().iter().map(ToString::to_string).collect()
     }
 
     /// Returns the cluster IP of the service `kubernetes`: the first address of the first range.
@@ -76,7 +74,7 @@ fn named(api_version: &str, kind: &str) -> Value {
     let mut object = Value::object();
     object.set("apiVersion", api_version);
     object.set("kind", kind);
-    object.set_at(&["metadata", "name"], NAME);
+    object.set_at(&["metadata", "name"], DEFAULT_SERVICE_CIDR);
     object
 }
 
@@ -87,14 +85,13 @@ mod tests {
 
     #[test]
     fn bootstrap_objects_are_a_service_cidr_and_the_kubernetes_service() {
-        let mut objects = ServiceNetwork::default().bootstrap_objects(Time { seconds: 1_700_000_000, nanos: 0 });
+        let mut objects = ServiceNetwork::default().bootstrap_objects();
         objects.push(ServiceNetwork::default().kubernetes_service(6443));
         assert_eq!(objects[0].0.to_string(), "servicecidrs.networking.k8s.io");
         assert_eq!(
             objects[0].1,
             object(
-                r#"{"apiVersion":"networking.k8s.io/v1","kind":"ServiceCIDR","metadata":{"name":"kubernetes"},"spec":{"cidrs":["10.0.0.0/24"]},
-                "status":{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2023-11-14T22:13:20Z","reason":"","message":"Kubernetes default Service CIDR is ready"}]}}"#
+                r#"{"apiVersion":"networking.k8s.io/v1","kind":"ServiceCIDR","metadata":{"name":"kubernetes"},"spec":{"cidrs":["10.0.0.0/24"]}}"#
             )
         );
         assert_eq!(

@@ -139,7 +139,7 @@ impl Cluster {
     fn new(ranges: &[&str]) -> Self {
         let network = ServiceNetwork::new(ranges, 30000..=32767).unwrap();
         let store = Store::default();
-        store.put("servicecidrs.networking.k8s.io", network.bootstrap_objects(context().now).remove(0).1);
+        store.put("servicecidrs.networking.k8s.io", network.bootstrap_objects().remove(0).1);
         Self { store, strategy: ServiceStrategy::new(network) }
     }
 

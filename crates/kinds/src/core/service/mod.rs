@@ -23,6 +23,7 @@ use std::sync::Arc;
 use pintle_registry::Strategy;
 
 pub use addresses::new_ip_address;
+pub use bootstrap::DEFAULT_SERVICE_CIDR;
 pub use network::{NetworkError, ServiceNetwork};
 
 /// Returns the strategy for services of a cluster with this network. It contains the allocator, so each cluster needs
