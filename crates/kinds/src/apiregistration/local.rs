@@ -116,11 +116,11 @@ pub fn set_local_availability(service: &mut Value, now: Time) {
                 condition.set(status.0, status.1);
                 condition.set("lastTransitionTime", now.rfc3339());
             }
-            texts.iter().for_each(|(field, text)| condition.set(*field, *text));
+            texts.iter().for_each(|(field, text)| condition.set(field, *text));
         }
         None => {
             let mut condition = object! { "type": "Available", "lastTransitionTime": now.rfc3339() };
-            std::iter::once(&status).chain(&texts).for_each(|(field, text)| condition.set(*field, *text));
+            std::iter::once(&status).chain(&texts).for_each(|(field, text)| condition.set(field, *text));
             conditions.push(condition);
         }
     }
