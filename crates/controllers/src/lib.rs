@@ -37,7 +37,9 @@ mod work_queue_metrics;
 
 use std::sync::Arc;
 
-pub use api_services::{API_SERVICE_AVAILABILITY_TASK, API_SERVICE_REGISTRATION_TASK, run_api_services};
+pub use api_services::{
+    API_SERVICE_AVAILABILITY_TASK, API_SERVICE_REGISTRATION_TASK, create_missing_api_services, run_api_services,
+};
 pub use authentication_trust::authentication_config_map;
 pub use client::{CaughtUp, ClusterClient, DeleteRequest, ObjectRef, SERVER_MANAGER, UpdateFn};
 pub use controller_manager::is_active as is_controller_manager_active;

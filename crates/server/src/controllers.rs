@@ -10,7 +10,7 @@ use pintle_cache::{CacheError, EventStream, WatchCache};
 use pintle_controllers::{
     CaughtUp, ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, LeaderElection,
     ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, TokenSecretContents, UpdateFn,
-    WorkQueues, authentication_config_map, every_namespace_objects, legacy_token_tracking,
+    WorkQueues, authentication_config_map, create_missing_api_services, every_namespace_objects, legacy_token_tracking,
     prepare_default_service_cidr, run_allocation_repair, run_api_services, run_controllers, run_default_service_cidr,
     run_flow_control, run_policy_type_checks, run_resource_quotas, run_while_leading,
 };
@@ -107,7 +107,13 @@ impl RunningControllers {
         desired.extend(controller_options.authentication_trust.as_ref().map(authentication_config_map));
         let reconciler = ObjectReconciler::new(&client, desired);
         let ranges: Arc<[String]> = self.network.range_texts().into();
+        let built_in: Arc<[Value]> = match controller_options.api_services {
+            true => cluster.built_in_api_services().into(),
+            false => Arc::default(),
+        };
+        // The writes share a commit.
         tokio::join!(
+            create_missing_api_services(&client, &built_in),
             reconciler.create_missing(&client, &SYSTEM_NAMESPACES),
             prepare_default_service_cidr(&client, &ranges)
         );
@@ -132,7 +138,6 @@ impl RunningControllers {
         run_as_leader(cluster, run_allocation_repair);
         run_as_leader(cluster, move |client| run_default_service_cidr(client, ranges.clone()));
         if controller_options.api_services {
-            let built_in: Arc<[Value]> = cluster.built_in_api_services().into();
             run_as_leader(cluster, move |client| run_api_services(client, built_in.clone()));
         }
         let reconciler = self.run_reconciler(cluster, reconciler);

@@ -7,11 +7,13 @@ mod versions;
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use pintle_cache::KeyRange;
 use pintle_kinds::api_services_resource;
+use pintle_registry::ApiError;
 use pintle_value::{Str, Value};
 
-use crate::objects::watch_cache_of;
+use crate::objects::{find, watch_cache_of};
 use crate::supervisor::supervise;
 use crate::{ClusterClient, ObjectRef};
 
@@ -38,6 +40,21 @@ pub fn run_api_services(
     async move {
         tokio::join!(availability, registration);
     }
+}
+
+/// Creates those of these APIServices that are missing, before the server is ready: its health checks wait for them.
+pub async fn create_missing_api_services(client: &Arc<dyn ClusterClient>, built_in: &[Value]) {
+    let missing = built_in.iter().filter(|service| find(client, &service_ref(service.name())).is_none());
+    let creates = missing.map(async |service| {
+        let created = client.clone().create(api_services_resource(), service.clone()).await;
+        match created {
+            Ok(()) | Err(ApiError::AlreadyExists { .. }) => {}
+            Err(error) => {
+                tracing::warn!(%error, name = service.name(), "Failed to create an APIService, will retry");
+            }
+        }
+    });
+    join_all(creates).await;
 }
 
 fn service_ref(name: &str) -> ObjectRef {
