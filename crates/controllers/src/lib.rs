@@ -82,6 +82,11 @@ pub fn run_default_service_cidr(
     supervise(client, DEFAULT_SERVICE_CIDR_TASK, || false, run)
 }
 
+/// Runs the controller of the finalizer and the condition of ServiceCIDRs until the cluster is gone.
+pub fn run_service_cidr_protection(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
+    supervise(client, service_cidrs::SERVICE_CIDR_CONTROLLER, || false, service_cidrs::run_protection)
+}
+
 /// Runs the controller that counts what is used of resource quotas until the cluster is gone.
 pub fn run_resource_quotas(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
     supervise(client, resource_quota::RESOURCE_QUOTA, || false, resource_quota::run)
@@ -103,7 +108,7 @@ pub fn run_flow_control(client: &Arc<dyn ClusterClient>) -> impl Future<Output =
 }
 
 /// Runs the namespace controller, the garbage collector, the controllers of token secrets, the aggregation of cluster
-/// roles, the protection of storage objects in use and that of ServiceCIDRs until the cluster is gone. Their names are those of
+/// roles and the protection of storage objects in use until the cluster is gone. Their names are those of
 /// kube-controller-manager's health checks.
 pub fn run_controllers(
     client: &Arc<dyn ClusterClient>,
@@ -123,18 +128,7 @@ pub fn run_controllers(
     let claims = protect(&storage_protection::CLAIMS);
     let volumes = protect(&storage_protection::VOLUMES);
     let classes = protect(&storage_protection::VOLUME_ATTRIBUTES_CLASSES);
-    let cidrs = supervise(client, service_cidrs::SERVICE_CIDR_CONTROLLER, || false, service_cidrs::run_protection);
     async move {
-        tokio::join!(
-            namespaces,
-            garbage_collector,
-            tokens,
-            token_cleaner,
-            aggregation,
-            claims,
-            volumes,
-            classes,
-            cidrs
-        );
+        tokio::join!(namespaces, garbage_collector, tokens, token_cleaner, aggregation, claims, volumes, classes);
     }
 }

@@ -19,6 +19,7 @@ pub fn bootstrapped() -> Options {
         resource_quotas: true,
         policy_type_checks: true,
         flow_control: true,
+        service_cidr_protection: true,
         api_services: true,
         advertise_address: Some(ADVERTISE_ADDRESS),
         access: AccessOptions {

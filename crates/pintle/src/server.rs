@@ -145,6 +145,8 @@ pub struct Options {
     /// Whether the server creates and reconciles the priority levels and flow schemas of the bootstrap configuration, and
     /// writes the status of flow schemas.
     pub flow_control: bool,
+    /// Whether ServiceCIDRs whose addresses are in use are protected by a finalizer, and have a condition.
+    pub service_cidr_protection: bool,
     /// Whether the server creates the APIServices of the versions that it serves, and keeps them.
     pub api_services: bool,
     /// How long events are kept after their last write, in whole seconds; zero keeps them forever.
@@ -203,6 +205,7 @@ impl Default for Options {
             resource_quotas: false,
             policy_type_checks: false,
             flow_control: false,
+            service_cidr_protection: false,
             api_services: false,
             event_ttl: DEFAULT_EVENT_TTL,
             clock: Arc::new(SystemClock),
@@ -427,6 +430,7 @@ impl Server {
                 resource_quotas: options.controllers && options.resource_quotas,
                 policy_type_checks: options.controllers && options.policy_type_checks,
                 flow_control: options.flow_control,
+                service_cidr_protection: options.controllers && options.service_cidr_protection,
                 api_services: options.api_services,
                 authentication_trust: trust,
                 port: address.port(),

@@ -12,7 +12,7 @@ use pintle_controllers::{
     ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, TokenSecretContents, UpdateFn,
     WorkQueues, authentication_config_map, create_missing_api_services, every_namespace_objects, legacy_token_tracking,
     prepare_default_service_cidr, run_allocation_repair, run_api_services, run_controllers, run_default_service_cidr,
-    run_flow_control, run_policy_type_checks, run_resource_quotas, run_while_leading,
+    run_flow_control, run_policy_type_checks, run_resource_quotas, run_service_cidr_protection, run_while_leading,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -42,6 +42,8 @@ pub struct ControllerOptions {
     pub policy_type_checks: bool,
     /// Whether the priority levels and flow schemas of the bootstrap configuration exist.
     pub flow_control: bool,
+    /// Whether ServiceCIDRs in use are protected by a finalizer.
+    pub service_cidr_protection: bool,
     /// Whether the versions that the server serves have APIServices.
     pub api_services: bool,
     /// What aggregated servers have to know about authentication; `None` if the server does not publish it.
@@ -125,6 +127,9 @@ impl RunningControllers {
             };
             let contents = TokenSecretContents { root_ca: controller_options.root_ca.clone(), issue: Arc::new(issue) };
             run_as_leader(cluster, move |client| run_controllers(client, contents.clone()));
+        }
+        if controller_options.service_cidr_protection {
+            run_as_leader(cluster, run_service_cidr_protection);
         }
         if controller_options.resource_quotas {
             run_as_leader(cluster, run_resource_quotas);

@@ -198,6 +198,7 @@ impl TestClusterBuilder {
             resource_quotas: true,
             policy_type_checks: true,
             flow_control: true,
+            service_cidr_protection: true,
             api_services: true,
             clock: Arc::new(clock.clone()),
             observers: vec![observer.clone()],

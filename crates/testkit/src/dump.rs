@@ -27,7 +27,8 @@ const REQUESTS: usize = 50;
 const REDACTED: &str = "REDACTED";
 
 /// Objects that the server makes by itself, by kind, namespace and name. An empty namespace is any.
-const OWN_OBJECTS: [(&str, &str, &str); 2] = [("ServiceAccount", "", "default"), ("ConfigMap", "", "kube-root-ca.crt")];
+const OWN_OBJECTS: [(&str, &str, &str); 3] =
+    [("ServiceAccount", "", "default"), ("ConfigMap", "", "kube-root-ca.crt"), ("ServiceCIDR", "", "kubernetes")];
 /// The label of the roles and bindings of RBAC's bootstrap policy, some of which are aggregated after the start.
 const BOOTSTRAP_POLICY: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
 /// The annotation of the priority levels and flow schemas that every cluster has.

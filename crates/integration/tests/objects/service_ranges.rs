@@ -15,7 +15,11 @@ const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 
 async fn start() -> (Cluster, Arc<ManualClock>) {
     let clock = manual_clock();
-    (Cluster::with_options(Options { clock: clock.clone(), ..Options::default() }).await, clock)
+    (
+        Cluster::with_options(Options { clock: clock.clone(), service_cidr_protection: true, ..Options::default() })
+            .await,
+        clock,
+    )
 }
 
 fn network(ranges: &[&str], first: u16, last: u16) -> ServiceNetwork {
@@ -145,7 +149,7 @@ fn a_server_with_other_ranges_reports_what_does_not_fit() {
     run(async {
         let clock = manual_clock();
         let services = network(&["10.0.0.0/24"], 30000, 30100);
-        let options = Options { clock: clock.clone(), services, ..Options::default() };
+        let options = Options { clock: clock.clone(), services, service_cidr_protection: true, ..Options::default() };
         let cluster = Cluster::durable_with_options(options).await;
         let ports = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30001}]});
         create(&cluster, SERVICES, service("old", ports)).await;
@@ -199,7 +203,8 @@ fn a_server_with_other_ranges_reports_what_does_not_fit() {
 fn services_change_between_one_and_two_families() {
     run(async {
         let services = network(&["10.0.0.0/24", "fd00::/112"], 30000, 32767);
-        let cluster = Cluster::with_options(Options { services, ..Options::default() }).await;
+        let cluster =
+            Cluster::with_options(Options { services, service_cidr_protection: true, ..Options::default() }).await;
         let single = create(&cluster, SERVICES, service("a", json!({}))).await;
         assert_eq!(single["spec"]["ipFamilyPolicy"], "SingleStack");
         assert_eq!(single["spec"]["ipFamilies"], json!(["IPv4"]));

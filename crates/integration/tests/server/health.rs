@@ -72,6 +72,7 @@ fn health_checks_have_the_names_and_the_order_of_upstream() {
             resource_quotas: true,
             policy_type_checks: true,
             flow_control: true,
+            service_cidr_protection: true,
             api_services: true,
             ..Options::default()
         };

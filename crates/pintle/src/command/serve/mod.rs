@@ -429,6 +429,7 @@ impl Serve {
             resource_quotas: true,
             policy_type_checks: true,
             flow_control: true,
+            service_cidr_protection: true,
             api_services: true,
             event_ttl: self.event_ttl,
             request_log: self.log_requests.or_else(|| std::env::var_os(LOG_REQUESTS_VARIABLE).map(PathBuf::from)),
