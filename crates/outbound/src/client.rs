@@ -85,7 +85,7 @@ impl Client {
     /// The certificates cannot be used, or the credentials cannot be sent safely.
     pub fn new(config: &ClientConfig<'_>) -> Result<Self, ClientConfigError> {
         let credentials = config.credentials.as_ref();
-        let tls = tls::client_config(config.server_trust, credentials.and_then(|it| it.client_certificate))?;
+        let tls = tls::tls_client_config(config.server_trust, credentials.and_then(|it| it.client_certificate))?;
         let credentials = credentials.map(|it| RequestCredentials::new(it, config.server_trust)).transpose()?;
         let credentials = credentials.map(Arc::new);
         let connector = |health_check, protocols: &[&[u8]]| {

@@ -25,5 +25,5 @@ pub use config::{
 pub use error::{ErrorCause, RequestError};
 pub use keep_alive::enable_keep_alive;
 pub use response_body::ResponseBody;
-pub use tls::ServerTrust;
+pub use tls::{ServerTrust, tls_client_config};
 pub use upgrade::{UpgradeResponse, UpgradedStream};

@@ -40,7 +40,7 @@ pub(crate) fn with_protocols(config: &rustls::ClientConfig, protocols: &[&[u8]])
 ///
 /// # Errors
 /// The authorities or the client certificate cannot be used.
-pub(crate) fn client_config(
+pub fn tls_client_config(
     trust: ServerTrust<'_>,
     client_certificate: Option<ClientCertificate<'_>>,
 ) -> Result<rustls::ClientConfig, ClientConfigError> {

@@ -1,20 +1,17 @@
-//! The connections with the members of etcd, and the files of their certificates. The files are read again when they change;
-//! connections that are open stay open, as those of upstream's client.
+//! The files of the certificates for etcd. They are read again when they change; connections that are open stay open, as those
+//! of upstream's client.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use http::Uri;
+use pintle_outbound::{ClientCertificate, ServerTrust, tls_client_config};
 
 use super::client::{EtcdClient, text_of};
+use super::connection::MemberConnection;
 use crate::Error;
 
-/// How long connecting to a member may take, and the handshake of TLS. Calls that have not been sent by then are sent to
-/// another one.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many bytes of an answer may be on their way. Pages and histories are large.
-const STREAM_WINDOW: u32 = 2 << 20;
 /// How often the files are compared with what is in use.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -63,29 +60,16 @@ fn unavailable(detail: String) -> Error {
     Error::Unavailable { detail }
 }
 
-/// A connection with a member, which is made when it is first needed, and again when it has ended.
-pub(super) fn connect(server: &str, certificates: &CertificateTexts) -> Result<Channel, Error> {
-    let invalid = |error: &dyn std::error::Error| unavailable(text_of(error));
-    let endpoint = Endpoint::from_shared(server.to_owned()).map_err(|error| invalid(&error))?;
-    // As upstream's client: a connection that does not answer pings is closed (`keepaliveTime`, `keepaliveTimeout`).
-    let mut endpoint = endpoint
-        .connect_timeout(CONNECT_TIMEOUT)
-        .http2_keep_alive_interval(Duration::from_secs(30))
-        .keep_alive_timeout(Duration::from_secs(10))
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(2 * STREAM_WINDOW)
-        .tcp_nodelay(true);
-    if server.starts_with("https://") {
-        let mut tls = ClientTlsConfig::new().timeout(CONNECT_TIMEOUT);
-        if let Some(authority) = &certificates.certificate_authority {
-            tls = tls.ca_certificate(Certificate::from_pem(authority));
-        }
-        if let Some((certificate, key)) = &certificates.identity {
-            tls = tls.identity(Identity::from_pem(certificate, key));
-        }
-        endpoint = endpoint.tls_config(tls).map_err(|error| invalid(&error))?;
-    }
-    Ok(endpoint.connect_lazy())
+/// A connection with the member at a URL, which is made when it is first needed.
+pub(super) fn connect(server: &str, certificates: &CertificateTexts) -> Result<MemberConnection, Error> {
+    let url: Uri = server.parse().map_err(|error| unavailable(format!("{server}: {error}")))?;
+    let CertificateTexts { certificate_authority, identity } = certificates;
+    let tls = || {
+        let trust = certificate_authority.as_deref().map_or(ServerTrust::System, ServerTrust::Authorities);
+        let identity = identity.as_ref().map(|(chain, key)| ClientCertificate { chain, key });
+        tls_client_config(trust, identity).map_err(|error| text_of(&error))
+    };
+    MemberConnection::new(url, tls).map_err(|error| unavailable(format!("{server}: {error}")))
 }
 
 /// Lets new connections use what the files contain, until the task is aborted. Files that cannot be used, as those that are

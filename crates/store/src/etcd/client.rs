@@ -11,11 +11,11 @@ use http::uri::PathAndQuery;
 use prost::Message;
 use tokio::time::{Instant, timeout_at};
 use tonic::client::Grpc;
-use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::api;
+use super::connection::{ConnectionError, MemberConnection};
 use crate::{Error, lock};
 
 /// How long a call may take.
@@ -43,7 +43,7 @@ pub(super) struct EtcdClient {
 
 struct Member {
     url: String,
-    grpc: Mutex<Grpc<Channel>>,
+    grpc: Mutex<Grpc<MemberConnection>>,
     is_usable: AtomicBool,
 }
 
@@ -97,9 +97,7 @@ impl CallError {
             | "etcdserver: too many requests"
             | "etcdserver: rpc not supported for learner"
             | "raft proposal dropped") => Self::NotExecuted(message.to_owned()),
-            message if is_not_sent(status) => {
-                Self::NotExecuted(status.source().map_or_else(|| message.to_owned(), text_of))
-            }
+            message if is_not_sent(status) => Self::NotExecuted(message.to_owned()),
             message => match status.code() {
                 Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::Unimplemented => {
                     Self::Refused(message.to_owned())
@@ -148,15 +146,17 @@ impl From<CallError> for Error {
     }
 }
 
-fn grpc(channel: Channel) -> Grpc<Channel> {
+fn grpc(connection: MemberConnection) -> Grpc<MemberConnection> {
     // etcd bounds what it stores, and pages bound what is read at once.
-    Grpc::new(channel).max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX)
+    let url = connection.url().clone();
+    Grpc::with_origin(connection, url).max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX)
 }
 
 impl EtcdClient {
     /// A client of these members: their URLs, and the ways to them.
-    pub(super) fn new(members: impl IntoIterator<Item = (String, Channel)>) -> Self {
-        let member = |(url, channel)| Member { url, grpc: Mutex::new(grpc(channel)), is_usable: AtomicBool::new(true) };
+    pub(super) fn new(members: impl IntoIterator<Item = (String, MemberConnection)>) -> Self {
+        let member =
+            |(url, connection)| Member { url, grpc: Mutex::new(grpc(connection)), is_usable: AtomicBool::new(true) };
         Self { members: members.into_iter().map(member).collect(), turn: Arc::default() }
     }
 
@@ -164,10 +164,10 @@ impl EtcdClient {
     ///
     /// # Errors
     /// One of them cannot be made; then all stay as they are.
-    pub(super) fn reconnect(&self, connect: impl Fn(&str) -> Result<Channel, Error>) -> Result<(), Error> {
-        let channels = self.members.iter().map(|member| connect(&member.url)).collect::<Result<Vec<_>, Error>>()?;
-        for (member, channel) in self.members.iter().zip(channels) {
-            *lock(&member.grpc) = grpc(channel);
+    pub(super) fn reconnect(&self, connect: impl Fn(&str) -> Result<MemberConnection, Error>) -> Result<(), Error> {
+        let connections = self.members.iter().map(|member| connect(&member.url)).collect::<Result<Vec<_>, Error>>()?;
+        for (member, connection) in self.members.iter().zip(connections) {
+            *lock(&member.grpc) = grpc(connection);
         }
         Ok(())
     }
@@ -257,7 +257,6 @@ impl EtcdClient {
     {
         let mut grpc = lock(&self.members[member].grpc).clone();
         let call = async {
-            grpc.ready().await.map_err(|error| CallError::NotExecuted(text_of(&error)))?;
             let path = PathAndQuery::from_static(path);
             let answer = grpc.unary(Request::new(request), path, ProstCodec::<Q, R>::default()).await;
             answer.map(tonic::Response::into_inner).map_err(|status| CallError::of(&status))
@@ -328,7 +327,6 @@ impl EtcdClient {
     ) -> Result<Streaming<api::WatchResponse>, CallError> {
         let mut grpc = lock(&self.members[member].grpc).clone();
         let call = async {
-            grpc.ready().await.map_err(|error| CallError::NotExecuted(text_of(&error)))?;
             let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
             let codec = ProstCodec::<api::WatchRequest, api::WatchResponse>::default();
             let mut request = Request::new(requests);
@@ -346,16 +344,10 @@ impl EtcdClient {
 /// The method that reads.
 const RANGE: &str = "/etcdserverpb.KV/Range";
 
-/// True for a call that has failed before a connection had it.
+/// True for a call that no member has got.
 fn is_not_sent(status: &Status) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = status.source();
-    while let Some(error) = cause {
-        if error.is::<tonic::ConnectError>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    let cause = status.source().and_then(|cause| cause.downcast_ref());
+    matches!(cause, Some(ConnectionError::NotSent(_)))
 }
 
 /// An error with its causes.

@@ -20,6 +20,10 @@ use super::api;
 /// The shortest time between two requests for a progress notification (upstream: `progressRequestPeriod`).
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
 
+/// How often a feed looks whether it has missed a change that this process has committed. Nobody tells it of them, because
+/// their events come by themselves.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How long a member may be silent that was asked for a progress notification. Then another member is watched.
 const MAX_SILENCE: Duration = Duration::from_secs(3);
 
@@ -81,11 +85,20 @@ impl FeedContext {
 
     /// Tells the feeds that somebody waits for a revision.
     pub(super) fn want(&self, revision: Revision) {
+        self.set_wanted(revision, true);
+    }
+
+    /// Notes a revision at which this process has changed a key of the feeds, so that its event is on its way.
+    pub(super) fn expect(&self, revision: Revision) {
+        self.set_wanted(revision, false);
+    }
+
+    fn set_wanted(&self, revision: Revision, wake: bool) {
         lock(&self.arrival).want(revision);
         self.wanted.send_if_modified(|wanted| {
             let is_newer = revision.get() > *wanted;
             *wanted = revision.get().max(*wanted);
-            is_newer
+            is_newer && wake
         });
     }
 }
@@ -219,6 +232,7 @@ impl EtcdFeed {
                 biased;
                 response = watch.responses.message() => response,
                 _ = self.wanted.changed(), if !is_behind => continue,
+                () = tokio::time::sleep(CHECK_INTERVAL), if !is_behind => continue,
                 () = tokio::time::sleep_until(watch.next_progress_request), if is_behind => {
                     let now = Instant::now();
                     let longest = if watch.has_answered { MAX_SILENCE } else { MAX_FIRST_SILENCE };

@@ -2,6 +2,7 @@
 //! change feed is a watch (upstream: `apiserver/pkg/storage/etcd3`).
 
 mod api;
+mod certificates;
 mod client;
 mod compaction;
 mod connection;
@@ -20,10 +21,10 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use self::certificates::EtcdCertificateFiles;
+use self::certificates::{connect, follow_certificates};
 use self::client::{CallError, EtcdClient};
 use self::compaction::{CompactionSchedule, compact_periodically};
-pub use self::connection::EtcdCertificateFiles;
-use self::connection::{connect, follow_certificates};
 use self::feed::{EtcdFeed, FeedContext};
 use self::health::{Health, ProbeLimits, probe};
 use self::leases::Leases;
@@ -453,7 +454,10 @@ impl EtcdStore {
         }
         self.metrics.changes.inc();
         let revision = revision(committed.header.unwrap_or_default().revision);
-        self.context.want(revision);
+        match self.context.is_followed(&change.key) {
+            true => self.context.expect(revision),
+            false => self.context.want(revision),
+        }
         Ok(revision)
     }
 

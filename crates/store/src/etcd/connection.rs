@@ -1,0 +1,281 @@
+//! The way to a member of etcd: one connection of HTTP/2, which is made when it is first needed, and again when it has ended.
+//!
+//! Calls go from their own task to the connection, and answers back. The channel of tonic passes each through the tasks of a
+//! buffer, of hyper and of the connection, which cost a commit more CPU time than all of the rest.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use h2::client::{Connection, SendRequest};
+use h2::{Ping, PingPong, Reason, RecvStream, SendStream};
+use http::uri::Scheme;
+use http::{Request, Response, Uri};
+use http_body::{Body as _, Frame};
+use http_body_util::BodyExt;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tonic::body::Body;
+use tonic::client::GrpcService;
+
+use crate::lock;
+
+/// How long connecting to a member may take, with the handshake of TLS. Calls that have not been sent by then are sent to
+/// another one.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How many bytes of an answer may be on their way. Pages and histories are large.
+const STREAM_WINDOW: u32 = 2 << 20;
+/// How often a connection is asked whether its other end still answers, and how long that may take (upstream: `keepaliveTime`,
+/// `keepaliveTimeout`). etcd refuses pings on connections without calls, but the probe of the health calls more often.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a request got no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum ConnectionError {
+    /// The member has not got the request, so it has not executed it.
+    #[error("{0}")]
+    NotSent(String),
+    /// The connection or the call failed after the request may have been sent.
+    #[error("{0}")]
+    Lost(String),
+}
+
+impl From<h2::Error> for ConnectionError {
+    fn from(error: h2::Error) -> Self {
+        match error.reason() {
+            // The other end says so of streams that it has not looked at (RFC 9113, section 8.7).
+            Some(Reason::REFUSED_STREAM) => Self::NotSent(error.to_string()),
+            _ => Self::Lost(error.to_string()),
+        }
+    }
+}
+
+/// A connection with a member. Clones share it.
+#[derive(Clone)]
+pub(super) struct MemberConnection {
+    url: Uri,
+    shared: Arc<SharedConnection>,
+}
+
+type Connecting = Shared<BoxFuture<'static, Result<SendRequest<Bytes>, ConnectionError>>>;
+
+struct SharedConnection {
+    target: Target,
+    /// The attempt to connect that is in progress, or the last one. All callers wait for the same.
+    current: Mutex<Option<Connecting>>,
+}
+
+/// Where a member is.
+#[derive(Clone)]
+struct Target {
+    host: String,
+    port: u16,
+    tls: Option<(Arc<rustls::ClientConfig>, ServerName<'static>)>,
+}
+
+impl fmt::Debug for MemberConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemberConnection").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl MemberConnection {
+    /// A connection with the member at a URL. `tls` makes the configuration for those with the scheme `https`.
+    ///
+    /// # Errors
+    /// The URL is not valid, or what `tls` says.
+    pub(super) fn new(url: Uri, tls: impl FnOnce() -> Result<rustls::ClientConfig, String>) -> Result<Self, String> {
+        let host = url.host().ok_or("the URL has no host")?;
+        // The host of a URL has brackets around an address of IPv6.
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let is_tls = url.scheme() == Some(&Scheme::HTTPS);
+        let port = url.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let tls = match is_tls {
+            true => {
+                let mut config = tls()?;
+                config.alpn_protocols = vec![b"h2".to_vec()];
+                let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
+                Some((Arc::new(config), name))
+            }
+            false => None,
+        };
+        let shared = SharedConnection { target: Target { host, port, tls }, current: Mutex::default() };
+        Ok(Self { url, shared: Arc::new(shared) })
+    }
+
+    /// The URL of the member.
+    pub(super) fn url(&self) -> &Uri {
+        &self.url
+    }
+
+    /// The open connection, with room for another call, or a new one.
+    async fn sender(&self) -> Result<SendRequest<Bytes>, ConnectionError> {
+        loop {
+            let (connecting, is_new) = self.shared.connecting();
+            match connecting.clone().await?.ready().await {
+                Ok(sender) => return Ok(sender),
+                Err(error) if is_new => return Err(ConnectionError::NotSent(error.to_string())),
+                // It has ended since. A new one is made, unless somebody else has begun.
+                Err(_) => self.shared.forget(&connecting),
+            }
+        }
+    }
+
+    async fn send(self, request: Request<Body>) -> Result<Response<AnswerBody>, ConnectionError> {
+        let mut sender = self.sender().await?;
+        let (head, mut body) = request.into_parts();
+        let sent = sender.send_request(Request::from_parts(head, ()), false);
+        let (answer, mut stream) = sent.map_err(|error| ConnectionError::NotSent(error.to_string()))?;
+        // A single message is there at once. A stream of messages needs a task, which ends with it.
+        if send_body(&mut body, &mut stream).now_or_never().is_none() {
+            tokio::spawn(async move { send_body(&mut body, &mut stream).await });
+        }
+        Ok(answer.await?.map(AnswerBody))
+    }
+}
+
+impl SharedConnection {
+    /// The attempt to connect that is in progress or has succeeded, or else a new one; and whether it is new.
+    fn connecting(&self) -> (Connecting, bool) {
+        let mut current = lock(&self.current);
+        match &*current {
+            Some(connecting) if !matches!(connecting.peek(), Some(Err(_))) => (connecting.clone(), false),
+            _ => {
+                let connecting = connect(self.target.clone()).boxed().shared();
+                *current = Some(connecting.clone());
+                (connecting, true)
+            }
+        }
+    }
+
+    /// Forgets a connection that has ended.
+    fn forget(&self, ended: &Connecting) {
+        let mut current = lock(&self.current);
+        if current.as_ref().is_some_and(|current| current.ptr_eq(ended)) {
+            *current = None;
+        }
+    }
+}
+
+/// Sends all of a body. After an error the answer tells it.
+async fn send_body(body: &mut Body, stream: &mut SendStream<Bytes>) {
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else {
+            stream.send_reset(Reason::CANCEL);
+            return;
+        };
+        if let Ok(data) = frame.into_data()
+            && stream.send_data(data, body.is_end_stream()).is_err()
+        {
+            return;
+        }
+        if body.is_end_stream() {
+            return;
+        }
+    }
+    let _ = stream.send_data(Bytes::new(), true);
+}
+
+/// Connects within the time for that.
+async fn connect(target: Target) -> Result<SendRequest<Bytes>, ConnectionError> {
+    let connected = timeout(CONNECT_TIMEOUT, open(&target)).await;
+    let connected = connected.unwrap_or_else(|_| Err("etcd did not accept a connection in time".to_owned()));
+    connected.map_err(ConnectionError::NotSent)
+}
+
+async fn open(Target { host, port, tls }: &Target) -> Result<SendRequest<Bytes>, String> {
+    let failed = |error: std::io::Error| format!("failed to connect to {host}:{port}: {error}");
+    let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(failed)?;
+    stream.set_nodelay(true).map_err(failed)?;
+    match tls {
+        Some((config, name)) => {
+            let connector = TlsConnector::from(config.clone());
+            shake_hands(connector.connect(name.clone(), stream).await.map_err(failed)?).await
+        }
+        None => shake_hands(stream).await,
+    }
+    .map_err(|error| format!("failed to connect to {host}:{port}: {error}"))
+}
+
+async fn shake_hands<T>(stream: T) -> Result<SendRequest<Bytes>, h2::Error>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = h2::client::Builder::new();
+    builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(2 * STREAM_WINDOW).enable_push(false);
+    let (sender, connection) = builder.handshake(stream).await?;
+    tokio::spawn(serve(connection));
+    Ok(sender)
+}
+
+/// Serves a connection until it ends, or its other end does not answer. Then all calls in progress fail.
+async fn serve<T>(mut connection: Connection<T, Bytes>)
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let ping_pong = connection.ping_pong();
+    tokio::select! {
+        // Calls in progress tell why it has ended.
+        _ = connection => {}
+        () = until_silent(ping_pong) => {}
+    }
+}
+
+/// Waits until a ping is not answered.
+async fn until_silent(ping_pong: Option<PingPong>) {
+    let Some(mut ping_pong) = ping_pong else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(PING_INTERVAL).await;
+        if !matches!(timeout(PING_TIMEOUT, ping_pong.ping(Ping::opaque())).await, Ok(Ok(_))) {
+            return;
+        }
+    }
+}
+
+impl GrpcService<Body> for MemberConnection {
+    type ResponseBody = AnswerBody;
+    type Error = ConnectionError;
+    type Future = BoxFuture<'static, Result<Response<AnswerBody>, ConnectionError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.clone().send(request).boxed()
+    }
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(super) struct AnswerBody(RecvStream);
+
+impl http_body::Body for AnswerBody {
+    type Data = Bytes;
+    type Error = ConnectionError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ConnectionError>>> {
+        if let Some(data) = std::task::ready!(self.0.poll_data(context)) {
+            let data = data.and_then(|data| self.0.flow_control().release_capacity(data.len()).map(|()| data));
+            return Poll::Ready(Some(data.map(Frame::data).map_err(ConnectionError::from)));
+        }
+        let trailers = std::task::ready!(self.0.poll_trailers(context));
+        Poll::Ready(trailers.map_err(ConnectionError::from).transpose().map(|trailers| trailers.map(Frame::trailers)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+}
