@@ -165,6 +165,13 @@ impl WatchCaches {
     }
 }
 
+/// How long events stay as they are, and how much they may retain, before they are packed. Watchers that follow have
+/// received them by then.
+const UNPACKED: HistoryLimits = HistoryLimits { duration: Duration::from_secs(10), bytes: 8 << 20 };
+/// How many events are packed at a time, as long as changes come and between.
+const PACK_BATCH: usize = 128;
+const PACK_BATCH_IDLE: usize = 2048;
+
 /// The retained events of all watch caches, in the order of their revisions.
 #[derive(Default)]
 struct EventHistory {
@@ -174,6 +181,10 @@ struct EventHistory {
     /// The revision of the newest dropped event.
     evicted_to: u64,
     retained_bytes: usize,
+    /// The number of events at the front that have been packed, or have to stay as they are.
+    packed: usize,
+    /// What the others retain.
+    unpacked_bytes: usize,
     /// What the history may retain while memory is short, instead of the configured limits.
     reduced_bytes: Option<usize>,
     frame_budget: FrameBudget,
@@ -184,24 +195,62 @@ struct HistoryEntry {
     added_at: Timestamp,
     retained_bytes: usize,
     watch_cache: Arc<WatchCache>,
-    event: Arc<Event>,
+    revision: u64,
+    /// `None` if it is packed; the log of the watch cache has it.
+    event: Option<Arc<Event>>,
 }
 
 impl EventHistory {
     fn push(&mut self, added_at: Timestamp, watch_cache: Arc<WatchCache>, event: Arc<Event>) {
         let retained_bytes = event.retained_bytes();
         self.retained_bytes += retained_bytes;
+        self.unpacked_bytes += retained_bytes;
         self.frame_budget.push(&event);
-        self.events.push_back(HistoryEntry { added_at, retained_bytes, watch_cache, event });
+        let (revision, event) = (event.revision, Some(event));
+        self.events.push_back(HistoryEntry { added_at, retained_bytes, watch_cache, revision, event });
     }
 
     /// Drops the oldest event.
     fn pop(&mut self) {
-        if let Some(HistoryEntry { retained_bytes, watch_cache, event, .. }) = self.events.pop_front() {
+        if let Some(HistoryEntry { retained_bytes, watch_cache, revision, .. }) = self.events.pop_front() {
             self.retained_bytes -= retained_bytes;
+            match self.packed.checked_sub(1) {
+                Some(packed) => self.packed = packed,
+                None => self.unpacked_bytes -= retained_bytes,
+            }
             self.evicted += 1;
-            self.evicted_to = event.revision;
+            self.evicted_to = revision;
             watch_cache.drop_oldest();
+        }
+    }
+
+    /// Up to `max` of the oldest events that are not packed and are to be, and the number of events before them.
+    fn next_to_pack(&self, now: Timestamp, max: usize) -> (u64, Vec<StreamedEvent>) {
+        let mut unpacked_bytes = self.unpacked_bytes;
+        let is_due = |entry: &&HistoryEntry| {
+            let due = unpacked_bytes > UNPACKED.bytes || entry.added_at.after(UNPACKED.duration) <= now;
+            unpacked_bytes = unpacked_bytes.saturating_sub(entry.retained_bytes);
+            due
+        };
+        let due = self.events.range(self.packed..).take(max).take_while(is_due);
+        let due = due.filter_map(|entry| Some((entry.watch_cache.clone(), entry.event.clone()?)));
+        (self.evicted + self.packed as u64, due.collect())
+    }
+
+    /// Notes that events are packed, those after `before`, and what each retains now; `None` for one that stays as it is.
+    fn set_packed(&mut self, before: u64, sizes: &[Option<usize>]) {
+        for (number, size) in (before..).zip(sizes) {
+            // Some may have been dropped meanwhile.
+            if number != self.evicted + self.packed as u64 {
+                continue;
+            }
+            let Some(entry) = self.events.get_mut(self.packed) else { return };
+            self.packed += 1;
+            self.unpacked_bytes -= entry.retained_bytes;
+            if let Some(size) = *size {
+                self.retained_bytes = self.retained_bytes - entry.retained_bytes + size;
+                (entry.retained_bytes, entry.event) = (size, None);
+            }
         }
     }
 
@@ -433,6 +482,20 @@ impl CacheState {
             watch_cache.wake(&events);
         }
         self.trim();
+        self.pack(PACK_BATCH);
+    }
+
+    /// Packs up to `max` of the events that live watchers have received: what the history retains is mostly in versions that
+    /// differ little from the next one. Returns false if there are no more.
+    fn pack(&self, max: usize) -> bool {
+        let (before, events) = self.history.lock().next_to_pack(self.clock.now(), max);
+        let mut sizes = Vec::with_capacity(events.len());
+        for run in events.chunk_by(|(one, _), (next, _)| Arc::ptr_eq(one, next)) {
+            let events: Vec<Arc<Event>> = run.iter().map(|(_, event)| event.clone()).collect();
+            sizes.extend(run[0].0.pack(&events));
+        }
+        self.history.lock().set_packed(before, &sizes);
+        events.len() == max
     }
 
     /// Applies changes to their watch caches. `map` runs the indexer on them.
@@ -496,12 +559,12 @@ impl CacheState {
         let pinned = self.pins.lock().first_key_value().map_or(u64::MAX, |(revision, _)| *revision);
         let mut history = self.history.lock();
         let max_bytes = history.reduced_bytes.unwrap_or(usize::MAX);
-        while let Some(HistoryEntry { added_at, event, .. }) = history.events.front() {
+        while let Some(HistoryEntry { added_at, revision, .. }) = history.events.front() {
             let is_within = |limits: HistoryLimits| {
                 added_at.after(limits.duration) > now && history.retained_bytes <= limits.bytes.min(max_bytes)
             };
             let pinned_limits = self.history_limits.plus(PINNED_EXTRA);
-            if is_within(self.history_limits) || (event.revision > pinned && is_within(pinned_limits)) {
+            if is_within(self.history_limits) || (*revision > pinned && is_within(pinned_limits)) {
                 return;
             }
             history.pop();

@@ -4,10 +4,12 @@
 
 mod cache;
 mod corrupt;
+mod difference;
 mod encoding_cache;
 mod frame_budget;
 mod object;
 mod object_versions;
+mod packed_version;
 mod progress;
 mod remaining_counts;
 mod selectable_values;

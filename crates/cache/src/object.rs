@@ -236,7 +236,12 @@ impl Event {
     /// The approximate memory that the event retains besides the newest objects, for the history limits.
     #[must_use]
     pub fn retained_bytes(&self) -> usize {
-        200 + self.previous.as_ref().map_or(0, |o| 200 + o.json.len())
+        200 + self.previous_bytes()
+    }
+
+    /// The approximate size of the object before the change.
+    pub(crate) fn previous_bytes(&self) -> usize {
+        self.previous.as_ref().map_or(0, |previous| 200 + previous.json.len())
     }
 }
 

@@ -5,12 +5,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::Object;
+use crate::packed_version::{FoundVersion, PackedVersion};
 
 /// The capacity below which the memory of the older versions of a key is not given back as they are trimmed.
 const MIN_CAPACITY: usize = 64;
 
 /// A version of a key: the revision and the object, or `None` for a tombstone.
 pub(crate) type ObjectVersion = (u64, Option<Arc<Object>>);
+
+/// The most versions in a row that are packed, so that to read one of them does not take longer the more there are.
+const MAX_PACKED_RUN: u8 = 15;
 
 /// The retained versions of a key. The newest one is separate because nearly every read wants it.
 #[derive(Debug)]
@@ -23,7 +27,39 @@ pub(crate) struct ObjectVersions {
 /// The older versions of a key, ascending by revision. New versions are added at the end and the history is trimmed from
 /// the front, so the cost of each does not depend on their number.
 #[derive(Debug, Default)]
-struct OlderVersions(VecDeque<ObjectVersion>);
+struct OlderVersions {
+    versions: VecDeque<OlderVersion>,
+    /// How many in a row have been packed last.
+    packed_run: u8,
+}
+
+#[derive(Debug)]
+struct OlderVersion {
+    revision: u64,
+    state: VersionState,
+}
+
+/// What a key had at an older version.
+#[derive(Debug)]
+enum VersionState {
+    /// An object, or none.
+    Object(Option<Arc<Object>>),
+    /// An object, as its difference from the next version.
+    Packed(PackedVersion),
+}
+
+impl OlderVersion {
+    fn is_tombstone(&self) -> bool {
+        matches!(self.state, VersionState::Object(None))
+    }
+}
+
+impl OlderVersions {
+    /// The index of the version at a revision.
+    fn index_at(&self, revision: u64) -> Option<usize> {
+        self.versions.partition_point(|version| version.revision <= revision).checked_sub(1)
+    }
+}
 
 impl ObjectVersions {
     /// The versions of a key that has only one.
@@ -32,40 +68,105 @@ impl ObjectVersions {
     }
 
     /// The object at a revision.
-    pub(crate) fn at(&self, revision: u64) -> Option<&Arc<Object>> {
+    pub(crate) fn at(&self, revision: u64) -> Option<FoundVersion> {
         if self.newest.0 <= revision {
-            return self.newest.1.as_ref();
+            return self.newest.1.clone().map(FoundVersion::Object);
         }
-        let OlderVersions(older) = self.older.as_deref()?;
-        let after = older.partition_point(|(r, _)| *r <= revision);
-        older.get(after.checked_sub(1)?)?.1.as_ref()
+        let older = self.older.as_deref()?;
+        let index = older.index_at(revision)?;
+        let mut packed = Vec::new();
+        let mut base = self.newest.1.as_ref();
+        for version in older.versions.range(index..) {
+            match &version.state {
+                VersionState::Object(object) => {
+                    base = object.as_ref();
+                    break;
+                }
+                VersionState::Packed(version_packed) => packed.push((version.revision, version_packed.clone())),
+            }
+        }
+        packed.reverse();
+        let base = base?.clone();
+        Some(if packed.is_empty() { FoundVersion::Object(base) } else { FoundVersion::Packed(base, packed) })
+    }
+
+    /// True if there is an object at a revision.
+    pub(crate) fn exists_at(&self, revision: u64) -> bool {
+        if self.newest.0 <= revision {
+            return self.newest.1.is_some();
+        }
+        let older = self.older.as_deref();
+        older.is_some_and(|older| older.index_at(revision).is_some_and(|index| !older.versions[index].is_tombstone()))
     }
 
     /// Adds a version, which becomes the newest one.
     pub(crate) fn push(&mut self, version: ObjectVersion) {
         let before = std::mem::replace(&mut self.newest, version);
-        let OlderVersions(older) = self.older.get_or_insert_default().as_mut();
+        let OlderVersions { versions, .. } = self.older.get_or_insert_default().as_mut();
         // Reads between two tombstones find nothing either, so only the first and the last of a run are kept.
         let is_repeated = before.1.is_none() && self.newest.1.is_none();
-        if !is_repeated || older.back().is_none_or(|(_, object)| object.is_some()) {
-            older.push_back(before);
+        if !is_repeated || versions.back().is_none_or(|last| !last.is_tombstone()) {
+            versions.push_back(OlderVersion { revision: before.0, state: VersionState::Object(before.1) });
         }
+    }
+
+    /// True if the change at a revision was that from one of these objects to the other.
+    pub(crate) fn has_change(
+        &self,
+        revision: u64,
+        previous: Option<&Arc<Object>>,
+        object: Option<&Arc<Object>>,
+    ) -> bool {
+        let is_same = |found: Option<FoundVersion>, expected: Option<&Arc<Object>>| match (found, expected) {
+            (Some(FoundVersion::Object(found)), Some(expected)) => Arc::ptr_eq(&found, expected),
+            (found, expected) => found.is_none() && expected.is_none(),
+        };
+        is_same(self.at(revision), object) && is_same(self.at(revision.saturating_sub(1)), previous)
+    }
+
+    /// Packs the version before the one at a revision, unless so many in a row are packed that the next one stays as it is.
+    /// The version at the revision is an object. Returns whether it did.
+    pub(crate) fn pack_before(&mut self, revision: u64, packed: PackedVersion) -> bool {
+        let Some(older) = self.older.as_deref_mut() else { return false };
+        let Some(index) = older.index_at(revision.saturating_sub(1)) else { return false };
+        if older.packed_run == MAX_PACKED_RUN {
+            older.packed_run = 0;
+            return false;
+        }
+        older.packed_run += 1;
+        older.versions[index].state = VersionState::Packed(packed);
+        true
+    }
+
+    /// Unpacks all versions.
+    pub(crate) fn unpack(&mut self) {
+        let Some(older) = self.older.as_deref_mut() else { return };
+        let mut next = self.newest.1.clone();
+        for OlderVersion { revision, state } in older.versions.iter_mut().rev() {
+            if let (VersionState::Packed(packed), Some(next)) = (&*state, &next) {
+                *state = VersionState::Object(Some(Arc::new(packed.unpack(*revision, next))));
+            }
+            if let VersionState::Object(object) = state {
+                next.clone_from(object);
+            }
+        }
+        older.packed_run = 0;
     }
 
     /// Drops the versions before that of a revision, at which the key has changed. Visits the versions that it drops and
     /// one more, and returns their number.
     pub(crate) fn trim_before(&mut self, revision: u64) -> usize {
-        let Some(OlderVersions(older)) = self.older.as_deref_mut() else { return 0 };
+        let Some(OlderVersions { versions, .. }) = self.older.as_deref_mut() else { return 0 };
         let mut visited = 1;
         // A tombstone at the front says the same as no version.
-        while older.front().is_some_and(|(r, object)| *r < revision || object.is_none()) {
-            older.pop_front();
+        while versions.front().is_some_and(|version| version.revision < revision || version.is_tombstone()) {
+            versions.pop_front();
             visited += 1;
         }
-        if older.is_empty() {
+        if versions.is_empty() {
             self.older = None;
-        } else if older.capacity() > MIN_CAPACITY.max(4 * older.len()) {
-            older.shrink_to(2 * older.len());
+        } else if versions.capacity() > MIN_CAPACITY.max(4 * versions.len()) {
+            versions.shrink_to(2 * versions.len());
         }
         visited
     }
@@ -78,17 +179,18 @@ impl ObjectVersions {
     /// True if no version has an object.
     pub(crate) fn has_no_object(&self) -> bool {
         // Of consecutive tombstones at most two are kept, so that this ends soon.
-        self.newest.1.is_none() && self.older().all(|(_, object)| object.is_none())
+        let mut older = self.older.iter().flat_map(|older| &older.versions);
+        self.newest.1.is_none() && older.all(OlderVersion::is_tombstone)
     }
 
-    /// The versions besides the newest one, ascending by revision.
-    pub(crate) fn older(&self) -> impl Iterator<Item = &ObjectVersion> {
-        self.older.iter().flat_map(|older| &older.0)
-    }
-
-    /// All versions, for modification.
-    pub(crate) fn versions_mut(&mut self) -> impl Iterator<Item = &mut ObjectVersion> {
-        self.older.iter_mut().flat_map(|older| &mut older.0).chain([&mut self.newest])
+    /// The objects of all versions that are not packed, for modification.
+    pub(crate) fn objects_mut(&mut self) -> impl Iterator<Item = &mut Arc<Object>> {
+        let older = self.older.iter_mut().flat_map(|older| &mut older.versions);
+        let objects = older.filter_map(|version| match &mut version.state {
+            VersionState::Object(object) => object.as_mut(),
+            VersionState::Packed(_) => None,
+        });
+        objects.chain(&mut self.newest.1)
     }
 }
 
@@ -103,8 +205,12 @@ mod tests {
         (revision, Some(Arc::new(Object::new("k".into(), revision, Bytes::new(), ObjectIndex::default()))))
     }
 
+    fn count_older(versions: &ObjectVersions) -> usize {
+        versions.older.as_ref().map_or(0, |older| older.versions.len())
+    }
+
     fn revision_at(versions: &ObjectVersions, revision: u64) -> Option<u64> {
-        versions.at(revision).map(|object| object.revision)
+        versions.at(revision).map(|found| found.into_object().revision)
     }
 
     /// A history of constant length: each change trims the oldest version. The work for a change must not depend on the
@@ -122,7 +228,7 @@ mod tests {
                     assert_eq!(revision_at(&versions, revision - retained), Some(revision - retained));
                 }
             }
-            assert_eq!(versions.older().count() as u64, retained);
+            assert_eq!(count_older(&versions) as u64, retained);
             assert!(visited as u64 <= 2 * changes, "{visited} visits for {changes} changes");
             assert_eq!(versions.trim_before(changes) as u64, retained + 1);
             assert!(!versions.has_older());
@@ -152,9 +258,9 @@ mod tests {
         for revision in 3..1000 {
             versions.push((revision, None));
         }
-        assert_eq!((versions.older().count(), versions.newest.0), (2, 999));
+        assert_eq!((count_older(&versions), versions.newest.0), (2, 999));
         assert_eq!(revision_at(&versions, 2), Some(2));
-        assert!((3..1001).all(|at| versions.at(at).is_none()));
+        assert!((3..1001).all(|at| !versions.exists_at(at)));
         versions.push(version(1000));
         assert_eq!((revision_at(&versions, 999), revision_at(&versions, 1000)), (None, Some(1000)));
     }

@@ -15,6 +15,16 @@ impl SelectableValues {
         }
         std::str::from_utf8(split(rest).0).unwrap_or_default()
     }
+
+    /// All values in one.
+    pub(crate) fn packed(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The values that [`packed`](Self::packed) has returned.
+    pub(crate) fn from_packed(packed: &[u8]) -> Self {
+        Self(packed.into())
+    }
 }
 
 impl<S: AsRef<str>> FromIterator<S> for SelectableValues {

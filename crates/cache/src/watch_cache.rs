@@ -10,6 +10,7 @@ use pintle_value::Str;
 
 use crate::corrupt::{CorruptObject, CorruptObjects};
 use crate::object_versions::ObjectVersions;
+use crate::packed_version::{FoundVersion, PackedVersion};
 use crate::remaining_counts::RemainingCounts;
 use crate::watcher::{WatchScope, Watcher, WatcherSet};
 use crate::{Event, Key, Object, ObjectIndex};
@@ -18,6 +19,11 @@ use crate::{Event, Key, Object, ObjectIndex};
 const COUNT_BATCH: usize = 4096;
 /// The number of keys that [`WatchCache::objects`] reads under one lock.
 const PAGE_KEYS: usize = 512;
+
+/// The number of events that are packed under one lock.
+const MAX_PACKED_AT_ONCE: usize = 32;
+/// The number of packed events that are read under one lock.
+const MAX_PACKED_READ: usize = 256;
 
 /// The requested revision is older than the retained history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +92,55 @@ pub struct WatchCacheStats {
     pub newest_revision: u64,
 }
 
+/// An event in the log.
+#[derive(Debug)]
+enum LogEntry {
+    Event(Arc<Event>),
+    /// A change of which the versions of the key tell the rest.
+    Packed {
+        key: Key,
+        revision: u64,
+    },
+}
+
+impl LogEntry {
+    fn revision(&self) -> u64 {
+        match self {
+            Self::Event(event) => event.revision,
+            Self::Packed { revision, .. } => *revision,
+        }
+    }
+
+    fn key(&self) -> &Key {
+        match self {
+            Self::Event(event) => &event.key,
+            Self::Packed { key, .. } => key,
+        }
+    }
+}
+
+/// An event that was found in the log, or what it is made of, so that nothing is locked while it is made.
+enum FoundEvent {
+    Event(Arc<Event>),
+    Packed { key: Key, revision: u64, object: Option<FoundVersion>, previous: Option<FoundVersion> },
+}
+
+impl FoundEvent {
+    fn into_event(self) -> Arc<Event> {
+        match self {
+            Self::Event(event) => event,
+            Self::Packed { key, revision, object, previous } => {
+                let [object, previous] = [object, previous].map(|found| found.map(FoundVersion::into_object));
+                Arc::new(Event::without_frames(key, revision, object, previous))
+            }
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct WatchCacheState {
     versions: BTreeMap<Key, ObjectVersions>,
-    events: VecDeque<Arc<Event>>,
+    events: VecDeque<LogEntry>,
     /// The log has all events after this revision.
     valid_from: u64,
     /// States at or after this revision can be read. Older than `valid_from` if the collection was empty before its log
@@ -158,7 +209,7 @@ impl WatchCacheState {
             return None;
         }
         let event = Arc::new(Event::new(key, revision, object, previous));
-        self.events.push_back(event.clone());
+        self.events.push_back(LogEntry::Event(event.clone()));
         self.dispatched += 1;
         Some(event)
     }
@@ -189,26 +240,59 @@ impl WatchCacheState {
         (key, object, previous)
     }
 
-    /// All retained objects. Some occur more than once.
-    fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
-        let of_versions = self.versions.values().flat_map(|v| v.older().chain([&v.newest]));
-        let of_events = self.events.iter().flat_map(|event| event.object.iter().chain(&event.previous));
-        of_versions.filter_map(|(_, object)| object.as_ref()).chain(of_events)
+    /// All retained objects that are not packed. Some occur more than once.
+    fn objects_mut(&mut self) -> impl Iterator<Item = &mut Arc<Object>> {
+        self.versions.values_mut().flat_map(ObjectVersions::objects_mut)
     }
 
     /// Replaces the objects for which `by` returns another one.
     fn replace(&mut self, by: impl Fn(&Arc<Object>) -> Option<Arc<Object>>) {
         let replaced = |object: &Option<Arc<Object>>| object.as_ref().map(|o| by(o).unwrap_or_else(|| o.clone()));
-        for versions in self.versions.values_mut() {
-            for (_, object) in versions.versions_mut() {
-                *object = replaced(object);
+        for object in self.objects_mut() {
+            if let Some(other) = by(object) {
+                *object = other;
             }
         }
-        for event in &mut self.events {
-            // The frame budget does not know these events, so they keep no frames.
-            let (object, previous) = (replaced(&event.object), replaced(&event.previous));
-            *event = Arc::new(Event::without_frames(event.key.clone(), event.revision, object, previous));
+        for entry in &mut self.events {
+            if let LogEntry::Event(event) = entry {
+                // The frame budget does not know these events, so they keep no frames.
+                let (object, previous) = (replaced(&event.object), replaced(&event.previous));
+                *event = Arc::new(Event::without_frames(event.key.clone(), event.revision, object, previous));
+            }
         }
+    }
+
+    /// An event of the log.
+    fn find_event(&self, entry: &LogEntry) -> FoundEvent {
+        match entry {
+            LogEntry::Event(event) => FoundEvent::Event(event.clone()),
+            LogEntry::Packed { key, revision } => {
+                let at = |revision| self.versions.get(key).and_then(|versions| versions.at(revision));
+                let (object, previous) = (at(*revision), at(revision.saturating_sub(1)));
+                FoundEvent::Packed { key: key.clone(), revision: *revision, object, previous }
+            }
+        }
+    }
+
+    /// Packs an event, and the object before it if that is worth it. Returns the memory that both retain from now on, or
+    /// `None` if it has to stay as it is.
+    fn pack(&mut self, event: &Event, packed: Option<PackedVersion>) -> Option<usize> {
+        let index = self.events.partition_point(|entry| entry.revision() < event.revision);
+        // A transaction of somebody else can have changed several keys.
+        let next_revision = self.events.get(index + 1).map(LogEntry::revision);
+        let entry = self.events.get_mut(index).filter(|entry| *entry.key() == event.key)?;
+        let versions = self.versions.get_mut(&*event.key)?;
+        // The change after a corrupt value is known by its event only.
+        let is_known = entry.revision() == event.revision
+            && next_revision != Some(event.revision)
+            && versions.has_change(event.revision, event.previous.as_ref(), event.object.as_ref());
+        if !is_known {
+            return None;
+        }
+        *entry = LogEntry::Packed { key: event.key.clone(), revision: event.revision };
+        let size = packed.as_ref().map_or(0, PackedVersion::size);
+        let is_packed = packed.is_some_and(|packed| versions.pack_before(event.revision, packed));
+        Some(size_of::<LogEntry>() + if is_packed { size } else { event.previous_bytes() })
     }
 
     /// The keys of a range in order, after the key `after`.
@@ -256,7 +340,9 @@ impl WatchCache {
         {
             return Err(TooOld { oldest: state.readable_from });
         }
-        Ok(state.versions.get(key).and_then(|v| v.at(at.unwrap_or(u64::MAX))).cloned())
+        let found = state.versions.get(key).and_then(|v| v.at(at.unwrap_or(u64::MAX)));
+        drop(state);
+        Ok(found.map(FoundVersion::into_object))
     }
 
     /// The current object of a key.
@@ -289,19 +375,19 @@ impl WatchCache {
         if at < state.readable_from {
             return Err(TooOld { oldest: state.readable_from });
         }
-        let mut page = ObjectPage { objects: Vec::with_capacity(max.min(state.live_objects).min(1024)), last: None };
+        let mut found = Vec::with_capacity(max.min(state.live_objects).min(1024));
         let mut last: Option<&Key> = None;
+        let mut end = None;
         for (scanned, (key, versions)) in state.keys(range, after).enumerate() {
             if scanned == max {
-                page.last = last.cloned();
-                return Ok(page);
+                end = last.cloned();
+                break;
             }
             last = Some(key);
-            if let Some(object) = versions.at(at) {
-                page.objects.push(object.clone());
-            }
+            found.extend(versions.at(at));
         }
-        Ok(page)
+        drop(state);
+        Ok(ObjectPage { objects: found.into_iter().map(FoundVersion::into_object).collect(), last: end })
     }
 
     /// The current objects of a range, read page by page. The newest state is always readable.
@@ -350,7 +436,7 @@ impl WatchCache {
             let mut last = None;
             for (key, versions) in state.keys(range, from.as_deref()).take(COUNT_BATCH) {
                 last = Some(key);
-                total += usize::from(versions.at(at).is_some());
+                total += usize::from(versions.exists_at(at));
             }
             match last {
                 Some(last) => from = Some(last.clone()),
@@ -391,7 +477,7 @@ impl WatchCache {
     #[must_use]
     pub fn newest_revision(&self) -> u64 {
         let state = self.state.read();
-        state.events.back().map_or(state.valid_from, |event| event.revision)
+        state.events.back().map_or(state.valid_from, LogEntry::revision)
     }
 
     /// The revision of the last change of the collection, one that makes an object corrupt included. The states at equal
@@ -399,7 +485,7 @@ impl WatchCache {
     #[must_use]
     pub fn last_change(&self) -> u64 {
         let state = self.state.read();
-        let newest = state.events.back().map_or(state.valid_from, |event| event.revision);
+        let newest = state.events.back().map_or(state.valid_from, LogEntry::revision);
         newest.max(state.last_corruption_change)
     }
 
@@ -427,14 +513,15 @@ impl WatchCache {
         &self.watchers
     }
 
-    /// Returns up to `max` events after a revision for which `matches` is true, the revision of the last scanned event,
-    /// and whether it is the newest. With `stops_at_corrupt`, fails if an object became corrupt after the revision.
+    /// Scans up to `max` entries of the log after a revision. Returns the events of a scope among them, the revision of the
+    /// last scanned event, and whether it is the newest. With `stops_at_corrupt`, fails if an object became corrupt after the
+    /// revision.
     pub(crate) fn events_after(
         &self,
         revision: u64,
         max: usize,
         stops_at_corrupt: bool,
-        matches: impl Fn(&Event) -> bool,
+        scope: &WatchScope,
     ) -> Result<(Vec<Arc<Event>>, u64, bool), TooOld> {
         let state = self.state.read();
         let oldest =
@@ -442,19 +529,51 @@ impl WatchCache {
         if revision < oldest {
             return Err(TooOld { oldest });
         }
-        let start = state.events.partition_point(|e| e.revision <= revision);
-        let mut events = Vec::new();
-        let mut last_revision = revision;
-        for (scanned, event) in state.events.range(start..).enumerate() {
-            if scanned >= max {
-                return Ok((events, last_revision, false));
+        let start = state.events.partition_point(|entry| entry.revision() <= revision);
+        let (mut found, mut packed) = (Vec::new(), 0);
+        let (mut last_revision, mut is_end) = (revision, true);
+        for (scanned, entry) in state.events.range(start..).enumerate() {
+            if scanned >= max || packed >= MAX_PACKED_READ {
+                is_end = false;
+                break;
             }
-            last_revision = event.revision;
-            if matches(event) {
-                events.push(event.clone());
+            last_revision = entry.revision();
+            let may_match = match entry {
+                LogEntry::Event(event) => scope.matches(event),
+                LogEntry::Packed { key, .. } => scope.may_match_key(key),
+            };
+            if may_match {
+                packed += usize::from(matches!(entry, LogEntry::Packed { .. }));
+                found.push(state.find_event(entry));
             }
         }
-        Ok((events, last_revision, true))
+        drop(state);
+        let is_made = packed > 0;
+        let events = found.into_iter().map(FoundEvent::into_event);
+        Ok((events.filter(|event| !is_made || scope.matches(event)).collect(), last_revision, is_end))
+    }
+
+    /// The event of a revision, if the log has it.
+    pub(crate) fn event(&self, revision: u64) -> Option<Arc<Event>> {
+        let state = self.state.read();
+        let index = state.events.partition_point(|entry| entry.revision() < revision);
+        let found = state.events.get(index).filter(|entry| entry.revision() == revision);
+        let found = found.map(|entry| state.find_event(entry));
+        drop(state);
+        found.map(FoundEvent::into_event)
+    }
+
+    /// Packs events, which are the oldest ones that are not packed, and the objects before them. Returns the memory that each
+    /// retains from now on; `None` for one that has to stay as it is.
+    pub(crate) fn pack(&self, events: &[Arc<Event>]) -> Vec<Option<usize>> {
+        let mut sizes = Vec::with_capacity(events.len());
+        for events in events.chunks(MAX_PACKED_AT_ONCE) {
+            let pack = |event: &Arc<Event>| PackedVersion::new(event.previous.as_deref()?, event.object.as_deref()?);
+            let packed: Vec<_> = events.iter().map(pack).collect();
+            let mut state = self.state.write();
+            sizes.extend(events.iter().zip(packed).map(|(event, packed)| state.pack(event, packed)));
+        }
+        sizes
     }
 
     /// Inserts an object that existed before the start of the log.
@@ -479,7 +598,16 @@ impl WatchCache {
 
     /// Runs the indexer on every object again. Objects for which it fails keep their index.
     pub(crate) fn reindex(&self, index: impl Fn(&[u8]) -> Option<ObjectIndex>) {
-        let known: Vec<Arc<Object>> = self.state.read().objects().cloned().collect();
+        let known: Vec<Arc<Object>> = {
+            let mut state = self.state.write();
+            state.versions.values_mut().for_each(ObjectVersions::unpack);
+            let of_versions: Vec<_> = state.objects_mut().map(|object| object.clone()).collect();
+            let of_events = state.events.iter().flat_map(|entry| match entry {
+                LogEntry::Event(event) => [event.object.clone(), event.previous.clone()],
+                LogEntry::Packed { .. } => [None, None],
+            });
+            of_versions.into_iter().chain(of_events.flatten()).collect()
+        };
         let mut reindexed: HashMap<*const Object, Arc<Object>> = HashMap::new();
         for object in &known {
             if let Entry::Vacant(place) = reindexed.entry(Arc::as_ptr(object))
@@ -538,22 +666,22 @@ impl WatchCache {
     }
 
     /// Drops the oldest event. States before it can no longer be read.
-    pub(crate) fn drop_oldest(&self) -> Option<Arc<Event>> {
+    pub(crate) fn drop_oldest(&self) {
         let mut state = self.state.write();
         let state = &mut *state;
-        let event = state.events.pop_front()?;
-        state.valid_from = state.valid_from.max(event.revision);
+        let Some(event) = state.events.pop_front() else { return };
+        let revision = event.revision();
+        state.valid_from = state.valid_from.max(revision);
         state.readable_from = state.valid_from;
         state.corrupt.trim(state.valid_from);
-        if let Some(versions) = state.versions.get_mut(&*event.key) {
+        if let Some(versions) = state.versions.get_mut(event.key()) {
             // The version that the event created is now the oldest readable one.
-            versions.trim_before(event.revision);
+            versions.trim_before(revision);
             let is_forgotten = !versions.has_older() && versions.newest.1.is_none();
-            if is_forgotten && versions.newest.0 <= event.revision {
-                state.versions.remove(&*event.key);
+            if is_forgotten && versions.newest.0 <= revision {
+                state.versions.remove(event.key());
             }
         }
-        Some(event)
     }
 }
 

@@ -35,7 +35,7 @@ pub enum WatchScope {
 }
 
 impl WatchScope {
-    fn matches(&self, event: &Event) -> bool {
+    pub(crate) fn matches(&self, event: &Event) -> bool {
         match self {
             WatchScope::All => true,
             WatchScope::Namespace(namespace) => namespace_of(&event.key) == namespace,
@@ -44,6 +44,15 @@ impl WatchScope {
                 let has_value = |o: &Option<Arc<Object>>| o.as_ref().is_some_and(|o| o.field(*index) == value);
                 has_value(&event.object) || has_value(&event.previous)
             }
+        }
+    }
+
+    /// False if no event of a key matches.
+    pub(crate) fn may_match_key(&self, key: &str) -> bool {
+        match self {
+            WatchScope::All | WatchScope::Field(..) => true,
+            WatchScope::Namespace(namespace) => namespace_of(key) == namespace,
+            WatchScope::Key(only) => *key == **only,
         }
     }
 }
@@ -229,7 +238,7 @@ impl Watcher {
         // before its first read are in its buffer. Any other watcher reads from the log first.
         buffer.queue.lock().live = true;
         let is_newest = matches!(
-            watch_cache.events_after(after, 1, stops_at_corrupt, |_| false),
+            watch_cache.events_after(after, 1, stops_at_corrupt, &scope),
             Ok((_, last_revision, true)) if last_revision == after
         );
         if !is_newest {
@@ -274,22 +283,16 @@ impl Watcher {
                     return Ok(events);
                 }
             }
-            let (events, last_revision, end) =
-                self.watch_cache
-                    .events_after(self.cursor, READ_BATCH, self.buffer.stops_at_corrupt, |e| self.scope.matches(e))?;
+            let (mut events, last_revision, end) = self.read_log()?;
             self.cursor = last_revision;
             if end {
                 // The buffer receives events from here on. Read once more what arrived in between.
                 self.buffer.queue.lock().live = true;
-                let (rest, last_revision, end) =
-                    self.watch_cache.events_after(self.cursor, READ_BATCH, self.buffer.stops_at_corrupt, |e| {
-                        self.scope.matches(e)
-                    })?;
+                let (rest, last_revision, end) = self.read_log()?;
                 self.cursor = last_revision;
                 if !end {
                     self.buffer.queue.lock().live = false;
                 }
-                let mut events = events;
                 events.extend(rest);
                 if !events.is_empty() {
                     return Ok(events);
@@ -300,6 +303,13 @@ impl Watcher {
                 return Ok(events);
             }
         }
+    }
+}
+
+impl Watcher {
+    /// Reads from the log at the cursor.
+    fn read_log(&self) -> Result<(Vec<Arc<Event>>, u64, bool), TooOld> {
+        self.watch_cache.events_after(self.cursor, READ_BATCH, self.buffer.stops_at_corrupt, &self.scope)
     }
 }
 

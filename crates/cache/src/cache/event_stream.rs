@@ -80,11 +80,25 @@ impl EventStream {
         let history = self.shared.history.lock();
         let Some(passed) = self.cursor.checked_sub(history.evicted) else {
             (self.cursor, self.listed_at) = (history.end(), None);
-            return Err(TooOld { oldest: history.events.front().map_or(0, |entry| entry.event.revision) });
+            return Err(TooOld { oldest: history.events.front().map_or(0, |entry| entry.revision) });
         };
         let passed = usize::try_from(passed).unwrap_or(usize::MAX).min(history.events.len());
         let next = history.events.range(passed..).take(READ_BATCH);
-        let events: Vec<StreamedEvent> = next.map(|entry| (entry.watch_cache.clone(), entry.event.clone())).collect();
+        let found: Vec<_> =
+            next.map(|entry| (entry.watch_cache.clone(), entry.revision, entry.event.clone())).collect();
+        drop(history);
+        let events = found.into_iter().map(|(watch_cache, revision, event)| {
+            let event = event.or_else(|| watch_cache.event(revision)).ok_or(revision)?;
+            Ok((watch_cache, event))
+        });
+        let events: Vec<StreamedEvent> = match events.collect() {
+            Ok(events) => events,
+            // It has been dropped meanwhile.
+            Err(oldest) => {
+                (self.cursor, self.listed_at) = (self.end(), None);
+                return Err(TooOld { oldest });
+            }
+        };
         self.cursor += events.len() as u64;
         Ok(events)
     }

@@ -11,7 +11,7 @@ use pintle_value::Str;
 use tokio::sync::mpsc;
 
 use super::load::{join, read_ranges};
-use super::{CacheState, map_sequential};
+use super::{CacheState, PACK_BATCH_IDLE, map_sequential};
 use crate::{EncodingCache, Key, WatchCache};
 
 /// How long to wait after the first failure; each further one doubles it.
@@ -89,6 +89,7 @@ async fn follow(
             },
             _ = tick.tick() => {
                 shared.trim();
+                shared.pack(PACK_BATCH_IDLE);
                 shared.trim_closed();
                 encoding_cache.tick();
                 if shared.feed_task.failure().is_some() && shared.is_current(feed.complete_to()).await {

@@ -1,0 +1,183 @@
+//! Differences between two texts that have most in common, as successive versions of an object have. What counts is that
+//! they are made and applied fast; they need not be the smallest ones.
+//!
+//! A difference is a list of steps, each of four parts: how many bytes are new, these bytes, how many of the base are passed
+//! over, how many are copied. Numbers are varints: seven bits per byte, the lowest first.
+
+/// The length of the text that has to be found in the base to go on there. Shorter ones are found by chance.
+const ANCHOR: usize = 16;
+/// How far the same place in the base is compared before the text is searched elsewhere.
+const NEARBY: usize = 64;
+
+/// Appends a number.
+pub(crate) fn push_number(out: &mut Vec<u8>, mut number: usize) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Takes a number off the front.
+pub(crate) fn take_number(bytes: &mut &[u8]) -> usize {
+    let mut number = 0;
+    let mut shift = 0;
+    while let Some((byte, rest)) = bytes.split_first() {
+        *bytes = rest;
+        number |= usize::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    number
+}
+
+/// Takes bytes off the front.
+pub(crate) fn take_bytes<'b>(bytes: &mut &'b [u8], length: usize) -> &'b [u8] {
+    let (taken, rest) = bytes.split_at(length);
+    *bytes = rest;
+    taken
+}
+
+/// Appends what makes `text` of `base`.
+pub(crate) fn push_difference(out: &mut Vec<u8>, mut text: &[u8], mut base: &[u8]) {
+    // What both end with is copied by the last step.
+    let end = common_suffix(text, base);
+    while !text.is_empty() {
+        let (middle, base_middle) = (&text[..text.len() - end], &base[..base.len() - end]);
+        let (new, mut passed) = next_anchor(middle, base_middle);
+        let mut copied = common_prefix(&middle[new..], &base_middle[passed..]);
+        if new + copied == middle.len() && (copied == 0 || passed + copied == base_middle.len()) {
+            passed = base_middle.len() - copied;
+            copied += end;
+        }
+        push_number(out, new);
+        out.extend_from_slice(&text[..new]);
+        push_number(out, passed);
+        push_number(out, copied);
+        (text, base) = (&text[new + copied..], &base[passed + copied..]);
+    }
+}
+
+/// Makes a text of a difference and its base.
+pub(crate) fn apply_difference(mut difference: &[u8], mut base: &[u8], out: &mut Vec<u8>) {
+    while !difference.is_empty() {
+        let new = take_number(&mut difference);
+        out.extend_from_slice(take_bytes(&mut difference, new));
+        let passed = take_number(&mut difference);
+        let copied = take_number(&mut difference);
+        base = &base[passed..];
+        out.extend_from_slice(take_bytes(&mut base, copied));
+    }
+}
+
+/// Where the texts are equal again: offsets in the text and in the base. Both end where the rest is equal, so that is the
+/// last place where they may.
+fn next_anchor(text: &[u8], base: &[u8]) -> (usize, usize) {
+    // Most changes keep the length: times, numbers.
+    let mut equal = 0;
+    for at in 0..text.len().min(base.len()).min(NEARBY) {
+        equal = if text[at] == base[at] { equal + 1 } else { 0 };
+        if equal == ANCHOR / 2 {
+            return (at + 1 - equal, at + 1 - equal);
+        }
+    }
+    // Else parts of the text are searched, at distances that grow, so that little is searched for if nothing is found.
+    let mut at = 0;
+    while let Some(anchor) = text.get(at..at + ANCHOR) {
+        if let Some(found) = memchr::memmem::find(base, anchor) {
+            let back = common_suffix(&text[..at], &base[..found]);
+            return (at - back, found - back);
+        }
+        at += 1 + at / 4;
+    }
+    (text.len(), base.len())
+}
+
+fn common_prefix(one: &[u8], other: &[u8]) -> usize {
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    let words = one.chunks_exact(8).zip(other.chunks_exact(8));
+    let equal = 8 * words.take_while(|(one, other)| word(one) == word(other)).count();
+    equal + one[equal..].iter().zip(&other[equal..]).take_while(|(one, other)| one == other).count()
+}
+
+fn common_suffix(one: &[u8], other: &[u8]) -> usize {
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    let words = one.rchunks_exact(8).zip(other.rchunks_exact(8));
+    let equal = 8 * words.take_while(|(one, other)| word(one) == word(other)).count();
+    let (one, other) = (&one[..one.len() - equal], &other[..other.len() - equal]);
+    equal + one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The length of the difference, after a check that it makes the text.
+    fn difference(text: &[u8], base: &[u8]) -> usize {
+        let mut difference = Vec::new();
+        push_difference(&mut difference, text, base);
+        let mut made = Vec::new();
+        apply_difference(&difference, base, &mut made);
+        assert_eq!(String::from_utf8_lossy(&made), String::from_utf8_lossy(text), "base {base:?}");
+        difference.len()
+    }
+
+    fn lease(renewed: &str, transitions: u64) -> String {
+        let holder = "x".repeat(200);
+        format!(
+            r#"{{"kind":"Lease","metadata":{{"name":"node","managedFields":[{{"time":"{renewed}","fields":"{holder}"}}]}},"spec":{{"holderIdentity":"{holder}","leaseTransitions":{transitions},"renewTime":"{renewed}"}}}}"#
+        )
+    }
+
+    #[test]
+    fn small_changes_make_small_differences() {
+        let base = lease("2026-01-01T00:00:00.000000Z", 9);
+        for (text, at_most) in [
+            (base.clone(), 5),
+            (lease("2026-01-01T00:00:10.123456Z", 9), 40),
+            // Here the lengths differ.
+            (lease("2026-01-01T00:00:10.123456Z", 10), 50),
+            (lease("", 9), 60),
+        ] {
+            let length = difference(text.as_bytes(), base.as_bytes());
+            assert!(length <= at_most, "{length} bytes for {text}");
+        }
+        // What was in between may come back.
+        difference(base.as_bytes(), lease("", 100).as_bytes());
+    }
+
+    #[test]
+    fn any_text_is_made_of_any_base() {
+        let texts =
+            ["", "a", "ab", "abababab", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "baaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"];
+        for text in texts {
+            for base in texts {
+                difference(text.as_bytes(), base.as_bytes());
+            }
+        }
+        // Pieces of one text in another order and number, by a simple generator.
+        let mut state = 12345_u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        let pieces: Vec<String> = (0..20).map(|n| format!("{n}:{}", "piece".repeat(n % 7))).collect();
+        for _ in 0..5000 {
+            let mut text = || (0..random(12)).map(|_| &*pieces[random(20)]).collect::<String>();
+            let (text, base) = (text(), text());
+            difference(text.as_bytes(), base.as_bytes());
+        }
+    }
+
+    #[test]
+    fn numbers_of_any_size_are_read_as_they_were_written() {
+        let numbers = [0, 1, 127, 128, 16_383, 16_384, usize::MAX >> 1];
+        let mut bytes = Vec::new();
+        numbers.iter().for_each(|number| push_number(&mut bytes, *number));
+        let mut rest = &bytes[..];
+        assert_eq!(numbers.map(|_| take_number(&mut rest)), numbers);
+        assert!(rest.is_empty());
+    }
+}

@@ -1,0 +1,123 @@
+//! Older versions of objects, packed: each is kept as its difference from the next one.
+
+use std::sync::Arc;
+
+use crate::difference::{apply_difference, push_difference, push_number, take_bytes, take_number};
+use crate::selectable_values::SelectableValues;
+use crate::{Object, ObjectIndex};
+
+/// The flags in the first byte of a packed version: the stored form was stale, and the selectable fields have the values
+/// that they have in the next version.
+const STALE: u8 = 1;
+const SAME_FIELDS: u8 = 2;
+
+/// A version of an object as its difference from the next version.
+///
+/// After the flags: the offsets of the index, the selectable fields with their length if they differ, the length of the JSON,
+/// and its difference.
+#[derive(Clone, Debug)]
+pub(crate) struct PackedVersion(Arc<[u8]>);
+
+impl PackedVersion {
+    /// Packs a version. `None` if that saves little.
+    pub(crate) fn new(object: &Object, next: &Object) -> Option<Self> {
+        let ObjectIndex { resource_version_offset, item_offset, labels, fields } = &object.index;
+        let has_same_fields = *fields == next.index.fields;
+        let flags = u8::from(object.is_stale()) * STALE + u8::from(has_same_fields) * SAME_FIELDS;
+        let mut packed = vec![flags];
+        for offset in [*resource_version_offset, *item_offset, labels.0, labels.1] {
+            push_number(&mut packed, offset as usize);
+        }
+        if !has_same_fields {
+            push_number(&mut packed, fields.packed().len());
+            packed.extend_from_slice(fields.packed());
+        }
+        push_number(&mut packed, object.json.len());
+        push_difference(&mut packed, &object.json, &next.json);
+        (packed.len() < object.json.len() / 2).then(|| Self(packed.into()))
+    }
+
+    /// Makes the version again. `next` is the one that it was packed with, or an equal one.
+    pub(crate) fn unpack(&self, revision: u64, next: &Object) -> Object {
+        let (flags, mut rest) = self.0.split_first().map_or((0, &[][..]), |(flags, rest)| (*flags, rest));
+        let [resource_version_offset, item_offset, labels_start, labels_end] =
+            [(); 4].map(|()| take_number(&mut rest) as u32);
+        let fields = match flags & SAME_FIELDS {
+            0 => {
+                let length = take_number(&mut rest);
+                SelectableValues::from_packed(take_bytes(&mut rest, length))
+            }
+            _ => next.index.fields.clone(),
+        };
+        let mut json = Vec::with_capacity(take_number(&mut rest));
+        apply_difference(rest, &next.json, &mut json);
+        let index = ObjectIndex { resource_version_offset, item_offset, labels: (labels_start, labels_end), fields };
+        Object::new(next.key.clone(), revision, json.into(), index).with_stale(flags & STALE != 0)
+    }
+
+    /// The memory that it takes.
+    pub(crate) fn size(&self) -> usize {
+        2 * size_of::<usize>() + self.0.len()
+    }
+}
+
+/// A version that was found: an object, or what it is made of, so that nothing is locked while it is made.
+#[derive(Clone, Debug)]
+pub(crate) enum FoundVersion {
+    /// The object.
+    Object(Arc<Object>),
+    /// The nearest later version that is not packed, and those from it back to the one that was found.
+    Packed(Arc<Object>, Vec<(u64, PackedVersion)>),
+}
+
+impl FoundVersion {
+    /// The object.
+    pub(crate) fn into_object(self) -> Arc<Object> {
+        match self {
+            Self::Object(object) => object,
+            Self::Packed(base, versions) => {
+                versions.iter().fold(base, |next, (revision, packed)| Arc::new(packed.unpack(*revision, &next)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(revision: u64, json: &str, fields: &[&str]) -> Object {
+        let index = ObjectIndex {
+            resource_version_offset: revision as u32,
+            item_offset: 300,
+            labels: (2, 70_000),
+            fields: fields.iter().collect(),
+        };
+        Object::new("ns/name".into(), revision, json.to_owned().into(), index)
+    }
+
+    #[test]
+    fn a_version_is_unpacked_as_it_was() {
+        let json =
+            |value: &str| format!(r#"{{"metadata":{{"labels":{{"a":"{}"}}}},"data":"{value}"}}"#, "x".repeat(100));
+        let next = object(9, &json("later"), &["Running", "node"]);
+        for (json, fields) in
+            [(json(""), vec!["Running", "node"]), (json("first"), vec!["Pending", ""]), (json("later"), vec![])]
+        {
+            for stale in [false, true] {
+                let before = object(7, &json, &fields).with_stale(stale);
+                let packed = PackedVersion::new(&before, &next).expect("a small difference");
+                assert!(packed.size() < json.len() / 2 + 16);
+                let unpacked = packed.unpack(7, &next);
+                assert_eq!((&unpacked.key, unpacked.revision, &unpacked.json), (&before.key, 7, &before.json));
+                assert_eq!((&unpacked.index, unpacked.is_stale()), (&before.index, stale));
+            }
+        }
+    }
+
+    #[test]
+    fn what_differs_too_much_is_not_packed() {
+        let (one, other) = ("a".repeat(100), "b".repeat(100));
+        assert!(PackedVersion::new(&object(1, &one, &[]), &object(2, &other, &[])).is_none());
+    }
+}
