@@ -142,6 +142,11 @@ impl Activity {
         OpenRequest { activity: self.clone(), number, deadline: OnceLock::new() }
     }
 
+    /// The number of requests that are not completely answered, watches among them.
+    pub(super) fn open_requests(&self) -> usize {
+        self.0.lock().open
+    }
+
     /// Called when bytes have arrived. Over HTTP/1.1, they belong to the head of the next request if there is none.
     fn received(&self, bytes: &[u8]) {
         let mut state = self.0.lock();

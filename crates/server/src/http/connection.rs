@@ -18,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::activity::{Activity, ActivityLayer, ActivityTimeouts, Expiry};
+use super::gathered_writes::GatheredWrites;
 use super::layer::Layered;
 use super::lingering_close::LingeringClose;
 use super::open_body::{LastResponse, open_response};
@@ -145,7 +146,9 @@ pub(super) async fn serve_connection(
             Ok::<_, Infallible>(open_response(response, open))
         }
     });
-    let stream = TokioIo::new(Layered(ActivityLayer::new(stream, activity.clone())));
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let stream = Layered(ActivityLayer::new(stream, activity.clone()));
+    let stream = TokioIo::new(GatheredWrites::new(stream, activity.clone(), is_http2));
     let connection = protocol.serve_connection_with_upgrades(stream, service);
     let mut connection = std::pin::pin!(connection);
     let mut must_finish = std::pin::pin!(async {

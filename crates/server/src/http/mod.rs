@@ -11,6 +11,7 @@ mod connection;
 mod content;
 pub(crate) mod cors;
 mod expiring_source;
+mod gathered_writes;
 mod layer;
 mod lingering_close;
 mod listener;

@@ -1,0 +1,340 @@
+//! The writes of a connection of HTTP/2, gathered.
+//!
+//! Each request and watch has a task, and h2 writes what one of them sends before the next one has run: after every frame with
+//! a body it asks to flush. So a connection with many of them made a TLS record and a system call of each response and of each
+//! event. This layer puts a flush off until the tasks that are ready have run once, and then writes all at once.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::activity::Activity;
+
+/// How much is gathered: what fits into a TLS record. Longer pieces are written as they are.
+const CAPACITY: usize = 16 * 1024;
+
+/// How much room there is at first.
+const FIRST_CAPACITY: usize = 2 * 1024;
+
+/// A stream whose flushes are put off.
+///
+/// Its user is polled by one task and asks to flush whenever it is polled and has something to write or to flush, as h2 does.
+/// A turn is a poll of this task: it reads, and then writes.
+#[derive(Debug)]
+pub(super) struct GatheredWrites<S> {
+    stream: S,
+    activity: Activity,
+    /// False for HTTP/1.1, whose connections have one response at a time.
+    is_enabled: bool,
+    buffer: Vec<u8>,
+    /// The number of turns in which something was written.
+    turn: u64,
+    /// Whether it was read since the last write: the task is in another turn.
+    has_read: bool,
+    /// The turn in which the flush was put off first.
+    put_off: Option<u64>,
+    /// The last turn in which the task was woken to flush later.
+    woken: Option<u64>,
+    /// Whether something was written since the last request to flush.
+    is_growing: bool,
+}
+
+impl<S> GatheredWrites<S> {
+    pub(super) fn new(stream: S, activity: Activity, is_http2: bool) -> Self {
+        Self {
+            stream,
+            activity,
+            is_enabled: is_http2,
+            buffer: Vec::new(),
+            turn: 0,
+            has_read: false,
+            put_off: None,
+            woken: None,
+            is_growing: false,
+        }
+    }
+
+    /// Called before something is written or flushed.
+    fn count_turn(&mut self) {
+        self.turn += u64::from(std::mem::take(&mut self.has_read));
+    }
+
+    /// Puts a flush off to a later turn, for which the task is woken. False if it was put off long enough, or nothing is gained.
+    fn puts_off(&mut self, cx: &Context<'_>) -> bool {
+        if self.buffer.is_empty() || self.activity.open_requests() < 2 {
+            return false;
+        }
+        let turns = self.turn - *self.put_off.get_or_insert(self.turn);
+        let is_growing = std::mem::take(&mut self.is_growing);
+        // As long as frames come in the second turn, they are taken along.
+        if turns > 1 || (turns == 1 && !is_growing) {
+            return false;
+        }
+        if self.woken.replace(self.turn) != Some(self.turn) {
+            cx.waker().wake_by_ref();
+        }
+        true
+    }
+}
+
+impl<S: AsyncWrite + Unpin> GatheredWrites<S> {
+    /// Writes what was gathered.
+    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut written = 0;
+        while written < self.buffer.len() {
+            match Pin::new(&mut self.stream).poll_write(cx, &self.buffer[written..]) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(length)) => written += length,
+                unfinished => {
+                    self.buffer.drain(..written);
+                    return unfinished.map_ok(drop);
+                }
+            }
+        }
+        // A connection that is idle keeps no memory for it.
+        self.buffer = Vec::new();
+        self.put_off = None;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Makes room for a number of bytes. False if they are too many to be gathered.
+    fn poll_room(&mut self, cx: &mut Context<'_>, length: usize) -> Poll<io::Result<bool>> {
+        if self.buffer.len() + length > CAPACITY {
+            ready!(self.poll_drain(cx))?;
+        }
+        Poll::Ready(Ok(self.is_enabled && length <= CAPACITY / 2))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for GatheredWrites<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.has_read = true;
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for GatheredWrites<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.as_mut().poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.count_turn();
+        let length = slices.iter().map(|slice| slice.len()).sum();
+        if !ready!(self.poll_room(cx, length))? {
+            // What was gathered comes first.
+            ready!(self.poll_drain(cx))?;
+            return Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        }
+        if self.buffer.is_empty() {
+            self.buffer.reserve(length.max(FIRST_CAPACITY));
+        }
+        slices.iter().for_each(|slice| self.buffer.extend_from_slice(slice));
+        self.is_growing = true;
+        Poll::Ready(Ok(length))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.is_enabled || self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.count_turn();
+        if self.puts_off(cx) {
+            return Poll::Ready(Ok(()));
+        }
+        ready!(self.poll_drain(cx))?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_drain(cx))?;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+    use crate::http::activity::OpenRequest;
+
+    /// What was written, by writes; takes no more than a number of bytes at a time.
+    struct Written {
+        writes: Vec<Vec<u8>>,
+        flushes: usize,
+        at_once: usize,
+    }
+
+    impl AsyncRead for Written {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for Written {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            if self.at_once == 0 {
+                return Poll::Pending;
+            }
+            let length = bytes.len().min(self.at_once);
+            self.writes.push(bytes[..length].to_vec());
+            Poll::Ready(Ok(length))
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.flushes += 1;
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A connection with some open requests, driven as h2 does.
+    struct Connection {
+        stream: GatheredWrites<Written>,
+        wakes: Arc<Wakes>,
+        _requests: Vec<OpenRequest>,
+    }
+
+    impl Connection {
+        fn new(requests: usize, is_http2: bool) -> Self {
+            let activity = Activity::new();
+            let requests = (0..requests).map(|_| activity.begin()).collect();
+            let written = Written { writes: Vec::new(), flushes: 0, at_once: usize::MAX };
+            let stream = GatheredWrites::new(written, activity, is_http2);
+            Self { stream, wakes: Arc::default(), _requests: requests }
+        }
+
+        /// One turn: reads, writes each frame and asks to flush after it, and asks once more at the end. Returns how often the
+        /// task was woken.
+        fn turn(&mut self, frames: &[&[u8]]) -> usize {
+            let waker = self.wakes.clone().into();
+            let mut cx = Context::from_waker(&waker);
+            let before = self.wakes.0.load(Ordering::Relaxed);
+            let mut buffer = [0; 16];
+            assert!(Pin::new(&mut self.stream).poll_read(&mut cx, &mut ReadBuf::new(&mut buffer)).is_pending());
+            for frame in frames {
+                let (head, rest) = frame.split_at(frame.len() / 2);
+                let slices = [IoSlice::new(head), IoSlice::new(rest)];
+                let written = Pin::new(&mut self.stream).poll_write_vectored(&mut cx, &slices);
+                let Poll::Ready(Ok(length)) = written else { panic!("{written:?}") };
+                if length < frame.len() {
+                    let written = Pin::new(&mut self.stream).poll_write(&mut cx, &frame[length..]);
+                    assert!(matches!(written, Poll::Ready(Ok(rest)) if length + rest == frame.len()));
+                }
+                assert!(matches!(Pin::new(&mut self.stream).poll_flush(&mut cx), Poll::Ready(Ok(()))));
+            }
+            let _ = Pin::new(&mut self.stream).poll_flush(&mut cx);
+            self.wakes.0.load(Ordering::Relaxed) - before
+        }
+
+        /// What has been written since the last call.
+        fn written(&mut self) -> Vec<String> {
+            let writes = std::mem::take(&mut self.stream.stream.writes);
+            writes.into_iter().map(|write| String::from_utf8(write).unwrap()).collect()
+        }
+    }
+
+    #[test]
+    fn what_several_tasks_send_is_written_at_once() {
+        let mut connection = Connection::new(3, true);
+        assert_eq!(connection.turn(&[b"one,", b"two,"]), 1);
+        assert_eq!(connection.written(), [""; 0]);
+        // Frames of the next turn are taken along.
+        // The task is woken once more, because it could be that no request to flush follows.
+        assert_eq!(connection.turn(&[b"three,"]), 1);
+        assert_eq!(connection.written(), ["one,two,three,"]);
+        // The next batch begins anew.
+        assert_eq!(connection.turn(&[b"four,"]), 1);
+        assert_eq!(connection.turn(&[]), 0);
+        assert_eq!(connection.written(), ["four,"]);
+        assert_eq!(connection.stream.stream.flushes, 2);
+        assert_eq!(connection.turn(&[]), 0);
+    }
+
+    #[test]
+    fn a_flush_that_was_put_off_comes_however_much_follows() {
+        let mut connection = Connection::new(3, true);
+        let waker = connection.wakes.clone().into();
+        let mut cx = Context::from_waker(&waker);
+        // As for small frames: one request to flush a turn, after a write.
+        let mut turns = 0;
+        while connection.stream.stream.writes.is_empty() {
+            turns += 1;
+            let mut buffer = [0; 16];
+            let _ = Pin::new(&mut connection.stream).poll_read(&mut cx, &mut ReadBuf::new(&mut buffer));
+            assert!(Pin::new(&mut connection.stream).poll_write(&mut cx, b"frame").is_ready());
+            assert!(Pin::new(&mut connection.stream).poll_flush(&mut cx).is_ready());
+            let woken = connection.wakes.0.load(Ordering::Relaxed);
+            assert!(
+                woken == turns || !connection.stream.stream.writes.is_empty(),
+                "the task sleeps with unwritten bytes"
+            );
+        }
+        assert_eq!(turns, 3);
+        assert_eq!(connection.written(), ["frameframeframe"]);
+    }
+
+    #[test]
+    fn single_requests_and_http1_are_not_delayed() {
+        for mut connection in [Connection::new(1, true), Connection::new(3, false)] {
+            assert_eq!(connection.turn(&[b"one"]), 0);
+            assert_eq!(connection.written().concat(), "one");
+        }
+    }
+
+    #[test]
+    fn long_pieces_are_written_after_what_was_gathered() {
+        let mut connection = Connection::new(2, true);
+        let long = "x".repeat(CAPACITY);
+        connection.turn(&[b"short,", long.as_bytes(), b"end"]);
+        connection.turn(&[]);
+        assert_eq!(connection.written().concat(), format!("short,{long}end"));
+        // No more is gathered than fits.
+        let piece = "y".repeat(CAPACITY / 3);
+        connection.turn(&[piece.as_bytes(); 5]);
+        connection.turn(&[]);
+        let written = connection.written();
+        assert!(written.iter().all(|write| write.len() <= CAPACITY), "{:?}", written.iter().map(String::len));
+        assert_eq!(written.concat(), piece.repeat(5));
+    }
+
+    #[test]
+    fn a_stream_that_takes_little_gets_everything_in_order() {
+        let mut connection = Connection::new(2, true);
+        connection.stream.stream.at_once = 3;
+        connection.turn(&[b"one,", b"two,"]);
+        connection.stream.stream.at_once = 0;
+        connection.turn(&[]);
+        assert_eq!(connection.written(), [""; 0]);
+        connection.stream.stream.at_once = 3;
+        connection.turn(&[]);
+        assert_eq!(connection.written().concat(), "one,two,");
+        let waker = connection.wakes.clone().into();
+        let mut cx = Context::from_waker(&waker);
+        assert!(Pin::new(&mut connection.stream).poll_write(&mut cx, b"last").is_ready());
+        assert!(Pin::new(&mut connection.stream).poll_shutdown(&mut cx).is_ready());
+        assert_eq!(connection.written().concat(), "last");
+    }
+}
