@@ -34,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) attack_divisor: usize,
     /// The number of nodes in the mixed workload.
     pub(crate) nodes: u64,
+    /// By how much the numbers of other things are divided when growth is measured, and by what they are multiplied.
+    pub(crate) growth: (u64, &'static [u64]),
     /// The pause before memory is measured, so that the allocator can return freed memory.
     pub(crate) settle: Duration,
     /// The pause during which an idle server is measured.
@@ -57,6 +59,7 @@ impl Plan {
         watches: 10_000,
         attack_divisor: 1,
         nodes: 5_000,
+        growth: (1, &[1, 10, 100]),
         settle: Duration::from_secs(1),
         idle: Duration::from_secs(3),
     };
@@ -76,6 +79,7 @@ impl Plan {
         watches: 1_000,
         attack_divisor: 10,
         nodes: 500,
+        growth: (5, &[1, 10]),
         settle: Duration::from_millis(500),
         idle: Duration::from_secs(1),
     };
@@ -96,6 +100,7 @@ impl Plan {
         watches: 30,
         attack_divisor: 1000,
         nodes: 20,
+        growth: (100, &[1, 2]),
         settle: Duration::ZERO,
         idle: Duration::from_millis(10),
     };

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
     access, admission, apply, big_list, cascading_delete, clusters, codecs, conversion, create, custom_objects,
-    definitions, delete, etcd, fanout, filtered_watches, get, hostile, list, memory, mixed, open_loop, start,
+    definitions, delete, etcd, fanout, filtered_watches, get, growth, hostile, list, memory, mixed, open_loop, start,
     start_loaded, update,
 };
 use crate::target::{Server, ServerProcess, Target};
@@ -56,6 +56,7 @@ pub(crate) const ALL: &[Scenario] = &[
     filtered_watches::SCENARIO,
     open_loop::SCENARIO,
     mixed::SCENARIO,
+    growth::SCENARIO,
     hostile::SCENARIO,
     etcd::SCENARIO,
 ];

@@ -65,13 +65,13 @@ fn cpu(round: &RoundResult) -> f64 {
 }
 
 /// Creates roles and bindings of the user and of the service account.
-async fn bind(connection: &mut Connection) -> Result<()> {
+pub(super) async fn bind(connection: &mut Connection) -> Result<()> {
     let group = "rbac.authorization.k8s.io";
     for number in 0..BINDINGS {
         let resource = if number + 1 == BINDINGS { "configmaps" } else { "secrets" };
         let name = format!("bench-{number:02}");
         let role = format!(
-            r#"{{"metadata":{{"name":"{name}"}},"rules":[{{"verbs":["get","list"],"apiGroups":[""],"resources":["{resource}"]}}]}}"#
+            r#"{{"metadata":{{"name":"{name}"}},"rules":[{{"verbs":["get","list","watch","create"],"apiGroups":[""],"resources":["{resource}"]}}]}}"#
         );
         connection.execute(with_body(Method::POST, format!("{RBAC}/clusterroles"), role), StatusCode::CREATED).await?;
         let binding = format!(
@@ -86,7 +86,13 @@ async fn bind(connection: &mut Connection) -> Result<()> {
 }
 
 /// The server with the credentials that a command of the binary prints.
-fn credentials(binary: &Path, folder: &Path, server: &Server, name: &str, arguments: &[&str]) -> Result<Server> {
+pub(super) fn credentials(
+    binary: &Path,
+    folder: &Path,
+    server: &Server,
+    name: &str,
+    arguments: &[&str],
+) -> Result<Server> {
     let output = Command::new(binary).args(arguments).arg("--data-dir").arg(folder).output()?;
     if !output.status.success() {
         return Err(format!("{arguments:?}: {}", String::from_utf8_lossy(&output.stderr)).into());

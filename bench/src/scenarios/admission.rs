@@ -127,7 +127,7 @@ async fn configure_webhook(target: &Target, webhook: &Webhook, namespace: &str) 
     create_object(&target.server, "validatingwebhookconfigurations", &object).await
 }
 
-fn rule(resource: &str) -> Value {
+pub(super) fn rule(resource: &str) -> Value {
     json!({"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": [resource]})
 }
 
@@ -136,7 +136,7 @@ fn in_namespace(namespace: &str) -> Value {
 }
 
 /// A policy with three rules that all objects keep.
-fn policy(name: &str, resource: &str) -> Value {
+pub(super) fn policy(name: &str, resource: &str) -> Value {
     let rules = [
         "object.metadata.name.size() < 100",
         "!has(object.metadata.labels) || object.metadata.labels.all(key, key != 'forbidden')",
@@ -149,7 +149,7 @@ fn policy(name: &str, resource: &str) -> Value {
     })
 }
 
-fn binding(name: &str, policy: &str, namespace: &str) -> Value {
+pub(super) fn binding(name: &str, policy: &str, namespace: &str) -> Value {
     let resources = json!({"namespaceSelector": in_namespace(namespace)});
     json!({
         "metadata": {"name": name},

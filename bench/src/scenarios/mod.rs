@@ -16,6 +16,7 @@ pub(crate) mod etcd;
 pub(crate) mod fanout;
 pub(crate) mod filtered_watches;
 pub(crate) mod get;
+pub(crate) mod growth;
 pub(crate) mod hostile;
 pub(crate) mod list;
 pub(crate) mod memory;
