@@ -20,6 +20,7 @@ use crate::{ClusterClient, ObjectRef, controller_manager};
 pub(crate) const CLUSTER_ROLE_AGGREGATION: &str = "clusterrole-aggregation-controller";
 /// How many roles are processed at the same time.
 const MAX_CONCURRENT: usize = 5;
+const FAILURE: &str = "Failed to aggregate a cluster role, will retry";
 
 fn cluster_roles() -> GroupResource {
     GroupResource::new(GROUP, "clusterroles")
@@ -35,15 +36,7 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
         return;
     };
     loop {
-        controller.queue.start(|name| {
-            let (name, client) = (name.clone(), client.clone());
-            Some(async move {
-                match client.upgrade() {
-                    Some(client) => reconcile(&client, &name).await,
-                    None => ReconcileResult::Done,
-                }
-            })
-        });
+        controller.queue.start_with(&client, FAILURE, |client, name| async move { reconcile(&client, &name).await });
         tokio::select! {
             event = informer.next() => match event {
                 Some(event) => controller.handle_event(&event),
@@ -87,19 +80,7 @@ impl AggregationController {
 }
 
 /// Gives an aggregated cluster role the rules of those that it selects.
-async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> ReconcileResult {
-    match try_reconcile(client, name).await {
-        Ok(result) => result,
-        // Its deletion needs nothing more.
-        Err(ApiError::NotFound { .. }) => ReconcileResult::Done,
-        Err(error) => {
-            tracing::warn!(%error, name, "Failed to aggregate a cluster role, will retry");
-            ReconcileResult::Retry
-        }
-    }
-}
-
-async fn try_reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<ReconcileResult, ApiError> {
+async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<ReconcileResult, ApiError> {
     let Some(watch_cache) = watch_cache_of(client, &cluster_roles()) else { return Ok(ReconcileResult::Done) };
     let role = watch_cache.get(name, None).ok().flatten().and_then(|role| tree(&role));
     let Some(role) = role else { return Ok(ReconcileResult::Done) };

@@ -13,13 +13,14 @@ use crate::controller_manager::{self, CONTROLLER_MANAGER};
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, is_served, watch_cache_of};
 use crate::supervisor::{is_stopping, stopped, supervise};
-use crate::work_queue::{ReconcileResult, WorkQueue};
+use crate::work_queue::{ReconcileResult, WorkQueue, retry_failed};
 use crate::{ClusterClient, DeleteRequest, ObjectRef};
 
 /// The name of the background task that reconciles the objects.
 pub const OBJECT_RECONCILER_TASK: &str = "object-reconciler";
 /// How many objects are reconciled at the same time.
 const MAX_CONCURRENT: usize = 32;
+const FAILURE: &str = "Failed to reconcile a required object, will retry";
 
 /// Where a desired object exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,17 +123,7 @@ impl DesiredObject {
     }
 
     async fn reconcile(&self, client: &Arc<dyn ClusterClient>, namespace: &str, trigger: Trigger) -> ReconcileResult {
-        match self.try_reconcile(client, namespace, trigger).await {
-            Ok(result) => result,
-            // The object was created or deleted meanwhile. That change enqueues it again.
-            Err(ApiError::AlreadyExists { .. } | ApiError::NotFound { .. }) => ReconcileResult::Done,
-            Err(error) => {
-                let name = self.object.name();
-                let resource = &self.resource;
-                tracing::warn!(%error, %resource, namespace, name, "Failed to reconcile a required object, will retry");
-                ReconcileResult::Retry
-            }
-        }
+        retry_failed(self.try_reconcile(client, namespace, trigger).await, &self.object_ref(namespace), FAILURE)
     }
 
     /// Creates the object in its namespace if it is missing, and restores it if it differs.
@@ -257,14 +248,9 @@ impl ObjectReconciler {
         };
         self.enqueue_namespace("", Trigger::Resync, &mut queue);
         loop {
-            queue.start(|key| {
-                let (desired, client, key) = (self.desired.clone(), client.clone(), key.clone());
-                Some(async move {
-                    match client.upgrade() {
-                        Some(client) => desired[key.index].reconcile(&client, &key.namespace, key.trigger).await,
-                        None => ReconcileResult::Done,
-                    }
-                })
+            queue.start_with(&client, FAILURE, |client, key| {
+                let desired = self.desired.clone();
+                async move { Ok(desired[key.index].reconcile(&client, &key.namespace, key.trigger).await) }
             });
             tokio::select! {
                 event = informer.next() => match event.zip(client.upgrade()) {

@@ -5,12 +5,13 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
+use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pintle_metrics::{StartedItem, WorkQueueMetrics};
-use pintle_registry::BoxFuture;
+use pintle_registry::{ApiError, BoxFuture};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
@@ -120,6 +121,25 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
                 None => self.forget(&item),
             }
         }
+    }
+
+    /// Starts like [`WorkQueue::start`], with what `reconcile` needs of the cluster: a worker keeps the client only until it
+    /// has ended, and none is started once the cluster is gone. What fails is handled as [`retry_failed`] says.
+    pub(crate) fn start_with<C, F>(
+        &mut self,
+        client: &Weak<C>,
+        failure: &'static str,
+        mut reconcile: impl FnMut(Arc<C>, T) -> F,
+    ) where
+        C: ?Sized + Send + Sync + 'static,
+        F: Future<Output = Result<ReconcileResult<B>, ApiError>> + Send + 'static,
+        T: Debug + Send + 'static,
+    {
+        let Some(client) = client.upgrade() else { return };
+        self.start(|item| {
+            let (reconciled, item) = (reconcile(client.clone(), item.clone()), item.clone());
+            Some(async move { retry_failed(reconciled.await, &item, failure) })
+        });
     }
 
     /// Waits until [`WorkQueue::start`] may have something to do: a worker has ended, or an item is ready again. It
@@ -237,6 +257,35 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
     }
 }
 
+/// The result of an attempt to reconcile an item. A failure is retried, with a warning unless the object was changed
+/// meanwhile. An object that was created or deleted meanwhile needs nothing more: that change enqueues it again.
+pub(crate) fn retry_failed<B>(
+    result: Result<ReconcileResult<B>, ApiError>,
+    item: &impl Debug,
+    failure: &'static str,
+) -> ReconcileResult<B> {
+    result.unwrap_or_else(|error| match error {
+        ApiError::AlreadyExists { .. } | ApiError::NotFound { .. } => ReconcileResult::Done,
+        ApiError::Conflict { .. } => ReconcileResult::Retry,
+        error => {
+            tracing::warn!(%error, ?item, "{failure}");
+            ReconcileResult::Retry
+        }
+    })
+}
+
+/// For items that concern several objects: one that another object has kept from being reconciled, by being created or
+/// deleted meanwhile, is retried too.
+///
+/// # Errors
+/// All others.
+pub(crate) fn retry_changed<B>(result: Result<ReconcileResult<B>, ApiError>) -> Result<ReconcileResult<B>, ApiError> {
+    match result {
+        Err(ApiError::AlreadyExists { .. } | ApiError::NotFound { .. }) => Ok(ReconcileResult::Retry),
+        result => result,
+    }
+}
+
 fn failed<B>(error: &JoinError) -> ReconcileResult<B> {
     tracing::error!(%error, "Reconciling panicked, will retry");
     ReconcileResult::Retry
@@ -334,6 +383,46 @@ mod tests {
             fixture.queue.wait().await;
             assert!(failed.elapsed() <= MAX_DELAY);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn workers_keep_the_client_only_until_they_end() {
+        let client = Arc::new(());
+        let weak = Arc::downgrade(&client);
+        let mut queue = WorkQueue::<&'static str>::new(MAX_CONCURRENT, metrics());
+        queue.add("a");
+        queue.start_with(&weak, "it fails", |client, _| async move {
+            tokio::time::sleep(BASE_DELAY).await;
+            drop(client);
+            Ok(ReconcileResult::Done)
+        });
+        drop(client);
+        assert_eq!(weak.strong_count(), 1, "the worker has it");
+        queue.wait().await;
+        assert_eq!(weak.strong_count(), 0);
+        queue.add("b");
+        queue.start_with(&weak, "it fails", |_, _| async { Ok(ReconcileResult::Done) });
+        assert!(!queue.is_empty(), "nothing is started without the client");
+    }
+
+    #[test]
+    fn failures_are_retried_unless_the_object_is_gone() {
+        let check = |error: ApiError, retried: bool, retried_if_changed: bool| {
+            let result = retry_failed::<Infallible>(Err(error.clone()), &"a", "it fails");
+            assert_eq!(matches!(result, ReconcileResult::Retry), retried, "{error:?}");
+            let result = retry_failed::<Infallible>(retry_changed(Err(error.clone())), &"a", "it fails");
+            assert_eq!(matches!(result, ReconcileResult::Retry), retried_if_changed, "{error:?}");
+        };
+        let resource = || pintle_registry::GroupResource::new("", "pods");
+        check(ApiError::NotFound { resource: resource(), name: "a".into() }, false, true);
+        let exists =
+            ApiError::AlreadyExists { resource: resource(), name: "a".into(), terminating: false, generated: false };
+        check(exists, false, true);
+        check(ApiError::Internal("the store is closed".to_owned()), true, true);
+        assert!(matches!(
+            retry_failed::<Infallible>(Ok(ReconcileResult::Done), &"a", "it fails"),
+            ReconcileResult::Done
+        ));
     }
 
     #[tokio::test(start_paused = true)]

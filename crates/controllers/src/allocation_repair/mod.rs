@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pintle_cache::{Event, KeyRange, WatchScope};
-use pintle_registry::{ApiError, GroupResource};
+use pintle_registry::GroupResource;
 use pintle_value::Str;
 
 use self::addresses::{AddressRepair, parent_key, services};
@@ -20,7 +20,7 @@ use self::node_ports::NodePortRepair;
 use crate::ClusterClient;
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{tree, watch_cache_of};
-use crate::work_queue::{ReconcileResult, WorkQueue};
+use crate::work_queue::{WorkQueue, retry_changed};
 
 /// How often everything is checked again.
 const REPAIR_INTERVAL: Duration = Duration::from_secs(180);
@@ -28,6 +28,7 @@ const REPAIR_INTERVAL: Duration = Duration::from_secs(180);
 const MAX_CONCURRENT: usize = 10;
 /// The name of the work queue in metrics.
 const QUEUE: &str = "service_allocation_repair";
+const FAILURE: &str = "Failed to repair the allocations of services, will retry";
 
 /// What is repaired.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,18 +77,15 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     queue.add(RepairItem::NodePorts);
     let Some(mut pause) = client.upgrade().map(|client| client.sleep(REPAIR_INTERVAL)) else { return };
     loop {
-        queue.start(|item| {
-            let (item, client) = (item.clone(), client.clone());
+        queue.start_with(&client, FAILURE, |client, item| {
             let (addresses, node_ports) = (addresses.clone(), node_ports.clone());
-            Some(async move {
-                let Some(client) = client.upgrade() else { return ReconcileResult::Done };
-                let repaired = match &item {
+            async move {
+                retry_changed(match &item {
                     RepairItem::Service(key) => addresses.repair_service(&client, key).await,
                     RepairItem::Address(name) => addresses.repair_address(&client, name).await,
                     RepairItem::NodePorts => node_ports.repair(&client).await,
-                };
-                result_of(&item, repaired)
-            })
+                })
+            }
         });
         tokio::select! {
             event = informer.next() => match event {
@@ -102,17 +100,6 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
             }
         }
     }
-}
-
-fn result_of(item: &RepairItem, repaired: Result<ReconcileResult, ApiError>) -> ReconcileResult {
-    repaired.unwrap_or_else(|error| {
-        match error {
-            // The object was changed meanwhile.
-            ApiError::AlreadyExists { .. } | ApiError::NotFound { .. } | ApiError::Conflict { .. } => {}
-            error => tracing::warn!(%error, ?item, "Failed to repair the allocations of services, will retry"),
-        }
-        ReconcileResult::Retry
-    })
 }
 
 fn enqueue(queue: &mut WorkQueue<RepairItem>, event: &InformerEvent<RepairSource>) {

@@ -16,6 +16,7 @@ use crate::work_queue::{ReconcileResult, WorkQueue};
 
 /// The name of the work queue in metrics.
 const QUEUE: &str = "LocalAvailabilityController";
+const FAILURE: &str = "Failed to update the status of an APIService, will retry";
 
 /// Runs the controller until the cluster is gone.
 pub(super) async fn run(client: Weak<dyn ClusterClient>) {
@@ -27,15 +28,7 @@ pub(super) async fn run(client: Weak<dyn ClusterClient>) {
         return;
     };
     loop {
-        queue.start(|name| {
-            let (name, client) = (name.clone(), client.clone());
-            Some(async move {
-                match client.upgrade() {
-                    Some(client) => reconcile(&client, &name).await,
-                    None => ReconcileResult::Done,
-                }
-            })
-        });
+        queue.start_with(&client, FAILURE, |client, name| async move { reconcile(&client, &name).await });
         tokio::select! {
             event = informer.next() => match event {
                 Some(InformerEvent::Added((), services)) => {
@@ -53,8 +46,8 @@ pub(super) async fn run(client: Weak<dyn ClusterClient>) {
     }
 }
 
-async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> ReconcileResult {
-    let Some(service) = find(client, &service_ref(name)) else { return ReconcileResult::Done };
+async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<ReconcileResult, ApiError> {
+    let Some(service) = find(client, &service_ref(name)) else { return Ok(ReconcileResult::Done) };
     let now = client.now();
     let restore = move |current: &Value| {
         let mut restored = current.clone();
@@ -64,13 +57,8 @@ async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> ReconcileResu
         restored
     };
     if restore(&service)["status"] == service["status"] {
-        return ReconcileResult::Done;
+        return Ok(ReconcileResult::Done);
     }
-    match client.clone().update(service_ref(name), "status", Arc::new(restore)).await {
-        Ok(_) | Err(ApiError::NotFound { .. }) => ReconcileResult::Done,
-        Err(error) => {
-            tracing::warn!(%error, name, "Failed to update the status of an APIService, will retry");
-            ReconcileResult::Retry
-        }
-    }
+    client.clone().update(service_ref(name), "status", Arc::new(restore)).await?;
+    Ok(ReconcileResult::Done)
 }

@@ -20,6 +20,7 @@ use crate::{ClusterClient, DeleteRequest};
 
 /// The name of the work queue in metrics.
 const QUEUE: &str = "autoregister";
+const FAILURE: &str = "Failed to synchronize an APIService, will retry";
 /// How long to wait before the store is asked again what it contains.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
@@ -135,14 +136,9 @@ pub(super) async fn run(client: Weak<dyn ClusterClient>, built_in: Arc<[Value]>)
     };
     all.into_iter().for_each(|name| queue.add(name));
     loop {
-        queue.start(|name| {
-            let (name, client, services) = (name.clone(), client.clone(), services.clone());
-            Some(async move {
-                match client.upgrade() {
-                    Some(client) => reconcile(&client, &services, &name).await,
-                    None => ReconcileResult::Done,
-                }
-            })
+        queue.start_with(&client, FAILURE, |client, name| {
+            let services = services.clone();
+            async move { reconcile(&client, &services, &name).await }
         });
         tokio::select! {
             event = informer.next() => match event.zip(client.upgrade()) {
@@ -204,19 +200,20 @@ fn set_desired(
     }
 }
 
-async fn reconcile(client: &Arc<dyn ClusterClient>, services: &Mutex<Services>, name: &Str) -> ReconcileResult {
+async fn reconcile(
+    client: &Arc<dyn ClusterClient>,
+    services: &Mutex<Services>,
+    name: &Str,
+) -> Result<ReconcileResult, ApiError> {
     let stored = find(client, &service_ref(name));
     let action = services.lock().action(name, stored.as_ref());
     match act(client, name, stored.as_ref(), action).await {
         // It was created, changed or deleted meanwhile. That change enqueues it again.
         Ok(()) | Err(ApiError::AlreadyExists { .. } | ApiError::NotFound { .. } | ApiError::Conflict { .. }) => {
             services.lock().synced.insert(name.clone());
-            ReconcileResult::Done
+            Ok(ReconcileResult::Done)
         }
-        Err(error) => {
-            tracing::warn!(%error, name = name.as_str(), "Failed to synchronize an APIService, will retry");
-            ReconcileResult::Retry
-        }
+        Err(error) => Err(error),
     }
 }
 

@@ -31,6 +31,7 @@ const PAUSE: Duration = Duration::from_secs(30);
 
 const API_VERSION: &str = "flowcontrol.apiserver.k8s.io/v1";
 const DANGLING: &str = "Dangling";
+const FAILURE: &str = "Failed to set a condition of a flow schema, will retry";
 
 /// What an informer follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +58,9 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     };
     let mut schemas = BTreeSet::new();
     loop {
-        queue.start(|name| {
-            let (name, client, writes) = (name.clone(), client.clone(), writes.clone());
-            Some(async move {
-                match client.upgrade() {
-                    Some(client) => reconcile(&client, &writes, &name).await,
-                    None => ReconcileResult::Done,
-                }
-            })
+        queue.start_with(&client, FAILURE, |client, name| {
+            let writes = writes.clone();
+            async move { reconcile(&client, &writes, &name).await }
         });
         tokio::select! {
             event = informer.next() => match event {
@@ -136,20 +132,24 @@ fn has_condition(schema: &Value, condition: &Value) -> bool {
     })
 }
 
-async fn reconcile(client: &Arc<dyn ClusterClient>, writes: &RecentWrites, name: &str) -> ReconcileResult {
+async fn reconcile(
+    client: &Arc<dyn ClusterClient>,
+    writes: &RecentWrites,
+    name: &str,
+) -> Result<ReconcileResult, ApiError> {
     let object_ref = |resource, name: &str| ObjectRef { resource, namespace: String::new(), name: name.to_owned() };
     let target = object_ref(flow_control_schemas_resource(), name);
-    let Some(schema) = find(client, &target) else { return ReconcileResult::Done };
+    let Some(schema) = find(client, &target) else { return Ok(ReconcileResult::Done) };
     let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
     // A corrupt priority level counts as missing, as in upstream one that is broken.
     let exists = find(client, &object_ref(flow_control_priority_levels_resource(), level)).is_some();
     let mut condition = dangling_condition(level, exists);
     if has_condition(&schema, &condition) {
-        return ReconcileResult::Done;
+        return Ok(ReconcileResult::Done);
     }
     let now = client.now();
     if !may_write(writes, name, now) {
-        return ReconcileResult::WaitFor(client.sleep(PAUSE));
+        return Ok(ReconcileResult::WaitFor(client.sleep(PAUSE)));
     }
     condition.set("lastTransitionTime", now.rfc3339());
     let configuration = object! {
@@ -158,13 +158,8 @@ async fn reconcile(client: &Arc<dyn ClusterClient>, writes: &RecentWrites, name:
         "metadata": object! { "name": name },
         "status": object! { "conditions": vec![condition] },
     };
-    match client.clone().apply(target, "status", FIELD_MANAGER, configuration).await {
-        Ok(()) | Err(ApiError::NotFound { .. }) => ReconcileResult::Done,
-        Err(error) => {
-            tracing::warn!(%error, name, "Failed to set a condition of a flow schema, will retry");
-            ReconcileResult::Retry
-        }
-    }
+    client.clone().apply(target, "status", FIELD_MANAGER, configuration).await?;
+    Ok(ReconcileResult::Done)
 }
 
 /// True if a flow schema was not written too often in the last minute. Records the write.

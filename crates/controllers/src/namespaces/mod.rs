@@ -17,7 +17,7 @@ use self::conditions::ContentSummary;
 use crate::controller_manager::{self, CONTROLLER_MANAGER};
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, tree};
-use crate::work_queue::{ReconcileResult, WorkQueue};
+use crate::work_queue::{ReconcileResult, WorkQueue, retry_changed};
 use crate::{CaughtUp, ClusterClient, ObjectRef};
 
 /// The finalizer that is removed when no content remains.
@@ -28,6 +28,7 @@ const DELETED_FIRST: &str = "pods";
 const MAX_CONCURRENT: usize = 256;
 /// How often the controller checks whether it still has to stand by for a controller manager.
 const STANDBY_PERIOD: Duration = Duration::from_secs(1);
+const FAILURE: &str = "Failed to delete the content of a namespace, will retry";
 
 fn namespaces() -> GroupResource {
     GroupResource::new("", "namespaces")
@@ -47,7 +48,11 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
         return;
     };
     loop {
-        queue.start(|name| Some(reconcile(client.clone(), name.clone())));
+        queue.start_with(
+            &client,
+            FAILURE,
+            |client, name| async move { retry_changed(reconcile(&client, &name).await) },
+        );
         tokio::select! {
             event = informer.next() => match event {
                 Some(event) => enqueue(&mut queue, &event),
@@ -90,16 +95,8 @@ fn is_to_be_finalized(namespace: &Value) -> bool {
     namespace.is_terminating() && finalizers.iter().any(|finalizer| finalizer.as_str() == Some(FINALIZER))
 }
 
-async fn reconcile(client: Weak<dyn ClusterClient>, name: Str) -> ReconcileResult {
-    let Some(client) = client.upgrade() else { return ReconcileResult::Done };
-    try_reconcile(&client, &name).await.unwrap_or_else(|error| {
-        tracing::warn!(%error, namespace = %name, "Failed to delete the content of a namespace, will retry");
-        ReconcileResult::Retry
-    })
-}
-
 /// Deletes the content that a namespace has now, and finalizes the namespace if none remains.
-async fn try_reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<ReconcileResult, ApiError> {
+async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<ReconcileResult, ApiError> {
     let is_current = || find(client, &namespace_ref(name)).is_some_and(|namespace| is_to_be_finalized(&namespace));
     if !is_current() {
         return Ok(ReconcileResult::Done);

@@ -24,6 +24,7 @@ pub(crate) const POLICY_STATUS: &str = "validatingadmissionpolicy-status";
 pub(crate) const POLICY_STATUS_TASK: &str = "validatingadmissionpolicy-status-controller";
 /// How many policies are processed at the same time.
 const MAX_CONCURRENT: usize = 5;
+const FAILURE: &str = "Failed to update the status of a validating admission policy, will retry";
 
 const API_VERSION: &str = "admissionregistration.k8s.io/v1";
 
@@ -62,14 +63,9 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
         return;
     };
     loop {
-        queue.start(|name| {
-            let (name, client, checks) = (name.clone(), client.clone(), checks.clone());
-            Some(async move {
-                match client.upgrade() {
-                    Some(client) => reconcile(&client, &checks, &name).await,
-                    None => ReconcileResult::Done,
-                }
-            })
+        queue.start_with(&client, FAILURE, |client, name| {
+            let checks = checks.clone();
+            async move { reconcile(&client, &checks, &name).await }
         });
         tokio::select! {
             event = informer.next() => match event {
@@ -97,22 +93,22 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     }
 }
 
-async fn reconcile(client: &Arc<dyn ClusterClient>, checks: &Checks, name: &str) -> ReconcileResult {
+async fn reconcile(client: &Arc<dyn ClusterClient>, checks: &Checks, name: &str) -> Result<ReconcileResult, ApiError> {
     let target = ObjectRef { resource: policies(), namespace: String::new(), name: name.to_owned() };
-    let Some(policy) = find(client, &target) else { return ReconcileResult::Done };
+    let Some(policy) = find(client, &target) else { return Ok(ReconcileResult::Done) };
     let (registry, generation) = (client.registry(), policy.generation());
     let check = Check { generation, resources: checker::resources(&registry, &policy) };
     let is_observed = generation <= policy.int_at(&["status", "observedGeneration"]).unwrap_or_default();
     if is_observed && checks.lock().get(name).is_some_and(|last| last.is(&check)) {
-        return ReconcileResult::Done;
+        return Ok(ReconcileResult::Done);
     }
     if controller_manager::is_active(client) {
-        return ReconcileResult::Retry;
+        return Ok(ReconcileResult::Retry);
     }
     let warnings = checker::check(&registry, &policy);
     if is_observed && warnings == policy.items_at(&["status", "typeChecking", "expressionWarnings"]) {
         checks.lock().insert(name.into(), check);
-        return ReconcileResult::Done;
+        return Ok(ReconcileResult::Done);
     }
     let mut checking = Value::object();
     if !warnings.is_empty() {
@@ -124,15 +120,7 @@ async fn reconcile(client: &Arc<dyn ClusterClient>, checks: &Checks, name: &str)
         "metadata": object! {"name": name},
         "status": object! {"observedGeneration": generation, "typeChecking": checking},
     };
-    match client.clone().apply(target, "status", POLICY_STATUS, configuration).await {
-        Ok(()) => {
-            checks.lock().insert(name.into(), check);
-            ReconcileResult::Done
-        }
-        Err(ApiError::NotFound { .. }) => ReconcileResult::Done,
-        Err(error) => {
-            tracing::warn!(%error, name, "Failed to update the status of a validating admission policy, will retry");
-            ReconcileResult::Retry
-        }
-    }
+    client.clone().apply(target, "status", POLICY_STATUS, configuration).await?;
+    checks.lock().insert(name.into(), check);
+    Ok(ReconcileResult::Done)
 }

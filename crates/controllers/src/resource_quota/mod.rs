@@ -27,6 +27,7 @@ use crate::{ClusterClient, ObjectRef};
 pub(crate) const RESOURCE_QUOTA: &str = "resourcequota-controller";
 /// How many quotas are counted at the same time (upstream: `--concurrent-resource-quota-syncs`).
 const MAX_CONCURRENT: usize = 5;
+const FAILURE: &str = "Failed to update the status of a resource quota, will retry";
 /// How often all quotas are counted (upstream: `--resource-quota-sync-period`).
 const RESYNC_PERIOD: Duration = Duration::from_secs(5 * 60);
 /// How often a quota is counted again at once if it was charged meanwhile.
@@ -75,14 +76,8 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     };
     let Some(mut resync) = controller.next_resync() else { return };
     loop {
-        controller.queue.start(|(namespace, name): &QuotaKey| {
-            let (namespace, name, client) = (namespace.clone(), name.clone(), client.clone());
-            Some(async move {
-                match client.upgrade() {
-                    Some(client) => reconcile(&client, &namespace, &name).await,
-                    None => ReconcileResult::Done,
-                }
-            })
+        controller.queue.start_with(&client, FAILURE, |client, (namespace, name): QuotaKey| async move {
+            reconcile(&client, &namespace, &name).await
         });
         tokio::select! {
             event = informer.next() => match event.zip(client.upgrade()) {
@@ -243,21 +238,16 @@ fn quotas() -> GroupResource {
 }
 
 /// Counts what is used of a quota, and updates its status.
-async fn reconcile(client: &Arc<dyn ClusterClient>, namespace: &str, name: &str) -> ReconcileResult {
+async fn reconcile(client: &Arc<dyn ClusterClient>, namespace: &str, name: &str) -> Result<ReconcileResult, ApiError> {
     if controller_manager::is_active(client) {
-        return ReconcileResult::Retry;
+        return Ok(ReconcileResult::Retry);
     }
     for _ in 0..MAX_ATTEMPTS {
-        match try_reconcile(client, namespace, name).await {
-            Ok(true) | Err(ApiError::NotFound { .. }) => return ReconcileResult::Done,
-            Ok(false) => {}
-            Err(error) => {
-                tracing::warn!(%error, namespace, name, "Failed to update the status of a resource quota, will retry");
-                return ReconcileResult::Retry;
-            }
+        if try_reconcile(client, namespace, name).await? {
+            return Ok(ReconcileResult::Done);
         }
     }
-    ReconcileResult::Retry
+    Ok(ReconcileResult::Retry)
 }
 
 /// Makes one attempt. Returns false if the quota has changed meanwhile.

@@ -18,6 +18,7 @@ use crate::work_queue::{ReconcileResult, WorkQueue};
 
 /// The name of the work queue in metrics.
 const QUEUE: &str = "default_service_cidr";
+const FAILURE: &str = "Failed to set the condition of the default ServiceCIDR, will retry";
 
 /// What was reported since the controller has started. It is reported once.
 struct Reports {
@@ -42,18 +43,12 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>, ranges: Arc<[String]>) 
     }));
     queue.add(());
     loop {
-        queue.start(|()| {
-            let (client, ranges, reports) = (client.clone(), ranges.clone(), reports.clone());
-            Some(async move {
-                let Some(client) = client.upgrade() else { return ReconcileResult::Done };
-                match reconcile(&client, &ranges, &mut *reports.lock().await).await {
-                    Ok(()) | Err(ApiError::NotFound { .. }) => ReconcileResult::Done,
-                    Err(error) => {
-                        tracing::warn!(%error, "Failed to set the condition of the default ServiceCIDR, will retry");
-                        ReconcileResult::Retry
-                    }
-                }
-            })
+        queue.start_with(&client, FAILURE, |client, ()| {
+            let (ranges, reports) = (ranges.clone(), reports.clone());
+            async move {
+                reconcile(&client, &ranges, &mut *reports.lock().await).await?;
+                Ok(ReconcileResult::Done)
+            }
         });
         tokio::select! {
             event = informer.next() => match event {
@@ -75,7 +70,7 @@ pub(crate) async fn prepare(client: &Arc<dyn ClusterClient>, ranges: &[String]) 
         && ready_condition(&current).is_none()
         && let Err(error) = set_ready(client).await
     {
-        tracing::warn!(%error, "Failed to set the condition of the default ServiceCIDR, will retry");
+        tracing::warn!(%error, "{FAILURE}");
     }
 }
 

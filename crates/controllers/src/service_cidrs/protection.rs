@@ -23,6 +23,7 @@ use crate::work_queue::{ReconcileResult, WorkQueue};
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 /// The name of the work queue in metrics.
 const QUEUE: &str = "ipaddresses";
+const FAILURE: &str = "Failed to update a ServiceCIDR, will retry";
 /// How many ServiceCIDRs are processed at the same time.
 const MAX_CONCURRENT: usize = 5;
 /// How long a ServiceCIDR stays after its deletion, in seconds: by then all servers know of it, and allocate no address
@@ -58,15 +59,7 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     // Only these depend on addresses.
     let mut terminating: BTreeSet<Str> = BTreeSet::new();
     loop {
-        queue.start(|name| {
-            let (name, client) = (name.clone(), client.clone());
-            Some(async move {
-                match client.upgrade() {
-                    Some(client) => reconcile(&client, &name).await,
-                    None => ReconcileResult::Done,
-                }
-            })
-        });
+        queue.start_with(&client, FAILURE, |client, name| async move { reconcile(&client, &name).await });
         tokio::select! {
             event = informer.next() => match event {
                 Some(InformerEvent::Added(Source::Cidrs, cidrs)) => {
@@ -165,18 +158,7 @@ fn remaining_grace_period(client: &Arc<dyn ClusterClient>, cidr: &Value) -> Opti
     u64::try_from(remaining.0).ok().filter(|nanos| *nanos > 0).map(Duration::from_nanos)
 }
 
-async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> ReconcileResult {
-    match try_reconcile(client, name).await {
-        Ok(result) => result,
-        Err(ApiError::NotFound { .. }) => ReconcileResult::Done,
-        Err(error) => {
-            tracing::warn!(%error, name, "Failed to update a ServiceCIDR, will retry");
-            ReconcileResult::Retry
-        }
-    }
-}
-
-async fn try_reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<ReconcileResult, ApiError> {
+async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<ReconcileResult, ApiError> {
     client.clone().catch_up().await?;
     let Some(cidr) = find(client, &cidr_ref(name)) else { return Ok(ReconcileResult::Done) };
     let is_in_use = cidr.is_terminating() && is_in_use(client, &cidr);

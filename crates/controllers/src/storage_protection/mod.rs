@@ -32,6 +32,7 @@ use crate::{ClusterClient, ObjectRef};
 
 /// How many namespaces are processed at the same time, and how many objects of each.
 const MAX_CONCURRENT: usize = 8;
+const FAILURE: &str = "Failed to find out which objects are in use, will retry";
 
 /// The names of protected objects by namespace, which is empty for cluster-scoped ones.
 type NamesByNamespace = BTreeMap<Str, BTreeSet<Str>>;
@@ -122,14 +123,9 @@ impl Protection {
         };
         let objects = Arc::new(Mutex::new(ProtectedObjects::default()));
         loop {
-            queue.start(|namespace| {
-                let (namespace, client, objects) = (namespace.clone(), client.clone(), objects.clone());
-                Some(async move {
-                    match client.upgrade() {
-                        Some(client) => self.reconcile(&client, &namespace, &objects).await,
-                        None => ReconcileResult::Done,
-                    }
-                })
+            queue.start_with(&client, FAILURE, |client, namespace| {
+                let objects = objects.clone();
+                async move { self.reconcile(&client, &namespace, &objects).await }
             });
             tokio::select! {
                 event = informer.next() => match event.zip(client.upgrade()) {
@@ -213,17 +209,11 @@ impl Protection {
         client: &Arc<dyn ClusterClient>,
         namespace: &str,
         objects: &Mutex<ProtectedObjects>,
-    ) -> ReconcileResult {
+    ) -> Result<ReconcileResult, ApiError> {
         let names = objects.lock().pending.remove(namespace).unwrap_or_default();
         let mut undecided = Undecided { objects, namespace, names };
-        match self.try_reconcile(client, namespace, &undecided.names, objects).await {
-            Ok(failed) => undecided.names = failed,
-            Err(error) => {
-                let controller = self.controller;
-                tracing::warn!(%error, controller, namespace, "Failed to find out which objects are in use, will retry");
-            }
-        }
-        if undecided.names.is_empty() { ReconcileResult::Done } else { ReconcileResult::Retry }
+        undecided.names = self.try_reconcile(client, namespace, &undecided.names, objects).await?;
+        Ok(if undecided.names.is_empty() { ReconcileResult::Done } else { ReconcileResult::Retry })
     }
 
     /// Returns the names of the objects that have to be examined again.

@@ -26,6 +26,7 @@ const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 /// How many items are processed at the same time.
 const MAX_CONCURRENT: usize = 32;
+const FAILURE: &str = "Failed to reconcile a service account token, will retry";
 
 /// A service account, as its token secrets name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,21 +82,16 @@ enum TokenItem {
 }
 
 impl TokenItem {
-    async fn reconcile(self, client: &Arc<dyn ClusterClient>, contents: &TokenSecretContents) -> ReconcileResult {
-        let result = match &self {
+    async fn reconcile(
+        &self,
+        client: &Arc<dyn ClusterClient>,
+        contents: &TokenSecretContents,
+    ) -> Result<ReconcileResult, ApiError> {
+        match self {
             TokenItem::Secret(namespace, name) => {
                 reconcile_secret(client, contents, &object_ref("secrets", namespace, name)).await
             }
             TokenItem::Reference(account, secret) => remove_dangling_reference(client, account, secret).await,
-        };
-        match result {
-            Ok(result) => result,
-            // The object was changed meanwhile. That change enqueues it again.
-            Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => ReconcileResult::Done,
-            Err(error) => {
-                tracing::warn!(%error, item = ?self, "Failed to reconcile a service account token, will retry");
-                ReconcileResult::Retry
-            }
         }
     }
 }
@@ -193,14 +189,9 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>, contents: TokenSecretCo
         return;
     };
     loop {
-        controller.queue.start(|item| {
-            let (item, client, contents) = (item.clone(), client.clone(), contents.clone());
-            Some(async move {
-                match client.upgrade() {
-                    Some(client) => item.reconcile(&client, &contents).await,
-                    None => ReconcileResult::Done,
-                }
-            })
+        controller.queue.start_with(&client, FAILURE, |client, item| {
+            let contents = contents.clone();
+            async move { item.reconcile(&client, &contents).await }
         });
         tokio::select! {
             event = informer.next() => match event {
