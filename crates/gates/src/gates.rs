@@ -209,6 +209,24 @@ impl fmt::Display for Warning {
     }
 }
 
+/// A gate whose name was looked up once, for tables that are read at every write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateId(usize);
+
+impl GateId {
+    /// The gate of a name, if there is one.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        index_of(name).map(Self)
+    }
+
+    /// The gate.
+    #[must_use]
+    pub fn gate(self) -> &'static Gate {
+        &all_gates()[self.0]
+    }
+}
+
 impl Default for Gates {
     fn default() -> Self {
         Self { enabled: all_gates().iter().map(|gate| gate.default).collect() }
@@ -284,6 +302,12 @@ impl Gates {
         self.is_enabled_by_name(feature.0)
     }
 
+    /// True if the gate is enabled. Unlike [`is_enabled`](Self::is_enabled), it needs no look-up by name.
+    #[must_use]
+    pub fn is_enabled_by_id(&self, gate: GateId) -> bool {
+        self.enabled.get(gate.0).copied().unwrap_or_default()
+    }
+
     /// True if the gate exists and is disabled.
     #[must_use]
     pub fn is_disabled_by_name(&self, name: &str) -> bool {
@@ -331,6 +355,8 @@ mod tests {
             (Ok((gates, _)), Ok(states)) => {
                 for (name, enabled) in states {
                     assert_eq!(gates.is_enabled_by_name(name), *enabled, "{name} of {overrides:?}");
+                    let id = GateId::of(name).expect(name);
+                    assert_eq!((id.gate().name, gates.is_enabled_by_id(id)), (*name, *enabled), "{overrides:?}");
                 }
             }
             (Err(error), Err(text)) => assert_eq!(error.to_string(), text),

@@ -9,5 +9,5 @@ mod table;
 
 pub use effects::{Effect, EffectKind, all_effects, markdown};
 pub use flag::{FeatureGatesFlag, help_lines};
-pub use gates::{Feature, GateError, Gates, Warning};
+pub use gates::{Feature, GateError, GateId, Gates, Warning};
 pub use table::{Gate, Stage, all_gates};

@@ -6,7 +6,7 @@ mod path;
 
 use std::sync::OnceLock;
 
-use pintle_gates::Gates;
+use pintle_gates::{GateId, Gates};
 use pintle_registry::{StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Value};
 
@@ -62,7 +62,7 @@ impl Part {
 #[derive(Debug)]
 struct GatedFields {
     part: Part,
-    gate: &'static str,
+    gate: GateId,
     fields: Vec<Path>,
     /// The paths that tell whether an object uses the feature.
     used: Option<Vec<Path>>,
@@ -71,7 +71,7 @@ struct GatedFields {
 impl GatedFields {
     fn parse(line: &'static str) -> Option<Self> {
         let mut words = line.split(' ');
-        let (part, gate) = (Part::parse(words.next()?)?, words.next()?);
+        let (part, gate) = (Part::parse(words.next()?)?, GateId::of(words.next()?)?);
         let (mut fields, mut used) = (Vec::new(), None);
         for word in words {
             match word.strip_prefix("used=") {
@@ -100,12 +100,12 @@ fn lines() -> impl Iterator<Item = &'static str> {
 
 /// The gates that have a line in the table, in its order.
 pub fn gates_of_fields() -> impl Iterator<Item = &'static str> {
-    table().iter().map(|fields| fields.gate)
+    table().iter().map(|fields| fields.gate.gate().name)
 }
 
 /// Drops the fields of features that are off from a part of an object, unless the part of the old object uses the feature.
 pub(crate) fn drop_disabled(gates: &Gates, part: Part, object: &mut Value, old: Option<&Value>) {
-    for gated in table().iter().filter(|gated| gated.part == part && !gates.is_enabled_by_name(gated.gate)) {
+    for gated in table().iter().filter(|gated| gated.part == part && !gates.is_enabled_by_id(gated.gate)) {
         if !old.is_some_and(|old| gated.is_used(old)) {
             gated.fields.iter().for_each(|path| path.remove(object));
         }
