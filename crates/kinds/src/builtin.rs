@@ -25,7 +25,13 @@ pub fn resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
 /// [`pintle_catalog::complete`].
 #[must_use]
 pub fn all_resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
-    build_resources(catalog, &ServiceNetwork::default(), |facts| facts.served)
+    all_resources_with(catalog, &Gates::default())
+}
+
+/// Like [`all_resources`], of a cluster with these feature gates.
+#[must_use]
+pub fn all_resources_with(catalog: &Catalog, gates: &Gates) -> Vec<Arc<Resource>> {
+    build_resources(catalog, gates, &ServiceNetwork::default(), |facts| facts.served)
 }
 
 /// Returns the served resources in the order of discovery, of a cluster whose services have these addresses and ports.
@@ -38,24 +44,30 @@ pub fn resources_in(
     network: &ServiceNetwork,
 ) -> Vec<Arc<Resource>> {
     let has_feature = |facts: &ResourceFacts| facts.gate.is_none_or(|gate| gates.is_enabled_by_name(gate));
-    build_resources(catalog, network, |facts| {
+    build_resources(catalog, gates, network, |facts| {
         facts.served && has_feature(facts) && runtime_config.is_enabled(catalog, facts)
     })
 }
 
 /// Returns the hub versions that are not among these resources, although other versions of them are.
 #[must_use]
-pub fn unserved_hubs(catalog: &Catalog, served: &[Arc<Resource>], network: &ServiceNetwork) -> Vec<Arc<Resource>> {
+pub fn unserved_hubs(
+    catalog: &Catalog,
+    served: &[Arc<Resource>],
+    gates: &Gates,
+    network: &ServiceNetwork,
+) -> Vec<Arc<Resource>> {
     let is_needed = |facts: &ResourceFacts| {
         let prefix = facts.storage().map_or("", |storage| storage.prefix);
         let mut versions = served.iter().filter(|other| other.collection().is_some_and(|of| of.prefix == prefix));
         facts.is_hub() && versions.clone().next().is_some() && !versions.any(|version| version.is_hub())
     };
-    build_resources(catalog, network, is_needed)
+    build_resources(catalog, gates, network, is_needed)
 }
 
 fn build_resources(
     catalog: &Catalog,
+    gates: &Gates,
     network: &ServiceNetwork,
     is_served: impl Fn(&ResourceFacts) -> bool,
 ) -> Vec<Arc<Resource>> {
@@ -65,7 +77,8 @@ fn build_resources(
             let of_version = |r: &&ResourceFacts| r.group == group.name && r.version == version.name && is_served(r);
             for facts in catalog.resources().iter().filter(of_version) {
                 let schema = catalog.kind_schema(facts.group, facts.version, facts.kind);
-                resources.extend(schema.and_then(|schema| build_resource(facts, schema, network)).map(Arc::new));
+                let resource = schema.and_then(|schema| build_resource(facts, schema, gates, network));
+                resources.extend(resource.map(Arc::new));
             }
         }
     }
@@ -74,7 +87,7 @@ fn build_resources(
 
 /// Builds one resource. Returns `None` if its facts name an unknown computed resource or action, which a test rules
 /// out.
-fn build_resource(facts: &ResourceFacts, schema: Schema, network: &ServiceNetwork) -> Option<Resource> {
+fn build_resource(facts: &ResourceFacts, schema: Schema, gates: &Gates, network: &ServiceNetwork) -> Option<Resource> {
     let subresource = |s: &SubresourceFacts| Subresource {
         name: s.name.into(),
         kind: GroupVersionKind::new(s.group, s.version, s.kind),
@@ -83,7 +96,7 @@ fn build_resource(facts: &ResourceFacts, schema: Schema, network: &ServiceNetwor
         role: role(s),
     };
     let subresources: Vec<Subresource> = facts.subresources.iter().filter(|s| s.served).map(subresource).collect();
-    let strategy = crate::strategy_in(facts.group, facts.version, facts.plural, network);
+    let strategy = crate::strategy_in(facts.group, facts.version, facts.plural, gates, network);
     let hub_group = facts.storage().map_or(facts.group, |s| s.hub_group);
     Some(Resource {
         group: facts.group.into(),

@@ -42,6 +42,7 @@ mod webhook;
 
 use std::sync::Arc;
 
+use pintle_gates::Gates;
 use pintle_registry::{DefaultStrategy, Strategy, TableConvertor};
 
 pub use self::core::pod::options::is_sidecar;
@@ -56,7 +57,7 @@ pub use apiregistration::{
     ApiServiceManagement, api_service_name, api_services_resource, built_in_api_services, custom_api_service,
     is_available_api_service, is_local_api_service, set_local_availability,
 };
-pub use builtin::{all_resources, resources, resources_in, storage_version_hash, unserved_hubs};
+pub use builtin::{all_resources, all_resources_with, resources, resources_in, storage_version_hash, unserved_hubs};
 pub use certificates::{RequestedSubject, requested_subject};
 pub use flowcontrol::{
     FLOW_CONTROL_AUTO_UPDATE, FlowControlObject, flow_control_auto_update, flow_control_priority_levels,
@@ -73,20 +74,27 @@ pub use self::apiextensions::{
 };
 pub use self::core::{DEFAULT_SERVICE_CIDR, NetworkError, ServiceNetwork, new_ip_address, service_strategy};
 
-/// Returns the strategy of a built-in resource at one version, in a cluster with the default service network.
+/// Returns the strategy of a built-in resource at one version, in a cluster with the default configuration.
 #[must_use]
 pub fn strategy(group: &str, version: &str, plural: &str) -> Arc<dyn Strategy> {
-    strategy_in(group, version, plural, &ServiceNetwork::default())
+    strategy_in(group, version, plural, &Gates::default(), &ServiceNetwork::default())
 }
 
-/// Returns the strategy of a built-in resource at one version, in a cluster whose services have these addresses and ports.
-pub(crate) fn strategy_in(group: &str, version: &str, plural: &str, network: &ServiceNetwork) -> Arc<dyn Strategy> {
+/// Returns the strategy of a built-in resource at one version, in a cluster with these feature gates, on which defaults
+/// depend, and whose services have these addresses and ports.
+pub(crate) fn strategy_in(
+    group: &str,
+    version: &str,
+    plural: &str,
+    gates: &Gates,
+    network: &ServiceNetwork,
+) -> Arc<dyn Strategy> {
     let found = match group {
-        "" => core::strategy(plural, network),
+        "" => core::strategy(plural, gates, network),
         "admissionregistration.k8s.io" => admissionregistration::strategy(version, plural),
         "apiextensions.k8s.io" => apiextensions::strategy(plural),
         "apiregistration.k8s.io" => apiregistration::strategy(plural),
-        "apps" => apps::strategy(plural),
+        "apps" => apps::strategy(plural, gates),
         "autoscaling" => autoscaling::strategy(version, plural),
         "batch" => batch::strategy(plural),
         "certificates.k8s.io" => certificates::strategy(plural),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pintle_cache::HistoryLimits;
+use pintle_gates::Gates;
 use pintle_registry::GroupResource;
 use pintle_server::{StorageOverride, StoredForm};
 use pintle_store::{Durability, EtcdCertificateFiles, EtcdOptions, EtcdStore, KeyInterval, Store};
@@ -67,7 +68,11 @@ pub struct EtcdServersOverride {
 
 impl EtcdConfig {
     /// Opens the etcds of single resources. Those with the same servers are opened once.
-    pub(crate) fn open_overrides(&self, history: &HistoryLimits) -> Result<Vec<StorageOverride>, StartError> {
+    pub(crate) fn open_overrides(
+        &self,
+        history: &HistoryLimits,
+        gates: &Gates,
+    ) -> Result<Vec<StorageOverride>, StartError> {
         let mut by_servers: Vec<(Vec<&String>, &EtcdServersOverride, Vec<GroupResource>)> = Vec::new();
         for named in &self.overrides {
             let mut servers: Vec<&String> = named.servers.iter().collect();
@@ -81,14 +86,15 @@ impl EtcdConfig {
         let open =
             |(_, named, resources): (Vec<&String>, &EtcdServersOverride, Vec<GroupResource>)| -> Result<_, StartError> {
                 let etcd = Self { servers: named.servers.clone(), ..self.clone() };
-                Ok(StorageOverride { resources, store: Arc::new(etcd.open(history)?) })
+                Ok(StorageOverride { resources, store: Arc::new(etcd.open(history, gates)?) })
             };
         by_servers.into_iter().map(open).collect()
     }
 
-    /// Opens the store. Other servers may serve as much history as this one.
-    pub(crate) fn open(&self, history: &HistoryLimits) -> Result<EtcdStore, StartError> {
-        let form = StoredForm::new(&self.prefix, self.protobuf).map_err(StartError::Options)?;
+    /// Opens the store. Other servers may serve as much history as this one. Defaults of what is read depend on the feature
+    /// gates.
+    pub(crate) fn open(&self, history: &HistoryLimits, gates: &Gates) -> Result<EtcdStore, StartError> {
+        let form = StoredForm::new(&self.prefix, self.protobuf, gates).map_err(StartError::Options)?;
         Ok(EtcdStore::open(EtcdOptions {
             transformer: Arc::new(form),
             servers: self.servers.clone(),

@@ -372,7 +372,7 @@ impl Server {
         names.extend(advertised.iter().map(ToString::to_string));
         let (certificates, account_key, store) = load_certificates_and_open_store(&options, &names)?;
         let overrides = match &options.engine {
-            Engine::Etcd(etcd) => etcd.open_overrides(&options.history)?,
+            Engine::Etcd(etcd) => etcd.open_overrides(&options.history, &options.gates)?,
             Engine::Embedded | Engine::EmbeddedIn(_) | Engine::Memory => Vec::new(),
         };
         let stores: Vec<Arc<dyn Store>> =
@@ -638,7 +638,7 @@ fn load_certificates_and_open_store(
                 let objects = options.from.as_ref().map_or(&empty, |snapshot| &snapshot.objects);
                 Arc::new(MemoryStore::from_snapshot(objects, retention, options.clock.clone()))
             }
-            (Engine::Etcd(etcd), ..) => Arc::new(etcd.open(&options.history)?),
+            (Engine::Etcd(etcd), ..) => Arc::new(etcd.open(&options.history, &options.gates)?),
             (Engine::EmbeddedIn(folder), ..) => open(&folder.path, folder.durability)?,
             (Engine::Embedded, _, Some(path)) => open(path, Durability::Synced)?,
             (Engine::Embedded, _, None) => {

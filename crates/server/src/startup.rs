@@ -167,7 +167,7 @@ impl ApiServer {
         let catalog = config.runtime_config.catalog();
         let mut built_in = pintle_kinds::resources_in(catalog, &config.runtime_config, &config.gates, &config.services);
         pintle_extensions::install_definition_validation(&mut built_in);
-        let unserved_hubs = pintle_kinds::unserved_hubs(catalog, &built_in, &config.services);
+        let unserved_hubs = pintle_kinds::unserved_hubs(catalog, &built_in, &config.gates, &config.services);
         let registry = Arc::new(Registry::new(built_in.clone()).with_unserved_hubs(unserved_hubs));
         if config.controllers.election_name.is_some()
             && registry.hub_of(&GroupResource::new("coordination.k8s.io", "leases")).is_none()

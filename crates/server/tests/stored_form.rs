@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_codec::json::{self, DecodeOptions};
 use pintle_codec::protobuf;
+use pintle_gates::Gates;
 use pintle_schema::Schema;
 use pintle_server::StoredForm;
 use pintle_store::{StoredValue, ValueTransformer as _};
@@ -97,7 +98,7 @@ fn changes(schema: &Schema, stored: [&[u8]; 2]) -> Vec<String> {
 
 #[test]
 fn every_kind_is_stored_as_kube_apiserver_stores_it() {
-    let form = StoredForm::new("/registry", true).expect("a form");
+    let form = StoredForm::new("/registry", true, &Gates::default()).expect("a form");
     let (catalog, fixtures) = (pintle_catalog::complete(), fixtures());
     let (mut without, mut inexact) = (BTreeSet::new(), BTreeSet::new());
     for facts in catalog.resources().iter().filter(|facts| facts.served) {
@@ -224,7 +225,7 @@ fn moved_leaves(object: &[u8], moved: &[(&str, &str)]) -> BTreeMap<String, Strin
 
 #[test]
 fn what_other_versions_have_written_is_read() {
-    let form = StoredForm::new("/registry", true).expect("a form");
+    let form = StoredForm::new("/registry", true, &Gates::default()).expect("a form");
     let catalog = pintle_catalog::complete();
     let mut read = BTreeSet::new();
     let folder = module_folder().join("testdata/HEAD");

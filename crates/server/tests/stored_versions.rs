@@ -3,6 +3,7 @@
 
 use pintle_catalog::ResourceFacts;
 use pintle_codec::{json, protobuf};
+use pintle_gates::Gates;
 use pintle_schema::Schema;
 use pintle_server::StoredForm;
 use pintle_store::ValueTransformer as _;
@@ -24,7 +25,7 @@ fn check(api_version: &str, kind: &str, mut object: Value, expect: &[(&str, Valu
     let schema = stored_types.kind_schema(group, version, kind);
     let schema = schema.or_else(|| catalog.kind_schema(facts.group, facts.version, kind)).expect("a type");
     let stored = object.to_string();
-    let form = StoredForm::new("/registry", true).expect("a form");
+    let form = StoredForm::new("/registry", true, &Gates::default()).expect("a form");
     for stored in [protobuf_of(&schema, &stored), stored.into_bytes()] {
         let read = form.transform_from_storage(&format!("/registry/{prefix}/n/a"), stored.into());
         let read = read.unwrap_or_else(|error| panic!("{api_version} {kind}: {}", error.0)).value;

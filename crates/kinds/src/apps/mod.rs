@@ -13,15 +13,16 @@ pub(crate) mod template;
 
 use std::sync::Arc;
 
+use pintle_gates::Gates;
 use pintle_registry::Strategy;
 
-pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
+pub(crate) fn strategy(plural: &str, gates: &Gates) -> Option<Arc<dyn Strategy>> {
     match plural {
         "controllerrevisions" => Some(Arc::new(controllerrevision::ControllerRevisionStrategy)),
         "daemonsets" => Some(Arc::new(daemonset::DaemonSetStrategy)),
         "deployments" => Some(Arc::new(deployment::DeploymentStrategy)),
         "replicasets" => Some(Arc::new(replicaset::ReplicaSetStrategy)),
-        "statefulsets" => Some(Arc::new(statefulset::StatefulSetStrategy)),
+        "statefulsets" => Some(Arc::new(statefulset::StatefulSetStrategy::new(gates))),
         _ => None,
     }
 }

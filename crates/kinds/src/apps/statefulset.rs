@@ -1,7 +1,7 @@
 //! The strategy for StatefulSet (upstream: `SetDefaults_StatefulSet`, `pkg/registry/apps/statefulset`). The validation
 //! is in `statefulset_validation`.
 
-use pintle_gates::Feature;
+use pintle_gates::{Feature, Gates};
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_value::object;
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -20,7 +20,23 @@ static STATUS: StatusStrategy = StatusStrategy {
 };
 
 /// The strategy for StatefulSet.
-pub(super) struct StatefulSetStrategy;
+pub(super) struct StatefulSetStrategy {
+    /// Whether `maxUnavailable` has a default.
+    max_unavailable: bool,
+}
+
+impl StatefulSetStrategy {
+    pub(super) fn new(gates: &Gates) -> Self {
+        Self { max_unavailable: gates.is_enabled(Feature::MAX_UNAVAILABLE_STATEFUL_SET) }
+    }
+}
+
+#[cfg(test)]
+impl Default for StatefulSetStrategy {
+    fn default() -> Self {
+        Self::new(&Gates::default())
+    }
+}
 
 impl Strategy for StatefulSetStrategy {
     fn unserved_versions(&self) -> &'static [UnservedVersion] {
@@ -39,6 +55,9 @@ impl Strategy for StatefulSetStrategy {
             let rolling = strategy.str_at(&["type"]) == "RollingUpdate";
             if let Some(update) = strategy.get_mut("rollingUpdate").filter(|_| rolling) {
                 update.set_default("partition", 0);
+                if self.max_unavailable {
+                    update.set_default("maxUnavailable", 1);
+                }
             }
         }
         spec.set_default("persistentVolumeClaimRetentionPolicy", Value::object());
@@ -57,14 +76,12 @@ impl Strategy for StatefulSetStrategy {
         object.set("status", object! { "replicas": 0, "availableReplicas": 0 });
         set_first_generation(object);
         drop_disabled(&context.gates, Part::StatefulSet, object, None);
-        set_default_max_unavailable(context, object);
         template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep_old(object, old, &["status"]);
         drop_disabled(&context.gates, Part::StatefulSet, object, Some(old));
-        set_default_max_unavailable(context, object);
         template::drop_disabled(context, object, Some(old), &["spec", "template"]);
         increment_generation_on_spec_change(object, old);
     }
@@ -106,19 +123,6 @@ impl Strategy for StatefulSetStrategy {
     }
 }
 
-/// Sets the default of `maxUnavailable` if its feature is enabled. Other defaults do not depend on features.
-fn set_default_max_unavailable(context: &StrategyContext, object: &mut Value) {
-    if !context.gates.is_enabled(Feature::MAX_UNAVAILABLE_STATEFUL_SET) {
-        return;
-    }
-    if let Some(strategy) = object.at_mut(&["spec", "updateStrategy"])
-        && strategy.str_at(&["type"]) == "RollingUpdate"
-        && let Some(update) = strategy.get_mut("rollingUpdate")
-    {
-        update.set_default("maxUnavailable", 1);
-    }
-}
-
 /// Sets the defaults of a claim template. The conversion from the internal version writes kind and version.
 fn set_claim_defaults(claim: &mut Value) {
     claim.set("apiVersion", "v1");
@@ -148,7 +152,7 @@ mod tests {
     #[test]
     fn defaults() {
         let check = |spec: &str, expect: &str| {
-            let mut spec = workload(&StatefulSetStrategy, spec)["spec"].clone();
+            let mut spec = workload(&StatefulSetStrategy::default(), spec)["spec"].clone();
             spec.remove("template");
             spec.remove("selector");
             let mut expect = object(expect);
@@ -179,18 +183,29 @@ mod tests {
 
     #[test]
     fn fields_of_disabled_features_are_dropped() {
-        let mut set = workload(
-            &StatefulSetStrategy,
-            r#"{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":2}}}"#,
-        );
+        let rules = StatefulSetStrategy::default();
+        let mut set =
+            workload(&rules, r#"{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":2}}}"#);
         let old = set.clone();
-        StatefulSetStrategy.prepare_for_update(&context(), &mut set, &old);
+        rules.prepare_for_update(&context(), &mut set, &old);
         assert_eq!(set.int_at(&MAX_UNAVAILABLE), Some(2));
-        StatefulSetStrategy.prepare_for_create(&context(), &mut set);
+        rules.prepare_for_create(&context(), &mut set);
         assert_eq!(set.at(&MAX_UNAVAILABLE), None);
-        let on = gated_context(&[("MaxUnavailableStatefulSet", true)]);
-        StatefulSetStrategy.prepare_for_create(&on, &mut set);
-        assert_eq!(set.int_at(&MAX_UNAVAILABLE), Some(1));
         assert_eq!(set["status"], object(r#"{"replicas":0,"availableReplicas":0}"#));
+    }
+
+    #[test]
+    fn the_default_of_max_unavailable_depends_on_its_feature() {
+        let on = gated_context(&[("MaxUnavailableStatefulSet", true)]).gates;
+        let check = |spec: &str, expect: Option<i64>| {
+            let set = workload(&StatefulSetStrategy::default(), spec);
+            assert_eq!(set.at(&MAX_UNAVAILABLE), None, "off: {spec}");
+            let set = workload(&StatefulSetStrategy::new(&on), spec);
+            assert_eq!(set.int_at(&MAX_UNAVAILABLE), expect, "{spec}");
+        };
+        check("{}", Some(1));
+        check(r#"{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{}}}"#, Some(1));
+        check(r#"{"updateStrategy":{"type":"RollingUpdate"}}"#, None);
+        check(r#"{"updateStrategy":{"type":"OnDelete","rollingUpdate":{}}}"#, None);
     }
 }

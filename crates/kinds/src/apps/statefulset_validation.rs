@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn specs_are_validated() {
         let check = |spec: &str, expect: &[&str]| {
-            assert_eq!(messages(&validate(&context(), &workload(&StatefulSetStrategy, spec))), expect);
+            assert_eq!(messages(&validate(&context(), &workload(&StatefulSetStrategy::default(), spec))), expect);
         };
         check("{}", &[]);
         check(
@@ -243,9 +243,12 @@ mod tests {
 
     #[test]
     fn most_fields_are_immutable() {
-        let old = workload(&StatefulSetStrategy, r#"{"serviceName":"a"}"#);
+        let old = workload(&StatefulSetStrategy::default(), r#"{"serviceName":"a"}"#);
         let check = |spec: &str, expect: &[&str]| {
-            assert_eq!(messages(&validate_update(&context(), &workload(&StatefulSetStrategy, spec), &old)), expect);
+            assert_eq!(
+                messages(&validate_update(&context(), &workload(&StatefulSetStrategy::default(), spec), &old)),
+                expect
+            );
         };
         check(
             r#"{"serviceName":"a","replicas":3,"minReadySeconds":5,"ordinals":{"start":1},"revisionHistoryLimit":1}"#,

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use pintle_catalog::{Catalog, ResourceFacts};
 use pintle_codec::json::{self, DecodeOptions, Tape};
 use pintle_codec::protobuf;
+use pintle_gates::Gates;
 use pintle_registry::{Resource, UnservedVersion};
 use pintle_schema::{Problems, Schema, normalise};
 use pintle_store::{Key, StoredValue, TransformError, TransformedValue, ValueTransformer};
@@ -75,14 +76,14 @@ struct WrittenVersion {
 
 impl StoredForm {
     /// The form of the objects below a prefix of keys (`--etcd-prefix`). `protobuf` is false to write JSON
-    /// (`--storage-media-type`); both are read.
+    /// (`--storage-media-type`); both are read. Defaults of what is read depend on the feature gates.
     ///
     /// # Errors
     /// A kind is not in the catalog.
-    pub fn new(key_prefix: &str, protobuf: bool) -> Result<Self, String> {
+    pub fn new(key_prefix: &str, protobuf: bool, gates: &Gates) -> Result<Self, String> {
         // Versions that are turned off are read all the same.
         let catalog = pintle_catalog::complete();
-        let mut resources = pintle_kinds::all_resources(catalog);
+        let mut resources = pintle_kinds::all_resources_with(catalog, gates);
         let mut collections = HashMap::new();
         for facts in catalog.resources() {
             let Some(storage) = facts.storage() else { continue };
@@ -285,7 +286,7 @@ mod tests {
     use super::*;
 
     fn form() -> StoredForm {
-        StoredForm::new("/registry", true).expect("a form")
+        StoredForm::new("/registry", true, &Gates::default()).expect("a form")
     }
 
     fn read(key: &str, stored: impl Into<Bytes>) -> Result<String, String> {
@@ -386,7 +387,7 @@ mod tests {
             let stored = form.transform_to_storage(&key, json.clone().into()).expect("stored");
             assert_eq!((stored.is_exact, read(&key, stored.bytes).as_ref() == Ok(&json)), (expect, expect), "{json}");
         }
-        let form = StoredForm::new("/registry", false).expect("a form");
+        let form = StoredForm::new("/registry", false, &Gates::default()).expect("a form");
         let stored = form.transform_to_storage("/registry/configmaps/n/a", map("", "").into()).expect("stored");
         assert!(!stored.is_exact);
     }

@@ -93,19 +93,25 @@ fn rich() -> Value {
 /// Runs all rules for a pod and for an update from `old` to it, also through a subresource.
 fn run_all(mut pod: Value, old: &Value, subresource: &str) {
     let context = context();
-    PodStrategy.defaults(&mut pod);
+    PodStrategy::default().defaults(&mut pod);
     let mut created = pod.clone();
-    PodStrategy.prepare_for_create(&context, &mut created);
-    let _ = (PodStrategy.validate(&context, &created), PodStrategy.warnings(&context, &created, None));
+    PodStrategy::default().prepare_for_create(&context, &mut created);
     let _ = (
-        PodStrategy.selectable_fields(&pod),
-        pintle_registry::GracefulDeletion::grace_period(&PodStrategy, &pod, None),
+        PodStrategy::default().validate(&context, &created),
+        PodStrategy::default().warnings(&context, &created, None),
+    );
+    let _ = (
+        PodStrategy::default().selectable_fields(&pod),
+        pintle_registry::GracefulDeletion::grace_period(&PodStrategy::default(), &pod, None),
     );
     let mut updated = pod.clone();
-    PodStrategy.prepare_for_update(&context, &mut updated, old);
-    let _ =
-        (PodStrategy.validate_update(&context, &updated, old), PodStrategy.validate_update(&context, old, &updated));
-    let rules = PodStrategy.subresource(subresource).unwrap();
+    PodStrategy::default().prepare_for_update(&context, &mut updated, old);
+    let _ = (
+        PodStrategy::default().validate_update(&context, &updated, old),
+        PodStrategy::default().validate_update(&context, old, &updated),
+    );
+    let pods = PodStrategy::default();
+    let rules = pods.subresource(subresource).unwrap();
     for (new, old) in [(&pod, old), (old, &pod)] {
         let mut updated = new.clone();
         rules.prepare_for_update(&context, &mut updated, old);
@@ -117,12 +123,12 @@ fn run_all(mut pod: Value, old: &Value, subresource: &str) {
 #[test]
 fn a_valid_pod_is_accepted() {
     let mut pod = rich();
-    PodStrategy.defaults(&mut pod);
-    PodStrategy.prepare_for_create(&context(), &mut pod);
-    assert_eq!(messages(&PodStrategy.validate(&context(), &pod)), [""; 0]);
-    assert_eq!(messages(&PodStrategy.validate_update(&context(), &pod, &pod)), [""; 0]);
+    PodStrategy::default().defaults(&mut pod);
+    PodStrategy::default().prepare_for_create(&context(), &mut pod);
+    assert_eq!(messages(&PodStrategy::default().validate(&context(), &pod)), [""; 0]);
+    assert_eq!(messages(&PodStrategy::default().validate_update(&context(), &pod, &pod)), [""; 0]);
     let once = pod.clone();
-    PodStrategy.defaults(&mut pod);
+    PodStrategy::default().defaults(&mut pod);
     assert_eq!(pod, once);
     // Normalization is idempotent.
     let schema = pintle_catalog::shared().kind_schema("", "v1", "Pod").unwrap();
@@ -167,8 +173,8 @@ fn replace(value: &mut Value, path: &[usize], with: &Value) {
 fn no_malformed_pod_makes_the_strategy_panic() {
     let pod = rich();
     let mut stored = pod.clone();
-    PodStrategy.defaults(&mut stored);
-    PodStrategy.prepare_for_create(&context(), &mut stored);
+    PodStrategy::default().defaults(&mut stored);
+    PodStrategy::default().prepare_for_create(&context(), &mut stored);
     let mut all = Vec::new();
     paths(&pod, &mut Vec::new(), &mut all);
     let nonsense: Vec<Value> = [
@@ -229,14 +235,14 @@ fn large_repetitive_pods_have_bounded_errors() {
     ];
     for spec in specs {
         let mut pod = object(&format!(r#"{{"metadata":{{"name":"p"}},"spec":{{{spec}}}}}"#));
-        PodStrategy.defaults(&mut pod);
-        PodStrategy.prepare_for_create(&context(), &mut pod);
-        let errors = PodStrategy.validate(&context(), &pod);
+        PodStrategy::default().defaults(&mut pod);
+        PodStrategy::default().prepare_for_create(&context(), &mut pod);
+        let errors = PodStrategy::default().validate(&context(), &pod);
         let text: usize = messages(&errors).iter().map(String::len).sum();
         assert!(text < 20_000_000, "{text} bytes of errors");
-        assert!(PodStrategy.warnings(&context(), &pod, None).len() < 25_000);
+        assert!(PodStrategy::default().warnings(&context(), &pod, None).len() < 25_000);
         let mut other = pod.clone();
         other.set_at(&["spec", "hostname"], "h");
-        let _ = PodStrategy.validate_update(&context(), &other, &pod);
+        let _ = PodStrategy::default().validate_update(&context(), &other, &pod);
     }
 }

@@ -39,6 +39,7 @@ pub(crate) mod windows;
 
 use std::sync::Arc;
 
+use pintle_gates::Gates;
 use pintle_registry::Strategy;
 use pintle_value::Value;
 
@@ -56,9 +57,9 @@ pub use scheduling::validate_toleration_list;
 pub(crate) use spec::validate_pod_template_spec;
 pub(crate) use warnings::warnings_for_pod_template;
 
-pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
+pub(crate) fn strategy(plural: &str, gates: &Gates) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
-        "pods" => Arc::new(strategy::PodStrategy),
+        "pods" => Arc::new(strategy::PodStrategy::new(gates)),
         "podtemplates" => Arc::new(pod_template::PodTemplateStrategy),
         "replicationcontrollers" => Arc::new(replication_controller::ReplicationControllerStrategy),
         _ => return None,

@@ -7,14 +7,16 @@ use super::defaults::{drop_init_container_annotations, for_each_item, round_reso
 use super::disabled::STATUS_LISTS;
 use super::resources::{aggregate_container_resources, is_overcommit_allowed, is_pod_level};
 
-/// Sets the defaults of a pod.
-pub(crate) fn pod_defaults(pod: &mut Value) {
+/// Sets the defaults of a pod. `pod_level_resources` says whether its resources as a whole have defaults.
+pub(crate) fn pod_defaults(pod: &mut Value, pod_level_resources: bool) {
     if let Some(spec) = pod.get_mut("spec") {
         for list in ["containers", "initContainers"] {
             for_each_item(spec, &[list], set_requests_from_limits);
         }
-        set_huge_page_limits(spec);
-        set_pod_requests(spec);
+        if pod_level_resources {
+            set_huge_page_limits(spec);
+            set_pod_requests(spec);
+        }
         spec.set_default("enableServiceLinks", true);
         if spec.bool_at(&["hostNetwork"]) {
             for list in ["containers", "initContainers"] {
@@ -121,10 +123,10 @@ mod tests {
 
     fn check(pod: &str, path: &[&str], expect: &str) {
         let mut pod = object(pod);
-        pod_defaults(&mut pod);
+        pod_defaults(&mut pod, true);
         assert_eq!(pod.at(path).cloned().unwrap_or_default(), object(expect), "{path:?} of {pod:?}");
         let once = pod.clone();
-        pod_defaults(&mut pod);
+        pod_defaults(&mut pod, true);
         assert_eq!(pod, once);
     }
 
@@ -162,6 +164,9 @@ mod tests {
                 "requests":{"cpu":"1100m","memory":"1Gi","hugepages-2Mi":"2Mi"}}"#,
         );
         check(&format!(r#"{{"spec":{{{containers}}}}}"#), &["spec", "resources"], "null");
+        let mut pod = object(&format!(r#"{{"spec":{{{containers},"resources":{{"limits":{{"cpu":"2"}}}}}}}}"#));
+        pod_defaults(&mut pod, false);
+        assert_eq!(pod["spec"]["resources"], object(r#"{"limits":{"cpu":"2"}}"#), "without the feature");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The strategy for Pod (upstream: `pkg/registry/core/pod/strategy.go`).
 
-use pintle_gates::Feature;
+use pintle_gates::{Feature, Gates};
 use pintle_registry::{GracefulDeletion, ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Str, Value, names};
 
@@ -17,7 +17,16 @@ use super::{restore_metadata, set_generation};
 use crate::generic::keep_old;
 
 /// The strategy for Pod.
-pub(crate) struct PodStrategy;
+pub(crate) struct PodStrategy {
+    /// Whether the resources of the pod as a whole have defaults.
+    pod_level_resources: bool,
+}
+
+impl PodStrategy {
+    pub(crate) fn new(gates: &Gates) -> Self {
+        Self { pod_level_resources: gates.is_enabled(Feature::POD_LEVEL_RESOURCES) }
+    }
+}
 
 const SELECTABLE: &[&str] = &[
     "spec.nodeName",
@@ -34,9 +43,16 @@ const SELECTABLE: &[&str] = &[
     "status.podIPs",
 ];
 
+#[cfg(test)]
+impl Default for PodStrategy {
+    fn default() -> Self {
+        Self::new(&Gates::default())
+    }
+}
+
 impl Strategy for PodStrategy {
     fn defaults(&self, pod: &mut Value) {
-        pod_defaults(pod);
+        pod_defaults(pod, self.pod_level_resources);
     }
 
     fn prepare_for_create(&self, context: &StrategyContext, pod: &mut Value) {
@@ -250,18 +266,18 @@ mod tests {
         pintle_schema::normalise(&schema.types, schema.root, &mut pod, &mut problems);
         assert!(problems.is_empty(), "{problems:?}");
         pintle_schema::static_defaults(&schema.types, schema.root, &mut pod);
-        PodStrategy.defaults(&mut pod);
-        PodStrategy.prepare_for_create(&context(), &mut pod);
+        PodStrategy::default().defaults(&mut pod);
+        PodStrategy::default().prepare_for_create(&context(), &mut pod);
         pod
     }
 
     fn check_stored(json: &str, expect: &str) {
         let pod = stored(json);
         assert_eq!(pod, object(expect), "{pod:#?}");
-        assert_eq!(messages(&PodStrategy.validate(&context(), &pod)), [""; 0]);
+        assert_eq!(messages(&PodStrategy::default().validate(&context(), &pod)), [""; 0]);
         let once = pod.clone();
         let mut pod = pod;
-        PodStrategy.defaults(&mut pod);
+        PodStrategy::default().defaults(&mut pod);
         assert_eq!(pod, once);
     }
 
@@ -296,7 +312,7 @@ mod tests {
             let mut pod = object(
                 r#"{"metadata":{"name":"p"},"spec":{"resources":{"requests":{"cpu":"1"}},"containers":[{"name":"c"}]}}"#,
             );
-            PodStrategy.prepare_for_create(&context, &mut pod);
+            PodStrategy::default().prepare_for_create(&context, &mut pod);
             assert_eq!(pod["status"]["qosClass"], Value::from(class));
         }
     }
@@ -314,13 +330,13 @@ mod tests {
         assert_eq!(pod["status"]["conditions"], object(expect));
         let selector = &pod["spec"]["topologySpreadConstraints"][0]["labelSelector"];
         assert_eq!(*selector, object(r#"{"matchExpressions":[{"key":"app","operator":"In","values":["a"]}]}"#));
-        assert_eq!(messages(&PodStrategy.validate(&context(), &pod)), [""; 0]);
+        assert_eq!(messages(&PodStrategy::default().validate(&context(), &pod)), [""; 0]);
     }
 
     #[test]
     fn new_pods_are_validated() {
         let check = |json: &str, expect: &[&str]| {
-            assert_eq!(messages(&PodStrategy.validate(&context(), &stored(json))), expect, "{json}");
+            assert_eq!(messages(&PodStrategy::default().validate(&context(), &stored(json))), expect, "{json}");
         };
         check(r#"{"metadata":{"name":"p"},"spec":{}}"#, &["spec.containers: Required value"]);
         check(
@@ -345,7 +361,7 @@ mod tests {
     #[test]
     fn pods_that_run_have_a_grace_period() {
         let check = |pod: &str, requested: Option<i64>, expect: i64| {
-            assert_eq!(PodStrategy.grace_period(&object(pod), requested), Some(expect), "{pod}");
+            assert_eq!(PodStrategy::default().grace_period(&object(pod), requested), Some(expect), "{pod}");
         };
         let running = r#"{"spec":{"nodeName":"n","terminationGracePeriodSeconds":30},"status":{"phase":"Running"}}"#;
         check(running, None, 30);
@@ -362,7 +378,7 @@ mod tests {
             r#"{"spec":{"nodeName":"n","hostNetwork":true,"restartPolicy":"Never"},
                 "status":{"podIP":"1.1.1.1","podIPs":[{"ip":"1.1.1.1"}]}}"#,
         );
-        let fields = PodStrategy.selectable_fields(&pod);
+        let fields = PodStrategy::default().selectable_fields(&pod);
         let value = |name: &str| fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.as_str());
         assert_eq!(value("spec.nodeName"), Some("n"));
         assert_eq!(value("spec.hostNetwork"), Some("true"));
@@ -376,12 +392,13 @@ mod tests {
     #[test]
     fn ephemeral_containers_can_only_be_added() {
         let old = stored(r#"{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#);
-        let rules = PodStrategy.subresource("ephemeralcontainers").unwrap();
+        let pods = PodStrategy::default();
+        let rules = pods.subresource("ephemeralcontainers").unwrap();
         let update = |old: &Value, containers: &str| {
             let mut new = old.clone();
             new.set_at(&["spec", "ephemeralContainers"], object(containers));
             new.set_at(&["spec", "hostname"], "ignored");
-            PodStrategy.defaults(&mut new);
+            PodStrategy::default().defaults(&mut new);
             rules.prepare_for_update(&context(), &mut new, old);
             let errors = messages(&rules.validate_update(&context(), &new, old));
             (new, errors)
@@ -423,17 +440,21 @@ mod tests {
         ] {
             let mut pod = object(json);
             let old = pod.clone();
-            PodStrategy.defaults(&mut pod);
-            PodStrategy.prepare_for_create(&context(), &mut pod);
-            PodStrategy.prepare_for_update(&context(), &mut pod, &old);
-            let _ = (PodStrategy.validate(&context(), &pod), PodStrategy.validate_update(&context(), &pod, &old));
+            PodStrategy::default().defaults(&mut pod);
+            PodStrategy::default().prepare_for_create(&context(), &mut pod);
+            PodStrategy::default().prepare_for_update(&context(), &mut pod, &old);
             let _ = (
-                PodStrategy.warnings(&context(), &pod, None),
-                PodStrategy.selectable_fields(&pod),
-                PodStrategy.grace_period(&pod, None),
+                PodStrategy::default().validate(&context(), &pod),
+                PodStrategy::default().validate_update(&context(), &pod, &old),
+            );
+            let _ = (
+                PodStrategy::default().warnings(&context(), &pod, None),
+                PodStrategy::default().selectable_fields(&pod),
+                PodStrategy::default().grace_period(&pod, None),
             );
             for name in ["status", "resize", "ephemeralcontainers"] {
-                let rules = PodStrategy.subresource(name).unwrap();
+                let pods = PodStrategy::default();
+                let rules = pods.subresource(name).unwrap();
                 rules.prepare_for_update(&context(), &mut pod, &old);
                 let _ = rules.validate_update(&context(), &pod, &old);
             }
