@@ -105,9 +105,15 @@ impl EventRecorder {
                 updated => return updated.map(drop),
             }
         }
-        let event = self.new_event(regarding, &warning, now);
-        let known = KnownEvent { namespace: event.namespace().to_owned(), name: event.name().to_owned(), count: 1 };
-        client.clone().create(events(), event).await?;
+        let known = loop {
+            let event = self.new_event(regarding, &warning, now);
+            let known = KnownEvent { namespace: event.namespace().to_owned(), name: event.name().to_owned(), count: 1 };
+            match client.clone().create(events(), event).await {
+                // Another component has recorded an event about the object at the same time.
+                Err(ApiError::AlreadyExists { terminating: false, .. }) => {}
+                created => break created.map(|()| known)?,
+            }
+        };
         let mut all = self.known.lock();
         if all.len() >= MAX_KNOWN_EVENTS {
             all.clear();

@@ -40,13 +40,14 @@ impl NodePortRepair {
         });
         let repaired = repair.await.map_err(|error| ApiError::Internal(error.to_string()))?;
         let AllocationRepair { problems, released } = repaired;
-        client.clone().sync_allocations(repaired_resource).await?;
+        // What was repaired is no problem any more at the next repair, so it is reported even if it cannot be recorded now.
+        let recorded = client.clone().sync_allocations(repaired_resource).await;
         if !released.is_empty() {
             tracing::warn!(?released, "Node ports appear to have leaked: cleaning up");
         }
         for AllocationProblem { object, reason, message } in problems {
             self.recorder.warn(client, &object, Warning { reason: reason.into(), action: "", message }).await;
         }
-        Ok(ReconcileResult::Done)
+        recorded.map(|()| ReconcileResult::Done)
     }
 }

@@ -209,17 +209,40 @@ fn a_leaked_node_port_is_released() {
     });
 }
 
+/// Stores a service whose address and node port are not allocated.
+async fn store_service_without_allocations(cluster: &Cluster) {
+    let created = cluster.post(SERVICES, node_port("first", 30100)).await.expect(201).json();
+    let mut stored = stored_as(&created, "second");
+    stored["spec"]["ports"][0]["nodePort"] = json!(30200);
+    stored["spec"]["clusterIP"] = json!("10.0.0.9");
+    stored["spec"]["clusterIPs"] = json!(["10.0.0.9"]);
+    cluster.write_to_store("/registry/services/specs/default/second", stored.to_string()).await;
+}
+
+#[test]
+fn events_about_a_service_at_one_time_do_not_replace_each_other() {
+    pintle_integration::run(async {
+        // The clock stands still: upstream makes the names of events of the time.
+        let cluster = Cluster::durable_with_options(Options { clock: manual_clock(), ..Options::default() }).await;
+        let watch = format!("{EVENTS}?watch=1");
+        let mut events = cluster.watch(&watch).await;
+        store_service_without_allocations(&cluster).await;
+        let _ = event(&mut events, "ClusterIPNotAllocated").await;
+        // Node ports are repaired when the server starts.
+        let cluster = cluster.restart().await;
+        let mut events = cluster.watch(&watch).await;
+        let repaired = event(&mut events, "PortNotAllocated").await;
+        assert_eq!(repaired["involvedObject"]["name"], "second");
+        cluster.stop().await;
+    });
+}
+
 #[test]
 fn a_node_port_that_is_not_allocated_is_repaired() {
     pintle_integration::run(async {
         let (cluster, clock) = start().await;
         let mut events = cluster.watch(&format!("{EVENTS}?watch=1")).await;
-        let created = cluster.post(SERVICES, node_port("first", 30100)).await.expect(201).json();
-        let mut stored = stored_as(&created, "second");
-        stored["spec"]["ports"][0]["nodePort"] = json!(30200);
-        stored["spec"]["clusterIP"] = json!("10.0.0.9");
-        stored["spec"]["clusterIPs"] = json!(["10.0.0.9"]);
-        cluster.write_to_store("/registry/services/specs/default/second", stored.to_string()).await;
+        store_service_without_allocations(&cluster).await;
         let event = advance_clock_until(&clock, event(&mut events, "PortNotAllocated")).await;
         assert_eq!(event["message"], "Port 30200 is not allocated; repairing");
         assert_eq!(event["source"]["component"], "portallocator-repair-controller");

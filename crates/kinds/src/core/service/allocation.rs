@@ -430,10 +430,7 @@ fn requested_address_error(service: &Value, problem: &str) -> ApiError {
 /// The error about a failed automatic allocation.
 fn allocation_error(service: &Value, error: AddressError) -> ApiError {
     match error {
-        AddressError::Full => ApiError::Internal(format!(
-            "failed to allocate a serviceIP for Service {}: {error}",
-            pintle_value::field::quote(service.name())
-        )),
+        AddressError::Full => ApiError::Internal(format!("failed to allocate a serviceIP: {error}")),
         other => requested_address_error(service, &format!("failed to allocate IP: {other}")),
     }
 }

@@ -257,11 +257,7 @@ fn allocation_from_a_full_range_fails() {
     cluster.write("b", PLAIN);
     cluster.store.blind.store(false, Ordering::Relaxed);
     cluster.expect_allocated(&["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"]);
-    cluster.expect_error(
-        "c",
-        PLAIN,
-        "Internal error occurred: failed to allocate a serviceIP for Service \"c\": range is full",
-    );
+    cluster.expect_error("c", PLAIN, "Internal error occurred: failed to allocate a serviceIP: range is full");
     cluster.delete("a");
     cluster.write("c", PLAIN);
 }
