@@ -87,6 +87,7 @@ fn validate_status(object: &Value, old: &Value) -> Errors {
         return errors;
     }
     let Some(status) = object.get("status").filter(|status| !status.is_null()) else { return errors };
+    errors.append(metadata::validate_conditions(&status["conditions"], &path.child("conditions")));
     if status.int_at(&["poolCount"]).is_none() {
         errors.required(&path.child("poolCount"), "");
     }
@@ -100,9 +101,6 @@ fn validate_status(object: &Value, old: &Value) -> Errors {
     let (conditions, list) = (status.items_at(&["conditions"]), path.child("conditions"));
     if validate_max_items(&mut errors, conditions, MAX_CONDITIONS, &list) {
         validate_unique(&mut errors, conditions, "type", &list);
-        for (i, condition) in conditions.iter().enumerate() {
-            errors.append(metadata::validate_condition(condition, &list.index(i)));
-        }
     }
     errors
 }
@@ -175,6 +173,18 @@ mod tests {
                 "status.pools[0].generation: Invalid value: -1: must be greater than or equal to 0",
                 "status.pools[0].resourceSliceCount: Invalid value: 0: must be greater than or equal to 1",
                 "status.pools[0].allocatedDevices: Invalid value: -1: must be greater than or equal to 0",
+            ],
+        );
+        // Upstream checks conditions by hand before it checks what the tags of the types declare.
+        let condition =
+            r#"{"type":"Complete","status":"True","reason":"R","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;
+        check(
+            &format!(r#","status":{{"poolCount":-1,"conditions":[{condition},{condition}]}}"#),
+            "",
+            &[
+                "status.conditions[1].type: Duplicate value: \"Complete\"",
+                "status.poolCount: Invalid value: -1: must be greater than or equal to 0",
+                r#"status.conditions[1]: Duplicate value: {"lastTransitionTime":"2026-01-01T00:00:00Z","reason":"R","status":"True","type":"Complete"}"#,
             ],
         );
         let other = r#","status":{"poolCount":2}"#;

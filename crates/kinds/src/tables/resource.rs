@@ -2,14 +2,16 @@
 
 use pintle_registry::Column;
 use pintle_value::Value;
-use pintle_value::time::age;
+use pintle_value::time::{Time, age, since};
 
-use super::{NAME_AND_AGE, StaticTable, row};
+use super::{NAME_AND_AGE, StaticTable, cells, row};
 
 pub(super) fn table(plural: &str) -> Option<StaticTable> {
     Some(match plural {
-        "deviceclasses" | "devicetaintrules" | "resourceclaimtemplates" | "resourcepoolstatusrequests" => NAME_AND_AGE,
+        "deviceclasses" | "resourceclaimtemplates" => NAME_AND_AGE,
+        "devicetaintrules" => DEVICE_TAINT_RULES,
         "resourceclaims" => RESOURCE_CLAIMS,
+        "resourcepoolstatusrequests" => POOL_STATUS_REQUESTS,
         "resourceslices" => RESOURCE_SLICES,
         _ => return None,
     })
@@ -59,3 +61,129 @@ const RESOURCE_SLICES: StaticTable = StaticTable {
         ]
     },
 };
+
+const DEVICE_TAINT_RULES: StaticTable = StaticTable {
+    columns: &[
+        Column::NAME,
+        Column::string("Key", "=resource/v1beta2.DeviceTaint.key"),
+        Column::string("Value", "=resource/v1beta2.DeviceTaint.value"),
+        Column::string("Effect", "=resource/v1beta2.DeviceTaint.effect"),
+        Column::string("TimeAdded", "=resource/v1beta2.DeviceTaint.timeAdded"),
+        Column::AGE,
+    ],
+    cells: |o, now| {
+        let taint = |field: &str| o.str_at(&["spec", "taint", field]);
+        let added = o.time_at(&["spec", "taint", "timeAdded"]);
+        let added = added.map_or_else(String::new, |added| since(Some(added), now));
+        row![o.name(), taint("key"), taint("value"), taint("effect"), added, age(o, now)]
+    },
+};
+
+const POOL_STATUS_REQUESTS: StaticTable = StaticTable {
+    columns: &[
+        Column::NAME,
+        Column::string("Driver", "The driver whose pools are counted."),
+        Column::string("Total", "How many devices the pools have."),
+        Column::string("Available", "How many of the devices are available."),
+        Column::string("Allocated", "How many of the devices are allocated."),
+        Column::string("Unavailable", "How many of the devices are unavailable."),
+        Column::string("Errors", "How many of the pools are invalid."),
+        Column::integer("Pools", "How many pools match the request."),
+        Column::string("Status", "How far the request is: pending, complete, failed."),
+        Column::string("Completed", "How long ago the pools were counted."),
+    ],
+    cells: |o, now| {
+        let state = RequestState::of(o);
+        let pools = o.items_at(&["status", "pools"]);
+        let is_counted = o.at(&["status"]).is_some() && !matches!(state, RequestState::Failed);
+        let count = |number: i64| if is_counted { number.to_string() } else { "-".to_owned() };
+        let sum = |field: &str| count(pools.iter().map(|pool| cells::int(pool, &[field])).sum());
+        let invalid = pools.iter().filter(|pool| pool.get("validationError").is_some()).count();
+        let pool_count = cells::int(o, &["status", "poolCount"]);
+        let (text, completed) = match state {
+            RequestState::Pending => ("Pending".to_owned(), None),
+            RequestState::Failed => ("Failed".to_owned(), None),
+            RequestState::Complete(time) => {
+                let listed = i64::try_from(pools.len()).unwrap_or(i64::MAX);
+                let is_partial = pool_count > listed;
+                let text =
+                    if is_partial { format!("Complete ({listed}/{pool_count} pools)") } else { "Complete".to_owned() };
+                (text, Some(since(time, now)))
+            }
+        };
+        row![
+            o.name(),
+            o.str_at(&["spec", "driver"]),
+            sum("totalDevices"),
+            sum("availableDevices"),
+            sum("allocatedDevices"),
+            sum("unavailableDevices"),
+            count(i64::try_from(invalid).unwrap_or(i64::MAX)),
+            pool_count,
+            text,
+            completed.unwrap_or_else(|| "<none>".to_owned()),
+        ]
+    },
+};
+
+/// How far a request for the status of pools is, by the first condition that is true.
+enum RequestState {
+    Pending,
+    Complete(Option<Time>),
+    Failed,
+}
+
+impl RequestState {
+    fn of(request: &Value) -> Self {
+        let conditions = request.items_at(&["status", "conditions"]).iter();
+        let mut known =
+            conditions.filter(|condition| condition.str_at(&["status"]) == "True").filter_map(|condition| {
+                match condition.str_at(&["type"]) {
+                    "Complete" => Some(Self::Complete(condition.time_at(&["lastTransitionTime"]))),
+                    "Failed" => Some(Self::Failed),
+                    _ => None,
+                }
+            });
+        known.next().unwrap_or(Self::Pending)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tables::tests;
+
+    #[test]
+    fn device_taints() {
+        let check = |taint: &str, expect: &str| {
+            tests::check("resource.k8s.io", "devicetaintrules", &format!(r#""spec":{{"taint":{taint}}}"#), expect);
+        };
+        check(r#"{"key":"k","effect":"NoExecute"}"#, r#"["x","k","","NoExecute","","5m"]"#);
+        check(
+            r#"{"key":"k","value":"v","effect":"None","timeAdded":"2024-05-01T11:58:00Z"}"#,
+            r#"["x","k","v","None","2m","5m"]"#,
+        );
+    }
+
+    #[test]
+    fn the_status_of_resource_pools() {
+        let check = |status: &str, expect: &str| {
+            let rest = format!(r#""spec":{{"driver":"d"}}{status}"#);
+            tests::check("resource.k8s.io", "resourcepoolstatusrequests", &rest, expect);
+        };
+        check("", r#"["x","d","-","-","-","-","-",0,"Pending","<none>"]"#);
+        let pools =
+            r#""pools":[{"totalDevices":4,"availableDevices":3,"allocatedDevices":1},{"validationError":"bad"}]"#;
+        let complete = r#"{"type":"Complete","status":"True","lastTransitionTime":"2024-05-01T11:59:00Z"}"#;
+        let with = |count: i64, conditions: &str| {
+            format!(r#","status":{{"poolCount":{count},{pools},"conditions":[{conditions}]}}"#)
+        };
+        check(&with(2, complete), r#"["x","d","4","3","1","0","1",2,"Complete","60s"]"#);
+        check(&with(3, complete), r#"["x","d","4","3","1","0","1",3,"Complete (2/3 pools)","60s"]"#);
+        check(
+            &with(2, r#"{"type":"Complete","status":"False"}"#),
+            r#"["x","d","4","3","1","0","1",2,"Pending","<none>"]"#,
+        );
+        let failed = r#"{"type":"Failed","status":"True"}"#;
+        check(&with(2, &format!("{failed},{complete}")), r#"["x","d","-","-","-","-","-",2,"Failed","<none>"]"#);
+    }
+}

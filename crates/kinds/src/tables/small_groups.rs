@@ -26,8 +26,9 @@ pub(super) fn table(group: &str, plural: &str) -> Option<StaticTable> {
         ("internal.apiserver.k8s.io", "storageversions") => STORAGE_VERSIONS,
         ("node.k8s.io", "runtimeclasses") => RUNTIME_CLASSES,
         ("policy", "poddisruptionbudgets") => DISRUPTION_BUDGETS,
-        ("scheduling.k8s.io", "podgroups" | "workloads") => NAME_AND_AGE,
+        ("scheduling.k8s.io", "podgroups") => POD_GROUPS,
         ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASSES,
+        ("scheduling.k8s.io", "workloads") => NAME_AND_AGE,
         ("storagemigration.k8s.io", "storageversionmigrations") => STORAGE_VERSION_MIGRATIONS,
         _ => return None,
     })
@@ -90,7 +91,8 @@ fn storage_versions(o: &Value) -> String {
 const STORAGE_VERSION_MIGRATIONS: StaticTable = StaticTable {
     columns: &[
         Column::new("Name", "string", "", "=meta/v1.ObjectMeta.name"),
-        Column::string("Resource", "Fully qualified resource to migrate"),
+        Column::string("Resource", "The resource whose objects are migrated."),
+        Column::string("Status", "How far the migration is."),
     ],
     cells: |o, _| {
         let resource = |field: &str| o.str_at(&["spec", "resource", field]);
@@ -99,7 +101,36 @@ const STORAGE_VERSION_MIGRATIONS: StaticTable = StaticTable {
         } else {
             format!("{}.{}", resource("resource"), resource("group"))
         };
-        row![o.name(), name]
+        let conditions = o.items_at(&["status", "conditions"]).iter().rev();
+        let mut states = conditions.filter(|condition| condition.str_at(&["status"]) == "True");
+        let state = states.find_map(|condition| match condition.str_at(&["type"]) {
+            state @ ("Running" | "Failed" | "Succeeded") => Some(state),
+            _ => None,
+        });
+        row![o.name(), name, state.unwrap_or("Unknown")]
+    },
+};
+
+const POD_GROUPS: StaticTable = StaticTable {
+    columns: &[
+        Column::NAME,
+        Column::string("Policy", "=scheduling/v1alpha2.PodGroupSpec.schedulingPolicy"),
+        Column::string("Workload", "The workload that the group belongs to."),
+        Column::string("Status", "How far the group is."),
+        Column::AGE,
+    ],
+    cells: |o, now| {
+        let policy = if o.at(&["spec", "schedulingPolicy", "gang"]).is_some() { "Gang" } else { "Basic" };
+        let reference = o.at(&["spec", "podGroupTemplateRef"]);
+        let workload = reference.map_or("<none>", |reference| reference.str_at(&["workload", "workloadName"]));
+        let condition = |kind| cells::find_condition(o.items_at(&["status", "conditions"]), kind);
+        let state = match (condition("DisruptionTarget"), condition("PodGroupScheduled")) {
+            (Some(disruption), _) => disruption.str_at(&["reason"]),
+            (None, Some(scheduled)) if scheduled.str_at(&["status"]) == "True" => "Scheduled",
+            (None, Some(_)) => "Unschedulable",
+            (None, None) => "Pending",
+        };
+        row![o.name(), policy, workload, state, age(o, now)]
     },
 };
 
@@ -304,3 +335,34 @@ const PRIORITY_CLASSES: StaticTable = StaticTable {
         ]
     },
 };
+
+#[cfg(test)]
+mod tests {
+    use crate::tables::tests;
+
+    #[test]
+    fn groups_of_pods() {
+        let check = |rest: &str, expect: &str| tests::check("scheduling.k8s.io", "podgroups", rest, expect);
+        check("", r#"["x","Basic","<none>","Pending","5m"]"#);
+        let spec = r#""spec":{"schedulingPolicy":{"gang":{"minCount":2}},"podGroupTemplateRef":{"workload":{"workloadName":"w"}}}"#;
+        let with = |conditions: &str| format!(r#"{spec},"status":{{"conditions":[{conditions}]}}"#);
+        let scheduled = |status: &str| format!(r#"{{"type":"PodGroupScheduled","status":"{status}"}}"#);
+        check(&with(&scheduled("True")), r#"["x","Gang","w","Scheduled","5m"]"#);
+        check(&with(&scheduled("False")), r#"["x","Gang","w","Unschedulable","5m"]"#);
+        let disrupted = r#"{"type":"DisruptionTarget","status":"True","reason":"Preempted"}"#;
+        check(&with(&format!("{},{disrupted}", scheduled("True"))), r#"["x","Gang","w","Preempted","5m"]"#);
+        tests::check("scheduling.k8s.io", "workloads", "", r#"["x","5m"]"#);
+    }
+
+    #[test]
+    fn storage_version_migrations() {
+        let check = |status: &str, expect: &str| {
+            let rest = format!(r#""spec":{{"resource":{{"group":"apps","resource":"deployments"}}}}{status}"#);
+            tests::check("storagemigration.k8s.io", "storageversionmigrations", &rest, expect);
+        };
+        check("", r#"["x","deployments.apps","Unknown"]"#);
+        let condition = |kind: &str, status: &str| format!(r#"{{"type":"{kind}","status":"{status}"}}"#);
+        let both = format!("{},{}", condition("Running", "False"), condition("Succeeded", "True"));
+        check(&format!(r#","status":{{"conditions":[{both}]}}"#), r#"["x","deployments.apps","Succeeded"]"#);
+    }
+}

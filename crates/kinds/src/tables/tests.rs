@@ -10,7 +10,7 @@ use crate::testing::object;
 const NOW: &str = "2024-05-01T12:00:00Z";
 const META: &str = r#""metadata":{"name":"x","namespace":"ns","creationTimestamp":"2024-05-01T11:55:00Z"}"#;
 
-fn check(group: &str, plural: &str, rest: &str, expect: &str) {
+pub(super) fn check(group: &str, plural: &str, rest: &str, expect: &str) {
     let object = object(&format!("{{{META}{}{rest}}}", if rest.is_empty() { "" } else { "," }));
     check_object(group, plural, &object, expect);
 }
@@ -36,6 +36,7 @@ fn every_row_has_a_cell_per_column() {
         ("networking.k8s.io", "ingresses ingressclasses networkpolicies servicecidrs"),
         ("rbac.authorization.k8s.io", "roles clusterroles rolebindings clusterrolebindings"),
         ("resource.k8s.io", "deviceclasses resourceclaims resourceclaimtemplates resourceslices"),
+        ("resource.k8s.io", "devicetaintrules resourcepoolstatusrequests"),
         ("storage.k8s.io", "storageclasses volumeattachments csinodes csidrivers csistoragecapacities"),
         ("storage.k8s.io", "volumeattributesclasses"),
         ("flowcontrol.apiserver.k8s.io", "flowschemas prioritylevelconfigurations"),
@@ -50,7 +51,8 @@ fn every_row_has_a_cell_per_column() {
         ("events.k8s.io", "events"),
         ("node.k8s.io", "runtimeclasses"),
         ("policy", "poddisruptionbudgets"),
-        ("scheduling.k8s.io", "priorityclasses"),
+        ("scheduling.k8s.io", "podgroups priorityclasses workloads"),
+        ("storagemigration.k8s.io", "storageversionmigrations"),
     ];
     let malformed =
         object(r#"{"metadata":[1],"spec":{"containers":{"a":1},"ports":[null,3]},"status":{"conditions":[7]}}"#);
