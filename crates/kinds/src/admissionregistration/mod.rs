@@ -2,8 +2,11 @@
 
 mod expressions;
 mod field_ref;
+mod match_resources;
 mod match_rules;
 mod policy;
+mod policy_binding;
+mod policy_validation;
 mod reserved_names;
 mod webhook;
 
@@ -19,10 +22,10 @@ pub(crate) fn strategy(version: &str, plural: &str) -> Option<Arc<dyn Strategy>>
         "mutatingadmissionpolicies" => Arc::new(policy::MutatingAdmissionPolicyStrategy),
         "validatingadmissionpolicies" => Arc::new(policy::ValidatingAdmissionPolicyStrategy),
         "mutatingadmissionpolicybindings" => {
-            Arc::new(policy::PolicyBindingStrategy { validating: false, defaults_not_found_action })
+            Arc::new(policy_binding::PolicyBindingStrategy { validating: false, defaults_not_found_action })
         }
         "validatingadmissionpolicybindings" => {
-            Arc::new(policy::PolicyBindingStrategy { validating: true, defaults_not_found_action })
+            Arc::new(policy_binding::PolicyBindingStrategy { validating: true, defaults_not_found_action })
         }
         _ => return None,
     })
