@@ -226,7 +226,9 @@ impl<'a> ManagedFieldsUpdater<'a> {
         format!("{}/{}; {group}/{version}, Kind={}", object.namespace(), object.name(), self.expected.kind)
     }
 
-    /// The resource at another version that serves the same objects.
+    /// The resource at another version that serves the same objects. Entries of other versions are dropped, even if objects
+    /// could be converted to them: upstream compares objects by the schemas of what is served, and has those of the core group
+    /// apart from those of all other groups.
     fn resource_at(&self, version: &str) -> Option<&Arc<Resource>> {
         let resource = self.expected.resource?;
         if version == self.api_version {
@@ -235,7 +237,7 @@ impl<'a> ManagedFieldsUpdater<'a> {
         let GroupVersion { group, version } = GroupVersion::parse(version)?;
         let other = self.registry.kind(&GroupVersionKind::new(group, version, resource.kind.clone()))?;
         other.collection().filter(|c| resource.collection().is_some_and(|own| own.prefix == c.prefix))?;
-        Some(other)
+        Some(other).filter(|other| other.group.is_empty() == resource.group.is_empty())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The entries of `metadata.managedFields`: manager names, times, the maximum number of update entries, and the entries
 //! that clients send themselves.
 
+use pintle_integration::{Cluster, RuntimeConfig};
 use serde_json::{Value, json};
 
 use super::scenario::{CONFIGMAP, Conflict, Error, HPA, Managed, POD, Scenario, Unchanged, check};
@@ -385,5 +386,58 @@ fn create_ignores_sent_managed_fields() {
         body["metadata"] = json!({"managedFields": [entry("a", "Apply", &Value::Null)]});
         let owners = ["c Update v1: .data .data.k .data.m"];
         scenario.run_steps(&[("create c", &body.to_string(), Managed(201, "{}", &owners))]).await;
+    });
+}
+
+/// The managers of an object in the order of its entries.
+fn managers(object: &Value) -> Vec<&str> {
+    let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    entries.filter_map(|entry| entry["manager"].as_str()).collect()
+}
+
+#[test]
+fn entries_of_a_version_that_is_turned_off_are_dropped() {
+    pintle_integration::run(async {
+        const PATH: &str = "namespaces/default/horizontalpodautoscalers";
+        let cluster = Cluster::durable().await;
+        let hpa = json!({"metadata": {"name": "o"}, "spec": {"maxReplicas": 3,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}});
+        let path = format!("/apis/autoscaling/v1/{PATH}?fieldManager=first");
+        let _ = cluster.post(&path, hpa.to_string()).await.expect(201);
+        let path = format!("/apis/autoscaling/v2/{PATH}/o?fieldManager=");
+        let patch = |labels: Value| json!({"metadata": {"labels": labels}}).to_string();
+        let served =
+            cluster.patch(&format!("{path}second"), "merge", patch(json!({"a": "1"}))).await.expect(200).json();
+        assert_eq!(managers(&served), ["first", "second"], "{served}");
+
+        let off = RuntimeConfig::from_flags(&["autoscaling/v1=false"]).expect("a valid value");
+        let cluster = cluster.restart_with(|options| options.runtime_config = off).await;
+        let stored = cluster.get(&path).await.expect(200).json();
+        assert_eq!(managers(&stored), ["first", "second"], "nothing is dropped before a write");
+        let written =
+            cluster.patch(&format!("{path}third"), "merge", patch(json!({"b": "1"}))).await.expect(200).json();
+        assert_eq!(managers(&written), ["second", "third"], "{written}");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn writes_through_one_api_of_events_drop_the_entries_of_the_other() {
+    pintle_integration::run(async {
+        let cluster = Cluster::start().await;
+        let event = json!({"metadata": {"name": "o"}, "eventTime": "2026-01-01T00:00:00.000000Z", "action": "Run",
+            "reason": "Ran", "type": "Normal", "reportingController": "example.com/c", "reportingInstance": "c-1"});
+        let events = "/apis/events.k8s.io/v1/namespaces/default/events";
+        let created = cluster.post(&format!("{events}?fieldManager=first"), event.to_string()).await.expect(201).json();
+        assert_eq!(managers(&created), ["first"]);
+        let patch = |label: &str| json!({"metadata": {"labels": {"step": label}}}).to_string();
+        for (path, manager, label) in
+            [("/api/v1/namespaces/default/events/o", "second", "1"), (&format!("{events}/o"), "third", "2")]
+        {
+            let path = format!("{path}?fieldManager={manager}");
+            let written = cluster.patch(&path, "merge", patch(label)).await.expect(200).json();
+            assert_eq!(managers(&written), [manager], "{written}");
+        }
+        cluster.stop().await;
     });
 }
