@@ -113,8 +113,13 @@ fn verbs_missing_from_discovery_are_not_allowed() {
 }
 
 #[test]
-fn every_version_returns_the_same_objects() {
+fn objects_can_be_read_and_changed_at_every_version() {
     for_every_kind(versions::check_versions);
+}
+
+#[test]
+fn every_write_at_one_version_is_the_same_at_every_other() {
+    for_every_kind(versions::check_writes);
 }
 
 #[test]

@@ -64,13 +64,15 @@ pub(crate) async fn check_samples_match_discovery() {
         files.map(|file| file.expect("a file").file_name().to_string_lossy().into_owned()).collect();
     let missing: Vec<_> = served.difference(&samples).collect();
     assert!(missing.is_empty(), "these resources have no sample: {missing:?}");
-    let known = pintle_catalog::shared().resources().iter().map(|r| {
+    let known = pintle_catalog::shared().resources().iter().filter(|r| r.served).map(|r| {
         let group = if r.group.is_empty() { "core" } else { r.group };
         format!("{group}.{}.{}.yaml", r.version, r.plural)
     });
     let known: BTreeSet<String> = known.collect();
     let unknown: Vec<_> = samples.difference(&known).collect();
     assert!(unknown.is_empty(), "these samples belong to no resource: {unknown:?}");
+    let unserved: Vec<_> = known.difference(&served).collect();
+    assert!(unserved.is_empty(), "the gates of these resources are off: {unserved:?}");
     cluster.stop().await;
 }
 

@@ -6,36 +6,38 @@ use pintle_integration::Cluster;
 use serde_json::{Value, json};
 
 use super::runner::discover;
-use super::served_kind::{SELECTOR, ServedKind, name, resource_version, without_volatile_fields};
+use super::served_kind::{
+    SELECTOR, ServedKind, apply_merge_patch, contains, name, resource_version, without_volatile_fields,
+};
 
-/// Checks that an object that is created at one version is the same at every other, and that writes at the other
-/// version lose nothing.
-pub(crate) async fn check_versions(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
+/// The other versions of a kind whose objects are stored.
+async fn other_versions(cluster: &Cluster, kind: &ServedKind) -> Vec<Arc<ServedKind>> {
     let hub = |kind: &ServedKind| kind.facts().storage().map(|s| (s.prefix, s.hub_group, s.hub_version));
-    let Some(stored_as) = hub(&kind) else { return };
-    let served = discover(&cluster).await;
-    let others: Vec<&Arc<ServedKind>> =
-        served.iter().filter(|o| hub(o) == Some(stored_as) && o.api_version() != kind.api_version()).collect();
+    let Some(stored_as) = hub(kind) else { return Vec::new() };
+    let mut others = discover(cluster).await;
+    others.retain(|other| hub(other) == Some(stored_as) && other.api_version() != kind.api_version());
+    others
+}
+
+/// An object without the managed fields that a write at another version drops: those of the core group, if that version
+/// is of another group, and the other way round.
+fn without_dropped_managers(object: Value, kind: &ServedKind, other: &ServedKind) -> Value {
+    if kind.group.is_empty() == other.group.is_empty() {
+        return object;
+    }
+    apply_merge_patch(&object, &json!({ "metadata": { "managedFields": null, "resourceVersion": null } }))
+}
+
+/// Checks that an object that is created at one version can be listed, watched and patched at every other.
+pub(crate) async fn check_versions(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
     let sample = kind.sample();
-    for other in others {
-        let created = kind.create(&cluster, &sample.object).await;
-        let object = created.json();
+    for other in other_versions(&cluster, &kind).await {
+        let object = kind.create(&cluster, &sample.object).await.json();
         let path = other.path(&sample.object);
-        let found = cluster.get(&path).await.expect(200);
-        let view = found.json();
-        assert_eq!((&view["kind"], &view["apiVersion"]), (&json!(other.kind), &json!(other.api_version())));
-        for key in ["name", "uid", "resourceVersion", "creationTimestamp", "labels"] {
-            assert_eq!(view["metadata"][key], object["metadata"][key], "{key}");
-        }
+        let view = cluster.get(&path).await.expect(200).json();
         let listed = cluster.get(&format!("{}?{SELECTOR}", other.collection())).await.expect(200).json();
         assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
-        check_watch(&cluster, other, &view).await;
-
-        // A no-op update at the other version is not written.
-        let unchanged = cluster.put(&path, found.text()).await.expect(200);
-        assert_eq!(unchanged.text(), found.text(), "an update without a change at {}", other.api_version());
-        let back = cluster.get(&kind.path(&sample.object)).await.expect(200);
-        assert_eq!(back.text(), created.text(), "after an update without a change at {}", other.api_version());
+        check_watch(&cluster, &other, &view).await;
         let patch = r#"{"metadata": {"labels": {"step": "1"}}}"#;
         let patched = cluster.patch(&path, "merge", patch).await.expect(200).json();
         let mut back = cluster.get(&kind.path(&sample.object)).await.expect(200).json();
@@ -48,6 +50,74 @@ pub(crate) async fn check_versions(cluster: Arc<Cluster>, kind: Arc<ServedKind>)
             other.api_version()
         );
         kind.remove(&cluster, &sample.object).await;
+    }
+}
+
+/// Checks every kind of write at one version: after each of them, the same object is read at every other version, and writing
+/// it back there loses nothing.
+pub(crate) async fn check_writes(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
+    let others = other_versions(&cluster, &kind).await;
+    if others.is_empty() {
+        return;
+    }
+    let sample = kind.sample();
+    let path = kind.path(&sample.object);
+    let check = async |write: &str| check_same(&cluster, &kind, &others, &sample.object, write).await;
+    let _ = kind.create(&cluster, &sample.object).await;
+    check("a create").await;
+    let current = cluster.get(&path).await.expect(200).json();
+    let _ = cluster.put(&path, apply_merge_patch(&current, &sample.change).to_string()).await.expect(200);
+    check("an update").await;
+    for (patch, body) in [
+        ("merge", json!({ "metadata": { "labels": { "merge": "1" } } })),
+        ("json", json!([{ "op": "add", "path": "/metadata/labels/json", "value": "1" }])),
+        ("strategic-merge", json!({ "metadata": { "labels": { "strategic": "1" } } })),
+    ] {
+        let _ = cluster.patch(&path, patch, body.to_string()).await.expect(200);
+        check(&format!("a {patch} patch")).await;
+    }
+    let applied = json!({ "kind": kind.kind, "apiVersion": kind.api_version(),
+        "metadata": { "name": name(&sample.object), "labels": { "applied": "1" } } });
+    let apply = cluster.request("PATCH", &format!("{path}?fieldManager=applier"));
+    let _ = apply.body("application/apply-patch+yaml", applied.to_string()).send().await.expect(200);
+    check("an apply").await;
+    if let Some(status) = &sample.status {
+        let body = json!({ "status": status }).to_string();
+        let after = cluster.patch(&format!("{path}/status"), "merge", body).await.expect(200).json();
+        assert!(contains(&after["status"], status), "{} does not contain {status}", after["status"]);
+        check("a write of the status").await;
+    }
+    kind.remove(&cluster, &sample.object).await;
+    for other in &others {
+        let _ = cluster.get(&other.path(&sample.object)).await.expect(404);
+    }
+}
+
+/// Checks that an object is read with the same metadata at other versions, and that an update there without a change loses
+/// nothing.
+async fn check_same(cluster: &Cluster, kind: &ServedKind, others: &[Arc<ServedKind>], object: &Value, write: &str) {
+    for other in others {
+        let written = cluster.get(&kind.path(object)).await.expect(200).json();
+        let path = other.path(object);
+        let found = cluster.get(&path).await.expect(200);
+        let view = found.json();
+        let version = other.api_version();
+        assert_eq!((&view["kind"], &view["apiVersion"]), (&json!(other.kind), &json!(version)), "after {write}");
+        // An annotation can hold what a version has no field for.
+        let metadata = |object: &Value| apply_merge_patch(&object["metadata"], &json!({ "annotations": null }));
+        assert_eq!(metadata(&view), metadata(&written), "at {version} after {write}");
+        let unchanged = cluster.put(&path, found.text()).await.expect(200).json();
+        assert_eq!(
+            without_dropped_managers(unchanged, kind, other),
+            without_dropped_managers(view, kind, other),
+            "after an update without a change at {version} after {write}"
+        );
+        let back = cluster.get(&kind.path(object)).await.expect(200).json();
+        assert_eq!(
+            without_dropped_managers(back, kind, other),
+            without_dropped_managers(written, kind, other),
+            "after an update without a change at {version} after {write}"
+        );
     }
 }
 
