@@ -248,6 +248,12 @@ impl PluginChain {
         self.plugins.iter().filter_map(|plugin| Some((plugin.name(), plugin.review_endpoint()?)))
     }
 
+    /// True if a plugin enforces the stored objects of a resource of `admissionregistration.k8s.io`.
+    #[must_use]
+    pub fn enforces(&self, resource: &str) -> bool {
+        self.plugins.iter().any(|plugin| plugin.enforced_resources().contains(&resource))
+    }
+
     /// Writes the metrics of all plugins.
     pub fn write_metrics(&self, out: &mut Exposition) {
         self.metrics.write(self.names(), out);
@@ -347,6 +353,30 @@ mod tests {
         check(&[], &on, Ok(&["TerminatingDefinition"]));
         let rest = all.iter().copied().filter(|name| *name != "NodeRestriction");
         check(&[], &["NodeRestriction"], Ok(&rest.collect::<Vec<_>>()));
+    }
+
+    #[test]
+    fn stored_rules_are_enforced_by_their_plugins() {
+        let enforced = |disabled: &str| {
+            let disabled = disabled.split_terminator(',').map(str::to_owned).collect();
+            let configuration = AdmissionConfiguration { disabled, ..Default::default() };
+            let chain = PluginChain::assemble(&configuration, &Gates::default()).expect("a chain");
+            [
+                "mutatingadmissionpolicies",
+                "mutatingadmissionpolicybindings",
+                "mutatingwebhookconfigurations",
+                "validatingadmissionpolicies",
+                "validatingadmissionpolicybindings",
+                "validatingwebhookconfigurations",
+            ]
+            .map(|resource| chain.enforces(resource))
+        };
+        assert_eq!(enforced(""), [true; 6]);
+        assert_eq!(enforced("ValidatingAdmissionWebhook"), [true, true, true, true, true, false]);
+        assert_eq!(
+            enforced("MutatingAdmissionPolicy,MutatingAdmissionWebhook"),
+            [false, false, false, true, true, true]
+        );
     }
 
     #[test]

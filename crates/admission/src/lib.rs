@@ -320,6 +320,11 @@ pub trait AdmissionPlugin: Send + Sync {
         None
     }
 
+    /// The resources of `admissionregistration.k8s.io` whose stored objects the plugin enforces, by their plural names.
+    fn enforced_resources(&self) -> &[&'static str] {
+        &[]
+    }
+
     /// The work queue of the plugin.
     fn work_queue(&self) -> Option<&WorkQueueMetrics> {
         None

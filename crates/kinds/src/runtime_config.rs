@@ -150,8 +150,8 @@ impl RuntimeConfig {
         if optional.any(|facts| self.is_enabled(shared, facts)) { pintle_catalog::complete() } else { shared }
     }
 
-    /// The resources that are turned off although the server has to enforce their objects, with their storage prefixes. It
-    /// must not start while there are any, since it would allow what they forbid.
+    /// The resources that are turned off although admission plugins enforce their objects, with their storage prefixes. A
+    /// server with such a plugin must not start while there are any, since it would allow what they forbid.
     pub fn disabled_rules<'a>(
         &'a self,
         catalog: &'a Catalog,

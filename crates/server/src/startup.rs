@@ -110,7 +110,7 @@ pub enum ClusterError {
     NoLeases,
     /// A resource cannot have a store of its own.
     Override(String),
-    /// A resource is turned off whose stored objects have to be enforced.
+    /// A resource is turned off whose stored objects an admission plugin has to enforce.
     DisabledRules {
         /// Its plural name.
         resource: &'static str,
@@ -210,7 +210,8 @@ impl ApiServer {
                 OverrideStorage::load(index, store, &config.key_prefix, elsewhere, indexer, clock, config.history);
             overrides.push(loading.await.map_err(ClusterError::Cache)?);
         }
-        for (resource, prefix) in config.runtime_config.disabled_rules(catalog) {
+        let disabled_rules = config.runtime_config.disabled_rules(catalog);
+        for (resource, prefix) in disabled_rules.filter(|(resource, _)| plugins.enforces(resource)) {
             let count = loaded.count_unclaimed(prefix);
             if count > 0 {
                 return Err(ClusterError::DisabledRules { resource, count });

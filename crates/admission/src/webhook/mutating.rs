@@ -240,6 +240,10 @@ impl AdmissionPlugin for MutatingAdmissionWebhook {
         &[Phase::Mutating]
     }
 
+    fn enforced_resources(&self) -> &[&'static str] {
+        &["mutatingwebhookconfigurations"]
+    }
+
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         !is_exempt(attributes)
     }

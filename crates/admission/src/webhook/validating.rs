@@ -147,6 +147,10 @@ impl AdmissionPlugin for ValidatingAdmissionWebhook {
         &[Phase::Validating]
     }
 
+    fn enforced_resources(&self) -> &[&'static str] {
+        &["validatingwebhookconfigurations"]
+    }
+
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         !is_exempt(attributes)
     }

@@ -47,6 +47,15 @@ fn stored_rules_are_never_left_out() {
     let found = String::from_utf8_lossy(&refused.stderr);
     assert!(found.contains(why), "{found}");
 
+    // Without the plugins, nothing enforces them.
+    let plugins =
+        "MutatingAdmissionPolicy,MutatingAdmissionWebhook,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook";
+    let off = "admissionregistration.k8s.io/v1=false";
+    let server = Server::start(data_dir, &["--runtime-config", off, "--disable-admission-plugins", plugins]);
+    assert_eq!(printed(data_dir, &["get", "pods", "-o", "name"]), "pod/p\n");
+    let log = server.stop();
+    assert!(!log.contains("will retry") && !log.contains("Failed to"), "{log}");
+
     // The server itself publishes objects of the other two groups.
     let off = "policy/v1=false,discovery.k8s.io/v1=false,coordination.k8s.io/v1=false";
     let server = Server::start(data_dir, &["--runtime-config", off]);

@@ -63,6 +63,10 @@ impl AdmissionPlugin for MutatingAdmissionPolicy {
         &[Phase::Mutating]
     }
 
+    fn enforced_resources(&self) -> &[&'static str] {
+        if self.enabled { &["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"] } else { &[] }
+    }
+
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         // As in upstream, deletes are not handled, whatever the rules of a policy say.
         self.enabled && attributes.operation != AdmissionOperation::Delete && self.source.concerns(attributes)

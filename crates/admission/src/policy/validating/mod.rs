@@ -54,6 +54,10 @@ impl AdmissionPlugin for ValidatingAdmissionPolicy {
         &[Phase::Validating]
     }
 
+    fn enforced_resources(&self) -> &[&'static str] {
+        &["validatingadmissionpolicies", "validatingadmissionpolicybindings"]
+    }
+
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         self.source.concerns(attributes)
     }
