@@ -1,0 +1,191 @@
+//! The options of a server.
+
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_admission::AdmissionConfiguration;
+use pintle_cache::HistoryLimits;
+use pintle_gates::Gates;
+use pintle_server::http::ListenerOptions;
+use pintle_server::{
+    Component, KubeletOptions, MemoryBudget, RecoveryTimes, RequestLimits, RequestObserver, RuntimeConfig,
+    ServiceNetwork, StorageMetrics,
+};
+use pintle_store::{Clock, Store, SystemClock, Vfs};
+
+use crate::access::AccessOptions;
+use crate::engine::Engine;
+use crate::service_accounts::ServiceAccountOptions;
+use crate::serving::TlsOptions;
+use crate::snapshot::Snapshot;
+
+/// kube-apiserver's default of `--event-ttl`.
+const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
+/// kube-apiserver's default of `--min-request-timeout`.
+const DEFAULT_MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// Default size of the encoding cache, in MiB: enough for 64,000 pods of a kilobyte.
+pub const DEFAULT_ENCODING_CACHE_MIB: usize = 64;
+
+/// The configuration of a [`Server`](super::Server).
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The directory for certificates and objects. `None` keeps certificates in memory, and needs another engine than
+    /// [`Engine::Embedded`].
+    pub data_dir: Option<PathBuf>,
+    /// Where objects are stored.
+    pub engine: Engine,
+    /// The objects and keys that the server begins with. Needs [`Engine::Memory`].
+    pub from: Option<Arc<Snapshot>>,
+    /// The IP address to listen on.
+    pub bind_address: IpAddr,
+    /// The port to listen on; 0 selects a free port.
+    pub port: u16,
+    /// The address that the server advertises to members of the cluster. `None` selects the bind address or, if that is
+    /// a loopback or wildcard address, the host's outbound address.
+    pub advertise_address: Option<IpAddr>,
+    /// Whether the server registers itself in the cluster, with an identity lease and the endpoints of the service
+    /// `kubernetes`.
+    pub register: bool,
+    /// Whether the registration includes these endpoints (`--endpoint-reconciler-type`).
+    pub reconcile_endpoints: bool,
+    /// The file to write the kubeconfig to; `None` selects `admin.kubeconfig` in the data directory.
+    pub kubeconfig: Option<PathBuf>,
+    /// Who may do what.
+    pub access: AccessOptions,
+    /// Whether the server creates and reconciles the roles and bindings of the RBAC bootstrap policy when it starts;
+    /// `None` if roles and bindings decide who may do what.
+    pub rbac_bootstrap: Option<bool>,
+    /// How tokens of service accounts are issued and validated.
+    pub service_accounts: ServiceAccountOptions,
+    /// Which versions of the built-in API are served (`--runtime-config`).
+    pub runtime_config: RuntimeConfig,
+    /// The addresses and node ports of services (`--service-cluster-ip-range`, `--service-node-port-range`).
+    pub services: ServiceNetwork,
+    /// How much history watches and consistent lists can use.
+    pub history: HistoryLimits,
+    /// Maximum size of the cache of encodings other than JSON, in bytes.
+    pub encoding_cache: usize,
+    /// How much memory the process may use; `None` for no limit (`--memory-limit-mib`).
+    pub memory: Option<MemoryBudget>,
+    /// Which metrics of the store are computed.
+    pub storage_metrics: StorageMetrics,
+    /// The components whose health `componentstatuses` reports.
+    pub components: Vec<Component>,
+    /// Minimum lifetime of a watch without `timeoutSeconds`. The actual lifetime is chosen at random between this and
+    /// twice this.
+    pub min_request_timeout: Duration,
+    /// How long and how many requests are handled.
+    pub limits: RequestLimits,
+    /// When a background task that fails has recovered, and when `/livez` fails because of it.
+    pub recovery: RecoveryTimes,
+    /// How connections are served.
+    pub listener: ListenerOptions,
+    /// The certificates of the server and of its clients.
+    pub tls: TlsOptions,
+    /// The certificates, in PEM, by which clients in the cluster verify the server; `None` for its own authority.
+    pub root_ca: Option<String>,
+    /// How long the server goes on serving after it was told to stop, while it is not ready, so that load balancers
+    /// notice (`--shutdown-delay-duration`).
+    pub shutdown_delay: Duration,
+    /// Which admission plugins run.
+    pub admission: AdmissionConfiguration,
+    /// The feature gates.
+    pub gates: Gates,
+    /// Whether pods may have privileged containers (`--allow-privileged`).
+    pub allow_privileged: bool,
+    /// How kubelets are reached for logs, exec, attach, port forwarding and proxies.
+    pub kubelets: KubeletOptions,
+    /// The origins that CORS allows, as regular expressions.
+    pub cors_allowed_origins: Vec<String>,
+    /// Whether the server runs the controllers on which the API relies. They stand by while a controller manager is
+    /// active.
+    pub controllers: bool,
+    /// Whether every namespace gets the objects that a controller manager creates there: the default service account,
+    /// and the ConfigMap with the certificate authority. Needs [`Options::controllers`]. Without them the admission plugin
+    /// `ServiceAccount` is disabled, as in envtest, because it would refuse all pods.
+    pub every_namespace_objects: bool,
+    /// Whether the server counts what is used of resource quotas, as a controller manager does. Needs
+    /// [`Options::controllers`]. Without that, new quotas limit nothing, as in envtest.
+    pub resource_quotas: bool,
+    /// Whether the server type checks validating admission policies and writes the warnings into their status, as a
+    /// controller manager does. Needs [`Options::controllers`].
+    pub policy_type_checks: bool,
+    /// Whether the server creates and reconciles the priority levels and flow schemas of the bootstrap configuration, and
+    /// writes the status of flow schemas.
+    pub flow_control: bool,
+    /// Whether ServiceCIDRs whose addresses are in use are protected by a finalizer, and have a condition.
+    pub service_cidr_protection: bool,
+    /// Whether the server creates the APIServices of the versions that it serves, and keeps them.
+    pub api_services: bool,
+    /// How long events are kept after their last write, in whole seconds; zero keeps them forever.
+    pub event_ttl: Duration,
+    /// The clock of everything that the API shows.
+    pub clock: Arc<dyn Clock>,
+    /// The store to use instead of an engine's, without a data directory. Tests let it fail.
+    pub store: Option<Arc<dyn Store>>,
+    /// What sees requests and their answers, and may interfere with them.
+    pub observers: Vec<Arc<dyn RequestObserver>>,
+    /// The file to which a line is appended for each request (`--log-requests`).
+    pub request_log: Option<PathBuf>,
+    /// Number of threads that serve requests; `None` for one per processor.
+    pub worker_threads: Option<NonZeroUsize>,
+    /// How the embedded store accesses its files, instead of the operating system's way. Tests let disks fail with it.
+    pub vfs: Option<Vfs>,
+}
+
+impl Default for Options {
+    /// The options for tests: the cluster has only the objects without which no server starts.
+    fn default() -> Self {
+        Self {
+            data_dir: None,
+            engine: Engine::Memory,
+            from: None,
+            bind_address: IpAddr::from([127, 0, 0, 1]),
+            port: 0,
+            advertise_address: None,
+            register: false,
+            reconcile_endpoints: true,
+            kubeconfig: None,
+            access: AccessOptions::default(),
+            rbac_bootstrap: Some(false),
+            service_accounts: ServiceAccountOptions::default(),
+            runtime_config: RuntimeConfig::default(),
+            services: ServiceNetwork::default(),
+            history: HistoryLimits::default(),
+            encoding_cache: DEFAULT_ENCODING_CACHE_MIB << 20,
+            memory: None,
+            storage_metrics: StorageMetrics::default(),
+            components: Component::defaults(),
+            min_request_timeout: DEFAULT_MIN_REQUEST_TIMEOUT,
+            limits: RequestLimits::default(),
+            recovery: RecoveryTimes::default(),
+            listener: ListenerOptions::default(),
+            tls: TlsOptions::default(),
+            root_ca: None,
+            shutdown_delay: Duration::ZERO,
+            admission: AdmissionConfiguration::default(),
+            gates: Gates::default(),
+            allow_privileged: true,
+            kubelets: KubeletOptions::default(),
+            cors_allowed_origins: Vec::new(),
+            controllers: true,
+            every_namespace_objects: false,
+            resource_quotas: false,
+            policy_type_checks: false,
+            flow_control: false,
+            service_cidr_protection: false,
+            api_services: false,
+            event_ttl: DEFAULT_EVENT_TTL,
+            clock: Arc::new(SystemClock),
+            store: None,
+            observers: Vec::new(),
+            request_log: None,
+            worker_threads: None,
+            vfs: None,
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The start of a server.
+
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pintle_admission::AdmissionConfiguration;
+use pintle_server::http::Listener;
+use pintle_server::{ApiServer, ClusterConfig, ControllerOptions, Cors};
+use pintle_store::{Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot};
+use pintle_supervisor::BackgroundTask;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::runtime::OwnRuntime;
+use super::{Options, RunningServer, SHUTDOWN_GRACE_PERIOD, Server, StartError};
+use crate::access::AccessReload;
+use crate::advertise;
+use crate::certificates::{CertificateError, Certificates, service_account_key};
+use crate::engine::{Engine, wait_until_readable};
+use crate::migration;
+use crate::renewal::{CertificateRenewal, time_of};
+use crate::request_log::RequestLog;
+use crate::serving::ServingTls;
+
+/// The name of the task that keeps the certificates of the server up to date.
+const CERTIFICATES_TASK: &str = "certificates";
+/// The names of the tasks that follow the configurations of authenticators and authorizers.
+const AUTHENTICATION_TASK: &str = "authentication-config";
+const AUTHORIZATION_TASK: &str = "authorization-config";
+/// The name of the task that accepts connections.
+const LISTENER_TASK: &str = "listener";
+/// The name of the task that writes the log of requests.
+const REQUEST_LOG_TASK: &str = "request-log";
+
+/// What a start results in.
+pub(super) struct StartedServer {
+    url: String,
+    certificates: Certificates,
+    kubeconfig: String,
+    kubeconfig_path: Option<PathBuf>,
+    start_time: Duration,
+    service_account_key: String,
+    running: RunningServer,
+}
+
+impl StartedServer {
+    pub(super) fn into_server(self, runtime: OwnRuntime) -> Server {
+        Server {
+            url: self.url,
+            certificates: self.certificates,
+            kubeconfig: self.kubeconfig,
+            kubeconfig_path: self.kubeconfig_path,
+            start_time: self.start_time,
+            service_account_key: self.service_account_key,
+            store: self.running.store.clone(),
+            running: Some(self.running),
+            runtime,
+        }
+    }
+}
+
+/// Starts the parts of a server, on its own runtime.
+pub(super) async fn start(options: Options) -> Result<StartedServer, StartError> {
+    let started = Instant::now();
+    let hostname = gethostname::gethostname().to_string_lossy().into_owned();
+    let advertised = advertise::advertised_address(options.advertise_address, options.bind_address);
+    let mut names = vec![hostname.to_lowercase()];
+    names.extend(options.services.kubernetes_address().map(|address| address.to_string()));
+    names.extend(advertised.iter().map(ToString::to_string));
+    let (certificates, account_key, store) = load_certificates_and_open_store(&options, &names)?;
+    let overrides = match &options.engine {
+        Engine::Etcd(etcd) => etcd.open_overrides(&options.history, &options.gates)?,
+        Engine::Embedded | Engine::EmbeddedIn(_) | Engine::Memory => Vec::new(),
+    };
+    let stores: Vec<Arc<dyn Store>> =
+        std::iter::once(&store).chain(overrides.iter().map(|other| &other.store)).cloned().collect();
+    for store in &stores {
+        wait_until_readable(&**store).await.map_err(StartError::Unreadable)?;
+        if let Some(why) =
+            migration::unfinished(&**store, options.engine.key_prefix()).await.map_err(StartError::Unreadable)?
+        {
+            return Err(StartError::Options(why));
+        }
+    }
+    let tls = ServingTls::load(options.tls, certificates.clone())?;
+    let address = SocketAddr::new(options.bind_address, options.port);
+    let bind = |error| StartError::Bind { address, error };
+    let listener = Listener::bind(address, tls.config(), options.listener).await.map_err(bind)?;
+    let address = listener.address().map_err(bind)?;
+    // A loopback address is advertised to nobody, but only there the server listens.
+    let is_anywhere = address.ip().is_unspecified() || options.advertise_address.is_some();
+    let external = advertised.as_ref().ok().filter(|_| is_anywhere).copied().unwrap_or(address.ip());
+    let external = SocketAddr::new(external, address.port());
+    let service_accounts = options.service_accounts.load(&account_key, &external.to_string());
+    let service_accounts = service_accounts.map_err(StartError::Options)?;
+    let trust = options.register.then(|| options.access.authentication_trust(&tls));
+    let (access, reload) = options.access.build(&tls, &options.gates, &hostname, service_accounts.authentication)?;
+    let mut observers = options.observers;
+    let request_log = options.request_log.as_deref().map(RequestLog::open).transpose()?;
+    observers.extend(request_log.iter().map(|log| log.observer()));
+    let api_server = ApiServer::start(ClusterConfig {
+        store: store.clone(),
+        overrides,
+        key_prefix: options.engine.key_prefix().to_owned(),
+        history: options.history,
+        encoding_cache: options.encoding_cache,
+        clock: options.clock.clone(),
+        min_request_timeout: options.min_request_timeout,
+        limits: options.limits,
+        recovery: options.recovery,
+        access,
+        service_accounts: service_accounts.config,
+        runtime_config: options.runtime_config,
+        services: options.services,
+        admission: admission_configuration(options.admission, options.every_namespace_objects),
+        storage_metrics: options.storage_metrics,
+        components: options.components,
+        gates: options.gates,
+        allow_privileged: options.allow_privileged,
+        rbac_bootstrap: options.rbac_bootstrap.unwrap_or_else(|| reload.authorization.uses_rbac()),
+        cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
+        controllers: ControllerOptions {
+            controllers: options.controllers,
+            root_ca: options.root_ca.unwrap_or_else(|| certificates.authority.certificate.clone()),
+            every_namespace_objects: options.controllers && options.every_namespace_objects,
+            resource_quotas: options.controllers && options.resource_quotas,
+            policy_type_checks: options.controllers && options.policy_type_checks,
+            flow_control: options.flow_control,
+            service_cidr_protection: options.controllers && options.service_cidr_protection,
+            api_services: options.api_services,
+            authentication_trust: trust,
+            port: address.port(),
+            endpoint: (options.register && options.reconcile_endpoints)
+                .then(|| advertised_endpoint(advertised, address.port()))
+                .flatten(),
+            election_name: options.engine.is_shared().then(|| hostname.clone()),
+            hostname: options.register.then_some(hostname),
+        },
+        event_ttl: options.event_ttl,
+        memory: options.memory,
+        kubelets: options.kubelets,
+        observers,
+    })
+    .await?;
+    let url = base_url(address);
+    let path = options.kubeconfig.or_else(|| options.data_dir.as_ref().map(|dir| dir.join("admin.kubeconfig")));
+    let renewal = Arc::new(CertificateRenewal {
+        tls,
+        clock: options.clock,
+        names,
+        data_dir: options.data_dir,
+        kubeconfig: path.clone(),
+        url: url.clone(),
+    });
+    let text = renewal.write_kubeconfig()?;
+    let mut background = JoinSet::new();
+    background.spawn(follow_certificates(api_server.background_task(CERTIFICATES_TASK), renewal));
+    let AccessReload { authentication, authorization } = reload;
+    if authentication.has_file() {
+        let task = api_server.background_task(AUTHENTICATION_TASK);
+        background.spawn(follow_configuration(task, move || authentication.clone().run()));
+    }
+    if authorization.has_file() {
+        let task = api_server.background_task(AUTHORIZATION_TASK);
+        background.spawn(follow_configuration(task, move || authorization.clone().run()));
+    }
+    if let Some(log) = &request_log {
+        background.spawn(log.clone().run(api_server.background_task(REQUEST_LOG_TASK)));
+    }
+    let stop = watch::Sender::new(false);
+    let accepting = api_server.background_task(LISTENER_TASK);
+    let task = tokio::spawn(listener.serve(api_server.clone(), accepting, stop.subscribe(), SHUTDOWN_GRACE_PERIOD));
+    Ok(StartedServer {
+        url,
+        certificates,
+        kubeconfig: text,
+        kubeconfig_path: path,
+        start_time: started.elapsed(),
+        service_account_key: account_key,
+        running: RunningServer {
+            api_server,
+            store,
+            stores,
+            stop,
+            task,
+            background,
+            request_log,
+            shutdown_delay: options.shutdown_delay,
+        },
+    })
+}
+
+/// Loads the certificates and the key of service accounts, and opens the store, in parallel, because each takes
+/// milliseconds.
+fn load_certificates_and_open_store(
+    options: &Options,
+    names: &[String],
+) -> Result<(Certificates, String, Arc<dyn Store>), StartError> {
+    // The watch caches restore their history from the store after a restart.
+    let now = time_of(options.clock.now());
+    let retention = HistoryRetention { duration: options.history.duration, bytes: options.history.bytes as u64 };
+    let data_dir = options.data_dir.as_deref();
+    if let Some(path) = data_dir {
+        std::fs::create_dir_all(path).map_err(|error| CertificateError::File { path: path.to_owned(), error })?;
+    }
+    let open = |path: &Path, durability| -> Result<Arc<dyn Store>, StartError> {
+        let (clock, vfs) = (options.clock.clone(), options.vfs.clone());
+        let embedded = EmbeddedOptions { retention, clock, vfs, durability, ..EmbeddedOptions::default() };
+        Ok(Arc::new(EmbeddedStore::open(path, embedded)?))
+    };
+    if let Some(snapshot) = &options.from {
+        if options.engine != Engine::Memory || options.store.is_some() {
+            return Err(StartError::Options(
+                "only the memory store can begin with the objects of a snapshot".to_owned(),
+            ));
+        }
+        if let Some(data_dir) = data_dir {
+            snapshot.write_keys(data_dir)?;
+        }
+    }
+    std::thread::scope(|scope| {
+        let certificates = scope.spawn(|| -> Result<_, CertificateError> {
+            if let Some(snapshot) = options.from.as_ref().filter(|_| data_dir.is_none()) {
+                let mut certificates = snapshot.certificates.clone();
+                certificates.renew(names, now)?;
+                return Ok((certificates, snapshot.service_account_key.clone()));
+            }
+            let certificates = match data_dir {
+                Some(path) => Certificates::load_or_generate(path, names, now)?,
+                None => Certificates::generate(names, now)?,
+            };
+            Ok((certificates, service_account_key(data_dir)?))
+        });
+        let store = match (&options.engine, &options.store, data_dir) {
+            (_, Some(store), None) => store.clone(),
+            (Engine::Memory, ..) => {
+                let empty = StoreSnapshot::default();
+                let objects = options.from.as_ref().map_or(&empty, |snapshot| &snapshot.objects);
+                Arc::new(MemoryStore::from_snapshot(objects, retention, options.clock.clone()))
+            }
+            (Engine::Etcd(etcd), ..) => Arc::new(etcd.open(&options.history, &options.gates)?),
+            (Engine::EmbeddedIn(folder), ..) => open(&folder.path, folder.durability)?,
+            (Engine::Embedded, _, Some(path)) => open(path, Durability::Synced)?,
+            (Engine::Embedded, _, None) => {
+                return Err(StartError::Options("the embedded store needs a data directory".to_owned()));
+            }
+        };
+        let (certificates, account_key) = certificates
+            .join()
+            .map_err(|_| StartError::Options("the thread that loads the certificates panicked".to_owned()))??;
+        Ok((certificates, account_key, store))
+    })
+}
+
+/// Keeps the certificates of the server up to date: reads files that change, and renews its own.
+async fn follow_certificates(task: BackgroundTask, renewal: Arc<CertificateRenewal>) {
+    let start = || {
+        let (task, renewal) = (task.clone(), renewal.clone());
+        async move {
+            task.report_success();
+            tokio::join!(renewal.tls.clone().reload_when_changed(), renewal.run());
+            Ok(())
+        }
+    };
+    task.supervise(start, || false).await;
+}
+
+/// Reads a configuration when it changes.
+async fn follow_configuration<F>(task: BackgroundTask, run: impl Fn() -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let start = || {
+        let (task, running) = (task.clone(), run());
+        async move {
+            task.report_success();
+            running.await;
+            Ok(())
+        }
+    };
+    task.supervise(start, || false).await;
+}
+
+/// The admission plugins of a server, given whether every namespace has a service account.
+fn admission_configuration(mut admission: AdmissionConfiguration, has_accounts: bool) -> AdmissionConfiguration {
+    const SERVICE_ACCOUNT: &str = "ServiceAccount";
+    let is_named = |names: &[String]| names.iter().any(|name| name == SERVICE_ACCOUNT);
+    if !has_accounts && !is_named(&admission.enabled) && !is_named(&admission.disabled) {
+        admission.disabled.push(SERVICE_ACCOUNT.to_owned());
+    }
+    admission
+}
+
+/// The endpoint of the service `kubernetes`; `None` if no address can be advertised.
+fn advertised_endpoint(advertised: Result<IpAddr, String>, port: u16) -> Option<SocketAddr> {
+    match advertised {
+        Ok(ip) => Some(SocketAddr::new(ip, port)),
+        Err(error) => {
+            tracing::warn!(
+                target: "pintle::start",
+                %error,
+                "No address to advertise: not publishing endpoints of the service kubernetes"
+            );
+            None
+        }
+    }
+}
+
+/// The base URL of a listen address. The loopback address stands for a wildcard address.
+fn base_url(address: SocketAddr) -> String {
+    let port = address.port();
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => format!("https://127.0.0.1:{port}"),
+        IpAddr::V6(ip) if ip.is_unspecified() => format!("https://[::1]:{port}"),
+        IpAddr::V4(ip) => format!("https://{ip}:{port}"),
+        IpAddr::V6(ip) => format!("https://[{ip}]:{port}"),
+    }
+}
