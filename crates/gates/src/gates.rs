@@ -11,6 +11,10 @@ use crate::table::{Gate, Stage, all_gates, index_of};
 pub struct Feature(&'static str);
 
 impl Feature {
+    /// The flags of the process at `/flagz` (KEP-4828).
+    pub const COMPONENT_FLAGZ: Feature = Feature("ComponentFlagz");
+    /// What the process is at `/statusz` (KEP-4827).
+    pub const COMPONENT_STATUSZ: Feature = Feature("ComponentStatusz");
     /// Deletion of objects that cannot be decoded (KEP-3926).
     pub const ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION: Feature = Feature("AllowUnsafeMalformedObjectDeletion");
     /// Requests of nodes for certificates of any subject.

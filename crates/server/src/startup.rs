@@ -2,7 +2,7 @@
 
 mod bootstrap_policy;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use pintle_value::{Str, Value};
 
 use self::bootstrap_policy::reconcile_bootstrap_policy;
 use crate::access::AccessControl;
+use crate::cluster::flags::Flags;
 use crate::cluster::{
     Cluster, ClusterParts, Component, Indexers, KubeletOptions, MemoryBudget, OverrideStorage, RECORD_PREFIXES,
     ServiceAccountConfig, StorageMetrics, StorageOverride, start_memory_task,
@@ -64,6 +65,8 @@ pub struct ClusterConfig {
     pub storage_metrics: StorageMetrics,
     /// The components whose health `componentstatuses` reports.
     pub components: Vec<Component>,
+    /// The flags of the process as Go prints their values, which `/flagz` shows; `None` for no `/flagz`.
+    pub flags: Option<BTreeMap<String, String>>,
     /// How tokens of service accounts are issued.
     pub service_accounts: ServiceAccountConfig,
     /// Which versions of the built-in API are served.
@@ -240,6 +243,7 @@ impl ApiServer {
             event_ttl: config.event_ttl,
             storage_metrics: config.storage_metrics,
             components: config.components,
+            flags: config.flags.map(Flags::new),
             service_accounts: config.service_accounts,
             memory: config.memory,
             bodies: BodyBudget::new(config.limits.max_body_bytes_in_flight),

@@ -15,3 +15,4 @@ mod request_log;
 mod request_observers;
 mod restart;
 mod runtime_config;
+mod zpages;

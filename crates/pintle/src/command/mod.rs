@@ -3,6 +3,7 @@
 
 mod credentials;
 mod envtest;
+mod flag_text;
 mod logging;
 mod migrate;
 mod serve;
@@ -17,7 +18,7 @@ use clap::{Parser, Subcommand};
 use self::credentials::{KubeconfigCommand, TokenCommand};
 use self::envtest::EnvtestCommand;
 use self::migrate::MigrateCommand;
-use self::serve::Serve;
+use self::serve::ServeCommand;
 
 /// A Kubernetes API server in one binary.
 #[derive(Parser)]
@@ -30,7 +31,7 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     /// Serve the Kubernetes API.
-    Serve(Box<Serve>),
+    Serve(Box<ServeCommand>),
     /// Print a kubeconfig for a user, with a new client certificate of the server's own authority.
     Kubeconfig(KubeconfigCommand),
     /// Manage tokens.
@@ -61,7 +62,7 @@ fn run_command() -> ExitCode {
         Some(Command::Token(command)) => print_result(command.run()),
         Some(Command::Migrate(command)) => print_result(command.run()),
         Some(Command::Envtest(command)) => print_result(command.run()),
-        None => Serve::parse_from_defaults().run(),
+        None => ServeCommand::from_defaults().run(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The options of a server.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -75,6 +76,8 @@ pub struct Options {
     pub storage_metrics: StorageMetrics,
     /// The components whose health `componentstatuses` reports.
     pub components: Vec<Component>,
+    /// The flags of the process, by name, with their values as Go prints them. `/flagz` shows them; `None` for no `/flagz`.
+    pub flags: Option<BTreeMap<String, String>>,
     /// Minimum lifetime of a watch without `timeoutSeconds`. The actual lifetime is chosen at random between this and
     /// twice this.
     pub min_request_timeout: Duration,
@@ -160,6 +163,7 @@ impl Default for Options {
             memory: None,
             storage_metrics: StorageMetrics::default(),
             components: Component::defaults(),
+            flags: None,
             min_request_timeout: DEFAULT_MIN_REQUEST_TIMEOUT,
             limits: RequestLimits::default(),
             recovery: RecoveryTimes::default(),

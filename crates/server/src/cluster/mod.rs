@@ -5,6 +5,7 @@ mod api_services;
 pub(crate) mod conversion_cache;
 mod corrupt;
 pub(crate) mod documents;
+pub(crate) mod flags;
 mod followed;
 mod indexers;
 mod kubelets;
@@ -45,6 +46,7 @@ use tokio_util::task::TaskTracker;
 use self::api_services::ApiServiceRegistration;
 use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
+use self::flags::Flags;
 use self::followed::{FollowedIndex, ObjectIndex, empty_node_authorizer};
 pub(crate) use self::indexers::Indexers;
 pub use self::kubelets::KubeletOptions;
@@ -138,6 +140,8 @@ pub struct Cluster {
     pub(crate) event_ttl: Duration,
     pub(crate) storage_metrics: StorageMetrics,
     pub(crate) components: Vec<Component>,
+    /// The flags of the process; `None` if it shows none.
+    pub(crate) flags: Option<Flags>,
     pub(crate) service_accounts: ServiceAccountConfig,
     pub(crate) webhook_clients: WebhookClients,
     /// The connections to kubelets and to what requests are proxied to.
@@ -193,6 +197,7 @@ pub(crate) struct ClusterParts {
     pub(crate) event_ttl: Duration,
     pub(crate) storage_metrics: StorageMetrics,
     pub(crate) components: Vec<Component>,
+    pub(crate) flags: Option<Flags>,
     pub(crate) service_accounts: ServiceAccountConfig,
     pub(crate) memory: Option<MemoryBudget>,
     pub(crate) bodies: Arc<BodyBudget>,
@@ -238,6 +243,7 @@ impl Cluster {
             event_ttl: parts.event_ttl,
             storage_metrics: parts.storage_metrics,
             components: parts.components,
+            flags: parts.flags,
             service_accounts: parts.service_accounts,
             webhook_clients: WebhookClients::default(),
             conversion_cache: ConversionCache::default(),

@@ -10,7 +10,7 @@ use pintle_registry::{
 };
 use pintle_value::{Object, Value, object};
 
-use super::{health, openid};
+use super::{health, openid, zpages};
 use crate::cluster::Cluster;
 use crate::cluster::documents::{Document, DocumentDependency};
 use crate::context::RequestContext;
@@ -48,7 +48,8 @@ pub(crate) fn respond(request: &RequestContext) -> Result<Option<Response>, ApiE
             ("APIResourceList", resource_list(request, &registry, &GroupVersion::new(*group, *version)))
         }
         ["" | "index.html"] => {
-            return Ok(Some(represent::json_response(StatusCode::OK, &path_index(&request.cluster, &registry))));
+            let index = object! { "paths": indexed_paths(&request.cluster) };
+            return Ok(Some(represent::json_response(StatusCode::OK, &index)));
         }
         _ => return Ok(None),
     };
@@ -62,8 +63,9 @@ pub(crate) fn respond(request: &RequestContext) -> Result<Option<Response>, ApiE
     represent::respond_meta(request, &format!("meta/v1.{kind}"), value, endpoint).map(Some)
 }
 
-/// The index of all paths, the document of `/`.
-fn path_index(cluster: &Cluster, registry: &Registry) -> Value {
+/// The paths that the document of `/` lists.
+pub(crate) fn indexed_paths(cluster: &Cluster) -> Vec<String> {
+    let registry = cluster.published_registry();
     let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/apis/"].map(str::to_owned).to_vec();
     for group in registry.groups().filter(|group| !group.name().is_empty()) {
         paths.push(format!("/apis/{}", group.name()));
@@ -75,9 +77,10 @@ fn path_index(cluster: &Cluster, registry: &Registry) -> Value {
     if cluster.service_accounts.metadata.is_some() {
         paths.extend(openid::PATHS.map(str::to_owned));
     }
+    paths.extend(zpages::paths(cluster).map(str::to_owned));
     paths.extend(health::paths(cluster));
     paths.sort();
-    object! { "paths": paths }
+    paths
 }
 
 /// The `APIVersions` of the core group.

@@ -9,6 +9,7 @@ mod openapi;
 pub(crate) mod openid;
 mod verbs;
 mod version;
+pub(crate) mod zpages;
 
 use std::sync::Arc;
 
@@ -39,6 +40,9 @@ pub(crate) async fn route(request: &Arc<RequestContext>) -> Result<Response, Api
         return Ok(response);
     }
     if let Some(response) = health::respond(request) {
+        return Ok(response);
+    }
+    if let Some(response) = zpages::respond(request, || discovery::indexed_paths(&request.cluster)) {
         return Ok(response);
     }
     if let Some(response) = openapi::respond(request) {

@@ -123,7 +123,7 @@ fn count(request: &RequestContext, answered_by: AnsweredBy, response: &Response)
     }
     let target = counted_target(&recorded, resource, response)?;
     let series = metrics.series(&target);
-    if resource.is_some_and(|resource| resource.deprecation.is_some()) {
+    if target.is_deprecated_page() || resource.is_some_and(|resource| resource.deprecation.is_some()) {
         series.record_deprecated();
     }
     Some(CountedRequest { series, dry_run, has_size: target.has_response_size() })
@@ -131,14 +131,16 @@ fn count(request: &RequestContext, answered_by: AnsweredBy, response: &Response)
 
 /// The labels under which a request counts. `None` if it reached no handler that upstream counts.
 fn counted_target<'r>(
-    request: &RecordedRequest<'_>,
+    request: &RecordedRequest<'r>,
     resource: Option<&'r Arc<Resource>>,
-    response: &Response,
+    response: &'r Response,
 ) -> Option<RequestTarget<'r>> {
     let info = request.info;
     if !info.is_resource {
-        let content_type = response.headers().get(CONTENT_TYPE).map_or(&[][..], |value| value.as_bytes());
-        return RequestTarget::of_path(request, content_type.ends_with(b";as=APIGroupDiscoveryList"));
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let is_served = response.status() != StatusCode::NOT_FOUND;
+        return RequestTarget::of_path(request, content_type.unwrap_or_default())
+            .filter(|target| is_served || !target.is_page());
     }
     let resource = resource?;
     let is_routed = info.subresource.is_empty() || resource.subresource(&info.subresource).is_some();

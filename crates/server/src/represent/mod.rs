@@ -291,13 +291,22 @@ pub(crate) fn status_response(
 
 /// Responds to a failed request: a `Status` in the negotiated encoding, or in JSON if the client accepts none.
 pub(crate) fn error_response(request: &RequestContext, error: &ApiError) -> Response {
+    let mut endpoint = request.endpoint();
+    // Upstream's routes answer it, which do not know CBOR.
+    endpoint.has_cbor &= !matches!(error, ApiError::MethodNotAllowed);
+    error_response_of(request, error, endpoint)
+}
+
+/// Responds to a request that failed at an endpoint with encodings of its own.
+pub(crate) fn error_response_of(
+    request: &RequestContext,
+    error: &ApiError,
+    endpoint: EndpointRestrictions,
+) -> Response {
     let error_status = self::status::error_status(error);
     if let Some(observed) = &request.observed {
         observed.set_failure(&error_status.status);
     }
-    let mut endpoint = request.endpoint();
-    // Upstream's routes answer it, which do not know CBOR.
-    endpoint.has_cbor &= !matches!(error, ApiError::MethodNotAllowed);
     let mut response = match negotiate::error_output(&request.headers, &request.query, endpoint) {
         Ok(media_type) => {
             status_response(request, error_status.code, &error_status.status, media_type.encoding, media_type.pretty)

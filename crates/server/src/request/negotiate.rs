@@ -8,6 +8,8 @@ use pintle_registry::ApiError;
 use crate::http::header_text;
 use crate::request::query::Query;
 
+pub(crate) mod page;
+
 /// The encodings of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Encoding {
@@ -195,6 +197,13 @@ impl<'a> AcceptClause<'a> {
         Some(clause)
     }
 
+    /// True if the clause accepts a media type, parameters aside.
+    fn accepts(&self, media_type: &str) -> bool {
+        let Some((main_type, subtype)) = media_type.split_once('/') else { return false };
+        (self.main_type == main_type && (self.subtype == subtype || self.subtype == "*"))
+            || (self.main_type == "*" && self.subtype == "*")
+    }
+
     /// True if the clause sorts before another one. A more specific clause comes first, whatever its quality.
     fn sorts_before(&self, other: &Self) -> bool {
         self.quality > other.quality
@@ -312,10 +321,7 @@ fn match_clause(
     encoding: Encoding,
     endpoint: EndpointRestrictions,
 ) -> Option<MediaTypeOptions> {
-    let (main_type, subtype) = encoding.media_type().split_once('/')?;
-    let matches = (clause.main_type == main_type && (clause.subtype == subtype || clause.subtype == "*"))
-        || (clause.main_type == "*" && clause.subtype == "*");
-    if !matches {
+    if !clause.accepts(encoding.media_type()) {
         return None;
     }
     let mut options = MediaTypeOptions { encoding, transform: None, pretty: false };

@@ -13,7 +13,7 @@ use crate::command::string_slice::StringSlice;
 
 /// Whether a flag needs a value, and how many count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arity {
+pub(super) enum Arity {
     /// It needs no value.
     Bool,
     /// The last one counts.
@@ -35,13 +35,13 @@ enum Effect {
 
 /// One flag.
 #[derive(Clone, Debug)]
-struct Flag {
+pub(super) struct Flag {
     section: &'static str,
-    name: &'static str,
+    pub(super) name: &'static str,
     /// The type of the value as help texts show it; empty for flags without one.
-    value_type: &'static str,
-    arity: Arity,
-    default: &'static str,
+    pub(super) value_type: &'static str,
+    pub(super) arity: Arity,
+    pub(super) default: &'static str,
     description: &'static str,
     effect: Effect,
     /// Why it is accepted or refused, or what differs.
@@ -51,7 +51,7 @@ struct Flag {
 /// The flags of a program, in the order of its help text.
 #[derive(Debug)]
 pub(super) struct FlagTable {
-    flags: Vec<Flag>,
+    pub(super) flags: Vec<Flag>,
 }
 
 /// Why a command line is not accepted, as the original program words it.
@@ -86,6 +86,8 @@ fn arguments(found: &[String]) -> String {
 pub(super) struct FlagValues {
     /// The values by name, in the order in which they were given.
     values: BTreeMap<&'static str, Vec<String>>,
+    /// All values that were given, also of flags without an effect.
+    pub(super) given: BTreeMap<&'static str, Vec<String>>,
     /// The flags that were given and have no effect, with the reason.
     pub(super) ignored: Vec<(&'static str, &'static str)>,
 }
@@ -258,6 +260,7 @@ impl FlagValues {
     fn add(&mut self, flag: &Flag, value: String) -> Result<(), FlagError> {
         let invalid = |error: String| FlagError::Value { name: flag.name, value: value.clone(), error };
         let value = normal_value(flag, &value).map_err(invalid)?;
+        self.given.entry(flag.name).or_default().push(value.clone());
         match flag.effect {
             _ if flag.effect != Effect::Honoured && is_default(flag, &value) => return Ok(()),
             Effect::Refused => return Err(FlagError::Refused { name: flag.name, why: flag.why }),

@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     } else if flags.is_set("version") {
         format!("Kubernetes {}\n", pintle_server::version().str_at(&["gitVersion"]))
     } else {
-        return match start(&flags) {
+        return match start(&table, &flags) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error),
         };
@@ -118,7 +118,7 @@ fn help(table: &FlagTable) -> String {
 }
 
 /// Starts the server that the flags describe, and runs it until a signal ends it.
-fn start(flags: &FlagValues) -> Result<(), CommandError> {
+fn start(table: &FlagTable, flags: &FlagValues) -> Result<(), CommandError> {
     check_authorization(flags)?;
     check_service_accounts(flags)?;
     check_storage_backend(flags)?;
@@ -153,6 +153,7 @@ fn start(flags: &FlagValues) -> Result<(), CommandError> {
     options.tls.certificate = Some(files);
     options.controllers = controllers;
     options.admission = with_upstream_defaults(options.admission);
+    options.flags = Some(table.effective(flags));
     // Nothing else is written.
     run_until_signal(Options { data_dir: None, engine, ..options }, |_| Ok(()))
 }

@@ -2,6 +2,7 @@
 //! the names of the programs that envtest starts.
 
 mod etcd;
+mod flag_values;
 mod flags;
 mod integers;
 mod kube_apiserver;

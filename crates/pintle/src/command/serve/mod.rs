@@ -4,6 +4,7 @@ mod admission_flags;
 mod authentication_flags;
 mod authorization_flags;
 mod etcd_flags;
+mod flag_values;
 mod kubelet_flags;
 mod service_account_flags;
 mod service_flags;
@@ -32,6 +33,7 @@ use self::authentication_flags::AuthenticationFlags;
 use self::authorization_flags::AuthorizationFlags;
 use self::etcd_flags::EtcdFlags;
 pub(crate) use self::etcd_flags::EtcdStoreFlags;
+pub(crate) use self::flag_values::ServeCommand;
 use self::kubelet_flags::KubeletFlags;
 use self::service_account_flags::ServiceAccountFlags;
 use self::service_flags::ServiceFlags;
@@ -271,21 +273,40 @@ pub(crate) type CommandError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Parser)]
 struct ServeOnly {
     #[command(flatten)]
-    serve: Serve,
+    serve: ServeCommand,
 }
 
-impl Serve {
+impl ServeCommand {
     /// The flags with their defaults.
-    pub(crate) fn parse_from_defaults() -> Self {
+    pub(crate) fn from_defaults() -> Self {
         ServeOnly::parse_from(["pintle"]).serve
     }
 
+    /// Runs the server until a signal ends it.
+    pub(crate) fn run(self) -> ExitCode {
+        let Self { serve, values } = self;
+        serve.start_logging();
+        let engine = match serve.engine() {
+            Ok(engine) => engine,
+            Err(error) => return fail(&error),
+        };
+        let data_dir = serve.data_dir.clone();
+        let announce = |server: &Server| print_banner(server, &engine, &data_dir);
+        let options = serve.options().map(|options| Options { flags: Some(values), ..options });
+        match options.and_then(|options| run_until_signal(options, announce)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&*error),
+        }
+    }
+}
+
+impl Serve {
     /// Parses flags, without the name of the program before them.
     ///
     /// # Errors
     /// A flag is unknown, or its value is invalid.
     pub(crate) fn parse_flags(flags: impl IntoIterator<Item = String>) -> Result<Self, clap::Error> {
-        ServeOnly::try_parse_from(std::iter::once("pintle".to_owned()).chain(flags)).map(|only| only.serve)
+        ServeOnly::try_parse_from(std::iter::once("pintle".to_owned()).chain(flags)).map(|only| only.serve.serve)
     }
 
     /// The names of the flags.
@@ -299,21 +320,6 @@ impl Serve {
     /// Starts to log as the flags say.
     pub(crate) fn start_logging(&self) {
         logging::init(self.verbosity, self.logging_format);
-    }
-
-    /// Runs the server until a signal ends it.
-    pub(crate) fn run(self) -> ExitCode {
-        self.start_logging();
-        let engine = match self.engine() {
-            Ok(engine) => engine,
-            Err(error) => return fail(&error),
-        };
-        let data_dir = self.data_dir.clone();
-        let announce = |server: &Server| print_banner(server, &engine, &data_dir);
-        match self.options().and_then(|options| run_until_signal(options, announce)) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&*error),
-        }
     }
 
     fn engine(&self) -> Result<Engine, String> {

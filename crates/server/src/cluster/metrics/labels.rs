@@ -97,7 +97,8 @@ impl<'r> RequestTarget<'r> {
 
     /// The labels of a request for one of the paths that upstream counts beside resources, by the path. `None` for all
     /// others.
-    pub(crate) fn of_path(request: &RecordedRequest<'_>, is_aggregated_discovery: bool) -> Option<Self> {
+    pub(crate) fn of_path(request: &RecordedRequest<'r>, content_type: &'r str) -> Option<Self> {
+        let is_aggregated_discovery = content_type.ends_with(";as=APIGroupDiscoveryList");
         let (subresource, component) = match request.info.path.as_str() {
             "/livez" => ("/livez", ""),
             "/readyz" => ("/readyz", ""),
@@ -106,9 +107,21 @@ impl<'r> RequestTarget<'r> {
             path if path.starts_with("/openapi/v3/") => ("openapi/v3/", ""),
             "/api" if is_aggregated_discovery => ("/api", COMPONENT),
             "/apis" if is_aggregated_discovery => ("/apis", COMPONENT),
+            "/statusz" | "/flagz" => return Some(Self::of_page(request, content_type)),
             _ => return None,
         };
         Some(Self { subresource, component, ..Self::of_other(request) })
+    }
+
+    /// The labels of `/statusz` and `/flagz`, which count as resources of the version that was negotiated.
+    fn of_page(request: &RecordedRequest<'r>, content_type: &'r str) -> Self {
+        let version = content_type.split(';').find_map(|parameter| parameter.strip_prefix("v="));
+        Self {
+            group: version.map_or("", |_| "config.k8s.io"),
+            version: version.unwrap_or_default(),
+            resource: request.info.path.trim_start_matches('/'),
+            ..Self::of_other(request)
+        }
     }
 
     /// The labels of a request that is for no resource.
@@ -122,6 +135,16 @@ impl<'r> RequestTarget<'r> {
             resource: "",
             subresource: "",
         }
+    }
+
+    /// True for `/statusz` and `/flagz`.
+    pub(crate) fn is_page(&self) -> bool {
+        matches!(self.resource, "statusz" | "flagz")
+    }
+
+    /// True for the version of `/statusz` and `/flagz` that is deprecated.
+    pub(crate) fn is_deprecated_page(&self) -> bool {
+        (self.group, self.version) == ("config.k8s.io", "v1alpha1")
     }
 
     /// The verb, as metrics and logs report it.
