@@ -75,6 +75,23 @@ impl Object {
         self.key.split_once('/').map_or(&*self.key, |(_, name)| name)
     }
 
+    /// The uid, which is a neighbour of the resourceVersion. Empty if the stored object has none.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        let offset = (self.index.resource_version_offset as usize).min(self.json.len());
+        let (before, after) = self.json.split_at(offset);
+        const MEMBER: &[u8] = b"\"uid\":\"";
+        // In declaration order it precedes the resourceVersion, unless it is the last member.
+        let value = match after.strip_prefix(MEMBER) {
+            Some(value) => memchr::memchr(b'"', value).map(|end| &value[..end]),
+            None => before.strip_suffix(b"\",").and_then(|before| {
+                let start = memchr::memrchr(b'"', before)? + 1;
+                before[..start].ends_with(MEMBER).then(|| &before[start..])
+            }),
+        };
+        value.and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default()
+    }
+
     /// The value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
@@ -282,6 +299,25 @@ mod tests {
         for json in [r#"{"a}"#, r#"{"a"}"#, r#"{"a":}"#, r#"{"a":"}"#, "{1}"] {
             check(json, "a", None);
             check(json, "b", None);
+        }
+    }
+
+    #[test]
+    fn the_uid_is_a_neighbour_of_the_resource_version() {
+        // The place of the resourceVersion is marked, in declaration order and in sorted order.
+        for (json, expect) in [
+            (r#"{"metadata":{"name":"a","uid":"u",^"labels":{}}}"#, "u"),
+            (r#"{"metadata":{"name":"a",^"uid":"u"}}"#, "u"),
+            (r#"{"metadata":{"name":"a",^"selfLink":"","uid":"u"}}"#, ""),
+            (r#"{"metadata":{"name":"a",^"labels":{}}}"#, ""),
+            (r#"{"metadata":{"uid":"",^"labels":{}}}"#, ""),
+            (r#"^{"#, ""),
+        ] {
+            let offset = json.find('^').unwrap() as u32;
+            let index = ObjectIndex { resource_version_offset: offset, ..ObjectIndex::default() };
+            let json = json.replace('^', "");
+            let object = Object::new("k".into(), 1, Bytes::copy_from_slice(json.as_bytes()), index);
+            assert_eq!(object.uid(), expect, "{json}");
         }
     }
 }

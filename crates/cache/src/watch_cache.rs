@@ -425,7 +425,11 @@ impl WatchCache {
         Ok(remaining)
     }
 
-    fn count(&self, range: &KeyRange, after: Option<&str>, at: u64) -> Result<usize, TooOld> {
+    /// The number of objects of a range at a revision after a key.
+    ///
+    /// # Errors
+    /// Returns an error if the revision is older than the history.
+    pub fn count(&self, range: &KeyRange, after: Option<&str>, at: u64) -> Result<usize, TooOld> {
         let mut from: Option<Key> = after.map(Key::from);
         let mut total = 0;
         loop {

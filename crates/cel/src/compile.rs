@@ -6,7 +6,18 @@ use crate::cost_estimator::estimate_cost;
 use crate::env::Env;
 use crate::program::{CompileError, Program};
 use crate::source::{Issues, Source};
-use crate::syntax::parse;
+use crate::syntax::{Expr, ParserLimits, parse};
+
+/// Parses an expression whose calls are all left as they are: there are no macros.
+///
+/// # Errors
+/// The text is no expression. Returns the message of the first error.
+pub fn parse_without_macros(text: &str) -> Result<Expr, String> {
+    let parsed = parse(&Source::new(text), &[], ParserLimits::default());
+    parsed.map(|parsed| parsed.expr).map_err(|issues| {
+        issues.all().first().map_or_else(|| "invalid expression".to_owned(), |issue| issue.message.clone())
+    })
+}
 
 impl Env {
     /// Parses and type-checks an expression.

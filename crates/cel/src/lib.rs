@@ -49,6 +49,7 @@ mod types;
 mod value;
 
 pub use check::CheckedExpr;
+pub use compile::parse_without_macros;
 pub use cost::{AstNode, CallEstimate, CostEstimate, EstimatedCall, SizeEstimate, SizeEstimator, UnknownSizes};
 pub use env::{Env, Library, TypeProvider};
 pub use error::{EvalError, EvalErrorKind};

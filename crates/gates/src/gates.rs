@@ -11,6 +11,8 @@ use crate::table::{Gate, Stage, all_gates, index_of};
 pub struct Feature(&'static str);
 
 impl Feature {
+    /// Lists and watches of a part of a collection (KEP-5866).
+    pub const SHARDED_LIST_AND_WATCH: Feature = Feature("ShardedListAndWatch");
     /// The flags of the process at `/flagz` (KEP-4828).
     pub const COMPONENT_FLAGZ: Feature = Feature("ComponentFlagz");
     /// What the process is at `/statusz` (KEP-4827).

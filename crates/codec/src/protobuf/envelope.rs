@@ -122,6 +122,9 @@ pub fn list_head(api_version: &str, kind: &str, list_meta: &Value, items_len: us
             write_tag(4, VARINT, out);
             write_varint(remaining as u64, out);
         }
+        if let Some(shard) = list_meta.get("shardInfo") {
+            write_nested(5, out, |out| write_bytes(1, shard.str_at(&["selector"]).as_bytes(), out));
+        }
     });
     write_tag(2, BYTES, &mut out);
     write_varint((meta.len() + items_len) as u64, &mut out);

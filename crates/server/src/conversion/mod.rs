@@ -5,6 +5,7 @@
 mod convert;
 mod memoized;
 mod selection;
+mod shard_selector;
 mod shared;
 mod view;
 mod webhook_batch;
@@ -12,4 +13,5 @@ mod webhook_batch;
 pub(crate) use convert::convert;
 pub(crate) use memoized::MemoizedConversions;
 pub(crate) use selection::{Selection, WatchEventType};
+pub(crate) use shard_selector::ShardSelector;
 pub(crate) use view::VersionView;

@@ -1,14 +1,16 @@
 //! Selection: which objects a list or watch selects by namespace, labels and fields, and the watch scope that follows.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use pintle_cache::{Event, KeyRange, Object, WatchScope};
+use pintle_metrics::Counter;
 use pintle_registry::{ApiError, Resource};
 use pintle_selector::{FieldSelector, LabelSelector};
 use pintle_value::names::dns1123_label;
 use pintle_value::{Str, Value};
 
-use super::VersionView;
+use super::{ShardSelector, VersionView};
 
 /// How many requirements and values of selectors are checked before other tasks may run.
 const CHECKS_PER_TURN: usize = 1 << 16;
@@ -51,12 +53,32 @@ enum Field {
     Indexed(usize),
 }
 
+/// A part of a collection.
+#[derive(Clone, Debug)]
+struct Shard {
+    selector: Arc<ShardSelector>,
+    /// Counts the objects of other parts, if that is of interest.
+    filtered: Option<Arc<Counter>>,
+}
+
+impl Shard {
+    fn matches(&self, object: &Object) -> bool {
+        let matches = self.selector.matches(object);
+        if let Some(filtered) = self.filtered.as_ref().filter(|_| !matches) {
+            filtered.inc();
+        }
+        matches
+    }
+}
+
 /// A compiled selection.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     labels: Option<LabelSelector>,
     fields: Vec<(Field, bool, Str)>,
     namespace: Str,
+    /// The part of the collection that is selected, if the client wants one.
+    shard: Option<Shard>,
     /// How many requirements and values are checked for one object, at most.
     cost: usize,
 }
@@ -81,10 +103,21 @@ impl Selection {
         let label_cost =
             labels.iter().flat_map(LabelSelector::requirements).map(|r| 1 + r.values().len()).sum::<usize>();
         let cost = label_cost + compiled.len();
-        Ok(Self { labels, fields: compiled, namespace: namespace.into(), cost })
+        Ok(Self { labels, fields: compiled, namespace: namespace.into(), shard: None, cost })
     }
 
-    /// True if all objects of the namespace are selected.
+    /// Selects of these objects only those of a part. `filtered` counts the others.
+    pub(crate) fn with_shard(self, selector: ShardSelector, filtered: Option<Arc<Counter>>) -> Self {
+        let cost = self.cost + selector.len();
+        Self { shard: Some(Shard { selector: Arc::new(selector), filtered }), cost, ..self }
+    }
+
+    /// The selector of the part that is selected.
+    pub(crate) fn shard(&self) -> Option<&ShardSelector> {
+        self.shard.as_ref().map(|shard| &*shard.selector)
+    }
+
+    /// True if all objects of the namespace are selected, or all of a part.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_none() && self.fields.is_empty()
     }
@@ -104,6 +137,9 @@ impl Selection {
 
     /// True if the object is selected.
     pub(crate) fn matches(&self, object: &Object) -> bool {
+        if self.shard.as_ref().is_some_and(|shard| !shard.matches(object)) {
+            return false;
+        }
         let field = |field| match field {
             Field::Name => object.name(),
             Field::Namespace => object.namespace(),

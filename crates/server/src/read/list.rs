@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pintle_cache::{Key, KeyRange, Object, RevisionPin, TooOld, WatchCache};
+use pintle_gates::Feature;
 use pintle_registry::{ApiError, Resource, Scope};
 use pintle_selector::FieldSelector;
 use pintle_value::Str;
@@ -11,7 +12,7 @@ use pintle_value::Str;
 use super::continue_token::{self, ContinueToken};
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
-use crate::conversion::Selection;
+use crate::conversion::{Selection, ShardSelector};
 use crate::http::Response;
 use crate::represent::{ListHead, ListMetrics, ObjectSource, RangeReader, ResponseFormat, compress};
 use crate::request::query::{ListOptions, VersionMatch, revision_parameter};
@@ -23,7 +24,7 @@ const PAGE_SIZE: usize = 512;
 pub(crate) async fn list(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let format = ResponseFormat::negotiate(request, resource, false)?;
     let options = ListOptions::read(&request.query, &request.cluster.gates)?;
-    let selection = select(request, resource, &options)?;
+    let selection = select_shard(request, resource, select(request, resource, &options)?, false)?;
     let read = ListRead::start(&format, selection, &options).await?;
     if read.from_cache {
         format.view.check_all_readable(&read.watch_cache)?;
@@ -39,7 +40,8 @@ pub(crate) async fn list(request: &RequestContext, resource: &Arc<Resource>) -> 
             read.page(read.after.as_deref(), 1)?;
             read.check_readable(&format, None)?;
             let ListRead { watch_cache, range, selection, revision, after, pin, metrics, .. } = read;
-            let head = ListHead { revision: revision.to_string(), ..ListHead::default() };
+            let head =
+                ListHead { revision: revision.to_string(), shard: shard_text(&selection), ..ListHead::default() };
             let reader = RangeReader {
                 watch_cache,
                 range,
@@ -51,7 +53,7 @@ pub(crate) async fn list(request: &RequestContext, resource: &Arc<Resource>) -> 
                 metrics,
                 _pin: pin,
             };
-            (head, ObjectSource::Range(reader))
+            (head, ObjectSource::Range(Box::new(reader)))
         }
     };
     let response = format.respond_list(&head, source).await;
@@ -107,6 +109,31 @@ pub(crate) fn select(
         return Err(ApiError::BadRequest("fieldSelector metadata.name doesn't match requested name".to_owned()));
     }
     Ok(selection)
+}
+
+/// Selects the part of the collection that `shardSelector` names. `is_watch` counts the events of other parts.
+///
+/// # Errors
+/// Returns an error if the selector is malformed.
+pub(crate) fn select_shard(
+    request: &RequestContext,
+    resource: &Resource,
+    selection: Selection,
+    is_watch: bool,
+) -> Result<Selection, ApiError> {
+    let text = request.query.get("shardSelector").filter(|text| !text.is_empty());
+    let Some(text) = text.filter(|_| request.cluster.gates.is_enabled(Feature::SHARDED_LIST_AND_WATCH)) else {
+        return Ok(selection);
+    };
+    let invalid = |error| ApiError::Unclassified(format!("invalid shard selector: {error}"));
+    let selector = ShardSelector::parse(text).map_err(invalid)?;
+    let filtered = is_watch.then(|| request.cluster.metrics.collection(resource).filtered_events().clone());
+    Ok(selection.with_shard(selector, filtered))
+}
+
+/// The selector of a list's part, as the list repeats it.
+fn shard_text(selection: &Selection) -> Option<String> {
+    selection.shard().map(ShardSelector::to_string)
 }
 
 /// A list in progress. Its revision stays pinned.
@@ -215,7 +242,8 @@ impl ListRead {
         let needs_conversion = self.selection.needs_conversion(&format.view);
         let page_size = if needs_conversion { PAGE_SIZE.min(limit.saturating_add(1)) } else { PAGE_SIZE };
         let page_size = page_size.min(self.selection.objects_per_turn());
-        let mut head = ListHead { revision: self.revision.to_string(), ..ListHead::default() };
+        let revision = self.revision.to_string();
+        let mut head = ListHead { revision, shard: shard_text(&self.selection), ..ListHead::default() };
         let mut objects: Vec<Arc<Object>> = Vec::new();
         let mut after = self.after.clone();
         loop {
@@ -273,7 +301,12 @@ impl ListRead {
         let after = self.relative(last).to_owned();
         head.continue_token = continue_token::encode(&ContinueToken { revision: Some(self.revision), after });
         if self.selection.is_everything() {
-            let remaining = self.watch_cache.remaining(&self.range, self.revision, self.after.as_deref(), count, last);
+            let (range, at, after) = (&self.range, self.revision, self.after.as_deref());
+            let remaining = match self.selection.shard() {
+                None => self.watch_cache.remaining(range, at, after, count, last),
+                // Upstream counts the objects of other parts as if they remained.
+                Some(_) => self.watch_cache.count(range, after, at).map(|all| all.saturating_sub(count)),
+            };
             head.remaining = Some(remaining.map_err(|_| self.expired())?);
         }
         Ok(())

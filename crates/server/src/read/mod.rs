@@ -10,7 +10,7 @@ mod watch;
 mod websocket;
 
 pub(crate) use get::{find, get, wait_until_fresh};
-pub(crate) use list::{collect, list, select};
+pub(crate) use list::{collect, list, select, select_shard};
 pub(crate) use watch::start_watch_terminator;
 pub(crate) use websocket::{check_opening, switching_protocols};
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use pintle_cache::{Event, KeyRange, Object, RevisionPin, TooOld, WatchCache, Watcher};
+use pintle_metrics::GaugeGuard;
 use pintle_registry::{ApiError, Resource, Scope};
 
 use super::lifetime::{LifetimeEvent, WatchLifetime, watch_duration};
-use super::list::select;
-use crate::cluster::{Cluster, WatchSeries};
+use super::list::{select, select_shard};
+use crate::cluster::{Cluster, CollectionSeries, WatchSeries};
 use crate::context::RequestContext;
 use crate::conversion::Selection;
 use crate::http::{Body, BodySender, Chunk, Response};
@@ -47,7 +48,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     // The client has to accept a list, too. The stream is negotiated only after the options are checked.
     ResponseFormat::negotiate_media_type(request, resource, false)?;
     let options = ListOptions::read(&request.query, &request.cluster.gates)?;
-    let selection = select(request, resource, &options)?;
+    let selection = select_shard(request, resource, select(request, resource, &options)?, true)?;
     let revision = revision_parameter(&options.resource_version).map_err(ApiError::Unclassified)?;
     let format = ResponseFormat::negotiate(request, resource, true)?;
     format.check_table_options()?;
@@ -58,6 +59,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     let bookmarks = options.allow_watch_bookmarks;
     let duration = watch_duration(options.timeout_seconds, request.cluster.min_request_timeout);
     let lifetime = WatchLifetime::start(&request.cluster.clock, duration, bookmarks);
+    let sharded = selection.shard().is_some().then(|| request.cluster.metrics.begin_sharded_watch(resource));
     let mut stream = WatchStream {
         scope: selection.scope(namespaced, &format.hub),
         range: selection.range(namespaced),
@@ -68,6 +70,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
         selection,
         sender: BodySender::default(),
         delivered: 0,
+        _sharded: sharded,
         metrics: request.cluster.metrics.watch(resource),
         interruptions: request.observed.as_ref().and_then(|observed| observed.take_interruptions()),
     };
@@ -227,6 +230,8 @@ struct WatchStream {
     bookmarks: bool,
     delivered: u64,
     metrics: Arc<WatchSeries>,
+    /// Counts the watch of a part of the collection.
+    _sharded: Option<GaugeGuard<CollectionSeries>>,
     /// What the observers of the request interrupt the watch with.
     interruptions: Option<Interruptions>,
 }

@@ -33,6 +33,8 @@ pub(crate) struct ListHead {
     pub(crate) revision: String,
     pub(crate) continue_token: String,
     pub(crate) remaining: Option<usize>,
+    /// The selector of the part that the list has, if it is one of a collection.
+    pub(crate) shard: Option<String>,
 }
 
 impl ListHead {

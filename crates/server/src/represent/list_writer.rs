@@ -247,6 +247,9 @@ impl ResponseFormat {
             None => catalog.kind_type(&gvk.group, &gvk.version, &gvk.kind),
         };
         let shape = id.map_or(Shape::Untyped, |id| Shape::Typed(catalog.types(), id));
+        if let (Shape::Typed(..), None, Some(selector)) = (shape, self.media_type.transform, &head.shard) {
+            list.set_at(&["metadata", "shardInfo"], object! { "selector": selector.as_str() });
+        }
         if matches!(shape, Shape::Untyped) {
             // Lists of custom resources always have `continue`.
             list.at_mut(&["metadata"]).map(|metadata| metadata.set_default("continue", ""));

@@ -18,7 +18,7 @@ pub(crate) enum ObjectSource {
     /// Objects in memory.
     Objects { objects: Vec<Arc<Object>>, next: usize },
     /// A range of a watch cache.
-    Range(RangeReader),
+    Range(Box<RangeReader>),
 }
 
 /// Reads a range of a watch cache at a revision. The revision stays pinned meanwhile.
@@ -71,9 +71,7 @@ impl ObjectSource {
     /// The selection, if it needs converted objects.
     fn deferred_selection(&self, view: &VersionView) -> Option<Selection> {
         match self {
-            ObjectSource::Range(RangeReader { selection, .. }) if selection.needs_conversion(view) => {
-                Some(selection.clone())
-            }
+            ObjectSource::Range(reader) if reader.selection.needs_conversion(view) => Some(reader.selection.clone()),
             _ => None,
         }
     }

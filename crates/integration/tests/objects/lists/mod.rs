@@ -7,6 +7,7 @@ mod encodings;
 mod fields;
 mod revisions;
 mod selectors;
+mod shards;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::Equivalent;
-use pintle_metrics::{Buckets, Counter, Exposition, Family, Histogram, Kind, Stability};
+use pintle_metrics::{Buckets, Counter, Exposition, Family, Gauge, GaugeGuard, Histogram, Kind, Stability};
 use pintle_registry::Resource;
 use pintle_value::Str;
 
@@ -72,6 +72,10 @@ pub(crate) struct CollectionSeries {
     consistent_reads: [Counter; 2],
     read_waits: Histogram,
     terminated_watchers: Counter,
+    /// Watches of parts of the collection: those at present, and all that there were.
+    sharded_watches: Gauge,
+    sharded_watches_started: Counter,
+    filtered_events: Arc<Counter>,
     commits: [Histogram; 3],
     commit_errors: [Counter; 3],
 }
@@ -85,6 +89,9 @@ impl Default for CollectionSeries {
             consistent_reads: Default::default(),
             read_waits: Histogram::new(READ_WAITS),
             terminated_watchers: Counter::default(),
+            sharded_watches: Gauge::default(),
+            sharded_watches_started: Counter::default(),
+            filtered_events: Arc::default(),
             commits: [(); 3].map(|()| Histogram::new(STORAGE_DURATIONS)),
             commit_errors: Default::default(),
         }
@@ -119,6 +126,17 @@ impl CollectionSeries {
     /// Records a watch that ended because its client was too slow.
     pub(crate) fn record_terminated_watcher(&self) {
         self.terminated_watchers.inc();
+    }
+
+    /// Counts a watch of a part of the collection for as long as the guard lives.
+    pub(super) fn begin_sharded_watch(self: Arc<Self>) -> GaugeGuard<Self> {
+        self.sharded_watches_started.inc();
+        GaugeGuard::new(self, |series| &series.sharded_watches)
+    }
+
+    /// Counts the objects that watches of parts of the collection do not select.
+    pub(crate) fn filtered_events(&self) -> &Arc<Counter> {
+        &self.filtered_events
     }
 
     /// Records a commit of one object.
@@ -221,6 +239,18 @@ fn write_collection(labels: [(&'static str, &str); 2], series: &CollectionSeries
         terminated,
         terminated.get() > 0,
     );
+    let filtered = &series.filtered_events;
+    counter(
+        "apiserver_watch_filtered_events_total",
+        "Events that watches of a part of a collection did not select, by resource.",
+        filtered,
+        filtered.get() > 0,
+    );
+    if series.sharded_watches_started.get() > 0 {
+        let help = "Watches of a part of a collection at present, by resource.";
+        out.family("apiserver_watch_shards_total", Kind::Gauge, Stability::Alpha, help)
+            .value(&labels, series.sharded_watches.get() as f64);
+    }
     for (success, reads) in ["false", "true"].into_iter().zip(&series.consistent_reads).filter(|(_, c)| c.get() > 0) {
         let help = "Consistent reads from the watch cache.";
         out.family("apiserver_watch_cache_consistent_read_total", Kind::Counter, Stability::Alpha, help)

@@ -126,6 +126,11 @@ impl Metrics {
         GaugeGuard::new(series, RequestSeries::long_running)
     }
 
+    /// Counts a watch of a part of a collection for as long as the guard lives.
+    pub(crate) fn begin_sharded_watch(&self, resource: &Resource) -> GaugeGuard<CollectionSeries> {
+        self.collection(resource).begin_sharded_watch()
+    }
+
     /// The series of the objects of a resource.
     pub(crate) fn collection(&self, resource: &Resource) -> Arc<CollectionSeries> {
         self.collections.collection(resource)

@@ -12,7 +12,7 @@ use super::{corrupt, delete_object, warn_about_default_propagation};
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::http::Response;
-use crate::read::{collect, select};
+use crate::read::{collect, select, select_shard};
 use crate::represent::{ObjectSource, ResponseFormat};
 use crate::request::query::{DeleteOptions, ListOptions};
 use crate::write::update::GuaranteedUpdate;
@@ -39,6 +39,7 @@ pub(crate) async fn delete_collection(
         return Err(corrupt::collection_not_supported_error());
     }
     warn_about_default_propagation(request, resource, &options);
+    let selection = select_shard(request, resource, selection, false)?;
     let (head, mut objects) = collect(&format, selection, list).await?;
     for batch in objects.chunks_mut(CONVERSION_BATCH) {
         let converted = format.view.convert_shared(batch.to_vec()).await?;
