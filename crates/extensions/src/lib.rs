@@ -24,4 +24,4 @@ pub use pintle_kinds::CLEANUP_FINALIZER;
 pub use resources::{build_resources, build_storage_resource, key_prefix};
 pub use schema_validator::install_definition_validation;
 pub use status::{is_approval_current, next_status};
-pub use version_priority::discovery_order;
+pub use version_priority::{discovery_order, version_order};

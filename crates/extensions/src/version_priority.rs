@@ -12,8 +12,9 @@ pub fn discovery_order(a: &Resource, b: &Resource) -> Ordering {
     a.group.cmp(&b.group).then_with(by_version).then_with(|| a.plural.cmp(&b.plural))
 }
 
-/// The order of preference of two versions.
-pub(crate) fn version_order(a: &str, b: &str) -> Ordering {
+/// The order of preference of two versions: preferred ones are less.
+#[must_use]
+pub fn version_order(a: &str, b: &str) -> Ordering {
     preference(a).cmp(&preference(b))
 }
 

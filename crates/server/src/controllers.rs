@@ -143,6 +143,7 @@ impl RunningControllers {
         run_as_leader(cluster, run_allocation_repair);
         run_as_leader(cluster, move |client| run_default_service_cidr(client, ranges.clone()));
         if controller_options.api_services {
+            cluster.enable_api_services();
             run_as_leader(cluster, move |client| run_api_services(client, built_in.clone()));
         }
         let reconciler = self.run_reconciler(cluster, reconciler);

@@ -220,3 +220,79 @@ fn the_status_of_other_services_stays_as_it_is() {
         cluster.stop().await;
     });
 }
+
+/// The groups of `/apis` with their versions.
+async fn discovered(cluster: &Cluster) -> Vec<(String, Vec<String>)> {
+    let list = cluster.get("/apis").await.expect(200).json();
+    let texts = |values: &Value, field: &str| -> Vec<String> {
+        values.as_array().expect("a list").iter().map(|v| v[field].as_str().expect("a text").to_owned()).collect()
+    };
+    let groups = list["groups"].as_array().expect("groups").iter();
+    groups
+        .map(|group| {
+            let versions = texts(&group["versions"], "version");
+            assert_eq!(group["preferredVersion"]["version"], json!(versions[0]));
+            (group["name"].as_str().expect("a name").to_owned(), versions)
+        })
+        .collect()
+}
+
+#[test]
+fn priorities_of_services_are_the_order_of_discovery() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        ready(&cluster).await;
+        let groups = |found: &[(String, Vec<String>)]| found.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let before = discovered(&cluster).await;
+        assert_eq!(groups(&before)[0], "apiregistration.k8s.io");
+        let aggregated = || async {
+            let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+            cluster.request("GET", "/apis").header("accept", accept).send().await.expect(200).text()
+        };
+        let aggregated_before = aggregated().await;
+        // A group moves with the highest of its services.
+        patch(&cluster, &path("v1.networking.k8s.io"), json!({"spec": {"groupPriorityMinimum": 19_000}})).await;
+        let mut expect = groups(&before);
+        expect.retain(|name| name != "networking.k8s.io");
+        expect.insert(1, "networking.k8s.io".to_owned());
+        assert_eq!(groups(&discovered(&cluster).await), expect);
+        // Versions.
+        let versions = |found: &[(String, Vec<String>)]| {
+            found.iter().find(|(name, _)| name == "autoscaling").map(|(_, versions)| versions.clone())
+        };
+        assert_eq!(versions(&before), Some(vec!["v2".to_owned(), "v1".to_owned()]));
+        patch(&cluster, &path("v1.autoscaling"), json!({"spec": {"versionPriority": 40}})).await;
+        let swapped = Some(vec!["v1".to_owned(), "v2".to_owned()]);
+        assert_eq!(versions(&discovered(&cluster).await), swapped);
+        let group = cluster.get("/apis/autoscaling").await.expect(200).json();
+        assert_eq!(group["preferredVersion"]["version"], "v1");
+        // Of equal priority, the newer one is first.
+        patch(&cluster, &path("v2.autoscaling"), json!({"spec": {"versionPriority": 40}})).await;
+        assert_eq!(versions(&discovered(&cluster).await), versions(&before));
+        // Aggregated discovery has the priorities of the server.
+        assert_eq!(aggregated().await, aggregated_before);
+        // Without a service a version is not listed, but served.
+        let _ = cluster.delete(&path("v1.batch")).await.expect(200);
+        assert!(!groups(&discovered(&cluster).await).contains(&"batch".to_owned()));
+        let group = cluster.get("/apis/batch").await.expect(200).json();
+        assert_eq!(group["versions"][0]["version"], "v1");
+        let _ = cluster.get("/apis/batch/v1/jobs").await.expect(200);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn no_local_service_is_unavailable_in_metrics() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        ready(&cluster).await;
+        let has = |metrics: &str, name: &str| {
+            metrics.contains(&format!("aggregator_unavailable_apiservice{{name=\"{name}\"}} 0\n"))
+        };
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        assert!(has(&metrics, "v1.apps") && has(&metrics, "v1."), "{metrics}");
+        let _ = cluster.delete(&path("v1.batch")).await.expect(200);
+        assert!(!has(&cluster.get("/metrics").await.expect(200).text(), "v1.batch"));
+        cluster.stop().await;
+    });
+}

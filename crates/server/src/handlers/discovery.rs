@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::header::{ACCEPT, CACHE_CONTROL, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use pintle_gates::Feature;
+use pintle_kinds::api_services_resource;
 use pintle_registry::{
     ApiError, Group, GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verb, Verbs,
 };
@@ -32,8 +33,8 @@ pub(crate) fn respond(request: &RequestContext) -> Result<Option<Response>, ApiE
             return Ok(Some(respond_aggregated(request, &registry, parts[0] == "api", version)));
         }
         ["api"] => ("APIVersions", core_versions(request)),
-        ["apis"] => ("APIGroupList", group_list(&registry)),
-        ["apis", group] => match registry.group(group).filter(|_| !group.is_empty()).and_then(|g| group_document(g)) {
+        ["apis"] => ("APIGroupList", group_list(&request.cluster, &registry)),
+        ["apis", group] => match group_versions(&request.cluster, &registry, group).and_then(|v| group_document(&v)) {
             Some(mut group) => {
                 group.set("kind", "APIGroup");
                 group.set("apiVersion", "v1");
@@ -93,24 +94,50 @@ fn core_versions(request: &RequestContext) -> Value {
     }
 }
 
-/// The `APIGroupList`.
-fn group_list(registry: &Registry) -> Value {
+/// The `APIGroupList`: the group of APIServices, which has none of its own, then the others in the order of theirs.
+fn group_list(cluster: &Cluster, registry: &Registry) -> Value {
+    let groups = match cluster.api_service_versions() {
+        Some(versions) => {
+            let own = registry.group(&api_services_resource().group).map(|group| group.versions().cloned().collect());
+            own.into_iter().chain(versions.into_iter().filter(|group| !is_core(group))).collect()
+        }
+        None => published_groups(registry),
+    };
+    let groups: Vec<Value> = groups.iter().filter_map(|versions| group_document(versions)).collect();
+    object! { "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }
+}
+
+/// True for the versions of the core group.
+fn is_core(versions: &[GroupVersion]) -> bool {
+    versions.first().is_some_and(|version| version.group.is_empty())
+}
+
+/// The versions of a group other than the core group, in the order of its APIServices if it has some.
+fn group_versions(cluster: &Cluster, registry: &Registry, name: &str) -> Option<Vec<GroupVersion>> {
+    let by_service = cluster.api_service_versions().into_iter().flatten();
+    let found = by_service.into_iter().find(|versions| versions.iter().any(|version| version.group == name));
+    let published = || registry.group(name).map(|group| group.versions().cloned().collect());
+    found.or_else(published).filter(|_| !name.is_empty())
+}
+
+/// The versions of all groups but the core group, in the order that their APIServices would have.
+fn published_groups(registry: &Registry) -> Vec<Vec<GroupVersion>> {
     let mut groups: Vec<&Arc<Group>> = registry.groups().filter(|group| !group.name().is_empty()).collect();
     // Upstream sorts groups of equal priority by the names of their APIServices (`version.group`).
     let first_api_service =
         |group: &&Arc<Group>| group.versions().map(|version| format!("{}.{}", version.version, version.group)).min();
     let built_in = groups.partition_point(|group| group.has_built_in());
     groups[built_in..].sort_by_cached_key(first_api_service);
-    let groups: Vec<Value> = groups.into_iter().filter_map(|group| group_document(group)).collect();
-    object! { "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }
+    groups.into_iter().map(|group| group.versions().cloned().collect()).collect()
 }
 
 /// An `APIGroup` without kind and apiVersion. `None` if the group has no versions.
-fn group_document(group: &Group) -> Option<Value> {
+fn group_document(versions: &[GroupVersion]) -> Option<Value> {
+    let name = versions.first()?.group.clone();
     let version = |v: &GroupVersion| object! { "groupVersion": v.to_string(), "version": v.version.as_str() };
-    let versions: Vec<Value> = group.versions().map(version).collect();
+    let versions: Vec<Value> = versions.iter().map(version).collect();
     let preferred = versions.first()?.clone();
-    Some(object! { "name": group.name(), "versions": versions, "preferredVersion": preferred })
+    Some(object! { "name": name, "versions": versions, "preferredVersion": preferred })
 }
 
 fn verb_names(verbs: Verbs) -> Vec<&'static str> {

@@ -24,6 +24,7 @@ impl Cluster {
         self.write_store(&mut out);
         self.write_memory(&mut out);
         self.write_node_authorizer(&mut out);
+        self.write_api_services(&mut out);
         let admission = self.admission();
         admission.write_metrics(&mut out);
         admission.work_queues().for_each(|queue| write_work_queue(queue, &mut out));
