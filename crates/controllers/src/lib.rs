@@ -1,8 +1,8 @@
 //! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage
 //! collector, the controller of token secrets, the aggregation of cluster roles, the protection of storage objects in
 //! use, the status of resource quotas, type checks of admission policies, the configuration of flow control, the local
-//! APIServices, the repair of the allocations of services, and the reconciler of the objects that every cluster and every namespace has. They
-//! read the watch caches and write as the server; they know neither HTTP nor the store. Of the servers that share a
+//! APIServices, the repair of the allocations of services, the records of storage versions, and the reconciler of the
+//! objects that every cluster and every namespace has. They read the watch caches and write as the server; they know neither HTTP nor the store. Of the servers that share a
 //! store one runs them. Those that kube-controller-manager has too stand by while one is active.
 
 mod allocation_repair;
@@ -30,6 +30,7 @@ mod resource_quota;
 mod server_registration;
 mod service_cidrs;
 mod storage_protection;
+mod storage_versions;
 mod supervisor;
 mod token_secrets;
 mod work_queue;
@@ -54,6 +55,9 @@ pub use server_registration::{
     server_name,
 };
 pub use service_cidrs::DEFAULT_SERVICE_CIDR_TASK;
+pub use storage_versions::{
+    STORAGE_VERSION_UPDATER_TASK, StorageVersionManager, run_storage_version_collector, run_storage_version_updater,
+};
 pub use token_secrets::{IssueToken, TokenSecretContents};
 pub use work_queue_metrics::WorkQueues;
 

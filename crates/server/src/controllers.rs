@@ -7,15 +7,18 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pintle_auth::AuthenticationTrust;
 use pintle_cache::{CacheError, EventStream, WatchCache};
+use pintle_catalog::Catalog;
 use pintle_controllers::{
     CaughtUp, ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, LeaderElection,
-    ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, TokenSecretContents, UpdateFn,
-    WorkQueues, authentication_config_map, create_missing_api_services, every_namespace_objects, legacy_token_tracking,
-    prepare_default_service_cidr, run_allocation_repair, run_api_services, run_controllers, run_default_service_cidr,
-    run_flow_control, run_policy_type_checks, run_resource_quotas, run_service_cidr_protection, run_while_leading,
+    ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, StorageVersionManager,
+    TokenSecretContents, UpdateFn, WorkQueues, authentication_config_map, create_missing_api_services,
+    every_namespace_objects, legacy_token_tracking, prepare_default_service_cidr, run_allocation_repair,
+    run_api_services, run_controllers, run_default_service_cidr, run_flow_control, run_policy_type_checks,
+    run_resource_quotas, run_service_cidr_protection, run_storage_version_collector, run_storage_version_updater,
+    run_while_leading,
 };
 use pintle_gates::{Feature, Gates};
-use pintle_kinds::ServiceNetwork;
+use pintle_kinds::{ServiceNetwork, recorded_storage_versions};
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Registry, Resource};
 use pintle_supervisor::BackgroundTask;
 use pintle_value::time::Time;
@@ -93,6 +96,17 @@ impl RunningControllers {
         }
     }
 
+    /// What the server records of its storage, if it does.
+    pub(crate) fn storage_versions(
+        &self,
+        catalog: &Catalog,
+        registry: &Registry,
+        gates: &Gates,
+    ) -> Option<Arc<StorageVersionManager>> {
+        let records = self.server.identity.is_some() && gates.is_enabled(Feature::STORAGE_VERSION_API);
+        records.then(|| Arc::new(StorageVersionManager::new(recorded_storage_versions(catalog, registry))))
+    }
+
     /// Creates the objects that have to exist when the server is ready, and starts the controllers. They end with the
     /// cluster or when the server shuts down.
     pub(crate) async fn start(&self, cluster: &Arc<Cluster>, controller_options: &ControllerOptions) {
@@ -145,6 +159,12 @@ impl RunningControllers {
         if controller_options.api_services {
             cluster.enable_api_services();
             run_as_leader(cluster, move |client| run_api_services(client, built_in.clone()));
+        }
+        if let Some((manager, identity)) = cluster.storage_versions.as_ref().zip(self.server.identity.as_ref()) {
+            cluster.spawn_until_shutdown(run_storage_version_updater(&client, manager.clone(), identity));
+            if controller_options.controllers {
+                run_as_leader(cluster, run_storage_version_collector);
+            }
         }
         let reconciler = self.run_reconciler(cluster, reconciler);
         let server = self.server.run(&client, self.stopping.subscribe());

@@ -228,6 +228,7 @@ impl ApiServer {
         }
         let encodings = EncodingCache::new(config.encoding_cache);
         let cache = loaded.follow(definitions.collections().map(|(prefix, _)| prefix.clone()), encodings);
+        let storage_versions = running.storage_versions(catalog, &registry, &config.gates);
         let cluster = Arc::new(Cluster::new(ClusterParts {
             catalog: catalog.clone(),
             built_in,
@@ -250,6 +251,7 @@ impl ApiServer {
             recovery: config.recovery,
             kubelets: config.kubelets,
             election: running.election.clone(),
+            storage_versions,
         }));
         start_memory_task(&cluster);
         let webhooks = AdmissionWebhooks::load(&cluster, &plugins).map_err(|(name, error)| {

@@ -29,11 +29,12 @@ const GC_INTERVAL: Duration = Duration::from_secs(3600);
 /// The alphabet of base 32.
 const BASE32_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-pub(super) fn leases() -> GroupResource {
+pub(crate) fn leases() -> GroupResource {
     GroupResource::new("coordination.k8s.io", "leases")
 }
 
-fn lease_ref(name: &str) -> ObjectRef {
+/// The lease of a server's name.
+pub(crate) fn lease_ref(name: &str) -> ObjectRef {
     ObjectRef { resource: leases(), namespace: NAMESPACE.to_owned(), name: name.to_owned() }
 }
 
@@ -54,6 +55,11 @@ impl ServerIdentity {
         let name = server_name(hostname);
         let holder = format!("{name}_{run}");
         Self { name, holder, hostname: hostname.to_owned(), address }
+    }
+
+    /// The name of the server, which is that of its lease.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// A lease that is renewed now.
@@ -136,6 +142,12 @@ async fn delete(client: &Arc<dyn ClusterClient>, lease: &Value) {
         Ok(()) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => {}
         Err(error) => tracing::warn!(%error, lease = lease.name(), "Failed to delete an identity lease"),
     }
+}
+
+/// True if a server of this name has an identity lease.
+pub(crate) fn has_identity_lease(client: &Arc<dyn ClusterClient>, server: &str) -> bool {
+    let lease = find(client, &lease_ref(server));
+    lease.is_some_and(|lease| lease.str_at(&["metadata", "labels", IDENTITY]) == SERVER)
 }
 
 /// Periodically deletes the leases of servers that are gone, until the cluster is gone.

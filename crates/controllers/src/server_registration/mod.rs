@@ -12,6 +12,7 @@ use pintle_value::{Value, object};
 use tokio::sync::watch;
 
 pub use self::lease::{ServerIdentity, server_name};
+pub(crate) use self::lease::{has_identity_lease, lease_ref, leases};
 use crate::ClusterClient;
 use crate::object_reconciler::{DesiredObject, Diff, NamespaceScope, UpdatePolicy};
 use crate::objects::is_served;

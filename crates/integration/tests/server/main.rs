@@ -15,4 +15,5 @@ mod request_log;
 mod request_observers;
 mod restart;
 mod runtime_config;
+mod storage_versions;
 mod zpages;

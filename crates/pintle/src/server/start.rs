@@ -118,6 +118,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         admission: admission_configuration(options.admission, options.every_namespace_objects),
         storage_metrics: options.storage_metrics,
         components: options.components,
+        flags: options.flags,
         gates: options.gates,
         allow_privileged: options.allow_privileged,
         rbac_bootstrap: options.rbac_bootstrap.unwrap_or_else(|| reload.authorization.uses_rbac()),

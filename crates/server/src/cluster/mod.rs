@@ -34,7 +34,7 @@ use pintle_auth::node::NodeAuthorizer;
 use pintle_auth::rbac::RbacIndex;
 use pintle_cache::{Cache, WatchCache};
 use pintle_catalog::{Catalog, ResourceFacts};
-use pintle_controllers::LeaderElection;
+use pintle_controllers::{LeaderElection, StorageVersionManager};
 use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, GroupResource, Registry, Resource, StrategyContext};
 use pintle_store::{Clock, Sleep, Store};
@@ -169,6 +169,8 @@ pub struct Cluster {
     /// Turns true when the server begins to shut down: it still serves, but is no longer ready.
     pub(crate) terminating: AtomicBool,
     api_service_registration: ApiServiceRegistration,
+    /// What the server records of its storage; `None` if it records nothing.
+    pub(crate) storage_versions: Option<Arc<StorageVersionManager>>,
     /// Turns true when the server shuts down. Watches and background tasks end then.
     pub(crate) shutting_down: tokio::sync::watch::Sender<bool>,
     /// The writes of requests in progress.
@@ -204,6 +206,7 @@ pub(crate) struct ClusterParts {
     pub(crate) recovery: RecoveryTimes,
     pub(crate) kubelets: KubeletOptions,
     pub(crate) election: Arc<LeaderElection>,
+    pub(crate) storage_versions: Option<Arc<StorageVersionManager>>,
 }
 
 /// A catalog as servers with these feature gates publish it.
@@ -258,6 +261,7 @@ impl Cluster {
             unresponsive_watches: UnresponsiveWatches::default(),
             terminating: AtomicBool::new(false),
             api_service_registration: ApiServiceRegistration::default(),
+            storage_versions: parts.storage_versions,
             shutting_down: tokio::sync::watch::Sender::new(false),
             writes: TaskTracker::new(),
         }

@@ -9,7 +9,7 @@ use pintle_cache::FEED_TASK;
 use pintle_controllers::{
     ALLOCATION_REPAIR_TASK, API_SERVICE_AVAILABILITY_TASK, API_SERVICE_REGISTRATION_TASK, DEFAULT_SERVICE_CIDR_TASK,
     DEFINITIONS_TASK, FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK,
-    OBJECT_RECONCILER_TASK,
+    OBJECT_RECONCILER_TASK, STORAGE_VERSION_UPDATER_TASK,
 };
 use pintle_supervisor::BackgroundTask;
 use pintle_value::field::quote;
@@ -86,12 +86,22 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("poststarthook/bootstrap-controller", false, Probe::Task(OBJECT_RECONCILER_TASK)),
     ("poststarthook/start-kubernetes-service-cidr-controller", false, Probe::Task(DEFAULT_SERVICE_CIDR_TASK)),
     ("poststarthook/apiservice-status-local-available-controller", false, Probe::Task(API_SERVICE_AVAILABILITY_TASK)),
+    (
+        "poststarthook/built-in-resources-storage-version-updater",
+        false,
+        Probe::StateOfTask(STORAGE_VERSION_UPDATER_TASK, check_storage_versions),
+    ),
     ("poststarthook/kube-apiserver-autoregistration", false, Probe::Task(API_SERVICE_REGISTRATION_TASK)),
     ("autoregister-completion", false, Probe::StateOfTask(API_SERVICE_REGISTRATION_TASK, Cluster::check_api_services)),
 ];
 
 /// The last check, of `/readyz` only.
 const SHUTDOWN: (&str, Probe) = ("shutdown", Probe::State(check_shutdown));
+
+fn check_storage_versions(cluster: &Cluster) -> Result<(), String> {
+    let is_pending = cluster.storage_versions.as_ref().is_some_and(|manager| !manager.is_completed());
+    if is_pending { Err("not finished".to_owned()) } else { Ok(()) }
+}
 
 fn check_shutdown(cluster: &Cluster) -> Result<(), String> {
     if cluster.is_terminating() { Err("process is shutting down".to_owned()) } else { Ok(()) }
@@ -108,7 +118,11 @@ struct CheckResult<'c> {
 fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) -> bool) -> Vec<CheckResult<'_>> {
     let tasks = cluster.background_tasks.all();
     let own = tasks.iter().map(BackgroundTask::name);
-    let own = own.filter(|task| !CHECKS.iter().any(|(_, _, probe)| matches!(probe, Probe::Task(name) if name == task)));
+    let own = own.filter(|task| {
+        !CHECKS
+            .iter()
+            .any(|(_, _, probe)| matches!(probe, Probe::Task(name) | Probe::StateOfTask(name, _) if name == task))
+    });
     let known = CHECKS.iter().filter(|(_, only_readyz, _)| !only_readyz || endpoint == Endpoint::Readyz);
     let checks = known.map(|(name, _, probe)| (*name, probe.clone()));
     let checks = checks.chain(own.map(|task| (task, Probe::Task(task))));

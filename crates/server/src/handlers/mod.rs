@@ -7,6 +7,7 @@ pub(crate) mod health;
 mod metrics;
 mod openapi;
 pub(crate) mod openid;
+mod storage_versions;
 mod verbs;
 mod version;
 pub(crate) mod zpages;
@@ -86,6 +87,7 @@ async fn handle_resource(request: &Arc<RequestContext>) -> Result<Response, ApiE
     if !registry.serves(&info.group, &info.version) {
         return not_found(request);
     }
+    storage_versions::check_recorded(request)?;
     match registry.resource(&info.group, &info.version, &info.resource) {
         Some(resource) => match model(resource).routing() {
             Routing::Routes => built_in::handle(request, resource).await,
