@@ -12,6 +12,7 @@ use pintle_metrics::{Exposition, WorkQueueMetrics};
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
+use crate::manifest::ManifestPlugin;
 use crate::metrics::{ChainMetrics, Phase};
 use crate::webhook::{MutatingAdmissionWebhook, ReviewEndpoint, ValidatingAdmissionWebhook};
 use crate::{
@@ -101,10 +102,18 @@ const PLUGINS: &[Registration] = &[
     on("PodTopologyLabels", |options| Ok(Arc::new(PodTopologyLabels::new(options.gates)))),
     on("NodeDeclaredFeatureValidator", |options| Ok(Arc::new(NodeDeclaredFeatureValidator::new(options.gates)))),
     on("PodResizeValidator", |_| Ok(Arc::new(PodResizeValidator))),
-    on("MutatingAdmissionPolicy", |options| Ok(Arc::new(MutatingAdmissionPolicy::new(options.gates)))),
-    on("MutatingAdmissionWebhook", |options| Ok(Arc::new(MutatingAdmissionWebhook::from_text(options.text)?))),
-    on("ValidatingAdmissionPolicy", |_| Ok(Arc::new(ValidatingAdmissionPolicy::default()))),
-    on("ValidatingAdmissionWebhook", |options| Ok(Arc::new(ValidatingAdmissionWebhook::from_text(options.text)?))),
+    on("MutatingAdmissionPolicy", |options| {
+        Ok(Arc::new(MutatingAdmissionPolicy::from_text(options.text, options.gates)?))
+    }),
+    on("MutatingAdmissionWebhook", |options| {
+        Ok(Arc::new(MutatingAdmissionWebhook::from_text(options.text, options.gates)?))
+    }),
+    on("ValidatingAdmissionPolicy", |options| {
+        Ok(Arc::new(ValidatingAdmissionPolicy::from_text(options.text, options.gates)?))
+    }),
+    on("ValidatingAdmissionWebhook", |options| {
+        Ok(Arc::new(ValidatingAdmissionWebhook::from_text(options.text, options.gates)?))
+    }),
     on("ResourceQuota", |options| Ok(Arc::new(ResourceQuota::from_text(options.text, options.gates)?))),
     off("AlwaysDeny", |_| Ok(Arc::new(AlwaysDeny))),
 ];
@@ -241,6 +250,11 @@ impl PluginChain {
     /// The kubeconfigs that the configurations of plugins name, by the plugin.
     pub fn kubeconfigs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         self.plugins.iter().filter_map(|plugin| Some((plugin.name(), plugin.kubeconfig()?)))
+    }
+
+    /// The plugins that read objects from files, by name.
+    pub fn manifests(&self) -> impl Iterator<Item = (&'static str, &dyn ManifestPlugin)> {
+        self.plugins.iter().filter_map(|plugin| Some((plugin.name(), plugin.manifests()?)))
     }
 
     /// The servers that plugins ask for reviews, by the plugin.

@@ -21,6 +21,7 @@ mod extended_resource_toleration;
 mod image_policy_webhook;
 mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
+pub mod manifest;
 pub mod matching;
 mod metrics;
 mod namespace_lifecycle;
@@ -94,6 +95,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use manifest::ManifestPlugin;
 use matching::MatchingCache;
 use objects::ObjectInterfaces;
 use pintle_auth::{Authorizer, UserInfo};
@@ -323,6 +325,11 @@ pub trait AdmissionPlugin: Send + Sync {
     /// The resources of `admissionregistration.k8s.io` whose stored objects the plugin enforces, by their plural names.
     fn enforced_resources(&self) -> &[&'static str] {
         &[]
+    }
+
+    /// The plugin as one that reads objects from files, if its configuration names a folder.
+    fn manifests(&self) -> Option<&dyn ManifestPlugin> {
+        None
     }
 
     /// The work queue of the plugin.

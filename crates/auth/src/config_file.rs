@@ -10,6 +10,12 @@ use pintle_value::{Str, Value};
 #[derive(Debug, Default)]
 pub struct ConfigTypes(Types);
 
+impl From<Types> for ConfigTypes {
+    fn from(types: Types) -> Self {
+        Self(types)
+    }
+}
+
 impl ConfigTypes {
     /// A scalar type.
     pub fn scalar(&mut self, kind: Scalar) -> TypeId {

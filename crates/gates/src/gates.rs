@@ -11,6 +11,8 @@ use crate::table::{Gate, Stage, all_gates, index_of};
 pub struct Feature(&'static str);
 
 impl Feature {
+    /// Webhooks and policies from files (KEP-5793).
+    pub const MANIFEST_BASED_ADMISSION_CONTROL_CONFIG: Feature = Feature("ManifestBasedAdmissionControlConfig");
     /// Records of the storage versions of servers (KEP-2339).
     pub const STORAGE_VERSION_API: Feature = Feature("StorageVersionAPI");
     /// Lists and watches of a part of a collection (KEP-5866).

@@ -10,19 +10,18 @@ use super::source::Hook;
 use crate::AdmissionAttributes;
 use crate::matching::{MatchedResource, RequestMatcher};
 
-/// Resources that no policy sees, by group. Those of policies could not be repaired otherwise, and reviews of
-/// authentication and authorization are needed to answer any request (upstream: `admissionResources` of
-/// `policy/generic/plugin.go`, `kubeapiserver/admission/exclusion`).
-const EXCLUDED: [(&str, &[&str]); 3] = [
-    (
-        GROUP,
-        &[
-            "validatingadmissionpolicies",
-            "validatingadmissionpolicybindings",
-            "mutatingadmissionpolicies",
-            "mutatingadmissionpolicybindings",
-        ],
-    ),
+/// Resources of policies, which no stored policy sees: they could not be repaired otherwise (upstream:
+/// `admissionResources` of `policy/generic/plugin.go`).
+const POLICIES: [&str; 4] = [
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+];
+
+/// Resources that no policy sees, by group: reviews of authentication and authorization are needed to answer any request
+/// (upstream: `kubeapiserver/admission/exclusion`).
+const EXCLUDED: [(&str, &[&str]); 2] = [
     ("authentication.k8s.io", &["selfsubjectreviews", "tokenreviews"]),
     (
         "authorization.k8s.io",
@@ -34,6 +33,11 @@ const EXCLUDED: [(&str, &[&str]); 3] = [
 pub(super) fn is_excluded(attributes: &AdmissionAttributes<'_>) -> bool {
     let resource = attributes.resource;
     EXCLUDED.iter().any(|(group, plurals)| resource.group == *group && plurals.contains(&&*resource.plural))
+}
+
+/// True if the request is for a policy or a binding, which only policies of files see.
+pub(super) fn is_policy(attributes: &AdmissionAttributes<'_>) -> bool {
+    attributes.resource.group == GROUP && POLICIES.contains(&&*attributes.resource.plural)
 }
 
 /// A policy that is read from a stored object.

@@ -1,5 +1,6 @@
-//! The stored policies of one type with their bindings. They follow the stored objects; what has not changed is neither
-//! decoded nor compiled again (upstream: `policy/generic/policy_source.go`).
+//! The policies of one type with their bindings: those of files, which come first, and the stored ones. These follow the
+//! stored objects; what has not changed is neither decoded nor compiled again (upstream:
+//! `policy/generic/policy_source.go`, `composite_policy_source.go`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,8 +11,9 @@ use pintle_value::{Str, Value};
 
 use super::GROUP;
 use super::bindings::{Binding, PolicyBindings};
-use super::definition::{StoredPolicy, is_excluded};
+use super::definition::{StoredPolicy, is_excluded, is_policy};
 use crate::AdmissionAttributes;
+use crate::manifest::StaticObjects;
 
 /// A policy that has bindings.
 #[derive(Debug)]
@@ -39,6 +41,21 @@ pub(super) struct PolicySource<P> {
     policies: GroupResource,
     bindings: GroupResource,
     snapshot: RwLock<Option<Snapshot<P>>>,
+    of_files: StaticObjects<Vec<Hook<P>>>,
+}
+
+/// The policies that may see a request, in the order in which they run: those of files first.
+#[derive(Debug)]
+pub(super) struct Hooks<P> {
+    of_files: Option<Arc<Vec<Hook<P>>>>,
+    stored: Option<Arc<Vec<Hook<P>>>>,
+}
+
+impl<P> Hooks<P> {
+    /// All policies, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Hook<P>> {
+        self.of_files.iter().chain(&self.stored).flat_map(|hooks| hooks.iter())
+    }
 }
 
 impl<P: StoredPolicy> PolicySource<P> {
@@ -47,6 +64,7 @@ impl<P: StoredPolicy> PolicySource<P> {
             policies: GroupResource::new(GROUP, policies),
             bindings: GroupResource::new(GROUP, bindings),
             snapshot: RwLock::new(None),
+            of_files: StaticObjects::default(),
         }
     }
 
@@ -56,11 +74,32 @@ impl<P: StoredPolicy> PolicySource<P> {
         !is_excluded(attributes) && self.hooks(attributes).map_or(true, |hooks| hooks.iter().any(concerns))
     }
 
-    /// The present policies that have bindings, in the order of their names.
+    /// Replaces the policies and bindings of files.
+    pub(super) fn set_of_files(&self, objects: &[Value]) {
+        let is_binding = |object: &&Value| object.kind().ends_with("Binding");
+        let bindings: Vec<Arc<Binding>> =
+            objects.iter().filter(is_binding).map(|object| Arc::new(Binding::of(object))).collect();
+        let policies = objects.iter().filter(|object| !is_binding(object)).map(|object| Arc::new(P::of(object)));
+        let hooks = policies.map(|policy| {
+            let own = bindings.iter().filter(|binding| binding.policy == policy.definition().name);
+            let mut by_policy = PolicyBindings::default();
+            own.for_each(|binding| by_policy.push(binding.clone()));
+            Hook { policy, bindings: by_policy }
+        });
+        self.of_files.set(hooks.collect());
+    }
+
+    /// The present policies that may see a request and have bindings.
     ///
     /// # Errors
     /// They cannot be read.
-    pub(super) fn hooks(&self, attributes: &AdmissionAttributes<'_>) -> Result<Arc<Vec<Hook<P>>>, ApiError> {
+    pub(super) fn hooks(&self, attributes: &AdmissionAttributes<'_>) -> Result<Hooks<P>, ApiError> {
+        let stored = (!is_policy(attributes)).then(|| self.stored(attributes)).transpose()?;
+        Ok(Hooks { of_files: self.of_files.get(), stored })
+    }
+
+    /// The stored policies that have bindings, in the order of their names.
+    fn stored(&self, attributes: &AdmissionAttributes<'_>) -> Result<Arc<Vec<Hook<P>>>, ApiError> {
         let client = attributes.client;
         // Read before the objects, which may be newer then, never older.
         let revisions = (client.last_change(&self.policies)?, client.last_change(&self.bindings)?);

@@ -1,12 +1,15 @@
-//! The configuration of the plugins: which kubeconfig has the credentials for webhooks (upstream:
-//! `admission/plugin/webhook/config`).
+//! The configuration of the plugins: which kubeconfig has the credentials for webhooks, and which folder further webhooks
+//! (upstream: `admission/plugin/webhook/config`).
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use pintle_auth::config_file::{ConfigScheme, ConfigTypes};
+use pintle_gates::Gates;
 use pintle_schema::Scalar;
 use pintle_value::{Errors, FieldPath};
+
+use crate::manifest::check_directory;
 
 static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
     let mut types = ConfigTypes::default();
@@ -18,23 +21,30 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
     ConfigScheme { name, strict: true, types, kinds }
 });
 
-/// Reads the configuration of a plugin. Returns the kubeconfig that it names.
+/// What the configuration of a plugin names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Configuration {
+    /// The kubeconfig with the credentials for webhooks.
+    pub(super) kubeconfig: Option<PathBuf>,
+    /// The folder with the files that have further webhooks.
+    pub(super) manifests: Option<PathBuf>,
+}
+
+/// Reads the configuration of a plugin.
 ///
 /// # Errors
-/// Returns upstream's message if the text cannot be decoded, or if the path is not absolute.
-pub(super) fn kubeconfig(text: Option<&[u8]>) -> Result<Option<PathBuf>, String> {
-    let Some(text) = text else { return Ok(None) };
+/// Returns upstream's message if the text cannot be decoded, or if a path cannot be used.
+pub(super) fn read(text: Option<&[u8]>, gates: &Gates) -> Result<Configuration, String> {
+    let Some(text) = text else { return Ok(Configuration::default()) };
     let config = SCHEME.decode(text).map_err(|error| error.to_string())?.value;
-    if !config.str_at(&["staticManifestsDir"]).is_empty() {
-        return Err("static webhook manifests are not supported".to_owned());
-    }
     let path = config.str_at(&["kubeConfigFile"]);
     if !path.is_empty() && !path.starts_with('/') {
         let mut errors = Errors::new();
         errors.invalid(&FieldPath::new("kubeConfigFile"), path, "must be an absolute file path");
         return Err(errors.message());
     }
-    Ok((!path.is_empty()).then(|| PathBuf::from(path)))
+    let kubeconfig = (!path.is_empty()).then(|| PathBuf::from(path));
+    Ok(Configuration { kubeconfig, manifests: check_directory(config.str_at(&["staticManifestsDir"]), gates)? })
 }
 
 #[cfg(test)]
@@ -55,8 +65,9 @@ mod tests {
             ),
             (config("kubeconfig: /b"), Err("strict decoding error: unknown field \"kubeconfig\"".to_owned())),
         ] {
-            assert_eq!(kubeconfig(Some(text.as_bytes())), expect, "{text}");
+            let found = read(Some(text.as_bytes()), &Gates::default());
+            assert_eq!(found.map(|found| found.kubeconfig), expect, "{text}");
         }
-        assert_eq!(kubeconfig(None), Ok(None));
+        assert_eq!(read(None, &Gates::default()), Ok(Configuration::default()));
     }
 }

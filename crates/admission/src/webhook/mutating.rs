@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pintle_codec::json;
+use pintle_gates::Gates;
 use pintle_metrics::Exposition;
 use pintle_patch::JsonPatch;
 use pintle_registry::{ApiError, BoxFuture};
@@ -12,14 +13,16 @@ use pintle_value::Value;
 use pintle_value::print::quote;
 
 use super::call::{self, WebhookError};
+use super::conditions;
+use super::configuration::{self, Configuration};
 use super::metrics::WebhookMetrics;
 use super::review::AdmissionResponse;
 use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
-use super::{conditions, configuration};
 use crate::chain::PluginError;
 use crate::converted_view::{ConvertedView, internal};
 use crate::expressions::ExpressionRequest;
-use crate::matching::{MatchedResource, is_exempt};
+use crate::manifest::{ManifestKinds, ManifestPlugin};
+use crate::matching::MatchedResource;
 use crate::objects::Decoding;
 use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
@@ -30,12 +33,32 @@ const MUTATION: &str = "mutation.webhook.admission.k8s.io/";
 const PATCH: &str = "patch.webhook.admission.k8s.io/";
 const FAILED_OPEN: &str = "failed-open.mutation.webhook.admission.k8s.io/";
 
+/// What files may have.
+static MANIFESTS: ManifestKinds = ManifestKinds {
+    what: "webhook",
+    kinds: &["MutatingWebhookConfiguration"],
+    scheme: "k8s.io/kubernetes/pkg/admission/plugin/webhook/manifest/loader/loader.go:41",
+};
+
 /// The admission plugin `MutatingAdmissionWebhook`.
 #[derive(Debug)]
 pub struct MutatingAdmissionWebhook {
     source: WebhookSource,
     kubeconfig: Option<PathBuf>,
+    /// The folder with the files that have further webhooks.
+    manifests: Option<PathBuf>,
     metrics: WebhookMetrics,
+}
+
+impl Default for MutatingAdmissionWebhook {
+    fn default() -> Self {
+        Self {
+            source: WebhookSource::new("mutatingwebhookconfigurations"),
+            kubeconfig: None,
+            manifests: None,
+            metrics: WebhookMetrics::new("admit", "admit"),
+        }
+    }
 }
 
 impl MutatingAdmissionWebhook {
@@ -43,12 +66,10 @@ impl MutatingAdmissionWebhook {
     ///
     /// # Errors
     /// The configuration is refused.
-    pub fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
-        Ok(Self {
-            source: WebhookSource::new("mutatingwebhookconfigurations"),
-            kubeconfig: configuration::kubeconfig(text).map_err(PluginError::Unreadable)?,
-            metrics: WebhookMetrics::new("admit", "admit"),
-        })
+    pub fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
+        let Configuration { kubeconfig, manifests } =
+            configuration::read(text, gates).map_err(PluginError::Unreadable)?;
+        Ok(Self { kubeconfig, manifests, ..Self::default() })
     }
 
     /// Calls the webhooks that match a write.
@@ -231,6 +252,20 @@ struct Patch {
     text: Value,
 }
 
+impl ManifestPlugin for MutatingAdmissionWebhook {
+    fn directory(&self) -> &Path {
+        self.manifests.as_deref().unwrap_or(Path::new(""))
+    }
+
+    fn kinds(&self) -> &'static ManifestKinds {
+        &MANIFESTS
+    }
+
+    fn replace(&self, objects: &[Value]) {
+        self.source.set_of_files(objects);
+    }
+}
+
 impl AdmissionPlugin for MutatingAdmissionWebhook {
     fn name(&self) -> &'static str {
         NAME
@@ -245,7 +280,7 @@ impl AdmissionPlugin for MutatingAdmissionWebhook {
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        !is_exempt(attributes)
+        self.source.concerns(attributes)
     }
 
     fn mutate<'a>(
@@ -254,7 +289,7 @@ impl AdmissionPlugin for MutatingAdmissionWebhook {
         object: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move {
-            let webhooks = self.source.webhooks(attributes.client)?;
+            let webhooks = self.source.webhooks(attributes)?;
             // The future of the calls is large.
             match webhooks.is_empty() {
                 true => Ok(()),
@@ -265,6 +300,10 @@ impl AdmissionPlugin for MutatingAdmissionWebhook {
 
     fn kubeconfig(&self) -> Option<&Path> {
         self.kubeconfig.as_deref()
+    }
+
+    fn manifests(&self) -> Option<&dyn ManifestPlugin> {
+        self.manifests.is_some().then_some(self as &dyn ManifestPlugin)
     }
 
     fn write_metrics(&self, out: &mut Exposition) {

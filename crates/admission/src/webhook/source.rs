@@ -1,5 +1,6 @@
-//! The webhooks of the stored configurations, compiled once for each state of a configuration (upstream:
-//! `admission/configuration`, `admission/plugin/webhook/accessors.go`).
+//! The webhooks of the stored configurations, compiled once for each state of a configuration, and those of files, which
+//! come first (upstream: `admission/configuration`, `admission/plugin/webhook/accessors.go`,
+//! `webhook/generic/composite_webhook_source.go`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,11 +8,13 @@ use std::time::Duration;
 
 use pintle_admission_cel::MatchConditions;
 use pintle_auth::review::ReviewVersion;
-use pintle_registry::{ApiError, GroupResource, ObjectClient, StoredObjects, WebhookClientConfig};
+use pintle_registry::{ApiError, GroupResource, StoredObjects, WebhookClientConfig};
 use pintle_value::{Str, Value};
 
+use crate::AdmissionAttributes;
 use crate::cached_derivation::CachedDerivation;
-use crate::matching::RequestMatcher;
+use crate::manifest::StaticObjects;
+use crate::matching::{RequestMatcher, is_exempt};
 
 /// The time limit of a webhook that has none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,7 +62,8 @@ pub(super) struct Webhook {
 }
 
 impl Webhook {
-    fn compile(configuration: &str, index: usize, webhook: &Value) -> Self {
+    /// Compiles a webhook of a configuration, which is the `index`th of its name. `prefix` tells webhooks of files apart.
+    fn compile((prefix, configuration): (&str, &str), index: usize, webhook: &Value) -> Self {
         let name = webhook.str_at(&["name"]);
         let versions = webhook.items_at(&["admissionReviewVersions"]).iter().filter_map(Value::as_str);
         let known = |name: &str| ReviewVersion::parse(name, "admission webhook").ok();
@@ -67,7 +71,7 @@ impl Webhook {
         Self {
             name: name.into(),
             configuration: configuration.into(),
-            uid: format!("{configuration}/{name}/{index}").into(),
+            uid: format!("{prefix}{configuration}/{name}/{index}").into(),
             matcher: RequestMatcher::of_webhook(webhook),
             client: webhook.get("clientConfig").and_then(WebhookClientConfig::parse),
             failure_policy: match webhook.str_at(&["failurePolicy"]) {
@@ -97,22 +101,32 @@ struct Configuration {
     webhooks: Arc<[Webhook]>,
 }
 
-/// The webhooks of all configurations of a kind, in the order in which they are called: by the name of the configuration,
-/// then by their position in it.
+/// The webhooks of all stored configurations of a kind, by the name of the configuration, then by their position in it.
 #[derive(Debug, Default)]
-pub(super) struct Webhooks(Vec<Configuration>);
+struct StoredWebhooks(Vec<Configuration>);
+
+/// The webhooks that may see a request, in the order in which they are called: those of files first.
+#[derive(Debug, Default)]
+pub(super) struct Webhooks {
+    of_files: Option<Arc<Vec<Webhook>>>,
+    stored: Option<Arc<StoredWebhooks>>,
+}
 
 impl Webhooks {
     /// True if there are none.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.iter().all(|configuration| configuration.webhooks.is_empty())
+        self.iter().next().is_none()
     }
 
     /// All webhooks, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Webhook> {
-        self.0.iter().flat_map(|configuration| configuration.webhooks.iter())
+        let of_files = self.of_files.iter().flat_map(|webhooks| webhooks.iter());
+        let stored = self.stored.iter().flat_map(|stored| &stored.0);
+        of_files.chain(stored.flat_map(|configuration| configuration.webhooks.iter()))
     }
+}
 
+impl StoredWebhooks {
     /// Compiles configurations, which are read in the order of their names. Those that have not changed are as before.
     fn compile(configurations: StoredObjects, before: Option<&Self>) -> Result<Self, ApiError> {
         let known: HashMap<u64, &Arc<[Webhook]>> =
@@ -121,7 +135,7 @@ impl Webhooks {
             let revision = stored.revision();
             let webhooks = match known.get(&revision) {
                 Some(webhooks) => Arc::clone(webhooks),
-                None => compile_configuration(&stored.decode()?),
+                None => compile_configuration("", &stored.decode()?).collect(),
             };
             Ok(Configuration { revision, webhooks })
         });
@@ -129,22 +143,23 @@ impl Webhooks {
     }
 }
 
-fn compile_configuration(configuration: &Value) -> Arc<[Webhook]> {
+fn compile_configuration(prefix: &str, configuration: &Value) -> impl Iterator<Item = Webhook> {
     let webhooks = configuration.items_at(&["webhooks"]);
     // Webhooks with the same name are numbered.
-    let number = |index: usize| {
+    let number = move |index: usize| {
         let name = webhooks[index].str_at(&["name"]);
         webhooks[..index].iter().filter(|other| other.str_at(&["name"]) == name).count()
     };
     let compiled = webhooks.iter().enumerate();
-    compiled.map(|(index, webhook)| Webhook::compile(configuration.name(), number(index), webhook)).collect()
+    compiled.map(move |(index, webhook)| Webhook::compile((prefix, configuration.name()), number(index), webhook))
 }
 
 /// The configurations of a kind, compiled.
 #[derive(Debug)]
 pub(super) struct WebhookSource {
     resource: GroupResource,
-    compiled: CachedDerivation<Webhooks>,
+    compiled: CachedDerivation<StoredWebhooks>,
+    of_files: StaticObjects<Vec<Webhook>>,
 }
 
 impl WebhookSource {
@@ -153,14 +168,29 @@ impl WebhookSource {
         Self {
             resource: GroupResource::new("admissionregistration.k8s.io", plural),
             compiled: CachedDerivation::default(),
+            of_files: StaticObjects::default(),
         }
     }
 
-    /// The webhooks as they are now.
+    /// Replaces the configurations of files.
+    pub(super) fn set_of_files(&self, configurations: &[Value]) {
+        let compiled =
+            configurations.iter().flat_map(|configuration| compile_configuration("manifest/", configuration));
+        self.of_files.set(compiled.collect());
+    }
+
+    /// True if webhooks may see a request. The configurations of admission are seen by those of files only.
+    pub(super) fn concerns(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        !is_exempt(attributes) || self.of_files.get().is_some()
+    }
+
+    /// The webhooks that may see a request, as they are now.
     ///
     /// # Errors
     /// A configuration cannot be read.
-    pub(super) fn webhooks(&self, client: &dyn ObjectClient) -> Result<Arc<Webhooks>, ApiError> {
-        self.compiled.get(client, &self.resource, Webhooks::compile)
+    pub(super) fn webhooks(&self, attributes: &AdmissionAttributes<'_>) -> Result<Webhooks, ApiError> {
+        let stored = || self.compiled.get(attributes.client, &self.resource, StoredWebhooks::compile);
+        let stored = (!is_exempt(attributes)).then(stored).transpose()?;
+        Ok(Webhooks { of_files: self.of_files.get(), stored })
     }
 }

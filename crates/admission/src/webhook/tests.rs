@@ -46,10 +46,8 @@ fn allocations(plugin: &dyn AdmissionPlugin, count: usize) -> u64 {
 
 #[test]
 fn webhooks_that_do_not_match_allocate_nothing() {
-    let plugins: [fn() -> Box<dyn AdmissionPlugin>; 2] = [
-        || Box::new(MutatingAdmissionWebhook::from_text(None).expect("a plugin")),
-        || Box::new(ValidatingAdmissionWebhook::from_text(None).expect("a plugin")),
-    ];
+    let plugins: [fn() -> Box<dyn AdmissionPlugin>; 2] =
+        [|| Box::new(MutatingAdmissionWebhook::default()), || Box::new(ValidatingAdmissionWebhook::default())];
     for plugin in plugins {
         let (one, hundred) = (plugin(), plugin());
         let (one, hundred) = (allocations(&*one, 1), allocations(&*hundred, 100));
@@ -80,9 +78,9 @@ fn dry_runs_are_refused_if_a_webhook_has_side_effects() {
         let stored =
             vec![configuration("MutatingWebhookConfiguration"), configuration("ValidatingWebhookConfiguration")];
         let scenario = Scenario { stored, dry_run: true, ..Scenario::create("", "configmaps") };
-        let mutating = MutatingAdmissionWebhook::from_text(None).expect("a plugin");
+        let mutating = MutatingAdmissionWebhook::default();
         scenario.check_mutate(&mutating, config_map.clone(), Err(expect));
-        let validating = ValidatingAdmissionWebhook::from_text(None).expect("a plugin");
+        let validating = ValidatingAdmissionWebhook::default();
         scenario.check_validate(&validating, &config_map, Err(expect));
     }
 }

@@ -6,28 +6,40 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use pintle_gates::Gates;
 use pintle_metrics::Exposition;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 
 use super::call::{self, WebhookError};
+use super::conditions;
+use super::configuration::{self, Configuration};
 use super::metrics::WebhookMetrics;
 use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
-use super::{conditions, configuration};
 use crate::chain::PluginError;
 use crate::expressions::ExpressionRequest;
-use crate::matching::{MatchedResource, is_exempt};
+use crate::manifest::{ManifestKinds, ManifestPlugin};
+use crate::matching::MatchedResource;
 use crate::objects::VersionedObjects;
 use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 /// The prefix of audit annotations.
 const FAILED_OPEN: &str = "failed-open.validating.webhook.admission.k8s.io/";
 
+/// What files may have.
+static MANIFESTS: ManifestKinds = ManifestKinds {
+    what: "webhook",
+    kinds: &["ValidatingWebhookConfiguration"],
+    scheme: "k8s.io/kubernetes/pkg/admission/plugin/webhook/manifest/loader/loader.go:41",
+};
+
 /// The admission plugin `ValidatingAdmissionWebhook`.
 #[derive(Debug)]
 pub struct ValidatingAdmissionWebhook {
     source: WebhookSource,
     kubeconfig: Option<PathBuf>,
+    /// The folder with the files that have further webhooks.
+    manifests: Option<PathBuf>,
     metrics: WebhookMetrics,
 }
 
@@ -38,17 +50,26 @@ struct Invocation<'i> {
     objects: Arc<VersionedObjects<'i>>,
 }
 
+impl Default for ValidatingAdmissionWebhook {
+    fn default() -> Self {
+        Self {
+            source: WebhookSource::new("validatingwebhookconfigurations"),
+            kubeconfig: None,
+            manifests: None,
+            metrics: WebhookMetrics::new("validating", "validate"),
+        }
+    }
+}
+
 impl ValidatingAdmissionWebhook {
     /// The plugin with its configuration, if it has one.
     ///
     /// # Errors
     /// The configuration is refused.
-    pub fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
-        Ok(Self {
-            source: WebhookSource::new("validatingwebhookconfigurations"),
-            kubeconfig: configuration::kubeconfig(text).map_err(PluginError::Unreadable)?,
-            metrics: WebhookMetrics::new("validating", "validate"),
-        })
+    pub fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
+        let Configuration { kubeconfig, manifests } =
+            configuration::read(text, gates).map_err(PluginError::Unreadable)?;
+        Ok(Self { kubeconfig, manifests, ..Self::default() })
     }
 
     /// Calls the webhooks that match a write. All have answered when this returns; the error is that of the first that
@@ -138,6 +159,20 @@ impl ValidatingAdmissionWebhook {
     }
 }
 
+impl ManifestPlugin for ValidatingAdmissionWebhook {
+    fn directory(&self) -> &Path {
+        self.manifests.as_deref().unwrap_or(Path::new(""))
+    }
+
+    fn kinds(&self) -> &'static ManifestKinds {
+        &MANIFESTS
+    }
+
+    fn replace(&self, objects: &[Value]) {
+        self.source.set_of_files(objects);
+    }
+}
+
 impl AdmissionPlugin for ValidatingAdmissionWebhook {
     fn name(&self) -> &'static str {
         "ValidatingAdmissionWebhook"
@@ -152,7 +187,7 @@ impl AdmissionPlugin for ValidatingAdmissionWebhook {
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        !is_exempt(attributes)
+        self.source.concerns(attributes)
     }
 
     fn validate<'a>(
@@ -161,7 +196,7 @@ impl AdmissionPlugin for ValidatingAdmissionWebhook {
         object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move {
-            let webhooks = self.source.webhooks(attributes.client)?;
+            let webhooks = self.source.webhooks(attributes)?;
             // The future of the calls is large.
             match webhooks.is_empty() {
                 true => Ok(()),
@@ -172,6 +207,10 @@ impl AdmissionPlugin for ValidatingAdmissionWebhook {
 
     fn kubeconfig(&self) -> Option<&Path> {
         self.kubeconfig.as_deref()
+    }
+
+    fn manifests(&self) -> Option<&dyn ManifestPlugin> {
+        self.manifests.is_some().then_some(self as &dyn ManifestPlugin)
     }
 
     fn write_metrics(&self, out: &mut Exposition) {

@@ -47,12 +47,12 @@ static PLUGINS: LazyLock<Vec<Configured>> = LazyLock::new(|| {
             true => (
                 "ValidatingWebhookConfiguration",
                 "validatingwebhookconfigurations",
-                Box::new(ValidatingAdmissionWebhook::from_text(None).expect("a plugin")),
+                Box::new(ValidatingAdmissionWebhook::default()),
             ),
             false => (
                 "MutatingWebhookConfiguration",
                 "mutatingwebhookconfigurations",
-                Box::new(MutatingAdmissionWebhook::from_text(None).expect("a plugin")),
+                Box::new(MutatingAdmissionWebhook::default()),
             ),
         };
         // A HorizontalPodAutoscaler is seen at another version than that of the request.

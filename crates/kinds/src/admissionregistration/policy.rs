@@ -81,16 +81,21 @@ impl Strategy for ValidatingAdmissionPolicyStrategy {
         keep_old(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_validating_policy(object, None)
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        let mut errors = validate_validating_policy(object, None);
+        reserved_names::validate(&mut errors, context, object);
+        errors
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         validate_validating_policy(object, Some(old))
     }
 
-    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
-        reserved_names::warnings(object)
+    fn warnings(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
+        match old {
+            Some(_) => reserved_names::warnings(object),
+            None => reserved_names::warnings_of_new(context, object),
+        }
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -126,8 +131,10 @@ impl Strategy for MutatingAdmissionPolicyStrategy {
         increment_generation_on_spec_change(object, old);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_mutating_policy(object, None)
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        let mut errors = validate_mutating_policy(object, None);
+        reserved_names::validate(&mut errors, context, object);
+        errors
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
@@ -138,8 +145,11 @@ impl Strategy for MutatingAdmissionPolicyStrategy {
         Some(EscalationCheck::ParamKind)
     }
 
-    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
-        reserved_names::warnings(object)
+    fn warnings(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
+        match old {
+            Some(_) => reserved_names::warnings(object),
+            None => reserved_names::warnings_of_new(context, object),
+        }
     }
 
     fn allow_unconditional_update(&self) -> bool {

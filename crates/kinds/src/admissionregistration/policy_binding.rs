@@ -21,23 +21,8 @@ pub(super) struct PolicyBindingStrategy {
     pub(super) defaults_not_found_action: bool,
 }
 
-impl Strategy for PolicyBindingStrategy {
-    fn defaults(&self, object: &mut Value) {
-        set_match_defaults(object.at_mut(&["spec", "matchResources"]));
-        if let Some(reference) = object.at_mut(&["spec", "paramRef"]).filter(|_| self.defaults_not_found_action) {
-            reference.set_default("parameterNotFoundAction", "Deny");
-        }
-    }
-
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        set_first_generation(object);
-    }
-
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        increment_generation_on_spec_change(object, old);
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+impl PolicyBindingStrategy {
+    fn validate_spec(&self, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let spec = &object["spec"];
         let path = FieldPath::new("spec");
@@ -60,9 +45,32 @@ impl Strategy for PolicyBindingStrategy {
         }
         errors
     }
+}
 
-    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        self.validate(context, object)
+impl Strategy for PolicyBindingStrategy {
+    fn defaults(&self, object: &mut Value) {
+        set_match_defaults(object.at_mut(&["spec", "matchResources"]));
+        if let Some(reference) = object.at_mut(&["spec", "paramRef"]).filter(|_| self.defaults_not_found_action) {
+            reference.set_default("parameterNotFoundAction", "Deny");
+        }
+    }
+
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
+        set_first_generation(object);
+    }
+
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
+        increment_generation_on_spec_change(object, old);
+    }
+
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        let mut errors = self.validate_spec(object);
+        reserved_names::validate(&mut errors, context, object);
+        errors
+    }
+
+    fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {
+        self.validate_spec(object)
     }
 
     fn escalation_check(&self) -> Option<EscalationCheck> {
@@ -70,8 +78,11 @@ impl Strategy for PolicyBindingStrategy {
         Some(EscalationCheck::ParamRef { policies })
     }
 
-    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
-        reserved_names::warnings(object)
+    fn warnings(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
+        match old {
+            Some(_) => reserved_names::warnings(object),
+            None => reserved_names::warnings_of_new(context, object),
+        }
     }
 
     fn allow_unconditional_update(&self) -> bool {

@@ -1,13 +1,36 @@
 //! Names that are reserved for admission configurations from files (upstream: `static_suffix.go` of
 //! `pkg/apis/admissionregistration/validation`).
 
-use pintle_value::Value;
+use pintle_gates::Feature;
+use pintle_registry::StrategyContext;
+use pintle_value::{Errors, FieldPath, Value};
 
 /// The end of these names.
 const SUFFIX: &str = ".static.k8s.io";
 
-/// The warnings for the name of a webhook configuration, a policy or a binding. Such names are errors only in a server that
-/// reads configurations from files.
+/// True if the server reads configurations from files, so that such names are errors.
+fn are_errors(context: &StrategyContext) -> bool {
+    context.gates.is_enabled(Feature::MANIFEST_BASED_ADMISSION_CONTROL_CONFIG)
+}
+
+/// Adds an error for the name of a new webhook configuration, policy or binding that is reserved.
+pub(super) fn validate(errors: &mut Errors, context: &StrategyContext, object: &Value) {
+    if are_errors(context) && object.name().ends_with(SUFFIX) {
+        let why = format!(
+            "names ending with \"{SUFFIX}\" are reserved for static manifest-based configurations and cannot be managed via \
+             the API"
+        );
+        errors.invalid(&FieldPath::new("metadata").child("name"), object.name(), why);
+    }
+}
+
+/// The warnings for the name of a new webhook configuration, policy or binding. Where such names are errors, nothing warns
+/// about them.
+pub(super) fn warnings_of_new(context: &StrategyContext, object: &Value) -> Vec<String> {
+    if are_errors(context) { Vec::new() } else { warnings(object) }
+}
+
+/// The warnings for the name of a webhook configuration, a policy or a binding that exists.
 pub(super) fn warnings(object: &Value) -> Vec<String> {
     let warning = format!(
         "metadata.name: names ending with \"{SUFFIX}\" are reserved for static manifest-based configurations and cannot be \
@@ -18,21 +41,45 @@ pub(super) fn warnings(object: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use pintle_gates::FeatureGatesFlag;
+
     use crate::admissionregistration::strategy;
     use crate::testing::{context, object};
+
+    const PLURALS: [&str; 6] = [
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "validatingwebhookconfigurations",
+    ];
+
+    #[test]
+    fn reserved_names_are_errors_where_files_have_them() {
+        let mut flag = FeatureGatesFlag::default();
+        flag.add("ManifestBasedAdmissionControlConfig=true");
+        let mut context = context();
+        context.gates = Arc::new(flag.gates().expect("gates").0);
+        let why = "metadata.name: Invalid value: \"a.static.k8s.io\": names ending with \".static.k8s.io\" are reserved for \
+                   static manifest-based configurations and cannot be managed via the API";
+        for plural in PLURALS {
+            let strategy = strategy("v1", plural).expect("a strategy");
+            let object = object(r#"{"metadata":{"name":"a.static.k8s.io"},"spec":{"policyName":"p"}}"#);
+            let has_error = strategy.validate(&context, &object).0.iter().any(|error| error.to_string() == why);
+            assert!(has_error, "{plural}");
+            assert_eq!(strategy.warnings(&context, &object, None), Vec::<String>::new(), "{plural}");
+            assert_eq!(strategy.warnings(&context, &object, Some(&object)).len(), 1, "{plural}");
+        }
+    }
 
     #[test]
     fn reserved_names_are_warned_about_in_creates_and_updates() {
         let warning = "metadata.name: names ending with \".static.k8s.io\" are reserved for static manifest-based \
                        configurations and cannot be managed via the API";
-        for plural in [
-            "mutatingadmissionpolicies",
-            "mutatingadmissionpolicybindings",
-            "mutatingwebhookconfigurations",
-            "validatingadmissionpolicies",
-            "validatingadmissionpolicybindings",
-            "validatingwebhookconfigurations",
-        ] {
+        for plural in PLURALS {
             let strategy = strategy("v1", plural).expect("a strategy");
             let check = |name: &str, expect: &[&str]| {
                 let object = object(&format!(r#"{{"metadata":{{"name":"{name}"}}}}"#));

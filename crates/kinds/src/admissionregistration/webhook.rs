@@ -77,16 +77,21 @@ impl Strategy for WebhookConfigurationStrategy {
         }
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        self.validate_hooks(object, WebhookValidationOptions::default())
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        let mut errors = self.validate_hooks(object, WebhookValidationOptions::default());
+        reserved_names::validate(&mut errors, context, object);
+        errors
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         self.validate_hooks(object, WebhookValidationOptions::of(object, old))
     }
 
-    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
-        reserved_names::warnings(object)
+    fn warnings(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
+        match old {
+            Some(_) => reserved_names::warnings(object),
+            None => reserved_names::warnings_of_new(context, object),
+        }
     }
 
     fn allow_unconditional_update(&self) -> bool {

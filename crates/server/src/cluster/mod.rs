@@ -56,8 +56,9 @@ use self::memory::MemoryGuard;
 pub(crate) use self::memory::start_memory_task;
 pub use self::memory::{MemoryBudget, MemoryUsage, ResidentMemory};
 pub(crate) use self::metrics::{
-    AuthenticationResult, AuthorizationResult, AuthorizerLabels, CollectionSeries, Decisions, DryRun, IssuerSeries,
-    MatchOutcome, Metrics, Outcome, RecordedRequest, RequestSeries, RequestTarget, StorageOperation, WatchSeries,
+    AuthenticationResult, AuthorizationResult, AuthorizerLabels, CollectionSeries, ConfigReloads, Decisions, DryRun,
+    IssuerSeries, MatchOutcome, Metrics, Outcome, RecordedRequest, RequestSeries, RequestTarget, StorageOperation,
+    WatchSeries,
 };
 pub(crate) use self::objects::{check_key, object_key, tree};
 pub(crate) use self::records::{RANGES_PREFIX, RECORD_PREFIXES};

@@ -37,3 +37,4 @@ pub(crate) use object_interfaces::PluginObjects;
 pub(crate) use patch::{check_patch_type, patch};
 pub(crate) use subresource::subresource;
 pub(crate) use update::update;
+pub(crate) use validate::validate_manifest;

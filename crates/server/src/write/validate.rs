@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pintle_admission::AdmissionAttributes;
-use pintle_registry::{ApiError, CostBudget, Resource, Strategy, SubresourceStrategy, ValidatedWrite};
+use pintle_registry::{ApiError, CostBudget, Resource, Strategy, StrategyContext, SubresourceStrategy, ValidatedWrite};
 use pintle_value::{Errors, Value};
 
 use super::metadata;
@@ -112,6 +112,14 @@ fn validate(writer: &Writer<'_>, rules: &ApplicableRules<'_>, object: &Value, ol
         }
     };
     warnings.into_iter().for_each(|warning| writer.recorder.warn(warning));
+    errors
+}
+
+/// Validates an object of a file, which no request sends: its metadata and the rules of its kind.
+pub(crate) fn validate_manifest(context: &StrategyContext, resource: &Resource, object: &Value) -> Errors {
+    let mut errors = metadata::validate(&context.gates, object, resource);
+    errors.append(resource.strategy.validate(context, object));
+    resource.strategy.validate_expensive(object, None, &mut errors, CostBudget::Unlimited);
     errors
 }
 

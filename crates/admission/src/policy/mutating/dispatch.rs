@@ -19,7 +19,7 @@ use crate::policy::bindings::Binding;
 use crate::policy::definition::Matches;
 use crate::policy::denial::{self, Denial};
 use crate::policy::metrics::PolicyMetrics;
-use crate::policy::source::Hook;
+use crate::policy::source::{Hook, Hooks};
 
 /// The policies of one request.
 pub(super) struct Dispatch<'a> {
@@ -64,7 +64,7 @@ impl<'a> Dispatch<'a> {
     ///
     /// # Errors
     /// A policy fails.
-    pub(super) async fn run(mut self, hooks: &[Hook<Policy>], object: &mut Value) -> Result<(), ApiError> {
+    pub(super) async fn run(mut self, hooks: &Hooks<Policy>, object: &mut Value) -> Result<(), ApiError> {
         let invocations: Vec<Invocation<'_, 'a>> =
             hooks.iter().flat_map(|hook| self.invocations(hook, object)).collect();
         let mut view = ConvertedView::default();

@@ -4,6 +4,8 @@ mod dispatch;
 mod patch;
 mod policy;
 
+use std::path::{Path, PathBuf};
+
 use pintle_gates::{Feature, Gates};
 use pintle_metrics::{Exposition, Stability};
 use pintle_registry::{ApiError, BoxFuture};
@@ -13,6 +15,8 @@ use self::dispatch::Dispatch;
 use self::policy::Policy;
 use super::metrics::{MetricNames, PolicyMetrics};
 use super::source::PolicySource;
+use crate::chain::PluginError;
+use crate::manifest::{ManifestKinds, ManifestPlugin, policy_directory};
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 const NAME: &str = "MutatingAdmissionPolicy";
@@ -36,21 +40,51 @@ pub struct MutatingAdmissionPolicy {
     metrics: PolicyMetrics,
     /// The state of the feature.
     enabled: bool,
+    /// The folder with the files that have further policies.
+    manifests: Option<PathBuf>,
 }
+
+/// What files may have.
+static MANIFESTS: ManifestKinds = ManifestKinds {
+    what: "policy",
+    kinds: &["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"],
+    scheme: "k8s.io/kubernetes/pkg/admission/plugin/policy/manifest/loader/loader.go:35",
+};
 
 impl Default for MutatingAdmissionPolicy {
     fn default() -> Self {
         let (policies, bindings) = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings");
         let source = PolicySource::new(policies, bindings);
-        Self { source, metrics: PolicyMetrics::new(&METRICS), enabled: true }
+        Self { source, metrics: PolicyMetrics::new(&METRICS), enabled: true, manifests: None }
     }
 }
 
 impl MutatingAdmissionPolicy {
-    /// The plugin of a server with these feature gates.
-    #[must_use]
-    pub fn new(gates: &Gates) -> Self {
-        Self { enabled: gates.is_enabled(Feature::MUTATING_ADMISSION_POLICY), ..Self::default() }
+    /// The plugin of a server with these feature gates, with its configuration, if it has one.
+    ///
+    /// # Errors
+    /// The configuration is refused.
+    pub fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
+        let manifests = policy_directory(text, "MutatingAdmissionPolicyConfiguration", gates);
+        Ok(Self {
+            enabled: gates.is_enabled(Feature::MUTATING_ADMISSION_POLICY),
+            manifests: manifests.map_err(PluginError::Unreadable)?,
+            ..Self::default()
+        })
+    }
+}
+
+impl ManifestPlugin for MutatingAdmissionPolicy {
+    fn directory(&self) -> &Path {
+        self.manifests.as_deref().unwrap_or(Path::new(""))
+    }
+
+    fn kinds(&self) -> &'static ManifestKinds {
+        &MANIFESTS
+    }
+
+    fn replace(&self, objects: &[Value]) {
+        self.source.set_of_files(objects);
     }
 }
 
@@ -84,6 +118,10 @@ impl AdmissionPlugin for MutatingAdmissionPolicy {
             attributes.reinvocation.end(NAME, object);
             result
         })
+    }
+
+    fn manifests(&self) -> Option<&dyn ManifestPlugin> {
+        self.manifests.is_some().then_some(self as &dyn ManifestPlugin)
     }
 
     fn write_metrics(&self, out: &mut Exposition) {

@@ -6,6 +6,9 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
+use std::path::{Path, PathBuf};
+
+use pintle_gates::Gates;
 use pintle_metrics::{Exposition, Stability};
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
@@ -14,6 +17,8 @@ use self::dispatch::Dispatch;
 use self::policy::Policy;
 use super::metrics::{MetricNames, PolicyMetrics};
 use super::source::PolicySource;
+use crate::chain::PluginError;
+use crate::manifest::{ManifestKinds, ManifestPlugin, policy_directory};
 use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 static METRICS: MetricNames = MetricNames {
@@ -35,13 +40,47 @@ static METRICS: MetricNames = MetricNames {
 pub struct ValidatingAdmissionPolicy {
     source: PolicySource<Policy>,
     metrics: PolicyMetrics,
+    /// The folder with the files that have further policies.
+    manifests: Option<PathBuf>,
 }
+
+/// What files may have.
+static MANIFESTS: ManifestKinds = ManifestKinds {
+    what: "policy",
+    kinds: &["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"],
+    scheme: "k8s.io/kubernetes/pkg/admission/plugin/policy/manifest/loader/loader.go:35",
+};
 
 impl Default for ValidatingAdmissionPolicy {
     fn default() -> Self {
         let (policies, bindings) = ("validatingadmissionpolicies", "validatingadmissionpolicybindings");
         let source = PolicySource::new(policies, bindings);
-        Self { source, metrics: PolicyMetrics::new(&METRICS) }
+        Self { source, metrics: PolicyMetrics::new(&METRICS), manifests: None }
+    }
+}
+
+impl ValidatingAdmissionPolicy {
+    /// The plugin with its configuration, if it has one.
+    ///
+    /// # Errors
+    /// The configuration is refused.
+    pub fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
+        let manifests = policy_directory(text, "ValidatingAdmissionPolicyConfiguration", gates);
+        Ok(Self { manifests: manifests.map_err(PluginError::Unreadable)?, ..Self::default() })
+    }
+}
+
+impl ManifestPlugin for ValidatingAdmissionPolicy {
+    fn directory(&self) -> &Path {
+        self.manifests.as_deref().unwrap_or(Path::new(""))
+    }
+
+    fn kinds(&self) -> &'static ManifestKinds {
+        &MANIFESTS
+    }
+
+    fn replace(&self, objects: &[Value]) {
+        self.source.set_of_files(objects);
     }
 }
 
@@ -70,11 +109,15 @@ impl AdmissionPlugin for ValidatingAdmissionPolicy {
         Box::pin(async move {
             let hooks = self.source.hooks(attributes)?;
             let mut dispatch = Dispatch::new(attributes, object, &self.metrics);
-            for hook in &*hooks {
+            for hook in hooks.iter() {
                 dispatch.run(hook).await?;
             }
             dispatch.finish()
         })
+    }
+
+    fn manifests(&self) -> Option<&dyn ManifestPlugin> {
+        self.manifests.is_some().then_some(self as &dyn ManifestPlugin)
     }
 
     fn write_metrics(&self, out: &mut Exposition) {

@@ -6,7 +6,7 @@ mod failures;
 mod mutations;
 mod protocols;
 mod reviews;
-mod webhook;
+pub(crate) mod webhook;
 
 /// The collection that most tests write to.
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";

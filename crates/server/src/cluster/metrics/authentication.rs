@@ -17,6 +17,8 @@ const RELOADS: ReloadFamilies = ReloadFamilies {
     last: "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds",
     info: "apiserver_authentication_config_controller_last_config_info",
     what: "authentication",
+    stability: Stability::Beta,
+    label: None,
 };
 
 const RESULTS: [&str; 2] = ["failure", "success"];

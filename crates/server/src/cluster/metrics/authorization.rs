@@ -96,6 +96,8 @@ const RELOADS: ReloadFamilies = ReloadFamilies {
     last: "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds",
     info: "apiserver_authorization_config_controller_last_config_info",
     what: "authorization",
+    stability: Stability::Beta,
+    label: None,
 };
 
 impl AuthorizationMetrics {

@@ -20,6 +20,10 @@ pub(super) struct ReloadFamilies {
     pub(super) info: &'static str,
     /// What is configured.
     pub(super) what: &'static str,
+    /// The stability of the first two.
+    pub(super) stability: Stability,
+    /// A label that tells configurations of the same kind apart.
+    pub(super) label: Option<(&'static str, &'static str)>,
 }
 
 /// The reloads of a configuration, and its hashes.
@@ -51,21 +55,26 @@ impl ConfigReloads {
     pub(super) fn write(&self, out: &mut Exposition, families: &ReloadFamilies) {
         let hashes = self.hashes.lock();
         let Some((server, hash)) = &*hashes else { return };
-        let what = families.what;
+        let (what, stability) = (families.what, families.stability);
+        let labels = |own: (&'static str, &'static str)| {
+            let own = [Some(own), families.label].into_iter().flatten();
+            own.chain([("apiserver_id_hash", server.as_str())]).collect::<Vec<(&str, &str)>>()
+        };
         let results =
             || ["failure", "success"].into_iter().zip(&self.results).filter(|(_, (count, _))| count.get() > 0);
         for (status, (count, _)) in results() {
             let help = format!("Reloads of the {what} configuration by status and server.");
-            out.family(families.total, Kind::Counter, Stability::Beta, &help)
-                .value(&[("status", status), ("apiserver_id_hash", server)], count.get() as f64);
+            out.family(families.total, Kind::Counter, stability, &help)
+                .value(&labels(("status", status)), count.get() as f64);
         }
         for (status, (_, time)) in results() {
             let help = format!("Time of the last reload of the {what} configuration by status and server.");
-            out.family(families.last, Kind::Gauge, Stability::Beta, &help)
-                .value(&[("status", status), ("apiserver_id_hash", server)], time.get() as f64);
+            out.family(families.last, Kind::Gauge, stability, &help)
+                .value(&labels(("status", status)), time.get() as f64);
         }
         let help = format!("The hash of the last applied {what} configuration.");
-        out.family(families.info, Kind::Gauge, Stability::Alpha, &help)
-            .value(&[("apiserver_id_hash", server), ("hash", hash)], 1.0);
+        let own = families.label.into_iter().chain([("apiserver_id_hash", server.as_str()), ("hash", hash)]);
+        let own: Vec<(&str, &str)> = own.collect();
+        out.family(families.info, Kind::Gauge, Stability::Alpha, &help).value(&own, 1.0);
     }
 }

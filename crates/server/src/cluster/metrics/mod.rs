@@ -12,6 +12,7 @@ mod conversions;
 mod health;
 mod in_flight;
 mod labels;
+mod manifests;
 mod process;
 mod requests;
 mod tokens;
@@ -32,12 +33,14 @@ pub(crate) use self::authentication::{AuthenticationMetrics, IssuerSeries};
 pub(crate) use self::authorization::{AuthorizationMetrics, AuthorizerLabels, Decisions, MatchOutcome};
 use self::collections::Collections;
 pub(crate) use self::collections::{CollectionSeries, StorageOperation, WatchSeries};
+pub(crate) use self::config_reloads::ConfigReloads;
 pub(crate) use self::connections::ConnectionMetrics;
 use self::conversions::Conversions;
 use self::health::HealthChecks;
 use self::in_flight::InFlightWatermark;
 use self::labels::RequestLabels;
 pub(crate) use self::labels::{DryRun, RecordedRequest, RequestTarget};
+use self::manifests::ManifestMetrics;
 pub(crate) use self::requests::{Outcome, RequestSeries};
 pub(crate) use self::tokens::TokenMetrics;
 use crate::request::in_flight::InFlightKind;
@@ -58,6 +61,7 @@ pub(crate) struct Metrics {
     tokens: TokenMetrics,
     authentication: AuthenticationMetrics,
     authorization: AuthorizationMetrics,
+    manifests: ManifestMetrics,
     tls_handshake_errors: Counter,
     /// The metrics of the controllers' queues.
     pub(crate) work_queues: WorkQueues,
@@ -85,6 +89,7 @@ impl Metrics {
             tokens: TokenMetrics::new(),
             authentication: AuthenticationMetrics::default(),
             authorization: AuthorizationMetrics::default(),
+            manifests: ManifestMetrics::default(),
             tls_handshake_errors: Counter::default(),
             work_queues: WorkQueues::default(),
         }
@@ -129,6 +134,11 @@ impl Metrics {
     /// Counts a watch of a part of a collection for as long as the guard lives.
     pub(crate) fn begin_sharded_watch(&self, resource: &Resource) -> GaugeGuard<CollectionSeries> {
         self.collection(resource).begin_sharded_watch()
+    }
+
+    /// The reloads of the files of an admission plugin.
+    pub(crate) fn manifests(&self, plugin: &'static str) -> Arc<ConfigReloads> {
+        self.manifests.of(plugin)
     }
 
     /// The series of the objects of a resource.
@@ -233,6 +243,7 @@ impl Metrics {
         self.access.write(out);
         self.tokens.write(out);
         self.authentication.write(out);
+        self.manifests.write(out);
         self.authorization.write(out);
         let help = "Connections that ended with an error in their TLS handshake.";
         out.family("apiserver_tls_handshake_errors_total", Kind::Counter, Stability::Alpha, help)

@@ -1,0 +1,63 @@
+//! Webhooks, policies and bindings from files, beside the stored ones (KEP-5793; upstream: `admission/plugin/manifest`,
+//! and `manifest` of the plugins for webhooks and policies; gate `ManifestBasedAdmissionControlConfig`). The server reads,
+//! decodes and validates the files, also when they change.
+//!
+//! - `configuration`: the folder that the configuration of a plugin names.
+//! - `set`: what is required of the objects of a folder.
+
+mod configuration;
+mod set;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use pintle_value::Value;
+
+pub(crate) use self::configuration::{check_directory, policy_directory};
+pub use self::set::ManifestSet;
+
+/// A plugin that reads objects from files.
+pub trait ManifestPlugin: Send + Sync {
+    /// The folder with the files.
+    fn directory(&self) -> &Path;
+
+    /// What may be in the files.
+    fn kinds(&self) -> &'static ManifestKinds;
+
+    /// Replaces the objects from files, which are valid and sorted by name.
+    fn replace(&self, objects: &[Value]);
+}
+
+/// The kinds of objects that a plugin reads from files.
+#[derive(Debug)]
+pub struct ManifestKinds {
+    /// What they configure, in messages.
+    pub what: &'static str,
+    /// The kinds, of `admissionregistration.k8s.io/v1`: webhook configurations, or policies and their bindings.
+    pub kinds: &'static [&'static str],
+    /// The name of the scheme that decodes them in messages: the place in upstream's source where it is made.
+    pub scheme: &'static str,
+}
+
+/// What a plugin makes of the objects from files.
+#[derive(Debug)]
+pub(crate) struct StaticObjects<T>(RwLock<Option<Arc<T>>>);
+
+impl<T> Default for StaticObjects<T> {
+    fn default() -> Self {
+        Self(RwLock::new(None))
+    }
+}
+
+impl<T> StaticObjects<T> {
+    /// What was read last; `None` if the plugin reads no files.
+    pub(crate) fn get(&self) -> Option<Arc<T>> {
+        self.0.read().clone()
+    }
+
+    /// Replaces what was read.
+    pub(crate) fn set(&self, objects: T) {
+        *self.0.write() = Some(Arc::new(objects));
+    }
+}
