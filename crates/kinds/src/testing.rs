@@ -1,6 +1,8 @@
 //! Test helpers of all kinds.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Waker};
 
 use pintle_gates::Gates;
 use pintle_registry::{Strategy, StrategyContext};
@@ -9,6 +11,14 @@ use pintle_value::{Errors, Value};
 /// Parses an object from JSON.
 pub(crate) fn object(json: &str) -> Value {
     serde_json::from_str(json).expect("the test's JSON is well formed")
+}
+
+/// Runs a future that is always ready.
+pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut TaskContext::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("the future waits"),
+    }
 }
 
 /// Returns the messages of errors, in order.

@@ -37,7 +37,7 @@ pub use strategy::{
     AllocationHooks, AllocationProblem, AllocationRepair, BoxFuture, ClusterValidation, CostBudget, DefaultStrategy,
     EscalationCheck, GarbageCollectionPolicy, GracefulDeletion, ObjectClient, RequiredAccess, StoredObject,
     StoredObjects, Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDeletion, UnservedVersion, ValidatedWrite,
-    WriteAccess, WriteOperation,
+    VirtualAccess, WriteAccess, WriteOperation,
 };
 pub use table::{Column, DefaultTable, TableConvertor};
 pub use versions::{Conversion, MultiVersion};

@@ -362,6 +362,21 @@ pub trait WriteAccess: Send + Sync {
 
     /// Checks an access to the resource of the write. The error is upstream's message for a forbidden request.
     fn check<'a>(&'a self, access: RequiredAccess<'a>) -> BoxFuture<'a, Result<(), String>>;
+
+    /// Checks an access to a virtual resource.
+    fn allows_virtual<'a>(&'a self, access: VirtualAccess<'a>) -> BoxFuture<'a, bool>;
+}
+
+/// An access to a virtual resource, which exists only in permissions (`signers`). It is cluster-scoped, and in the group of the
+/// write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VirtualAccess<'a> {
+    /// The verb.
+    pub verb: &'a str,
+    /// The resource.
+    pub resource: &'a str,
+    /// The name.
+    pub name: &'a str,
 }
 
 /// An access to the resource of a write. Verb and subresource need not be served.

@@ -180,27 +180,17 @@ fn runs_on_node(context: &StrategyContext, node: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
     use std::sync::Mutex;
-    use std::task::{Context as TaskContext, Poll, Waker};
 
     use pintle_registry::{
-        GroupVersionKind, ObjectClient, Resource, StoredObject, StoredObjects, Strategy, WriteAccess,
+        GroupVersionKind, ObjectClient, Resource, StoredObject, StoredObjects, Strategy, VirtualAccess, WriteAccess,
     };
 
     use super::*;
     use crate::resource::claim::{ResourceClaimStrategy, ResourceClaimTemplateStrategy};
     use crate::resource::claim_status::ClaimStatusStrategy;
     use crate::resource::v1beta1::ApiVersion;
-    use crate::testing::{context, gated_context, messages, object};
-
-    /// Runs a future that is always ready.
-    fn run<T>(future: impl Future<Output = T>) -> T {
-        match pin!(future).poll(&mut TaskContext::from_waker(Waker::noop())) {
-            Poll::Ready(value) => value,
-            Poll::Pending => panic!("the future waits"),
-        }
-    }
+    use crate::testing::{context, gated_context, messages, object, run};
 
     /// The namespaces `labelled`, `other` and, after a refresh, `late`.
     #[derive(Default)]
@@ -283,6 +273,10 @@ mod tests {
             let result = if self.allowed.contains(&&*access) { Ok(()) } else { Err(format!("no {access}")) };
             self.checked.lock().unwrap().push(access);
             Box::pin(async { result })
+        }
+
+        fn allows_virtual<'a>(&'a self, _: VirtualAccess<'a>) -> BoxFuture<'a, bool> {
+            Box::pin(async { false })
         }
     }
 

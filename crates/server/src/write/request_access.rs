@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use pintle_auth::{AuthorizationAttributes, ForbiddenError};
-use pintle_registry::{BoxFuture, RequiredAccess, WriteAccess};
+use pintle_registry::{BoxFuture, RequiredAccess, VirtualAccess, WriteAccess};
 
 use crate::access::{attributes, forbidden};
 use crate::context::RequestContext;
@@ -32,6 +32,22 @@ impl WriteAccess for RequestAccess<'_> {
                 (Some(error), reason) => Cow::Owned(format!("{error}: {reason}")),
             };
             Err(forbidden(ForbiddenError::new(user, &required, &reason)).to_string())
+        })
+    }
+
+    fn allows_virtual<'a>(&'a self, VirtualAccess { verb, resource, name }: VirtualAccess<'a>) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let Some(RequestContext { access: control, user, info, query, .. }) = self.0 else { return true };
+            let group = attributes(info, query, verb).group;
+            let required = AuthorizationAttributes {
+                verb,
+                group,
+                version: "*",
+                resource,
+                name,
+                ..AuthorizationAttributes::default()
+            };
+            control.authorizer.authorize(user, &required).await.is_allowed()
         })
     }
 }
