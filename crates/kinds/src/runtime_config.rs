@@ -88,7 +88,7 @@ impl RuntimeConfig {
                 unknown.insert(format!("{group}/{version}"));
                 continue;
             }
-            config.insert(catalog, (key, value), (group, version), resource)?;
+            config.insert((key, value), (group, version), resource)?;
         }
         if !unknown.is_empty() {
             return Err(format!("unknown api groups {}", unknown.into_iter().collect::<Vec<_>>().join(",")));
@@ -99,7 +99,6 @@ impl RuntimeConfig {
 
     fn insert(
         &mut self,
-        catalog: &Catalog,
         (key, value): (&str, &str),
         (group, version): (&str, &str),
         resource: Option<&str>,
@@ -118,11 +117,6 @@ impl RuntimeConfig {
         if resource.to_lowercase() != resource {
             let why = "group/version/resource and resource is always lowercase plural, not";
             return Err(format!("invalid key {key}: {why} {resource:?}"));
-        }
-        let mut known = catalog.resources().iter().filter(|facts| facts.plural == resource);
-        let is_missing = |facts: &ResourceFacts| (facts.group, facts.version, facts.served) == (group, version, false);
-        if enabled && known.any(is_missing) {
-            return Err(format!("{key}={value}: Pintle does not implement {resource} of {group_version}"));
         }
         self.resources.insert((group.to_owned(), version.to_owned(), resource.to_owned()), enabled);
         Ok(())
@@ -263,7 +257,7 @@ mod tests {
             assert_eq!(changes(values).expect("valid"), expect, "{values:?}");
         }
         let beta = changes(&["api/beta=true"]).expect("valid");
-        assert_eq!(beta.len(), 17, "{beta:?}");
+        assert_eq!(beta.len(), 18, "{beta:?}");
         let all = changes(&["api/all=true"]).expect("valid");
         assert_eq!(all.len(), beta.len() + ALPHA.len(), "{all:?}");
     }
@@ -298,11 +292,6 @@ mod tests {
             (
                 &["policy/v1/Pods=true"],
                 r#"invalid key policy/v1/Pods: group/version/resource and resource is always lowercase plural, not "Pods""#,
-            ),
-            (
-                &["certificates.k8s.io/v1beta1/podcertificaterequests=true"],
-                "certificates.k8s.io/v1beta1/podcertificaterequests=true: Pintle does not implement \
-                 podcertificaterequests of certificates.k8s.io/v1beta1",
             ),
             (&["/v1=false"], "bindings of the core group cannot be disabled: the server needs it"),
             (

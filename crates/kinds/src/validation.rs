@@ -167,6 +167,25 @@ pub(crate) fn validate_signer_name(errors: &mut Errors, signer: &str, path: &Fie
     }
 }
 
+/// Whether the name of a signer is reserved for the Kubernetes project.
+pub(crate) fn is_kubernetes_signer(signer: &str) -> bool {
+    let domain = signer.split('/').next().unwrap_or_default();
+    domain == "kubernetes.io" || domain.ends_with(".kubernetes.io")
+}
+
+/// Validates what the author of a pod tells a signer: annotations whose keys have a domain (upstream:
+/// `ValidateUserAnnotations`). The case of keys does not matter.
+pub(crate) fn validate_user_annotations(errors: &mut Errors, annotations: &Value, path: &FieldPath<'_>) {
+    const MAX_SIZE: usize = 256 * 1024;
+    for (key, _) in annotations.entries_at(&[]) {
+        errors.append(names::domain_prefixed_key(path, &key.to_lowercase()));
+    }
+    let size: usize = annotations.entries_at(&[]).map(|(key, value)| key.len() + value.str_at(&[]).len()).sum();
+    if size > MAX_SIZE {
+        errors.push(FieldError::too_long(path, MAX_SIZE));
+    }
+}
+
 /// Validates the labels of a part of a signer name up to the first error.
 fn validate_labels_until_error(errors: &mut Errors, part: &str, check: fn(&str) -> Vec<String>, path: &FieldPath<'_>) {
     let checked = part.split('.').map(|label| (label, check(label)));

@@ -40,6 +40,8 @@ const EXPECTED: &[ExpectedResetFields] = &[
             ("status", Paths(&["spec", "status.conditions"])),
         ],
     ),
+    // A write of the object resets the status without saying so.
+    ("certificates.k8s.io/v1beta1/podcertificaterequests", &[("", None), ("status", SPEC)]),
     ("flowcontrol.apiserver.k8s.io/v1/flowschemas", WITH_METADATA),
     ("flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", WITH_METADATA),
     // This strategy resets fields without saying so.

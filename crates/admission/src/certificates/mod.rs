@@ -25,14 +25,13 @@ fn is_signing_request(resource: &Resource) -> bool {
 /// Whether the user may do something for a signer, or for all signers of its domain
 /// (`certauthorization.IsAuthorizedForSignerName`).
 async fn may(attributes: &AdmissionAttributes<'_>, verb: &str, signer: &str) -> bool {
-    let domain = signer.split('/').next().unwrap_or_default();
-    for name in [signer, &format!("{domain}/*")] {
+    for name in pintle_kinds::signer_permissions(signer) {
         let wanted = AuthorizationAttributes {
             verb,
             group: GROUP,
             version: "*",
             resource: "signers",
-            name,
+            name: &name,
             ..AuthorizationAttributes::default()
         };
         if attributes.authorizer.authorize(attributes.user, &wanted).await.is_allowed() {

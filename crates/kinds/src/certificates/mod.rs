@@ -1,6 +1,10 @@
 //! Strategies of the group `certificates.k8s.io`.
 
+mod keys;
+mod mail_address;
 mod pkcs10;
+mod pod_request;
+mod pod_request_status;
 mod signing_request;
 mod stored;
 mod trust_bundle;
@@ -15,7 +19,16 @@ use pintle_registry::Strategy;
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "certificatesigningrequests" => Some(Arc::new(signing_request::CertificateSigningRequestStrategy)),
+        "podcertificaterequests" => Some(Arc::new(pod_request::PodCertificateRequestStrategy)),
         "clustertrustbundles" => Some(Arc::new(trust_bundle::ClusterTrustBundleStrategy)),
         _ => None,
     }
+}
+
+/// The names of the virtual resource `signers` of which one must be permitted to a user who acts for a signer: its own, and that
+/// of all signers of its domain (upstream: `certauthorization.IsAuthorizedForSignerName`).
+#[must_use]
+pub fn signer_permissions(signer: &str) -> [String; 2] {
+    let domain = signer.split('/').next().unwrap_or_default();
+    [signer.to_owned(), format!("{domain}/*")]
 }

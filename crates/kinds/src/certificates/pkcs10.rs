@@ -1,15 +1,17 @@
 //! Validates PKCS#10 certificate requests (RFC 2986), including the signature, which proves that the requester has the
 //! private key. Clients see the error messages, which are those of Go's `crypto/x509`.
 //!
-//! RSA keys below 2048 bits and the curves P-224 and P-521, which Go supports, are rejected because `ring` does not
-//! support them.
+//! RSA keys below 2048 bits, which Go supports, are rejected because `ring` does not support them.
 
+use ring::digest;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::error::X509Error;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::AttributeTypeAndValue;
+
+use super::keys;
 
 /// The minimum size of supported RSA keys, in bits.
 const MIN_RSA_BITS: usize = 2048;
@@ -29,10 +31,36 @@ pub(super) fn check(der: &[u8]) -> Result<(), String> {
         Ok(PublicKey::EC(_)) => "x509: ECDSA verification failure",
         _ => "x509: Ed25519 verification failure",
     };
-    request.verify_signature().map_err(|error| match error {
-        X509Error::SignatureUnsupportedAlgorithm => unknown(),
-        _ => verification_error.to_owned(),
+    request.verify_signature().or_else(|error| match error {
+        X509Error::SignatureUnsupportedAlgorithm => match is_signed_by_curve(&request) {
+            Some(true) => Ok(()),
+            Some(false) => Err(verification_error.to_owned()),
+            None => Err(unknown()),
+        },
+        _ => Err(verification_error.to_owned()),
     })
+}
+
+/// Verifies the signature of a key on a curve that `ring` does not know, or of a digest that it does not combine with the curve.
+/// `None` if it is no such signature.
+fn is_signed_by_curve(request: &X509CertificationRequest<'_>) -> Option<bool> {
+    let Some(keys::PublicKey::Ecdsa(key)) = keys::PublicKey::of(&request.certification_request_info.subject_pki) else {
+        return None;
+    };
+    let algorithm = match request.signature_algorithm.algorithm.to_id_string().as_str() {
+        "1.2.840.10045.4.1" => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        "1.2.840.10045.4.3.2" => &digest::SHA256,
+        "1.2.840.10045.4.3.3" => &digest::SHA384,
+        "1.2.840.10045.4.3.4" => &digest::SHA512,
+        _ => return None,
+    };
+    let digest = digest::digest(algorithm, request.certification_request_info.raw);
+    Some(key.verify(digest.as_ref(), &request.signature_value.data))
+}
+
+/// The public key of a request in DER. `None` if Go cannot parse the request or the key.
+pub(super) fn public_key(der: &[u8]) -> Option<keys::PublicKey> {
+    keys::PublicKey::of(&parse(der).ok()?.certification_request_info.subject_pki)
 }
 
 /// The names in the subject of a request, as Go's `pkix.Name` has them.
@@ -182,8 +210,8 @@ mod tests {
             ("rsa512", "", rsa),
             ("rsasha1", "", rsa),
             ("ed25519", "", "x509: Ed25519 verification failure"),
-            ("p521", unknown, unknown),
-            ("p224", unknown, unknown),
+            ("p521", "", ecdsa),
+            ("p224", "", ecdsa),
             ("rsa1024", unknown, unknown),
         ] {
             let mut der = go_request(name);

@@ -20,6 +20,7 @@ pub(super) fn table(group: &str, plural: &str) -> Option<StaticTable> {
         ("apiregistration.k8s.io", "apiservices") => API_SERVICES,
         ("certificates.k8s.io", "certificatesigningrequests") => SIGNING_REQUESTS,
         ("certificates.k8s.io", "clustertrustbundles") => TRUST_BUNDLES,
+        ("certificates.k8s.io", "podcertificaterequests") => POD_CERTIFICATE_REQUESTS,
         ("coordination.k8s.io", "leases") => LEASES,
         ("coordination.k8s.io", "leasecandidates") => LEASE_CANDIDATES,
         ("discovery.k8s.io", "endpointslices") => ENDPOINT_SLICES,
@@ -39,6 +40,24 @@ const TRUST_BUNDLES: StaticTable = StaticTable {
     cells: |o, _| {
         let signer = o.str_at(&["spec", "signerName"]);
         row![o.name(), if signer.is_empty() { "<none>" } else { signer }]
+    },
+};
+
+const POD_CERTIFICATE_REQUESTS: StaticTable = StaticTable {
+    columns: &[
+        Column::NAME,
+        Column::string("PodName", "=certificates/v1beta1.PodCertificateRequestSpec.podName"),
+        Column::string("ServiceAccountName", "=certificates/v1beta1.PodCertificateRequestSpec.serviceAccountName"),
+        Column::string("NodeName", "=certificates/v1beta1.PodCertificateRequestSpec.nodeName"),
+        Column::string("SignerName", "=certificates/v1beta1.PodCertificateRequestSpec.signerName"),
+        // Upstream looks for the description of this in the status, which has no such field.
+        Column::string("State", ""),
+    ],
+    cells: |o, _| {
+        let spec = |field: &str| o.str_at(&["spec", field]);
+        let last = o.items_at(&["status", "conditions"]).last();
+        let state = last.map_or("Pending", |condition| condition.str_at(&["type"]));
+        row![o.name(), spec("podName"), spec("serviceAccountName"), spec("nodeName"), spec("signerName"), state]
     },
 };
 

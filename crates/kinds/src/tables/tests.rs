@@ -45,7 +45,7 @@ fn every_row_has_a_cell_per_column() {
         ("admissionregistration.k8s.io", "mutatingadmissionpolicies mutatingadmissionpolicybindings"),
         ("apiregistration.k8s.io", "apiservices"),
         ("apiextensions.k8s.io", "customresourcedefinitions"),
-        ("certificates.k8s.io", "certificatesigningrequests"),
+        ("certificates.k8s.io", "certificatesigningrequests clustertrustbundles podcertificaterequests"),
         ("coordination.k8s.io", "leases"),
         ("discovery.k8s.io", "endpointslices"),
         ("events.k8s.io", "events"),
@@ -424,6 +424,12 @@ fn rbac_kinds() {
         r#"["x","5m","example.com/s","u","24h","Approved,Issued"]"#,
     );
     check("certificates.k8s.io", "certificatesigningrequests", "", r#"["x","5m","<none>","","<none>","Pending"]"#);
+    let spec = r#""spec":{"podName":"p","serviceAccountName":"a","nodeName":"n","signerName":"s.io/t"}"#;
+    let failed = format!(r#"{spec},"status":{{"conditions":[{{"type":"Failed","status":"True"}}]}}"#);
+    for (rest, state) in [(spec, "Pending"), (&*failed, "Failed")] {
+        let expect = format!(r#"["x","p","a","n","s.io/t","{state}"]"#);
+        check("certificates.k8s.io", "podcertificaterequests", rest, &expect);
+    }
     check(
         "flowcontrol.apiserver.k8s.io",
         "flowschemas",

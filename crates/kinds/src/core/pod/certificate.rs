@@ -1,15 +1,12 @@
 //! Validates the projections of pod certificates (KEP-4317; upstream: `validateProjectionSources`).
 
-use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::file_paths::validate_local_non_reserved_path;
-use crate::validation::validate_signer_name;
+use crate::validation::{is_kubernetes_signer, validate_signer_name, validate_user_annotations};
 
 /// The types of keys that kubelets generate.
 const KEY_TYPES: [&str; 6] = ["ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519", "RSA3072", "RSA4096"];
-/// The signers of Kubernetes itself issue certificates for a day at most.
-const KUBERNETES_SIGNERS: &str = "kubernetes.io/";
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
@@ -34,15 +31,12 @@ pub(super) fn validate_pod_certificate(errors: &mut Errors, projection: &Value, 
     for field in files {
         validate_local_non_reserved_path(errors, &path.child(field), projection.str_at(&[field]));
     }
-    let annotations = path.child("userAnnotations");
-    errors.append(pintle_value::metadata::validate_annotations(&projection["userAnnotations"], &annotations));
-    for (key, _) in projection.entries_at(&["userAnnotations"]).filter(|(key, _)| !key.contains('/')) {
-        errors.invalid(&annotations, key, format!("key {} must be domain-prefixed", quote(key)));
-    }
+    validate_user_annotations(errors, &projection["userAnnotations"], &path.child("userAnnotations"));
 }
 
 fn validate_lifetime(errors: &mut Errors, seconds: i64, signer: &str, path: &FieldPath<'_>) {
-    let most = if signer.starts_with(KUBERNETES_SIGNERS) { DAY } else { 91 * DAY };
+    // The signers of Kubernetes itself issue certificates for a day at most.
+    let most = if is_kubernetes_signer(signer) { DAY } else { 91 * DAY };
     if seconds < HOUR {
         errors.invalid(path, seconds, format!("if provided, maxExpirationSeconds must be >= {HOUR}"));
     }
@@ -85,7 +79,7 @@ mod tests {
             &[
                 "p.maxExpirationSeconds: Invalid value: 3599: if provided, maxExpirationSeconds must be >= 3600",
                 "p.keyPath: Invalid value: \"/k\": must be a relative path",
-                "p.userAnnotations: Invalid value: \"a\": key \"a\" must be domain-prefixed",
+                "p.userAnnotations: Invalid value: \"a\": must be a domain-prefixed key (such as \"acme.io/foo\")",
             ],
         );
         let lifetime = |signer: &str, expect: &[&str]| {

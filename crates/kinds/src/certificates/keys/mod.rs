@@ -1,0 +1,117 @@
+//! Public keys, and the signatures that prove the possession of their private keys (RFC 5280, RFC 8017, RFC 8032, SEC 1). They
+//! are accepted and verified as Go's `crypto` does. `ring` verifies what it can; the curves P-224 and P-521, and salts of
+//! another length than that of the digest, are verified here. No private key is ever involved, so time tells nothing.
+
+mod der;
+mod elliptic;
+mod pss;
+
+use num_bigint::BigUint;
+use ring::signature::{ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA256_ASN1, ED25519, UnparsedPublicKey};
+use sha2::{Digest, Sha256};
+use x509_parser::der_parser::asn1_rs::{Oid, Tag};
+use x509_parser::prelude::FromDer;
+use x509_parser::public_key::PublicKey as ParsedKey;
+use x509_parser::x509::SubjectPublicKeyInfo;
+
+pub(super) use elliptic::{Curve, EcdsaKey};
+
+const ED25519_OID: &str = "1.3.101.112";
+const X25519_OID: &str = "1.3.101.110";
+const RSA_OID: &str = "1.2.840.113549.1.1.1";
+const DSA_OID: &str = "1.2.840.10040.4.1";
+const ECDSA_OID: &str = "1.2.840.10045.2.1";
+const ED25519_LENGTH: usize = 32;
+
+/// A public key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PublicKey {
+    Ed25519(Vec<u8>),
+    Ecdsa(EcdsaKey),
+    Rsa(RsaKey),
+    /// A key of another known algorithm, with which nothing is verified.
+    Other,
+}
+
+/// The public key of RSA.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RsaKey {
+    modulus: BigUint,
+    exponent: BigUint,
+}
+
+impl RsaKey {
+    /// The size of the modulus in bits, as whole bytes.
+    pub(super) fn bits(&self) -> usize {
+        self.length() * 8
+    }
+
+    /// The size of the modulus in bytes.
+    fn length(&self) -> usize {
+        (self.modulus.bits().div_ceil(8)) as usize
+    }
+}
+
+impl PublicKey {
+    /// Parses a key in DER (`x509.ParsePKIXPublicKey`).
+    pub(super) fn parse(der: &[u8]) -> Option<Self> {
+        let (rest, info) = SubjectPublicKeyInfo::from_der(der).ok()?;
+        if rest.is_empty() { Self::of(&info) } else { None }
+    }
+
+    /// The key of a certificate or of a request.
+    pub(super) fn of(info: &SubjectPublicKeyInfo<'_>) -> Option<Self> {
+        let parameters = info.algorithm.parameters.as_ref();
+        let bytes: &[u8] = &info.subject_public_key.data;
+        match info.algorithm.algorithm.to_id_string().as_str() {
+            ED25519_OID if parameters.is_none() && bytes.len() == ED25519_LENGTH => Some(Self::Ed25519(bytes.to_vec())),
+            RSA_OID if parameters.is_some_and(|parameters| parameters.tag() == Tag::Null) => {
+                let Ok(ParsedKey::RSA(key)) = info.parsed() else { return None };
+                let (modulus, exponent) = (der::positive(key.modulus)?, der::positive(key.exponent)?);
+                // Go reads the exponent as a number of 64 bits with a sign.
+                (exponent.bits() < 64).then_some(Self::Rsa(RsaKey { modulus, exponent }))
+            }
+            ECDSA_OID => {
+                let curve = parameters?.as_oid().ok().as_ref().and_then(Curve::of)?;
+                EcdsaKey::parse(curve, bytes).map(Self::Ecdsa)
+            }
+            X25519_OID if parameters.is_none() && bytes.len() == ED25519_LENGTH => Some(Self::Other),
+            DSA_OID => Some(Self::Other),
+            _ => None,
+        }
+    }
+
+    /// Whether the key has signed a message in the way of kubelets: what is signed of it is its SHA-256 digest, except with
+    /// Ed25519, and RSA uses PSS with a salt of any length.
+    pub(super) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+        let digest = || Sha256::digest(message);
+        match self {
+            Self::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature).is_ok(),
+            Self::Ecdsa(key) => match key.curve() {
+                Curve::P256 => verify_by_ring(&ECDSA_P256_SHA256_ASN1, key, message, signature),
+                Curve::P384 => verify_by_ring(&ECDSA_P384_SHA256_ASN1, key, message, signature),
+                Curve::P224 | Curve::P521 => key.verify(&digest(), signature),
+            },
+            Self::Rsa(key) => pss::verify(key, &digest(), signature),
+            Self::Other => false,
+        }
+    }
+}
+
+fn verify_by_ring(
+    algorithm: &'static ring::signature::EcdsaVerificationAlgorithm,
+    key: &EcdsaKey,
+    message: &[u8],
+    signature: &[u8],
+) -> bool {
+    UnparsedPublicKey::new(algorithm, key.point()).verify(message, signature).is_ok()
+}
+
+impl Curve {
+    fn of(oid: &Oid<'_>) -> Option<Self> {
+        Self::ALL.into_iter().find(|curve| curve.oid() == oid.to_id_string())
+    }
+}
+
+#[cfg(test)]
+mod tests;
