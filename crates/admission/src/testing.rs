@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use pintle_auth::{AlwaysAllow, Authorizer, UserInfo};
+use pintle_gates::Gates;
 use pintle_registry::{
     ApiError, BoxFuture, EquivalentResource, GroupResource, GroupVersionKind, ObjectClient, Registry, Resource,
     StoredObject, StoredObjects,
@@ -26,6 +27,12 @@ static RESOURCES: LazyLock<Vec<Arc<Resource>>> =
 /// Parses JSON.
 pub(crate) fn json(text: &str) -> Value {
     pintle_codec::json::decode(text.as_bytes(), pintle_codec::json::DecodeOptions::default()).expect("JSON").value
+}
+
+/// The default gates with some alpha or beta gates on.
+pub(crate) fn gates(enabled: &[&str]) -> Gates {
+    let overrides = enabled.iter().map(|name| ((*name).to_owned(), true)).collect();
+    Gates::with_overrides(&overrides).expect("known features").0
 }
 
 /// A write of an object. All that matters little has a default.

@@ -57,6 +57,8 @@ impl Feature {
     pub const DRA_LIST_TYPE_ATTRIBUTES: Feature = Feature("DRAListTypeAttributes");
     /// Claims that the pods of a group share (KEP-5729).
     pub const DRA_WORKLOAD_RESOURCE_CLAIMS: Feature = Feature("DRAWorkloadResourceClaims");
+    /// Certificates for pods (KEP-4317).
+    pub const POD_CERTIFICATE_REQUEST: Feature = Feature("PodCertificateRequest");
     /// Workloads and pod groups (KEP-4671).
     pub const GENERIC_WORKLOAD: Feature = Feature("GenericWorkload");
     /// Migrations of stored objects (KEP-4192).

@@ -6,9 +6,11 @@
 //! - `references`: the objects of the API that a pod refers to.
 //! - `tokens`: the tokens that a node may request.
 //! - `certificates`: the certificates that a node may request.
+//! - `pod_certificates`: the certificates that a node may request for pods.
 
 mod certificates;
 mod labels;
+mod pod_certificates;
 mod references;
 mod tokens;
 
@@ -40,6 +42,8 @@ pub struct NodeRestriction {
     restricts_audiences: bool,
     /// Requests for a node's certificates may have any subject.
     allows_other_subjects: bool,
+    /// Nodes request certificates for pods.
+    has_pod_certificates: bool,
 }
 
 impl NodeRestriction {
@@ -49,6 +53,7 @@ impl NodeRestriction {
         Self {
             restricts_audiences: gates.is_enabled(Feature::SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION),
             allows_other_subjects: gates.is_enabled(Feature::ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS),
+            has_pod_certificates: gates.is_enabled(Feature::POD_CERTIFICATE_REQUEST),
         }
     }
 
@@ -71,9 +76,8 @@ impl NodeRestriction {
             ("certificates.k8s.io", "certificatesigningrequests") if !self.allows_other_subjects => {
                 certificates::check(write)
             }
-            // As upstream without the gate `PodCertificateRequest`, which has no effect here.
             ("certificates.k8s.io", "podcertificaterequests") => {
-                Err(write.refused("PodCertificateRequest feature gate is disabled"))
+                pod_certificates::check(write, self.has_pod_certificates)
             }
             _ => Ok(()),
         }

@@ -55,9 +55,14 @@ fn by_node(scenario: Scenario) -> Scenario {
 /// Checks a write; the expected text is that after the introduction of the error, or empty if the write is allowed.
 #[track_caller]
 fn check(scenario: &Scenario, object: &str, expect: &str) {
+    check_plugin(&plugin(), scenario, object, expect);
+}
+
+#[track_caller]
+fn check_plugin(plugin: &NodeRestriction, scenario: &Scenario, object: &str, expect: &str) {
     let mut object = if object.is_empty() { Value::Null } else { json(object) };
     let given = object.clone();
-    let found = scenario.mutate(&plugin(), &mut object).map_err(|error| error.to_string());
+    let found = scenario.mutate(plugin, &mut object).map_err(|error| error.to_string());
     let found = found.err().unwrap_or_default();
     let why = found.split_once(" is forbidden: ").map_or(&*found, |(_, why)| why);
     assert_eq!((why, &object), (expect, &given), "{given:?}");
@@ -347,4 +352,74 @@ fn nodes_request_certificates_for_themselves() {
         check(&create, &request(signer, "x"), unreadable);
     }
     check(&create, &request("example.com/other", &other), "");
+}
+
+#[test]
+fn nodes_request_certificates_for_the_pods_that_run_on_them() {
+    let request = |field: &str, value: &str| {
+        let mut request = json(
+            r#"{"metadata":{"name":"r","namespace":"ns"},"spec":{"nodeName":"n","nodeUID":"n-uid","podName":"here",
+                "podUID":"here-uid","serviceAccountName":"sa","serviceAccountUID":"sa-uid"}}"#,
+        );
+        request.set_at(&["spec", field], value);
+        String::from_utf8(pintle_codec::json::encode(&request)).expect("JSON")
+    };
+    let create = by_node(Scenario::create("certificates.k8s.io", "podcertificaterequests"));
+    let check_with = |scenario: &Scenario, object: &str, expect: &str| {
+        let plugin = NodeRestriction::new(&crate::testing::gates(&["PodCertificateRequest"]));
+        check_plugin(&plugin, scenario, object, expect);
+    };
+    check(&create, &request("podName", "here"), "PodCertificateRequest feature gate is disabled");
+
+    let update = Scenario { operation: AdmissionOperation::Update, old: Some(Value::object()), ..create.clone() };
+    check_with(&update, &request("podName", "here"), "unexpected operation UPDATE");
+    let status = Scenario { subresource: "status", ..create.clone() };
+    check_with(&status, &request("podName", "here"), "unexpected subresource status");
+
+    let account = r#"{"kind":"ServiceAccount","metadata":{"name":"sa","namespace":"ns","uid":"sa-uid"}}"#;
+    let mut complete = create.clone();
+    complete.stored.push(json(account));
+    check_with(&complete, &request("podName", "here"), "");
+    for (field, value, why) in [
+        ("nodeName", "m", r#"PodCertificateRequest.Spec.NodeName="m", which is not the requesting node "n""#),
+        (
+            "nodeUID",
+            "old",
+            r#"PodCertificateRequest for pod "ns/here" names node UID "old", inconsistent with the running node ("n-uid")"#,
+        ),
+        (
+            "podName",
+            "lost",
+            r#"while retrieving pod "ns/lost" named in the PodCertificateRequest: pod "lost" not found"#,
+        ),
+        (
+            "podUID",
+            "old",
+            r#"PodCertificateRequest for pod "ns/here" contains pod UID ("old") which differs from running pod "here-uid""#,
+        ),
+        (
+            "serviceAccountName",
+            "other",
+            r#"PodCertificateRequest for pod "ns/here" contains serviceAccountName ("other") that differs from running pod ("sa")"#,
+        ),
+        (
+            "serviceAccountUID",
+            "old",
+            r#"PodCertificateRequest for pod "ns/here" names service account UID "old", which differs from the running service account ("sa-uid")"#,
+        ),
+    ] {
+        check_with(&complete, &request(field, value), why);
+    }
+    check_with(
+        &create,
+        &request("podName", "here"),
+        r#"while retrieving service account "ns/sa" named in the PodCertificateRequest: serviceaccount "sa" not found"#,
+    );
+    let without_node = Scenario { stored: Vec::new(), ..create.clone() };
+    let lost = r#"while retrieving node "n" named in the PodCertificateRequest: node "n" not found"#;
+    check_with(&without_node, &request("podName", "here"), lost);
+    let of = |pod: &str| request("podName", pod).replace("here-uid", &format!("{pod}-uid"));
+    let elsewhere = r#"pod "ns/there" is not running on node "n" named in the PodCertificateRequest"#;
+    check_with(&complete, &of("there"), elsewhere);
+    check_with(&complete, &of("mirror"), r#"pod "ns/mirror" is a mirror pod"#);
 }

@@ -7,6 +7,7 @@ mod bootstrapped;
 mod cluster_role_aggregation;
 mod field_managers;
 mod node_authorizer;
+mod pod_certificates;
 mod rbac;
 mod reviews;
 mod security;

@@ -1,4 +1,4 @@
-//! The graph of the node authorizer. Pod certificate requests are not followed, because their feature gate is off.
+//! The graph of the node authorizer.
 
 use pintle_auth::node::{NodeAuthorizer, NodeFeatures, NodeObject};
 use pintle_gates::{Feature, Gates};
@@ -6,12 +6,12 @@ use pintle_value::{Str, Value};
 
 use super::ObjectIndex;
 
-/// A node authorizer that knows no objects. The gates that this server does not support are off.
+/// A node authorizer that knows no objects.
 pub(in crate::cluster) fn empty_node_authorizer(gates: &Gates) -> NodeAuthorizer {
     NodeAuthorizer::new(NodeFeatures {
         credential_provider_tokens: gates.is_enabled(Feature::KUBELET_SERVICE_ACCOUNT_TOKENS_FOR_CREDENTIAL_PROVIDERS),
-        pod_certificate_requests: false,
-        cluster_trust_bundles: false,
+        pod_certificate_requests: gates.is_enabled(Feature::POD_CERTIFICATE_REQUEST),
+        cluster_trust_bundles: gates.is_enabled(Feature::CLUSTER_TRUST_BUNDLE_PROJECTION),
     })
 }
 
@@ -23,6 +23,7 @@ impl ObjectIndex for NodeAuthorizer {
         (NodeObject::PersistentVolume, "", "persistentvolumes"),
         (NodeObject::VolumeAttachment, "storage.k8s.io", "volumeattachments"),
         (NodeObject::ResourceSlice, "resource.k8s.io", "resourceslices"),
+        (NodeObject::PodCertificateRequest, "certificates.k8s.io", "podcertificaterequests"),
     ];
 
     fn fields(kind: NodeObject) -> &'static [&'static str] {
