@@ -19,12 +19,12 @@ use crate::{
     AdmissionAttributes, AdmissionPlugin, AlwaysAdmit, AlwaysDeny, AlwaysPullImages, CertificateApproval,
     CertificateSigning, CertificateSubjectRestriction, ClusterTrustBundleAttest, DefaultIngressClass,
     DefaultStorageClass, DefaultTolerationSeconds, DenyServiceExternalIPs, EventRateLimit, ExtendedResourceToleration,
-    ImagePolicyWebhook, LimitPodHardAntiAffinityTopology, LimitRanger, MutatingAdmissionPolicy, NamespaceAutoProvision,
-    NamespaceExists, NamespaceLifecycle, NodeDeclaredFeatureValidator, NodeRestriction,
-    OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize, PodNodeSelector, PodResizeValidator,
-    PodSecurity, PodTolerationRestriction, PodTopologyLabels, Priority, ResourceQuota, RuntimeClass, ServiceAccount,
-    StorageObjectInUseProtection, TaintNodesByCondition, TerminatingDefinition, TolerationSeconds,
-    ValidatingAdmissionPolicy,
+    ImagePolicyWebhook, JobValidation, LimitPodHardAntiAffinityTopology, LimitRanger, MutatingAdmissionPolicy,
+    NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle, NodeDeclaredFeatureValidator, NodeRestriction,
+    OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize, PodGroupProtection, PodGroupWorkloadExists,
+    PodNodeSelector, PodResizeValidator, PodSecurity, PodTolerationRestriction, PodTopologyLabels, Priority,
+    ResourceQuota, RuntimeClass, ServiceAccount, StorageObjectInUseProtection, TaintNodesByCondition,
+    TerminatingDefinition, TolerationSeconds, ValidatingAdmissionPolicy,
 };
 
 /// A plugin that can be enabled and disabled.
@@ -63,9 +63,6 @@ const fn off(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -
     Registration { name, enabled_by_default: false, build }
 }
 
-/// Plugins of upstream that do not exist here yet: they can be disabled, but not enabled.
-const MISSING: &[&str] = &["JobValidation", "PodGroupWorkloadExists"];
-
 /// The plugins that can be configured, in the order in which they run.
 const PLUGINS: &[Registration] = &[
     off("AlwaysAdmit", |_| Ok(Arc::new(AlwaysAdmit))),
@@ -81,7 +78,7 @@ const PLUGINS: &[Registration] = &[
     off("ImagePolicyWebhook", |options| Ok(Arc::new(ImagePolicyWebhook::from_text(options.text)?))),
     on("PodSecurity", |options| Ok(Arc::new(PodSecurity::from_text(options.text)?))),
     off("PodNodeSelector", |options| Ok(Arc::new(PodNodeSelector::from_text(options.text)))),
-    on("Priority", |_| Ok(Arc::new(Priority::default()))),
+    on("Priority", |options| Ok(Arc::new(Priority::new(options.gates)))),
     on("DefaultTolerationSeconds", |options| {
         Ok(Arc::new(DefaultTolerationSeconds(options.configuration.toleration_seconds)))
     }),
@@ -90,6 +87,7 @@ const PLUGINS: &[Registration] = &[
     off("ExtendedResourceToleration", |_| Ok(Arc::new(ExtendedResourceToleration))),
     on("DefaultStorageClass", |_| Ok(Arc::new(DefaultStorageClass))),
     on("StorageObjectInUseProtection", |_| Ok(Arc::new(StorageObjectInUseProtection))),
+    on("PodGroupProtection", |options| Ok(Arc::new(PodGroupProtection::new(options.gates)))),
     off("OwnerReferencesPermissionEnforcement", |_| Ok(Arc::new(OwnerReferencesPermissionEnforcement))),
     on("PersistentVolumeClaimResize", |_| Ok(Arc::new(PersistentVolumeClaimResize))),
     on("RuntimeClass", |_| Ok(Arc::new(RuntimeClass))),
@@ -100,7 +98,9 @@ const PLUGINS: &[Registration] = &[
     on("DefaultIngressClass", |_| Ok(Arc::new(DefaultIngressClass))),
     off("DenyServiceExternalIPs", |_| Ok(Arc::new(DenyServiceExternalIPs))),
     on("PodTopologyLabels", |options| Ok(Arc::new(PodTopologyLabels::new(options.gates)))),
+    on("PodGroupWorkloadExists", |options| Ok(Arc::new(PodGroupWorkloadExists::new(options.gates)))),
     on("NodeDeclaredFeatureValidator", |options| Ok(Arc::new(NodeDeclaredFeatureValidator::new(options.gates)))),
+    on("JobValidation", |options| Ok(Arc::new(JobValidation::new(options.gates)))),
     on("PodResizeValidator", |_| Ok(Arc::new(PodResizeValidator))),
     on("MutatingAdmissionPolicy", |options| {
         Ok(Arc::new(MutatingAdmissionPolicy::from_text(options.text, options.gates)?))
@@ -157,9 +157,6 @@ pub enum ConfigurationError {
         /// The name.
         name: String,
     },
-    /// A plugin of upstream does not exist here.
-    #[error("enable-admission-plugins plugin \"{0}\" is not supported yet")]
-    Unsupported(String),
     /// A plugin is enabled and disabled.
     #[error("{0} in enable-admission-plugins and disable-admission-plugins overlapped")]
     Overlap(String),
@@ -199,17 +196,13 @@ impl PluginChain {
             ("disable-admission-plugins", &configuration.disabled),
         ];
         for (flag, names) in lists {
-            let is_known =
-                |name: &&String| PLUGINS.iter().any(|plugin| plugin.name == **name) || MISSING.contains(&name.as_str());
+            let is_known = |name: &&String| PLUGINS.iter().any(|plugin| plugin.name == **name);
             if let Some(name) = names.iter().find(|name| !is_known(name)) {
                 return Err(ConfigurationError::UnknownPlugin { flag, name: name.clone() });
             }
         }
         if let Some(name) = configuration.enabled.iter().find(|name| configuration.disabled.contains(name)) {
             return Err(ConfigurationError::Overlap(name.clone()));
-        }
-        if let Some(name) = configuration.enabled.iter().find(|name| MISSING.contains(&name.as_str())) {
-            return Err(ConfigurationError::Unsupported(name.clone()));
         }
         let names = |list: &[String], name: &str| list.iter().any(|listed| listed == name);
         let is_enabled = |plugin: &&Registration| {
@@ -397,10 +390,6 @@ mod tests {
     fn overlapping_lists_and_unknown_plugins_are_errors() {
         check(&["Nope"], &[], Err("enable-admission-plugins plugin \"Nope\" is unknown"));
         check(&[], &["Nope"], Err("disable-admission-plugins plugin \"Nope\" is unknown"));
-        let missing = "enable-admission-plugins plugin \"JobValidation\" is not supported yet";
-        check(&["JobValidation"], &[], Err(missing));
-        let all: Vec<_> = std::iter::once("TerminatingDefinition").chain(PluginChain::enabled_by_default()).collect();
-        check(&[], &["JobValidation"], Ok(&all));
         check(
             &["NamespaceLifecycle"],
             &["NamespaceLifecycle"],

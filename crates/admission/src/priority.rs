@@ -1,9 +1,10 @@
 //! The plugin `Priority` (upstream: `plugin/pkg/admission/priority`): sets the priority and the preemption policy of a
-//! pod from its priority class, and keeps a second priority class from being the global default.
+//! pod from its priority class, and the priority of a pod group, and keeps a second priority class from being the global default.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, BoxFuture, GroupResource, StoredObjects};
 use pintle_value::{Str, Value};
 
@@ -12,6 +13,7 @@ use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
 const GROUP: &str = "scheduling.k8s.io";
 const CLASSES: &str = "priorityclasses";
+const POD_GROUPS: &str = "podgroups";
 
 /// What a priority class gives to a pod.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,11 +65,19 @@ impl PriorityClasses {
 /// The admission plugin `Priority`.
 #[derive(Debug, Default)]
 pub struct Priority {
+    /// Pod groups have priorities.
+    has_pod_groups: bool,
     /// Every pod asks for its class, so the classes are decoded only after a change.
     classes: CachedDerivation<PriorityClasses>,
 }
 
 impl Priority {
+    /// The plugin.
+    #[must_use]
+    pub fn new(gates: &Gates) -> Self {
+        Self { has_pod_groups: gates.is_enabled(Feature::WORKLOAD_AWARE_PREEMPTION), ..Self::default() }
+    }
+
     fn classes(&self, attributes: &AdmissionAttributes<'_>) -> Result<Arc<PriorityClasses>, ApiError> {
         let resource = GroupResource::new(GROUP, CLASSES);
         self.classes.get(attributes.client, &resource, |stored, _| PriorityClasses::read(stored))
@@ -78,31 +88,53 @@ impl Priority {
         ApiError::Unclassified(format!("{what}: {error}"))
     }
 
-    fn admit_new_pod(&self, attributes: &AdmissionAttributes<'_>, pod: &mut Value) -> Result<(), ApiError> {
-        let name = pod.str_at(&["spec", "priorityClassName"]);
-        let class = if name.is_empty() {
+    /// The class that an object names, or the global default.
+    fn class_of(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<PriorityClass, ApiError> {
+        let name = object.str_at(&["spec", "priorityClassName"]);
+        if name.is_empty() {
             let failed = |error| Self::unclassified("error occurred while retrieving default priority class", &error);
-            self.classes(attributes).map_err(failed)?.default.clone().unwrap_or_else(PriorityClass::none)
-        } else {
-            let failed =
-                |error| Self::unclassified(&format!("failed to resolve PriorityClass with name {name}"), &error);
-            match self.classes(attributes).map_err(failed)?.by_name.get(name) {
-                Some(class) => class.clone(),
-                None => {
-                    return Err(attributes.forbidden(pod, format!("no PriorityClass with name {name} was found")));
-                }
-            }
-        };
-        let computed = class.value;
-        if let Some(given) = pod.int_at(&["spec", "priority"])
-            && given != computed
-        {
-            let why = format!(
-                "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller \
-                 computed {computed} from the given PriorityClass name"
-            );
-            return Err(attributes.forbidden(pod, why));
+            return Ok(self.classes(attributes).map_err(failed)?.default.clone().unwrap_or_else(PriorityClass::none));
         }
+        let failed = |error| Self::unclassified(&format!("failed to resolve PriorityClass with name {name}"), &error);
+        let class = self.classes(attributes).map_err(failed)?.by_name.get(name).cloned();
+        class.ok_or_else(|| attributes.forbidden(object, format!("no PriorityClass with name {name} was found")))
+    }
+
+    /// Refuses a priority in an object, whose spec is named so, that is not that of its class.
+    fn check_priority(
+        attributes: &AdmissionAttributes<'_>,
+        object: &Value,
+        what: &str,
+        class: &PriorityClass,
+    ) -> Result<(), ApiError> {
+        let computed = class.value;
+        match object.int_at(&["spec", "priority"]).filter(|given| *given != computed) {
+            None => Ok(()),
+            Some(given) => {
+                let why = format!(
+                    "the integer value of priority ({given}) must not be provided in {what}; priority admission \
+                     controller computed {computed} from the given PriorityClass name"
+                );
+                Err(attributes.forbidden(object, why))
+            }
+        }
+    }
+
+    fn admit_new_pod_group(&self, attributes: &AdmissionAttributes<'_>, group: &mut Value) -> Result<(), ApiError> {
+        let class = self.class_of(attributes, group)?;
+        Self::check_priority(attributes, group, "pod group spec", &class)?;
+        if let Some(spec) = group.get_mut("spec") {
+            spec.set("priority", class.value);
+            if !class.name.is_empty() {
+                spec.set("priorityClassName", class.name);
+            }
+        }
+        Ok(())
+    }
+
+    fn admit_new_pod(&self, attributes: &AdmissionAttributes<'_>, pod: &mut Value) -> Result<(), ApiError> {
+        let class = self.class_of(attributes, pod)?;
+        Self::check_priority(attributes, pod, "pod spec", &class)?;
         let policy = pod.at(&["spec", "preemptionPolicy"]).and_then(Value::as_str);
         if let (Some(given), Some(computed)) = (policy, &class.preemption_policy)
             && given != computed
@@ -156,7 +188,9 @@ impl AdmissionPlugin for Priority {
     }
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        attributes.creates_or_updates("", "pods") || attributes.creates_or_updates(GROUP, CLASSES)
+        attributes.creates_or_updates("", "pods")
+            || attributes.creates_or_updates(GROUP, CLASSES)
+            || self.has_pod_groups && attributes.creates(GROUP, POD_GROUPS)
     }
 
     fn mutate<'a>(
@@ -165,10 +199,11 @@ impl AdmissionPlugin for Priority {
         object: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move {
-            match (attributes.is_object_of("", "pods"), attributes.old) {
-                (false, _) => {}
-                (true, Some(old)) => Self::admit_pod_update(object, old),
-                (true, None) => self.admit_new_pod(attributes, object)?,
+            match (&*attributes.resource.plural, attributes.old) {
+                ("pods", Some(old)) => Self::admit_pod_update(object, old),
+                ("pods", None) => self.admit_new_pod(attributes, object)?,
+                (POD_GROUPS, None) => self.admit_new_pod_group(attributes, object)?,
+                _ => {}
             }
             Ok(())
         })
@@ -191,7 +226,7 @@ impl AdmissionPlugin for Priority {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Scenario, json};
+    use crate::testing::{Scenario, gates, json};
 
     fn class(name: &str, fields: &str) -> Value {
         json(&format!(
@@ -267,6 +302,39 @@ mod tests {
                  priority admission controller computed PreemptLowerPriority from the given PriorityClass name",
             ),
         );
+    }
+
+    #[test]
+    fn a_pod_group_gets_the_priority_of_its_class() {
+        let preemption = ["GenericWorkload", "GangScheduling", "WorkloadAwarePreemption"];
+        let plugin = Priority::new(&gates(&preemption));
+        let group = |spec: &str| json(&format!(r#"{{"metadata":{{"name":"g","namespace":"n"}},"spec":{spec}}}"#));
+        let default = class("default1", r#""value":1000,"globalDefault":true"#);
+        let other = class("nondefault1", r#""value":2000"#);
+        let check = |plugin: &Priority, stored: &[&Value], spec: &str, expect: Result<&str, &str>| {
+            let stored = stored.iter().map(|class| (*class).clone()).collect();
+            let create = Scenario { stored, ..Scenario::create(GROUP, POD_GROUPS) };
+            let expect =
+                expect.map(&group).map_err(|why| format!("podgroups.scheduling.k8s.io \"g\" is forbidden: {why}"));
+            create.check_mutate(plugin, group(spec), expect.as_ref().map_err(String::as_str));
+        };
+        check(&plugin, &[&default, &other], "{}", Ok(r#"{"priority":1000,"priorityClassName":"default1"}"#));
+        let of_other = r#"{"priorityClassName":"nondefault1","priority":2000}"#;
+        check(&plugin, &[&default, &other], r#"{"priorityClassName":"nondefault1"}"#, Ok(of_other));
+        check(&plugin, &[&default, &other], of_other, Ok(of_other));
+        check(&plugin, &[&other], "{}", Ok(r#"{"priority":0}"#));
+        let gone = r#"{"priorityClassName":"gone"}"#;
+        check(&plugin, &[&default], gone, Err("no PriorityClass with name gone was found"));
+        check(
+            &plugin,
+            &[&other],
+            r#"{"priorityClassName":"nondefault1","priority":9999}"#,
+            Err("the integer value of priority (9999) must not be provided in pod group spec; priority admission \
+                 controller computed 2000 from the given PriorityClass name"),
+        );
+        check(&Priority::new(&Gates::default()), &[&default], gone, Ok(gone));
+        let update = Scenario { old: Some(group(gone)), ..Scenario::update(GROUP, POD_GROUPS) };
+        update.check_mutate(&plugin, group(gone), Ok(&group(gone)));
     }
 
     #[test]

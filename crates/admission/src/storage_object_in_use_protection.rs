@@ -51,7 +51,8 @@ impl AdmissionPlugin for StorageObjectInUseProtection {
     }
 }
 
-fn add_finalizer(object: &mut Value, finalizer: &str) {
+/// Adds a finalizer to an object that does not have it.
+pub(crate) fn add_finalizer(object: &mut Value, finalizer: &str) {
     let present = object.items_at(&["metadata", "finalizers"]);
     if present.iter().any(|present| present.as_str() == Some(finalizer)) {
         return;

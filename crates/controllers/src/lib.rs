@@ -112,7 +112,7 @@ pub fn run_flow_control(client: &Arc<dyn ClusterClient>) -> impl Future<Output =
 }
 
 /// Runs the namespace controller, the garbage collector, the controllers of token secrets, the aggregation of cluster
-/// roles and the protection of storage objects in use until the cluster is gone. Their names are those of
+/// roles and the protection of storage objects and pod groups in use until the cluster is gone. Their names are those of
 /// kube-controller-manager's health checks.
 pub fn run_controllers(
     client: &Arc<dyn ClusterClient>,
@@ -132,7 +132,20 @@ pub fn run_controllers(
     let claims = protect(&storage_protection::CLAIMS);
     let volumes = protect(&storage_protection::VOLUMES);
     let classes = protect(&storage_protection::VOLUME_ATTRIBUTES_CLASSES);
+    let groups = &storage_protection::POD_GROUPS;
+    let groups = groups.is_served(client).then(|| protect(groups));
+    let groups = async { futures_util::future::OptionFuture::from(groups).await };
     async move {
-        tokio::join!(namespaces, garbage_collector, tokens, token_cleaner, aggregation, claims, volumes, classes);
+        tokio::join!(
+            namespaces,
+            garbage_collector,
+            tokens,
+            token_cleaner,
+            aggregation,
+            claims,
+            volumes,
+            classes,
+            groups
+        );
     }
 }

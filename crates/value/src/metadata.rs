@@ -41,6 +41,8 @@ pub const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 pub const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 /// The finalizer of volume attributes classes that claims and volumes may use.
 pub const ATTRIBUTES_CLASS_PROTECTION: &str = "kubernetes.io/vac-protection";
+/// The finalizer of pod groups to which pods belong.
+pub const POD_GROUP_PROTECTION: &str = "scheduling.k8s.io/podgroup-protection";
 /// The error detail for an immutable field.
 pub const IMMUTABLE_TEXT: &str = "field is immutable";
 

@@ -26,6 +26,7 @@ pub(crate) static VOLUME_ATTRIBUTES_CLASSES: Protection = Protection {
     queue: "vacprotection",
     resource: ("storage.k8s.io", "volumeattributesclasses"),
     finalizer: pintle_value::metadata::ATTRIBUTES_CLASS_PROTECTION,
+    adds_finalizer: true,
     users: USERS,
     released,
     used,

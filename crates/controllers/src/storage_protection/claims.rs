@@ -23,6 +23,7 @@ pub(crate) static CLAIMS: Protection = Protection {
     queue: "pvcprotection",
     resource: ("", "persistentvolumeclaims"),
     finalizer: pintle_value::metadata::CLAIM_PROTECTION,
+    adds_finalizer: true,
     users: &[PODS],
     released,
     used,

@@ -1,13 +1,15 @@
-//! The controllers of the finalizers that the admission plugin `StorageObjectInUseProtection` adds (upstream:
-//! `pkg/controller/volume/{pvcprotection,pvprotection,vacprotection}`). A finalizer is removed when its object is
-//! terminating and nothing uses it, and added to an object that was created without it.
+//! The controllers of the finalizers that the admission plugins `StorageObjectInUseProtection` and `PodGroupProtection` add
+//! (upstream: `pkg/controller/volume/{pvcprotection,pvprotection,vacprotection}`). A finalizer is removed when its object is
+//! terminating and nothing uses it, and added to a storage object that was created without it.
 //!
 //! - `claims`: which claims pods use.
 //! - `volumes`: which volumes are bound.
 //! - `attributes_classes`: which volume attributes classes claims and volumes use.
+//! - `pod_groups`: which pod groups pods belong to.
 
 mod attributes_classes;
 mod claims;
+mod pod_groups;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,10 +25,11 @@ use pintle_value::{Str, Value};
 
 pub(crate) use self::attributes_classes::VOLUME_ATTRIBUTES_CLASSES;
 pub(crate) use self::claims::CLAIMS;
+pub(crate) use self::pod_groups::POD_GROUPS;
 pub(crate) use self::volumes::VOLUMES;
 use crate::controller_manager::{self, CONTROLLER_MANAGER};
 use crate::informer::{Informer, InformerEvent, InformerSource};
-use crate::objects::{find, watch_cache_of};
+use crate::objects::{find, is_served, watch_cache_of};
 use crate::work_queue::{ReconcileResult, WorkQueue};
 use crate::{ClusterClient, ObjectRef};
 
@@ -46,6 +49,8 @@ pub(crate) struct Protection {
     /// The group and plural name of the protected objects.
     resource: (&'static str, &'static str),
     finalizer: &'static str,
+    /// True if objects that were created without the finalizer get it.
+    adds_finalizer: bool,
     /// The groups and plural names of the objects that use them.
     users: &'static [(&'static str, &'static str)],
     /// The namespaced names of what a changed or deleted user may use no longer.
@@ -103,14 +108,20 @@ impl Protection {
         let has_finalizer = finalizers.iter().any(|finalizer| finalizer.as_str() == Some(self.finalizer));
         match (object.is_terminating(), has_finalizer) {
             (true, true) => Some(FinalizerChange::Remove),
-            (false, false) => Some(FinalizerChange::Add),
+            (false, false) if self.adds_finalizer => Some(FinalizerChange::Add),
             _ => None,
         }
     }
 
     /// True if [`Self::change`] may say something about a stored object. It is not decoded for that.
     fn may_change(&self, object: &Object) -> bool {
-        is_terminating(object) || memmem::find(&object.json, self.finalizer.as_bytes()).is_none()
+        let may_lack_it = || self.adds_finalizer && memmem::find(&object.json, self.finalizer.as_bytes()).is_none();
+        is_terminating(object) || may_lack_it()
+    }
+
+    /// True if the server serves the protected objects.
+    pub(crate) fn is_served(&self, client: &Arc<dyn ClusterClient>) -> bool {
+        is_served(client, &self.resource())
     }
 
     /// Runs the controller until the cluster is gone.
@@ -363,5 +374,6 @@ mod tests {
         check(&["a/b"], true, None);
         check(&["a/b"], false, Some(FinalizerChange::Add));
         check(&[], false, Some(FinalizerChange::Add));
+        assert_eq!(POD_GROUPS.change(&Value::object()), None);
     }
 }

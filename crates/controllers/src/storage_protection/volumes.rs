@@ -15,6 +15,7 @@ pub(crate) static VOLUMES: Protection = Protection {
     queue: "pvprotection",
     resource: ("", "persistentvolumes"),
     finalizer: pintle_value::metadata::VOLUME_PROTECTION,
+    adds_finalizer: true,
     users: &[],
     released: |_| Vec::new(),
     used,
