@@ -55,16 +55,12 @@ impl Feature {
     pub const DRA_EXTENDED_RESOURCE: Feature = Feature("DRAExtendedResource");
     /// List-valued attributes of devices in dynamic resource allocation.
     pub const DRA_LIST_TYPE_ATTRIBUTES: Feature = Feature("DRAListTypeAttributes");
-    /// Claims that the pods of a group share (KEP-5729).
-    pub const DRA_WORKLOAD_RESOURCE_CLAIMS: Feature = Feature("DRAWorkloadResourceClaims");
     /// Certificates for pods (KEP-4317).
     pub const POD_CERTIFICATE_REQUEST: Feature = Feature("PodCertificateRequest");
     /// Workloads and pod groups (KEP-4671).
     pub const GENERIC_WORKLOAD: Feature = Feature("GenericWorkload");
     /// Migrations of stored objects (KEP-4192).
     pub const STORAGE_VERSION_MIGRATOR: Feature = Feature("StorageVersionMigrator");
-    /// Pod groups in one domain of the topology (KEP-5732).
-    pub const TOPOLOGY_AWARE_WORKLOAD_SCHEDULING: Feature = Feature("TopologyAwareWorkloadScheduling");
     /// Preemption of pod groups (KEP-5710).
     pub const WORKLOAD_AWARE_PREEMPTION: Feature = Feature("WorkloadAwarePreemption");
     /// Devices that stand for allocatable resources of their node (KEP-5517).

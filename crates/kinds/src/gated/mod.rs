@@ -38,6 +38,10 @@ pub(crate) enum Part {
     CsiDriver,
     /// A DeviceClass.
     DeviceClass,
+    /// The spec of a PodGroup, or a template of a Workload.
+    PodGroup,
+    /// A PodGroup whose status is written.
+    PodGroupStatus,
 }
 
 impl Part {
@@ -53,6 +57,8 @@ impl Part {
             "lease" => Part::Lease,
             "csi-driver" => Part::CsiDriver,
             "device-class" => Part::DeviceClass,
+            "pod-group" => Part::PodGroup,
+            "pod-group-status" => Part::PodGroupStatus,
             _ => return None,
         })
     }

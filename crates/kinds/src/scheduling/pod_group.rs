@@ -1,17 +1,16 @@
 //! The strategy for PodGroup, an instance of a workload's template (KEP-4671; upstream: `pkg/registry/scheduling/podgroup` and
 //! the markers of its types).
 
-use pintle_gates::Feature;
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::pod_group_rules::{
-    MAX_CLAIMS, drop_disabled, validate_claims, validate_constraints, validate_policy, validate_priority,
-    validate_priority_class,
+    MAX_CLAIMS, validate_claims, validate_constraints, validate_policy, validate_priority, validate_priority_class,
 };
 use crate::declarative::{
     require_format, validate_format, validate_max_items, validate_unchanged, validate_union, validate_unique,
 };
+use crate::gated::{Part, drop_disabled};
 use crate::generic::{SPEC_AND_METADATA_PATHS, keep_old, reset_fields_with_metadata};
 
 /// The fields of the spec that an update must not change: all of them.
@@ -32,14 +31,14 @@ impl Strategy for PodGroupStrategy {
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         object.set("status", Value::object());
         if let Some(spec) = object.get_mut("spec") {
-            drop_disabled(context, spec, None);
+            drop_disabled(&context.gates, Part::PodGroup, spec, None);
         }
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep_old(object, old, &["status"]);
         if let Some(spec) = object.get_mut("spec") {
-            drop_disabled(context, spec, old.get("spec"));
+            drop_disabled(&context.gates, Part::PodGroup, spec, old.get("spec"));
         }
     }
 
@@ -95,10 +94,7 @@ impl SubresourceStrategy for PodGroupStatusStrategy {
         for path in SPEC_AND_METADATA_PATHS {
             keep_old(object, old, path);
         }
-        let has_claims = !old.items_at(&["spec", "resourceClaims"]).is_empty();
-        if !has_claims && !context.gates.is_enabled(Feature::DRA_WORKLOAD_RESOURCE_CLAIMS) {
-            object.remove_at(&["status", "resourceClaimStatuses"]);
-        }
+        drop_disabled(&context.gates, Part::PodGroupStatus, object, Some(old));
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {

@@ -1,8 +1,6 @@
 //! The rules that the pod groups of workloads and PodGroups have in common (upstream: the markers of
-//! `k8s.io/api/scheduling/v1alpha2`, and the strategies that drop fields of disabled features).
+//! `k8s.io/api/scheduling/v1alpha2`).
 
-use pintle_gates::Feature;
-use pintle_registry::StrategyContext;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::declarative::{
@@ -12,29 +10,6 @@ use crate::declarative::{
 pub(super) const MAX_CLAIMS: usize = 4;
 const MAX_TOPOLOGY: usize = 1;
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
-
-/// The features of fields: a feature and its fields.
-const FEATURES: [(Feature, &[&str]); 3] = [
-    (Feature::TOPOLOGY_AWARE_WORKLOAD_SCHEDULING, &["schedulingConstraints"]),
-    (Feature::DRA_WORKLOAD_RESOURCE_CLAIMS, &["resourceClaims"]),
-    (Feature::WORKLOAD_AWARE_PREEMPTION, &["disruptionMode", "priorityClassName", "priority"]),
-];
-
-/// Drops the fields of disabled features from a group, unless the old one uses a field of the feature.
-pub(super) fn drop_disabled(context: &StrategyContext, group: &mut Value, old: Option<&Value>) {
-    for (feature, fields) in FEATURES {
-        if context.gates.is_enabled(feature) {
-            continue;
-        }
-        let is_set = |value: &Value| matches!(value, Value::Object(_)) || !value.is_empty();
-        let is_used = |old: &Value| fields.iter().any(|field| old.get(field).is_some_and(is_set));
-        if !old.is_some_and(is_used) {
-            for field in fields {
-                group.remove(field);
-            }
-        }
-    }
-}
 
 /// Validates how the pods of a group are scheduled.
 pub(super) fn validate_policy(errors: &mut Errors, policy: &Value, path: &FieldPath<'_>) {

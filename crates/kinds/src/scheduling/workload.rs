@@ -5,9 +5,10 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::pod_group_rules::{
-    drop_disabled, validate_claims, validate_constraints, validate_policy, validate_priority, validate_priority_class,
+    validate_claims, validate_constraints, validate_policy, validate_priority, validate_priority_class,
 };
 use crate::declarative::{require_format, validate_max_items, validate_unchanged, validate_unique};
+use crate::gated::{Part, drop_disabled};
 use crate::validation::invalid_each;
 
 const MAX_TEMPLATES: usize = 8;
@@ -58,7 +59,7 @@ fn drop_disabled_fields(context: &StrategyContext, object: &mut Value, old: Opti
     let old = old.map_or(&[][..], |old| old.items_at(&["spec", TEMPLATES]));
     let templates = object.at_mut(&["spec", TEMPLATES]).and_then(Value::as_array_mut);
     for (i, template) in templates.into_iter().flatten().enumerate() {
-        drop_disabled(context, template, old.get(i));
+        drop_disabled(&context.gates, Part::PodGroup, template, old.get(i));
         // It is written where it is not set, too.
         template.set_default("schedulingConstraints", Value::Null);
     }
@@ -203,9 +204,7 @@ mod tests {
         WorkloadStrategy.prepare_for_update(&context(), &mut new, &old);
         assert_eq!(
             new,
-            object(
-                r#"{"spec":{"podGroupTemplates":[{"name":"g","disruptionMode":"Pod","priority":1,"schedulingConstraints":null}]}}"#
-            )
+            object(r#"{"spec":{"podGroupTemplates":[{"name":"g","priority":1,"schedulingConstraints":null}]}}"#)
         );
     }
 }
