@@ -168,9 +168,11 @@ impl WatchCaches {
 /// How long events stay as they are, and how much they may retain, before they are packed. Watchers that follow have
 /// received them by then.
 const UNPACKED: HistoryLimits = HistoryLimits { duration: Duration::from_secs(10), bytes: 8 << 20 };
-/// How many events are packed at a time, as long as changes come and between.
+/// How many events are packed after a change, and how much they retain. The task that follows the feed does it.
 const PACK_BATCH: usize = 128;
-const PACK_BATCH_IDLE: usize = 2048;
+const PACK_BATCH_BYTES: usize = 1 << 20;
+/// How many times as many are packed every few seconds.
+const IDLE_BATCHES: usize = 64;
 
 /// The retained events of all watch caches, in the order of their revisions.
 #[derive(Default)]
@@ -232,7 +234,13 @@ impl EventHistory {
             unpacked_bytes = unpacked_bytes.saturating_sub(entry.retained_bytes);
             due
         };
-        let due = self.events.range(self.packed..).take(max).take_while(is_due);
+        let mut bytes = 0;
+        let is_within = |entry: &&HistoryEntry| {
+            let is_within = bytes < PACK_BATCH_BYTES;
+            bytes += entry.retained_bytes;
+            is_within
+        };
+        let due = self.events.range(self.packed..).take(max).take_while(is_due).take_while(is_within);
         let due = due.filter_map(|entry| Some((entry.watch_cache.clone(), entry.event.clone()?)));
         (self.evicted + self.packed as u64, due.collect())
     }
@@ -482,20 +490,20 @@ impl CacheState {
             watch_cache.wake(&events);
         }
         self.trim();
-        self.pack(PACK_BATCH);
+        self.pack();
     }
 
-    /// Packs up to `max` of the events that live watchers have received: what the history retains is mostly in versions that
-    /// differ little from the next one. Returns false if there are no more.
-    fn pack(&self, max: usize) -> bool {
-        let (before, events) = self.history.lock().next_to_pack(self.clock.now(), max);
+    /// Packs some of the events that live watchers have received: what the history retains is mostly in versions that differ
+    /// little from the next one. Returns false if there were none.
+    fn pack(&self) -> bool {
+        let (before, events) = self.history.lock().next_to_pack(self.clock.now(), PACK_BATCH);
         let mut sizes = Vec::with_capacity(events.len());
         for run in events.chunk_by(|(one, _), (next, _)| Arc::ptr_eq(one, next)) {
             let events: Vec<Arc<Event>> = run.iter().map(|(_, event)| event.clone()).collect();
             sizes.extend(run[0].0.pack(&events));
         }
         self.history.lock().set_packed(before, &sizes);
-        events.len() == max
+        !events.is_empty()
     }
 
     /// Applies changes to their watch caches. `map` runs the indexer on them.

@@ -8,6 +8,8 @@
 const ANCHOR: usize = 16;
 /// How far the same place in the base is compared before the text is searched elsewhere.
 const NEARBY: usize = 64;
+/// How far ahead in the base a part of the text is searched.
+const WINDOW: usize = 16 * 1024;
 
 /// Appends a number.
 pub(crate) fn push_number(out: &mut Vec<u8>, mut number: usize) {
@@ -40,24 +42,32 @@ pub(crate) fn take_bytes<'b>(bytes: &mut &'b [u8], length: usize) -> &'b [u8] {
     taken
 }
 
-/// Appends what makes `text` of `base`.
-pub(crate) fn push_difference(out: &mut Vec<u8>, mut text: &[u8], mut base: &[u8]) {
+/// Appends what makes `text` of `base`. False if that would be longer than `max` bytes; then it is not complete.
+///
+/// It takes time in proportion to the texts: no more than twice their length is searched.
+pub(crate) fn push_difference(out: &mut Vec<u8>, mut text: &[u8], mut base: &[u8], max: usize) -> bool {
+    let max = out.len() + max;
+    let mut budget = 2 * (text.len() + base.len());
     // What both end with is copied by the last step.
     let end = common_suffix(text, base);
     while !text.is_empty() {
         let (middle, base_middle) = (&text[..text.len() - end], &base[..base.len() - end]);
-        let (new, mut passed) = next_anchor(middle, base_middle);
+        let (new, mut passed) = next_anchor(middle, base_middle, &mut budget);
         let mut copied = common_prefix(&middle[new..], &base_middle[passed..]);
         if new + copied == middle.len() && (copied == 0 || passed + copied == base_middle.len()) {
             passed = base_middle.len() - copied;
             copied += end;
         }
         push_number(out, new);
+        if out.len() + new > max {
+            return false;
+        }
         out.extend_from_slice(&text[..new]);
         push_number(out, passed);
         push_number(out, copied);
         (text, base) = (&text[new + copied..], &base[passed + copied..]);
     }
+    out.len() <= max
 }
 
 /// Makes a text of a difference and its base.
@@ -72,9 +82,9 @@ pub(crate) fn apply_difference(mut difference: &[u8], mut base: &[u8], out: &mut
     }
 }
 
-/// Where the texts are equal again: offsets in the text and in the base. Both end where the rest is equal, so that is the
-/// last place where they may.
-fn next_anchor(text: &[u8], base: &[u8]) -> (usize, usize) {
+/// Where the texts are equal again: offsets in the text and in the base, or their ends. `budget` is how many bytes may be
+/// searched.
+fn next_anchor(text: &[u8], base: &[u8], budget: &mut usize) -> (usize, usize) {
     // Most changes keep the length: times, numbers.
     let mut equal = 0;
     for at in 0..text.len().min(base.len()).min(NEARBY) {
@@ -84,9 +94,12 @@ fn next_anchor(text: &[u8], base: &[u8]) -> (usize, usize) {
         }
     }
     // Else parts of the text are searched, at distances that grow, so that little is searched for if nothing is found.
+    let window = &base[..base.len().min(WINDOW)];
     let mut at = 0;
     while let Some(anchor) = text.get(at..at + ANCHOR) {
-        if let Some(found) = memchr::memmem::find(base, anchor) {
+        let Some(left) = budget.checked_sub(window.len()) else { break };
+        *budget = left;
+        if let Some(found) = memchr::memmem::find(window, anchor) {
             let back = common_suffix(&text[..at], &base[..found]);
             return (at - back, found - back);
         }
@@ -117,7 +130,7 @@ mod tests {
     /// The length of the difference, after a check that it makes the text.
     fn difference(text: &[u8], base: &[u8]) -> usize {
         let mut difference = Vec::new();
-        push_difference(&mut difference, text, base);
+        assert!(push_difference(&mut difference, text, base, usize::MAX / 2));
         let mut made = Vec::new();
         apply_difference(&difference, base, &mut made);
         assert_eq!(String::from_utf8_lossy(&made), String::from_utf8_lossy(text), "base {base:?}");
@@ -167,6 +180,32 @@ mod tests {
         for _ in 0..5000 {
             let mut text = || (0..random(12)).map(|_| &*pieces[random(20)]).collect::<String>();
             let (text, base) = (text(), text());
+            difference(text.as_bytes(), base.as_bytes());
+        }
+    }
+
+    /// Entries that all change are the most expensive: each is searched for.
+    #[test]
+    fn it_takes_time_in_proportion_to_the_texts() {
+        let entries = |salt: u64, count: u64| {
+            let entry = |number: u64| {
+                let value = (number + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                format!("\"host-{number:06}.example.com\":\"{}\",", format!("{value:016x}").repeat(4))
+            };
+            (0..count).map(entry).collect::<String>()
+        };
+        for count in [100, 1000, 10_000] {
+            let (text, base) = (entries(1, count), entries(2_000_000, count));
+            let mut budget = 2 * (text.len() + base.len());
+            let (mut rest, mut base_rest, mut steps) = (text.as_bytes(), base.as_bytes(), 0);
+            while !rest.is_empty() {
+                let (new, passed) = next_anchor(rest, base_rest, &mut budget);
+                let copied = common_prefix(&rest[new..], &base_rest[passed..]);
+                (rest, base_rest) = (&rest[new + copied..], &base_rest[passed + copied..]);
+                steps += 1;
+            }
+            assert!(steps <= count + 1, "{steps} steps for {count} entries");
+            assert!(!push_difference(&mut Vec::new(), text.as_bytes(), base.as_bytes(), text.len() / 2));
             difference(text.as_bytes(), base.as_bytes());
         }
     }

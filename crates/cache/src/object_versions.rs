@@ -4,8 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::Object;
 use crate::packed_version::{FoundVersion, PackedVersion};
+use crate::selectable_values::value_at;
+use crate::{Object, ObjectIndex};
 
 /// The capacity below which the memory of the older versions of a key is not given back as they are trimmed.
 const MIN_CAPACITY: usize = 64;
@@ -29,7 +30,7 @@ pub(crate) struct ObjectVersions {
 #[derive(Debug, Default)]
 struct OlderVersions {
     versions: VecDeque<OlderVersion>,
-    /// How many in a row have been packed last.
+    /// How many in a row were packed last.
     packed_run: u8,
 }
 
@@ -110,18 +111,35 @@ impl ObjectVersions {
         }
     }
 
-    /// True if the change at a revision was that from one of these objects to the other.
-    pub(crate) fn has_change(
-        &self,
-        revision: u64,
-        previous: Option<&Arc<Object>>,
-        object: Option<&Arc<Object>>,
-    ) -> bool {
-        let is_same = |found: Option<FoundVersion>, expected: Option<&Arc<Object>>| match (found, expected) {
-            (Some(FoundVersion::Object(found)), Some(expected)) => Arc::ptr_eq(&found, expected),
+    /// True if the change at a revision was that from one of these objects to the other, and neither is packed.
+    pub(crate) fn has_change(&self, revision: u64, previous: Option<&Object>, object: Option<&Object>) -> bool {
+        let is_same = |found: Option<FoundVersion>, expected: Option<&Object>| match (found, expected) {
+            (Some(found), Some(expected)) => found.unpacked_revision() == Some(expected.revision),
             (found, expected) => found.is_none() && expected.is_none(),
         };
         is_same(self.at(revision), object) && is_same(self.at(revision.saturating_sub(1)), previous)
+    }
+
+    /// True if there is an object at a revision whose selectable field has a value.
+    pub(crate) fn has_field(&self, revision: u64, field: usize, value: &str) -> bool {
+        let of_object =
+            |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| object.field(field) == value);
+        if self.newest.0 <= revision {
+            return of_object(&self.newest.1);
+        }
+        let Some(older) = self.older.as_deref() else { return false };
+        let Some(index) = older.index_at(revision) else { return false };
+        for version in older.versions.range(index..) {
+            match &version.state {
+                VersionState::Object(object) => return of_object(object),
+                VersionState::Packed(packed) => {
+                    if let Some(fields) = packed.own_fields() {
+                        return value_at(fields, field) == value;
+                    }
+                }
+            }
+        }
+        of_object(&self.newest.1)
     }
 
     /// Packs the version before the one at a revision, unless so many in a row are packed that the next one stays as it is.
@@ -138,19 +156,28 @@ impl ObjectVersions {
         true
     }
 
-    /// Unpacks all versions.
-    pub(crate) fn unpack(&mut self) {
-        let Some(older) = self.older.as_deref_mut() else { return };
+    /// Makes the index of all versions again. Objects for which it fails keep theirs.
+    pub(crate) fn reindex(&mut self, index: impl Fn(&[u8]) -> Option<ObjectIndex>) {
+        let reindexed = |object: &Arc<Object>| reindexed(object, &index);
         let mut next = self.newest.1.clone();
-        for OlderVersion { revision, state } in older.versions.iter_mut().rev() {
-            if let (VersionState::Packed(packed), Some(next)) = (&*state, &next) {
-                *state = VersionState::Object(Some(Arc::new(packed.unpack(*revision, next))));
-            }
-            if let VersionState::Object(object) = state {
-                next.clone_from(object);
-            }
+        self.newest.1 = next.as_ref().map(reindexed);
+        let mut new_next = self.newest.1.clone();
+        let older = self.older.iter_mut().flat_map(|older| older.versions.iter_mut().rev());
+        for OlderVersion { revision, state } in older {
+            let object = match (&*state, &next) {
+                (VersionState::Object(object), _) => object.clone(),
+                (VersionState::Packed(packed), Some(next)) => Some(Arc::new(packed.unpack(*revision, next))),
+                // There is always a next one.
+                (VersionState::Packed(_), None) => None,
+            };
+            let new_object = object.as_ref().map(reindexed);
+            let packed = match (&*state, new_object.as_deref(), new_next.as_deref()) {
+                (VersionState::Packed(_), Some(object), Some(next)) => PackedVersion::new(object, next),
+                _ => None,
+            };
+            *state = packed.map_or_else(|| VersionState::Object(new_object.clone()), VersionState::Packed);
+            (next, new_next) = (object, new_object);
         }
-        older.packed_run = 0;
     }
 
     /// Drops the versions before that of a revision, at which the key has changed. Visits the versions that it drops and
@@ -182,16 +209,13 @@ impl ObjectVersions {
         let mut older = self.older.iter().flat_map(|older| &older.versions);
         self.newest.1.is_none() && older.all(OlderVersion::is_tombstone)
     }
+}
 
-    /// The objects of all versions that are not packed, for modification.
-    pub(crate) fn objects_mut(&mut self) -> impl Iterator<Item = &mut Arc<Object>> {
-        let older = self.older.iter_mut().flat_map(|older| &mut older.versions);
-        let objects = older.filter_map(|version| match &mut version.state {
-            VersionState::Object(object) => object.as_mut(),
-            VersionState::Packed(_) => None,
-        });
-        objects.chain(&mut self.newest.1)
-    }
+/// An object with its index made again, if that is possible.
+pub(crate) fn reindexed(object: &Arc<Object>, index: impl Fn(&[u8]) -> Option<ObjectIndex>) -> Arc<Object> {
+    let Some(index) = index(&object.json) else { return object.clone() };
+    let (key, revision, json) = (object.key.clone(), object.revision, object.json.clone());
+    Arc::new(Object::new(key, revision, json, index).with_stale(object.is_stale()))
 }
 
 #[cfg(test)]
@@ -199,7 +223,6 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::ObjectIndex;
 
     fn version(revision: u64) -> ObjectVersion {
         (revision, Some(Arc::new(Object::new("k".into(), revision, Bytes::new(), ObjectIndex::default()))))

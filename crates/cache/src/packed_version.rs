@@ -1,5 +1,6 @@
 //! Older versions of objects, packed: each is kept as its difference from the next one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::difference::{apply_difference, push_difference, push_number, take_bytes, take_number};
@@ -33,8 +34,8 @@ impl PackedVersion {
             packed.extend_from_slice(fields.packed());
         }
         push_number(&mut packed, object.json.len());
-        push_difference(&mut packed, &object.json, &next.json);
-        (packed.len() < object.json.len() / 2).then(|| Self(packed.into()))
+        let max = (object.json.len() / 2).checked_sub(packed.len())?;
+        push_difference(&mut packed, &object.json, &next.json, max).then(|| Self(packed.into()))
     }
 
     /// Makes the version again. `next` is the one that it was packed with, or an equal one.
@@ -55,6 +56,19 @@ impl PackedVersion {
         Object::new(next.key.clone(), revision, json.into(), index).with_stale(flags & STALE != 0)
     }
 
+    /// The selectable fields, if they are not those of the next version.
+    pub(crate) fn own_fields(&self) -> Option<&[u8]> {
+        let (flags, mut rest) = self.0.split_first()?;
+        if flags & SAME_FIELDS != 0 {
+            return None;
+        }
+        for _ in 0..4 {
+            take_number(&mut rest);
+        }
+        let length = take_number(&mut rest);
+        Some(take_bytes(&mut rest, length))
+    }
+
     /// The memory that it takes.
     pub(crate) fn size(&self) -> usize {
         2 * size_of::<usize>() + self.0.len()
@@ -73,14 +87,47 @@ pub(crate) enum FoundVersion {
 impl FoundVersion {
     /// The object.
     pub(crate) fn into_object(self) -> Arc<Object> {
+        self.into_object_with(&mut UnpackedObjects::default())
+    }
+
+    /// The object. Those that are made on the way are taken from and added to `unpacked`.
+    pub(crate) fn into_object_with(self, unpacked: &mut UnpackedObjects) -> Arc<Object> {
+        let (base, versions) = match self {
+            Self::Object(object) => return object,
+            Self::Packed(base, versions) => (base, versions),
+        };
+        let key = Arc::as_ptr(&base.key).cast::<u8>();
+        let known = |(index, (revision, _)): (usize, &(u64, PackedVersion))| {
+            Some((index + 1, unpacked.0.get(&(key, *revision))?.clone()))
+        };
+        let (done, mut object) = versions.iter().enumerate().rev().find_map(known).unwrap_or((0, base));
+        for (revision, packed) in &versions[done..] {
+            object = Arc::new(packed.unpack(*revision, &object));
+            unpacked.0.insert((key, *revision), object.clone());
+        }
+        object
+    }
+
+    /// The approximate length of its JSON.
+    pub(crate) fn json_length(&self) -> usize {
         match self {
-            Self::Object(object) => object,
-            Self::Packed(base, versions) => {
-                versions.iter().fold(base, |next, (revision, packed)| Arc::new(packed.unpack(*revision, &next)))
-            }
+            Self::Object(object) | Self::Packed(object, _) => object.json.len(),
+        }
+    }
+
+    /// The revision of an object that is not packed.
+    pub(crate) fn unpacked_revision(&self) -> Option<u64> {
+        match self {
+            Self::Object(object) => Some(object.revision),
+            Self::Packed(..) => None,
         }
     }
 }
+
+/// Objects that were made of packed versions, by the address of their key and the revision, so that consecutive events of a key
+/// share them.
+#[derive(Debug, Default)]
+pub(crate) struct UnpackedObjects(HashMap<(*const u8, u64), Arc<Object>>);
 
 #[cfg(test)]
 mod tests {

@@ -78,7 +78,10 @@ impl Future for Wait<'_> {
         }
         let number = self.number.unwrap_or(waiters.next_number);
         waiters.next_number = waiters.next_number.max(number + 1);
-        waiters.wakers.insert((self.revision, number), context.waker().clone());
+        let replaced = waiters.wakers.insert((self.revision, number), context.waker().clone());
+        drop(waiters);
+        // What it drops may wait itself.
+        drop(replaced);
         self.number = Some(number);
         Poll::Pending
     }
@@ -89,7 +92,8 @@ impl Drop for Wait<'_> {
         if let Some(number) = self.number
             && self.progress.get() < self.revision
         {
-            self.progress.waiters.lock().wakers.remove(&(self.revision, number));
+            let removed = self.progress.waiters.lock().wakers.remove(&(self.revision, number));
+            drop(removed);
         }
     }
 }

@@ -9,11 +9,7 @@ impl SelectableValues {
     /// The value at an index; empty if there is none.
     #[must_use]
     pub fn get(&self, index: usize) -> &str {
-        let mut rest = &*self.0;
-        for _ in 0..index {
-            rest = split(rest).1;
-        }
-        std::str::from_utf8(split(rest).0).unwrap_or_default()
+        value_at(&self.0, index)
     }
 
     /// All values in one.
@@ -43,6 +39,15 @@ impl<S: AsRef<str>> FromIterator<S> for SelectableValues {
         }
         Self(packed.into_boxed_slice())
     }
+}
+
+/// A value of [`packed`](SelectableValues::packed) ones, by its index; empty if there is none.
+pub(crate) fn value_at(packed: &[u8], index: usize) -> &str {
+    let mut rest = packed;
+    for _ in 0..index {
+        rest = split(rest).1;
+    }
+    std::str::from_utf8(split(rest).0).unwrap_or_default()
 }
 
 /// The first value, and the rest.

@@ -1,7 +1,6 @@
 //! The watch cache of one collection: a map of object versions and a log of events.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -9,8 +8,8 @@ use parking_lot::{Mutex, RwLock};
 use pintle_value::Str;
 
 use crate::corrupt::{CorruptObject, CorruptObjects};
-use crate::object_versions::ObjectVersions;
-use crate::packed_version::{FoundVersion, PackedVersion};
+use crate::object_versions::{ObjectVersions, reindexed};
+use crate::packed_version::{FoundVersion, PackedVersion, UnpackedObjects};
 use crate::remaining_counts::RemainingCounts;
 use crate::watcher::{WatchScope, Watcher, WatcherSet};
 use crate::{Event, Key, Object, ObjectIndex};
@@ -22,8 +21,12 @@ const PAGE_KEYS: usize = 512;
 
 /// The number of events that are packed under one lock.
 const MAX_PACKED_AT_ONCE: usize = 32;
-/// The number of packed events that are read under one lock.
+/// The approximate memory of a packed event without the object before it: its places in the log, in the history of all watch
+/// caches and among the versions of its key.
+const PACKED_EVENT_BYTES: usize = 128;
+/// How much of the packed history is read at once: the number of events that are looked at, and the size of their objects.
 const MAX_PACKED_READ: usize = 256;
+const MAX_PACKED_READ_BYTES: usize = 1 << 20;
 
 /// The requested revision is older than the retained history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,14 +129,31 @@ enum FoundEvent {
 }
 
 impl FoundEvent {
-    fn into_event(self) -> Arc<Event> {
+    /// The approximate size of the objects that have to be made for it.
+    fn packed_bytes(&self) -> usize {
+        match self {
+            Self::Event(_) => 0,
+            Self::Packed { object, previous, .. } => object.iter().chain(previous).map(FoundVersion::json_length).sum(),
+        }
+    }
+
+    fn into_event(self, unpacked: &mut UnpackedObjects) -> Arc<Event> {
         match self {
             Self::Event(event) => event,
             Self::Packed { key, revision, object, previous } => {
-                let [object, previous] = [object, previous].map(|found| found.map(FoundVersion::into_object));
+                let object = object.map(|found| found.into_object_with(unpacked));
+                let previous = previous.map(|found| found.into_object_with(unpacked));
                 Arc::new(Event::without_frames(key, revision, object, previous))
             }
         }
+    }
+
+    /// The events, in their order. They are made from the newest one on: each object is made of the next one.
+    fn into_events(found: Vec<Self>) -> Vec<Arc<Event>> {
+        let mut unpacked = UnpackedObjects::default();
+        let mut events: Vec<_> = found.into_iter().rev().map(|found| found.into_event(&mut unpacked)).collect();
+        events.reverse();
+        events
     }
 }
 
@@ -240,25 +260,36 @@ impl WatchCacheState {
         (key, object, previous)
     }
 
-    /// All retained objects that are not packed. Some occur more than once.
-    fn objects_mut(&mut self) -> impl Iterator<Item = &mut Arc<Object>> {
-        self.versions.values_mut().flat_map(ObjectVersions::objects_mut)
+    /// Makes the index of the objects of the events in the log again, after that of all versions.
+    fn reindex_events(&mut self, index: impl Fn(&[u8]) -> Option<ObjectIndex>) {
+        let versions = &self.versions;
+        for entry in &mut self.events {
+            let LogEntry::Event(event) = entry else { continue };
+            let of_version = |at: u64, object: &Arc<Object>| match versions.get(&*event.key)?.at(at) {
+                Some(FoundVersion::Object(found)) => Some(found).filter(|found| found.revision == object.revision),
+                _ => None,
+            };
+            let new = |at: u64, object: &Option<Arc<Object>>| {
+                object.as_ref().map(|object| of_version(at, object).unwrap_or_else(|| reindexed(object, &index)))
+            };
+            let object = new(event.revision, &event.object);
+            let previous = new(event.revision.saturating_sub(1), &event.previous);
+            // The frame budget does not know these events, so they keep no frames.
+            *event = Arc::new(Event::without_frames(event.key.clone(), event.revision, object, previous));
+        }
     }
 
-    /// Replaces the objects for which `by` returns another one.
-    fn replace(&mut self, by: impl Fn(&Arc<Object>) -> Option<Arc<Object>>) {
-        let replaced = |object: &Option<Arc<Object>>| object.as_ref().map(|o| by(o).unwrap_or_else(|| o.clone()));
-        for object in self.objects_mut() {
-            if let Some(other) = by(object) {
-                *object = other;
+    /// True if an event of the log may be of a scope. Of one that is packed only what is known without making its objects.
+    fn may_match(&self, entry: &LogEntry, scope: &WatchScope) -> bool {
+        match (entry, scope) {
+            (LogEntry::Event(event), _) => scope.matches(event),
+            (LogEntry::Packed { key, revision }, WatchScope::Field(field, value)) => {
+                self.versions.get(key).is_some_and(|versions| {
+                    versions.has_field(*revision, *field, value)
+                        || versions.has_field(revision.saturating_sub(1), *field, value)
+                })
             }
-        }
-        for entry in &mut self.events {
-            if let LogEntry::Event(event) = entry {
-                // The frame budget does not know these events, so they keep no frames.
-                let (object, previous) = (replaced(&event.object), replaced(&event.previous));
-                *event = Arc::new(Event::without_frames(event.key.clone(), event.revision, object, previous));
-            }
+            (LogEntry::Packed { key, .. }, _) => scope.may_match_key(key),
         }
     }
 
@@ -285,14 +316,14 @@ impl WatchCacheState {
         // The change after a corrupt value is known by its event only.
         let is_known = entry.revision() == event.revision
             && next_revision != Some(event.revision)
-            && versions.has_change(event.revision, event.previous.as_ref(), event.object.as_ref());
+            && versions.has_change(event.revision, event.previous.as_deref(), event.object.as_deref());
         if !is_known {
             return None;
         }
         *entry = LogEntry::Packed { key: event.key.clone(), revision: event.revision };
         let size = packed.as_ref().map_or(0, PackedVersion::size);
         let is_packed = packed.is_some_and(|packed| versions.pack_before(event.revision, packed));
-        Some(size_of::<LogEntry>() + if is_packed { size } else { event.previous_bytes() })
+        Some(PACKED_EVENT_BYTES + if is_packed { size } else { event.previous_bytes() })
     }
 
     /// The keys of a range in order, after the key `after`.
@@ -534,27 +565,28 @@ impl WatchCache {
             return Err(TooOld { oldest });
         }
         let start = state.events.partition_point(|entry| entry.revision() <= revision);
-        let (mut found, mut packed) = (Vec::new(), 0);
+        let (mut found, mut packed, mut packed_bytes) = (Vec::new(), 0, 0);
         let (mut last_revision, mut is_end) = (revision, true);
         for (scanned, entry) in state.events.range(start..).enumerate() {
-            if scanned >= max || packed >= MAX_PACKED_READ {
+            let is_enough = scanned >= max || packed >= MAX_PACKED_READ || packed_bytes >= MAX_PACKED_READ_BYTES;
+            // The changes of one revision are read together.
+            if is_enough && entry.revision() != last_revision {
                 is_end = false;
                 break;
             }
             last_revision = entry.revision();
-            let may_match = match entry {
-                LogEntry::Event(event) => scope.matches(event),
-                LogEntry::Packed { key, .. } => scope.may_match_key(key),
-            };
-            if may_match {
-                packed += usize::from(matches!(entry, LogEntry::Packed { .. }));
-                found.push(state.find_event(entry));
+            // Whether an event has a field takes as long as to find its objects.
+            let is_packed = matches!(entry, LogEntry::Packed { .. });
+            packed += usize::from(is_packed && matches!(scope, WatchScope::Field(..)));
+            if state.may_match(entry, scope) {
+                let event = state.find_event(entry);
+                packed += usize::from(is_packed);
+                packed_bytes += event.packed_bytes();
+                found.push(event);
             }
         }
         drop(state);
-        let is_made = packed > 0;
-        let events = found.into_iter().map(FoundEvent::into_event);
-        Ok((events.filter(|event| !is_made || scope.matches(event)).collect(), last_revision, is_end))
+        Ok((FoundEvent::into_events(found), last_revision, is_end))
     }
 
     /// The event of a revision, if the log has it.
@@ -564,7 +596,7 @@ impl WatchCache {
         let found = state.events.get(index).filter(|entry| entry.revision() == revision);
         let found = found.map(|entry| state.find_event(entry));
         drop(state);
-        found.map(FoundEvent::into_event)
+        found.map(|found| found.into_event(&mut UnpackedObjects::default()))
     }
 
     /// Packs events, which are the oldest ones that are not packed, and the objects before them. Returns the memory that each
@@ -600,29 +632,16 @@ impl WatchCache {
         state.readable_from = state.readable_from.min(revision);
     }
 
-    /// Runs the indexer on every object again. Objects for which it fails keep their index.
+    /// Runs the indexer on every object again. Objects for which it fails keep their index. Changes that are appended meanwhile
+    /// are already indexed.
     pub(crate) fn reindex(&self, index: impl Fn(&[u8]) -> Option<ObjectIndex>) {
-        let known: Vec<Arc<Object>> = {
-            let mut state = self.state.write();
-            state.versions.values_mut().for_each(ObjectVersions::unpack);
-            let of_versions: Vec<_> = state.objects_mut().map(|object| object.clone()).collect();
-            let of_events = state.events.iter().flat_map(|entry| match entry {
-                LogEntry::Event(event) => [event.object.clone(), event.previous.clone()],
-                LogEntry::Packed { .. } => [None, None],
-            });
-            of_versions.into_iter().chain(of_events.flatten()).collect()
-        };
-        let mut reindexed: HashMap<*const Object, Arc<Object>> = HashMap::new();
-        for object in &known {
-            if let Entry::Vacant(place) = reindexed.entry(Arc::as_ptr(object))
-                && let Some(index) = index(&object.json)
-            {
-                let (key, revision, json) = (object.key.clone(), object.revision, object.json.clone());
-                place.insert(Arc::new(Object::new(key, revision, json, index).with_stale(object.is_stale())));
+        let keys: Vec<Key> = self.state.read().versions.keys().cloned().collect();
+        for key in keys {
+            if let Some(versions) = self.state.write().versions.get_mut(&key) {
+                versions.reindex(&index);
             }
         }
-        // Changes that were appended meanwhile are already indexed.
-        self.state.write().replace(|object| reindexed.get(&Arc::as_ptr(object)).cloned());
+        self.state.write().reindex_events(&index);
     }
 
     /// Appends changes in order and puts their events into the watch buffers. [`WatchCache::wake`] wakes the watchers.

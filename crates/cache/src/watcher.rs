@@ -254,11 +254,12 @@ impl Watcher {
     /// client must list again.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, TooOld> {
         loop {
-            let events = self.pending()?;
-            if !events.is_empty() {
-                return Ok(events);
+            match self.read()? {
+                Some(events) if !events.is_empty() => return Ok(events),
+                Some(_) => self.buffer.notify.notified().await,
+                // There may be much to read of which nothing matches.
+                None => tokio::task::yield_now().await,
             }
-            self.buffer.notify.notified().await;
         }
     }
 
@@ -268,41 +269,42 @@ impl Watcher {
     /// Returns the same errors as [`Watcher::next`].
     pub fn pending(&mut self) -> Result<Vec<Arc<Event>>, TooOld> {
         loop {
-            {
-                let mut queue = self.buffer.queue.lock();
-                if queue.live {
-                    let cursor = self.cursor;
-                    let mut events = queue.take();
-                    // Events between the last read of the log and going live may be in both.
-                    if events.first().is_some_and(|e| e.revision <= cursor) {
-                        events.retain(|e| e.revision > cursor);
-                    }
-                    if let Some(last) = events.last() {
-                        self.cursor = last.revision;
-                    }
-                    return Ok(events);
-                }
-            }
-            let (mut events, last_revision, end) = self.read_log()?;
-            self.cursor = last_revision;
-            if end {
-                // The buffer receives events from here on. Read once more what arrived in between.
-                self.buffer.queue.lock().live = true;
-                let (rest, last_revision, end) = self.read_log()?;
-                self.cursor = last_revision;
-                if !end {
-                    self.buffer.queue.lock().live = false;
-                }
-                events.extend(rest);
-                if !events.is_empty() {
-                    return Ok(events);
-                }
-                continue;
-            }
-            if !events.is_empty() {
+            if let Some(events) = self.read()? {
                 return Ok(events);
             }
         }
+    }
+
+    /// Reads from the buffer, or once from the log. `None` if it has to go on reading.
+    fn read(&mut self) -> Result<Option<Vec<Arc<Event>>>, TooOld> {
+        {
+            let mut queue = self.buffer.queue.lock();
+            if queue.live {
+                let cursor = self.cursor;
+                let mut events = queue.take();
+                // Events between the last read of the log and going live may be in both.
+                if events.first().is_some_and(|e| e.revision <= cursor) {
+                    events.retain(|e| e.revision > cursor);
+                }
+                if let Some(last) = events.last() {
+                    self.cursor = last.revision;
+                }
+                return Ok(Some(events));
+            }
+        }
+        let (mut events, last_revision, end) = self.read_log()?;
+        self.cursor = last_revision;
+        if end {
+            // The buffer receives events from here on. Read once more what arrived in between.
+            self.buffer.queue.lock().live = true;
+            let (rest, last_revision, end) = self.read_log()?;
+            self.cursor = last_revision;
+            if !end {
+                self.buffer.queue.lock().live = false;
+            }
+            events.extend(rest);
+        }
+        Ok((!events.is_empty()).then_some(events))
     }
 }
 

@@ -8,6 +8,8 @@ use crate::{Event, TooOld, WatchCache};
 
 /// The number of events that are read under one lock of the history.
 const READ_BATCH: usize = 256;
+/// How much may be made of packed events at once.
+const MAX_PACKED_BYTES: usize = 1 << 20;
 
 /// An event and its watch cache.
 pub type StreamedEvent = (Arc<WatchCache>, Arc<Event>);
@@ -87,18 +89,23 @@ impl EventStream {
         let found: Vec<_> =
             next.map(|entry| (entry.watch_cache.clone(), entry.revision, entry.event.clone())).collect();
         drop(history);
-        let events = found.into_iter().map(|(watch_cache, revision, event)| {
-            let event = event.or_else(|| watch_cache.event(revision)).ok_or(revision)?;
-            Ok((watch_cache, event))
-        });
-        let events: Vec<StreamedEvent> = match events.collect() {
-            Ok(events) => events,
-            // It has been dropped meanwhile.
-            Err(oldest) => {
-                (self.cursor, self.listed_at) = (self.end(), None);
-                return Err(TooOld { oldest });
-            }
-        };
+        let (mut events, mut packed_bytes) = (Vec::with_capacity(found.len()), 0);
+        for (watch_cache, revision, event) in found {
+            let event = match event {
+                Some(event) => event,
+                None if packed_bytes >= MAX_PACKED_BYTES => break,
+                None => {
+                    let Some(event) = watch_cache.event(revision) else {
+                        // It has been dropped meanwhile.
+                        (self.cursor, self.listed_at) = (self.end(), None);
+                        return Err(TooOld { oldest: revision });
+                    };
+                    packed_bytes += event.retained_bytes();
+                    event
+                }
+            };
+            events.push((watch_cache, event));
+        }
         self.cursor += events.len() as u64;
         Ok(events)
     }

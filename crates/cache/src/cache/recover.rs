@@ -11,7 +11,7 @@ use pintle_value::Str;
 use tokio::sync::mpsc;
 
 use super::load::{join, read_ranges};
-use super::{CacheState, PACK_BATCH_IDLE, map_sequential};
+use super::{CacheState, IDLE_BATCHES, map_sequential};
 use crate::{EncodingCache, Key, WatchCache};
 
 /// How long to wait after the first failure; each further one doubles it.
@@ -89,7 +89,12 @@ async fn follow(
             },
             _ = tick.tick() => {
                 shared.trim();
-                shared.pack(PACK_BATCH_IDLE);
+                for _ in 0..IDLE_BATCHES {
+                    if !shared.pack() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
                 shared.trim_closed();
                 encoding_cache.tick();
                 if shared.feed_task.failure().is_some() && shared.is_current(feed.complete_to()).await {
