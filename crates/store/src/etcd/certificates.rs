@@ -62,14 +62,17 @@ fn unavailable(detail: String) -> Error {
 
 /// A connection with the member at a URL, which is made when it is first needed.
 pub(super) fn connect(server: &str, certificates: &CertificateTexts) -> Result<MemberConnection, Error> {
-    let url: Uri = server.parse().map_err(|error| unavailable(format!("{server}: {error}")))?;
     let CertificateTexts { certificate_authority, identity } = certificates;
+    // As upstream's client: without a scheme the certificates decide.
+    let scheme = if *certificates == CertificateTexts::default() { "http" } else { "https" };
+    let url = if server.contains("://") { server.to_owned() } else { format!("{scheme}://{server}") };
+    let url: Uri = url.parse().map_err(|error| unavailable(format!("{server}: {error}")))?;
     let tls = || {
         let trust = certificate_authority.as_deref().map_or(ServerTrust::System, ServerTrust::Authorities);
         let identity = identity.as_ref().map(|(chain, key)| ClientCertificate { chain, key });
         tls_client_config(trust, identity).map_err(|error| text_of(&error))
     };
-    MemberConnection::new(url, tls).map_err(|error| unavailable(format!("{server}: {error}")))
+    MemberConnection::new(&url, tls).map_err(|error| unavailable(format!("{server}: {error}")))
 }
 
 /// Lets new connections use what the files contain, until the task is aborted. Files that cannot be used, as those that are

@@ -148,8 +148,8 @@ impl From<CallError> for Error {
 
 fn grpc(connection: MemberConnection) -> Grpc<MemberConnection> {
     // etcd bounds what it stores, and pages bound what is read at once.
-    let url = connection.url().clone();
-    Grpc::with_origin(connection, url).max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX)
+    let origin = connection.origin().clone();
+    Grpc::with_origin(connection, origin).max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX)
 }
 
 impl EtcdClient {

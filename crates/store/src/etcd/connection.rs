@@ -4,6 +4,7 @@
 //! buffer, of hyper and of the connection, which cost a commit more CPU time than all of the rest.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -20,7 +21,7 @@ use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tonic::body::Body;
@@ -49,20 +50,27 @@ pub(super) enum ConnectionError {
     Lost(String),
 }
 
-impl From<h2::Error> for ConnectionError {
-    fn from(error: h2::Error) -> Self {
+impl ConnectionError {
+    /// The error of a request without an answer.
+    fn of_request(error: &h2::Error) -> Self {
         match error.reason() {
             // The other end says so of streams that it has not looked at (RFC 9113, section 8.7).
             Some(Reason::REFUSED_STREAM) => Self::NotSent(error.to_string()),
             _ => Self::Lost(error.to_string()),
         }
     }
+
+    /// The error of an answer that has begun.
+    fn of_answer(error: &h2::Error) -> Self {
+        Self::Lost(error.to_string())
+    }
 }
 
 /// A connection with a member. Clones share it.
 #[derive(Clone)]
 pub(super) struct MemberConnection {
-    url: Uri,
+    /// The scheme and the authority of its URL.
+    origin: Uri,
     shared: Arc<SharedConnection>,
 }
 
@@ -84,7 +92,7 @@ struct Target {
 
 impl fmt::Debug for MemberConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemberConnection").field("url", &self.url).finish_non_exhaustive()
+        f.debug_struct("MemberConnection").field("origin", &self.origin).finish_non_exhaustive()
     }
 }
 
@@ -93,11 +101,16 @@ impl MemberConnection {
     ///
     /// # Errors
     /// The URL is not valid, or what `tls` says.
-    pub(super) fn new(url: Uri, tls: impl FnOnce() -> Result<rustls::ClientConfig, String>) -> Result<Self, String> {
-        let host = url.host().ok_or("the URL has no host")?;
+    pub(super) fn new(url: &Uri, tls: impl FnOnce() -> Result<rustls::ClientConfig, String>) -> Result<Self, String> {
+        let is_tls = match url.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err("only URLs with the schemes http and https are supported".to_owned()),
+        };
+        let authority = url.authority().ok_or("the URL has no host")?;
+        let host = authority.host();
         // The host of a URL has brackets around an address of IPv6.
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let is_tls = url.scheme() == Some(&Scheme::HTTPS);
         let port = url.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let tls = match is_tls {
             true => {
@@ -108,16 +121,20 @@ impl MemberConnection {
             }
             false => None,
         };
+        // A path would come before those of the methods.
+        let scheme = if is_tls { Scheme::HTTPS } else { Scheme::HTTP };
+        let origin = Uri::builder().scheme(scheme).authority(authority.clone()).path_and_query("/").build();
+        let origin = origin.map_err(|error| error.to_string())?;
         let shared = SharedConnection { target: Target { host, port, tls }, current: Mutex::default() };
-        Ok(Self { url, shared: Arc::new(shared) })
+        Ok(Self { origin, shared: Arc::new(shared) })
     }
 
-    /// The URL of the member.
-    pub(super) fn url(&self) -> &Uri {
-        &self.url
+    /// The URL of the member, without a path.
+    pub(super) fn origin(&self) -> &Uri {
+        &self.origin
     }
 
-    /// The open connection, with room for another call, or a new one.
+    /// The open connection, or a new one.
     async fn sender(&self) -> Result<SendRequest<Bytes>, ConnectionError> {
         loop {
             let (connecting, is_new) = self.shared.connecting();
@@ -139,7 +156,8 @@ impl MemberConnection {
         if send_body(&mut body, &mut stream).now_or_never().is_none() {
             tokio::spawn(async move { send_body(&mut body, &mut stream).await });
         }
-        Ok(answer.await?.map(AnswerBody))
+        let answer = answer.await.map_err(|error| ConnectionError::of_request(&error))?;
+        Ok(answer.map(AnswerBody))
     }
 }
 
@@ -150,7 +168,12 @@ impl SharedConnection {
         match &*current {
             Some(connecting) if !matches!(connecting.peek(), Some(Err(_))) => (connecting.clone(), false),
             _ => {
-                let connecting = connect(self.target.clone()).boxed().shared();
+                // A task of its own: it goes on if nobody waits for it any more.
+                let connecting = tokio::spawn(connect(self.target.clone()));
+                let connecting = connecting
+                    .map(|ended| ended.unwrap_or_else(|error| Err(ConnectionError::NotSent(error.to_string()))))
+                    .boxed()
+                    .shared();
                 *current = Some(connecting.clone());
                 (connecting, true)
             }
@@ -185,25 +208,37 @@ async fn send_body(body: &mut Body, stream: &mut SendStream<Bytes>) {
     let _ = stream.send_data(Bytes::new(), true);
 }
 
-/// Connects within the time for that.
+/// Connects within the time for that, of which each address of the name has a share.
 async fn connect(target: Target) -> Result<SendRequest<Bytes>, ConnectionError> {
-    let connected = timeout(CONNECT_TIMEOUT, open(&target)).await;
-    let connected = connected.unwrap_or_else(|_| Err("etcd did not accept a connection in time".to_owned()));
-    connected.map_err(ConnectionError::NotSent)
+    let Target { host, port, .. } = &target;
+    let failed =
+        |error: &dyn fmt::Display| ConnectionError::NotSent(format!("failed to connect to {host}:{port}: {error}"));
+    let found = timeout(CONNECT_TIMEOUT, lookup_host((host.as_str(), *port))).await;
+    let found = found.map_err(|_| failed(&"the name was not resolved in time"))?;
+    let addresses: Vec<SocketAddr> = found.map_err(|error| failed(&error))?.collect();
+    let share = CONNECT_TIMEOUT / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
+    let mut last_error = failed(&"the name has no address");
+    for address in addresses {
+        match timeout(share, open(address, &target)).await {
+            Ok(Ok(sender)) => return Ok(sender),
+            Ok(Err(error)) => last_error = failed(&error),
+            Err(_) => last_error = failed(&"no connection was accepted in time"),
+        }
+    }
+    Err(last_error)
 }
 
-async fn open(Target { host, port, tls }: &Target) -> Result<SendRequest<Bytes>, String> {
-    let failed = |error: std::io::Error| format!("failed to connect to {host}:{port}: {error}");
-    let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(failed)?;
-    stream.set_nodelay(true).map_err(failed)?;
-    match tls {
+async fn open(address: SocketAddr, target: &Target) -> Result<SendRequest<Bytes>, String> {
+    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    stream.set_nodelay(true).map_err(|error| error.to_string())?;
+    let opened = match &target.tls {
         Some((config, name)) => {
             let connector = TlsConnector::from(config.clone());
-            shake_hands(connector.connect(name.clone(), stream).await.map_err(failed)?).await
+            shake_hands(connector.connect(name.clone(), stream).await.map_err(|error| error.to_string())?).await
         }
         None => shake_hands(stream).await,
-    }
-    .map_err(|error| format!("failed to connect to {host}:{port}: {error}"))
+    };
+    opened.map_err(|error| error.to_string())
 }
 
 async fn shake_hands<T>(stream: T) -> Result<SendRequest<Bytes>, h2::Error>
@@ -269,13 +304,55 @@ impl http_body::Body for AnswerBody {
     ) -> Poll<Option<Result<Frame<Bytes>, ConnectionError>>> {
         if let Some(data) = std::task::ready!(self.0.poll_data(context)) {
             let data = data.and_then(|data| self.0.flow_control().release_capacity(data.len()).map(|()| data));
-            return Poll::Ready(Some(data.map(Frame::data).map_err(ConnectionError::from)));
+            return Poll::Ready(Some(data.map(Frame::data).map_err(|error| ConnectionError::of_answer(&error))));
         }
         let trailers = std::task::ready!(self.0.poll_trailers(context));
-        Poll::Ready(trailers.map_err(ConnectionError::from).transpose().map(|trailers| trailers.map(Frame::trailers)))
+        Poll::Ready(
+            trailers
+                .map_err(|error| ConnectionError::of_answer(&error))
+                .transpose()
+                .map(|trailers| trailers.map(Frame::trailers)),
+        )
     }
 
     fn is_end_stream(&self) -> bool {
         self.0.is_end_stream()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(url: &str) -> Result<String, String> {
+        let url: Uri = url.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
+        let no_tls = || Err("there are no certificates".to_owned());
+        MemberConnection::new(&url, no_tls).map(|connection| connection.origin().to_string())
+    }
+
+    #[test]
+    fn urls_have_a_scheme_and_a_host() {
+        assert_eq!(origin("http://etcd-0:2379/path"), Ok("http://etcd-0:2379/".to_owned()));
+        assert_eq!(origin("http://[::1]:2379"), Ok("http://[::1]:2379/".to_owned()));
+        assert_eq!(origin("https://etcd-0:2379"), Err("there are no certificates".to_owned()));
+        for url in ["etcd-0:2379", "unix://etcd", "/etcd"] {
+            assert_eq!(origin(url), Err("only URLs with the schemes http and https are supported".to_owned()), "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_cannot_connect_has_sent_nothing() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        drop(listener);
+        let url: Uri = format!("http://{address}").parse().expect("a URL");
+        let connection = MemberConnection::new(&url, || Err(String::new())).expect("a connection");
+        for _ in 0..2 {
+            let error = connection.sender().await.expect_err("nobody is there");
+            assert!(
+                matches!(&error, ConnectionError::NotSent(text) if text.contains("failed to connect to")),
+                "{error}"
+            );
+        }
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct FeedContext {
 #[derive(Debug, Default)]
 pub(super) struct Arrival {
     reached: Revision,
+    /// The newest revision for which the feeds were woken.
+    told: Revision,
     /// A revision that is to be reached, and since when.
     target: Option<(Revision, Instant)>,
     /// The newest revision that is to be reached, and since when.
@@ -93,12 +95,17 @@ impl FeedContext {
         self.set_wanted(revision, false);
     }
 
-    fn set_wanted(&self, revision: Revision, wake: bool) {
-        lock(&self.arrival).want(revision);
+    fn set_wanted(&self, revision: Revision, wakes: bool) {
+        let mut arrival = lock(&self.arrival);
+        arrival.want(revision);
+        let wakes = wakes && revision > arrival.told;
+        if wakes {
+            arrival.told = revision;
+        }
+        drop(arrival);
         self.wanted.send_if_modified(|wanted| {
-            let is_newer = revision.get() > *wanted;
             *wanted = revision.get().max(*wanted);
-            is_newer && wake
+            wakes
         });
     }
 }
