@@ -2,6 +2,7 @@
 //! (upstream: kube-aggregator's `pkg/apiserver/handler_apis.go` and `pkg/controllers/status/metrics`), and whether all
 //! built-in versions have one (upstream: the health check `autoregister-completion` in `pkg/controlplane/apiserver`).
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pintle_cache::KeyRange;
@@ -26,6 +27,38 @@ pub(crate) struct ApiServiceRegistration {
     is_complete: AtomicBool,
 }
 
+/// What decides about the place of a version in discovery.
+struct ServicePriority {
+    name: String,
+    group: String,
+    version: String,
+    group_priority: i64,
+    version_priority: i64,
+}
+
+impl ServicePriority {
+    fn of(service: &Value) -> Self {
+        let text = |field: &str| service.str_at(&["spec", field]).to_owned();
+        let priority = |field: &str| service.int_at(&["spec", field]).unwrap_or_default();
+        Self {
+            name: service.name().to_owned(),
+            group: text("group"),
+            version: text("version"),
+            group_priority: priority("groupPriorityMinimum"),
+            version_priority: priority("versionPriority"),
+        }
+    }
+
+    /// The versions of a group in their order.
+    fn sorted_versions(mut services: Vec<Self>) -> Vec<GroupVersion> {
+        services.sort_by(|a, b| {
+            let by_priority = b.version_priority.cmp(&a.version_priority);
+            by_priority.then_with(|| version_order(&a.version, &b.version))
+        });
+        services.into_iter().map(|service| GroupVersion::new(service.group, service.version)).collect()
+    }
+}
+
 impl Cluster {
     /// From now on the versions that are served have APIServices, which decide about their order in discovery.
     pub(crate) fn enable_api_services(&self) {
@@ -35,42 +68,47 @@ impl Cluster {
     /// The versions of `/apis` by group, in the order of their APIServices; `None` if the server keeps no APIServices.
     /// Those of other servers are left out, because nothing is proxied to them.
     pub(crate) fn api_service_versions(&self) -> Option<Vec<Vec<GroupVersion>>> {
-        let mut services = self.local_api_services()?;
-        let group_priority = |service: &Value| service.int_at(&["spec", "groupPriorityMinimum"]).unwrap_or_default();
-        services.sort_by(|a, b| group_priority(b).cmp(&group_priority(a)).then_with(|| a.name().cmp(b.name())));
-        let mut groups: Vec<Vec<Value>> = Vec::new();
+        let mut services: Vec<ServicePriority> =
+            self.local_api_services(|_| true)?.iter().map(ServicePriority::of).collect();
+        services.sort_by(|a, b| b.group_priority.cmp(&a.group_priority).then_with(|| a.name.cmp(&b.name)));
+        let (mut groups, mut indexes) = (Vec::<Vec<ServicePriority>>::new(), HashMap::new());
         for service in services {
-            let group_of = |service: &Value| service.str_at(&["spec", "group"]).to_owned();
-            match groups.iter_mut().find(|group| group.first().map(group_of) == Some(group_of(&service))) {
+            let index = *indexes.entry(service.group.clone()).or_insert(groups.len());
+            match groups.get_mut(index) {
                 Some(group) => group.push(service),
                 None => groups.push(vec![service]),
             }
         }
-        let priority = |service: &Value| service.int_at(&["spec", "versionPriority"]).unwrap_or_default();
-        let version = |service: &Value| service.str_at(&["spec", "version"]).to_owned();
-        groups.iter_mut().for_each(|group| {
-            group.sort_by(|a, b| priority(b).cmp(&priority(a)).then_with(|| version_order(&version(a), &version(b))));
-        });
-        let version = |service: Value| GroupVersion::new(service.str_at(&["spec", "group"]), version(&service));
-        Some(groups.into_iter().map(|group| group.into_iter().map(version).collect()).collect())
+        Some(groups.into_iter().map(ServicePriority::sorted_versions).collect())
+    }
+
+    /// The versions of a group, in the order of their APIServices; `None` if it has none.
+    pub(crate) fn api_service_versions_of(&self, group: &str) -> Option<Vec<GroupVersion>> {
+        // They are named `version.group`.
+        let is_of_group = |name: &str| name.split_once('.').is_some_and(|(_, of)| of == group);
+        let services: Vec<ServicePriority> =
+            self.local_api_services(is_of_group)?.iter().map(ServicePriority::of).collect();
+        let versions = ServicePriority::sorted_versions(services);
+        (!versions.is_empty()).then_some(versions)
     }
 
     /// The stored APIServices of versions that this server serves itself; `None` if the server keeps none.
-    fn local_api_services(&self) -> Option<Vec<Value>> {
+    fn local_api_services(&self, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<Value>> {
         if !self.api_service_registration.is_enabled.load(Ordering::Relaxed) {
             return None;
         }
         let registry = self.registry();
         let stored = self.watch_cache(registry.hub_of(&api_services_resource())?).ok()?;
         let fields = Projection::of(FIELDS);
-        let services = stored.objects(KeyRange::All).filter_map(|object| fields.read(&object.json));
+        let services = stored.objects(KeyRange::All).filter(|object| is_wanted(object.name()));
+        let services = services.filter_map(|object| fields.read(&object.json));
         Some(services.filter(is_local_api_service).collect())
     }
 
     /// Writes which APIServices are unavailable. Upstream counts those that become unavailable, too, but local ones never
     /// do.
     pub(crate) fn write_api_services(&self, out: &mut Exposition) {
-        let mut services = self.local_api_services().unwrap_or_default();
+        let mut services = self.local_api_services(|_| true).unwrap_or_default();
         services.retain(is_available_api_service);
         services.sort_by(|a, b| a.name().cmp(b.name()));
         for service in services {

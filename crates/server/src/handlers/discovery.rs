@@ -114,8 +114,7 @@ fn is_core(versions: &[GroupVersion]) -> bool {
 
 /// The versions of a group other than the core group, in the order of its APIServices if it has some.
 fn group_versions(cluster: &Cluster, registry: &Registry, name: &str) -> Option<Vec<GroupVersion>> {
-    let by_service = cluster.api_service_versions().into_iter().flatten();
-    let found = by_service.into_iter().find(|versions| versions.iter().any(|version| version.group == name));
+    let found = cluster.api_service_versions_of(name);
     let published = || registry.group(name).map(|group| group.versions().cloned().collect());
     found.or_else(published).filter(|_| !name.is_empty())
 }
