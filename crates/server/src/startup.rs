@@ -1,27 +1,28 @@
 //! Starts a cluster: fills the watch caches from the store, creates the bootstrap objects, and starts the controllers.
 
+mod bootstrap;
 mod bootstrap_policy;
 mod manifests;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::RwLock;
 use pintle_admission::{AdmissionConfiguration, ConfigurationError, PluginChain};
 use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits};
-use pintle_controllers::{DefinitionController, SYSTEM_NAMESPACES, server_name};
+use pintle_controllers::{DefinitionController, server_name};
 use pintle_gates::Gates;
 use pintle_kinds::{RuntimeConfig, ServiceNetwork};
-use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Registry};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry};
 use pintle_store::{Clock, Store};
 use pintle_supervisor::{BackgroundTask, RecoveryTimes};
-use pintle_value::{Str, Value};
+use pintle_value::Str;
 
-use self::bootstrap_policy::reconcile_bootstrap_policy;
+use self::bootstrap::bootstrap;
 use self::manifests::load_manifests;
 use crate::access::AccessControl;
 use crate::cluster::flags::Flags;
@@ -37,10 +38,6 @@ use crate::pipeline::{self, HandlerChain, RequestLimits};
 use crate::read::start_watch_terminator;
 use crate::request::body_budget::BodyBudget;
 use crate::webhook::AdmissionWebhooks;
-use crate::write::InternalClient;
-
-/// How long to wait before what admission has refused is created again.
-const BOOTSTRAP_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Builds the authenticators and authorizers of a running cluster, whose objects they follow.
 pub type AccessBuilder = Box<dyn FnOnce(&Arc<Cluster>) -> Result<AccessControl, ApiError> + Send>;
@@ -266,11 +263,9 @@ impl ApiServer {
         let server = config.controllers.hostname.as_deref().map(server_name).unwrap_or_default();
         load_manifests(&cluster, &plugins, &server).map_err(ClusterError::Admission)?;
         *cluster.admission.write() = Arc::new(plugins);
-        create_bootstrap_objects(&cluster, &config.services).await.map_err(ClusterError::Bootstrap)?;
         let has_roles = cluster.hub_of(&GroupResource::new("rbac.authorization.k8s.io", "clusterroles")).is_ok();
-        if config.rbac_bootstrap && has_roles {
-            reconcile_bootstrap_policy(&cluster).await;
-        }
+        let reconciles_policy = config.rbac_bootstrap && has_roles;
+        bootstrap(&cluster, &config.services, reconciles_policy).await.map_err(ClusterError::Bootstrap)?;
         start_definitions(definitions, &cluster).await.map_err(ClusterError::Bootstrap)?;
         running.start(&cluster, &config.controllers).await;
         start_watch_terminator(&cluster);
@@ -334,75 +329,5 @@ impl Handler for ApiServer {
     fn drain(&self) {
         self.terminate();
         self.cluster.shutting_down.send_replace(true);
-    }
-}
-
-/// Creates the bootstrap objects that do not exist yet, as far as their resources are served.
-async fn create_bootstrap_objects(cluster: &Arc<Cluster>, services: &ServiceNetwork) -> Result<(), ApiError> {
-    let namespaces = GroupResource::new("", "namespaces");
-    let object_named = |name: &str| pintle_value::object! { "metadata": pintle_value::object! { "name": name } };
-    let mut objects: Vec<(GroupResource, Value)> =
-        SYSTEM_NAMESPACES.iter().map(|name| (namespaces.clone(), object_named(name))).collect();
-    objects.extend(services.bootstrap_objects());
-    objects.extend(pintle_kinds::system_priority_classes());
-
-    let registry = cluster.registry();
-    objects.retain(|(resource, object)| {
-        // A corrupt object is skipped: an administrator has to repair it, and needs a running server for that.
-        registry.hub_of(resource).is_some()
-            && matches!(cluster.get_object(resource, object.namespace(), object.name()), Ok(None))
-    });
-    let refused = create_all(cluster, objects).await?;
-    if !refused.is_empty() {
-        cluster.spawn_until_shutdown(create_later(Arc::downgrade(cluster), refused));
-    }
-    Ok(())
-}
-
-/// Creates objects that may exist. Returns those that admission refuses: what is read from files applies to them, too, and
-/// webhooks may not run yet.
-async fn create_all(
-    cluster: &Arc<Cluster>,
-    objects: Vec<(GroupResource, Value)>,
-) -> Result<Vec<(GroupResource, Value)>, ApiError> {
-    // The creates run concurrently, so that they share a commit.
-    let mut creates = tokio::task::JoinSet::new();
-    for (resource, object) in objects {
-        let client = InternalClient(cluster.clone());
-        creates.spawn(async move {
-            let created = client.create(&resource, object.clone()).await;
-            (resource, object, created)
-        });
-    }
-    let has_manifests = cluster.admission().manifests().next().is_some();
-    let mut refused = Vec::new();
-    while let Some(created) = creates.join_next().await {
-        match created {
-            Ok((_, _, Ok(_) | Err(ApiError::AlreadyExists { .. }))) => {}
-            Ok((resource, object, Err(error))) if has_manifests && is_refusal(&error) => {
-                tracing::warn!(%error, %resource, name = object.name(), "Failed to create a bootstrap object, will retry");
-                refused.push((resource, object));
-            }
-            Ok((_, _, Err(error))) => return Err(error),
-            Err(error) => return Err(ApiError::Internal(error.to_string())),
-        }
-    }
-    Ok(refused)
-}
-
-/// True for the errors of admission plugins.
-fn is_refusal(error: &ApiError) -> bool {
-    matches!(error, ApiError::Denied { .. } | ApiError::Forbidden { .. } | ApiError::Internal(_))
-}
-
-/// Creates objects as soon as admission lets them be.
-async fn create_later(cluster: Weak<Cluster>, mut objects: Vec<(GroupResource, Value)>) {
-    while !objects.is_empty() {
-        tokio::time::sleep(BOOTSTRAP_RETRY_INTERVAL).await;
-        let Some(cluster) = cluster.upgrade() else { return };
-        match create_all(&cluster, objects.clone()).await {
-            Ok(refused) => objects = refused,
-            Err(error) => tracing::warn!(%error, "Failed to create the bootstrap objects, will retry"),
-        }
     }
 }

@@ -150,12 +150,16 @@ fn the_server_starts_although_files_refuse_its_own_objects() {
     run(async {
         let folder = tempfile::tempdir().expect("a folder");
         write(&folder, "a.yaml", &policy("a", "*", "*", "false"));
-        let cluster = Cluster::with_options(policies(folder.path())).await;
+        let options = Options { rbac_bootstrap: Some(true), ..policies(folder.path()) };
+        let cluster = Cluster::with_options(options).await;
         let class = "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical";
         let _ = cluster.get(class).await.expect(404);
         let _ = cluster.get("/api/v1/namespaces/default").await.expect(404);
+        let health = cluster.get("/readyz/poststarthook/rbac/bootstrap-roles").await;
+        assert_eq!(health.status.as_u16(), 500, "the roles are missing");
         std::fs::remove_file(folder.path().join("a.yaml")).expect("a file");
-        for path in [class, "/api/v1/namespaces/default"] {
+        let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/view";
+        for path in [class, "/api/v1/namespaces/default", role] {
             while cluster.get(path).await.status.as_u16() != 200 {
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }

@@ -25,12 +25,13 @@ const AGGREGATED_ROLES: [(&str, &str); 3] = [
 /// The cluster role binding that was split, and the new one that gets the same subjects.
 const SPLIT_BINDING: (&str, &str) = ("system:discovery", "system:public-info-viewer");
 
-/// Creates and updates the objects of the bootstrap policy. An object that fails is logged and left out, as upstream:
-/// the server starts without it.
-pub(super) async fn reconcile_bootstrap_policy(cluster: &Arc<Cluster>) {
+/// Creates and updates the objects of the bootstrap policy. An object that fails is logged and left out. Returns an error of
+/// those that failed.
+pub(super) async fn reconcile_bootstrap_policy(cluster: &Arc<Cluster>) -> Option<ApiError> {
     let policy = BootstrapPolicy::new(&cluster.gates);
     let client = InternalClient(cluster.clone());
-    if let Err(error) = migrate(&client, &policy).await {
+    let mut failed = migrate(&client, &policy).await.err();
+    if let Some(error) = &failed {
         tracing::error!(%error, "Failed to migrate roles and bindings of old clusters");
     }
     let resource = |plural| GroupResource::new(GROUP, plural);
@@ -40,13 +41,15 @@ pub(super) async fn reconcile_bootstrap_policy(cluster: &Arc<Cluster>) {
         (resource("roles"), policy.roles),
         (resource("rolebindings"), policy.role_bindings),
     ] {
-        reconcile_objects(cluster, &resource, objects).await;
+        failed = reconcile_objects(cluster, &resource, objects).await.or(failed);
     }
     cluster.background_tasks.task(BOOTSTRAP_POLICY_TASK).report_success();
+    failed
 }
 
-/// Reconciles objects of one kind. The writes run concurrently, so that they share commits.
-async fn reconcile_objects(cluster: &Arc<Cluster>, resource: &GroupResource, objects: Vec<Value>) {
+/// Reconciles objects of one kind. The writes run concurrently, so that they share commits. Returns an error of those that
+/// failed.
+async fn reconcile_objects(cluster: &Arc<Cluster>, resource: &GroupResource, objects: Vec<Value>) -> Option<ApiError> {
     let mut writes = JoinSet::new();
     for expected in objects {
         let client = InternalClient(cluster.clone());
@@ -55,17 +58,21 @@ async fn reconcile_objects(cluster: &Arc<Cluster>, resource: &GroupResource, obj
         }
         let resource = resource.clone();
         writes.spawn(async move {
-            if let Err(error) = reconcile(&client, &resource, &expected).await {
+            reconcile(&client, &resource, &expected).await.inspect_err(|error| {
                 let (namespace, name) = (expected.namespace(), expected.name());
                 tracing::error!(%error, %resource, namespace, name, "Failed to reconcile a role or binding of the bootstrap policy");
-            }
+            })
         });
     }
+    let mut failed = None;
     while let Some(ended) = writes.join_next().await {
-        if let Err(error) = ended {
+        let result = ended.unwrap_or_else(|error| {
             tracing::error!(%error, "Failed to reconcile a role or binding of the bootstrap policy");
-        }
+            Err(ApiError::Internal(error.to_string()))
+        });
+        failed = result.err().or(failed);
     }
+    failed
 }
 
 /// Compares the stored object with the expected one. Returns the stored object too; nothing if there is none.
