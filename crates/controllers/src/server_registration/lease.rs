@@ -14,7 +14,8 @@ use sha2::{Digest, Sha256};
 use crate::objects::{find, versioned_tree, watch_cache_of};
 use crate::{ClusterClient, DeleteRequest, ObjectRef};
 
-const NAMESPACE: &str = "kube-system";
+/// The namespace of the leases.
+pub(crate) const LEASE_NAMESPACE: &str = "kube-system";
 /// The value of the identity label of server leases.
 const SERVER: &str = "kube-apiserver";
 const IDENTITY: &str = "apiserver.kubernetes.io/identity";
@@ -35,7 +36,7 @@ pub(crate) fn leases() -> GroupResource {
 
 /// The lease of a server's name.
 pub(crate) fn lease_ref(name: &str) -> ObjectRef {
-    ObjectRef { resource: leases(), namespace: NAMESPACE.to_owned(), name: name.to_owned() }
+    ObjectRef { resource: leases(), namespace: LEASE_NAMESPACE.to_owned(), name: name.to_owned() }
 }
 
 /// Identifies a server by the name of its lease.
@@ -79,7 +80,7 @@ impl ServerIdentity {
     async fn acquire_lease(&self, client: &Arc<dyn ClusterClient>) {
         self.release_lease(client).await;
         let lease = object! {
-            "metadata": object! { "name": &self.name, "namespace": NAMESPACE },
+            "metadata": object! { "name": &self.name, "namespace": LEASE_NAMESPACE },
             "spec": object! { "holderIdentity": &self.holder },
         };
         let lease = self.renewed(&lease, client.now());
@@ -165,7 +166,8 @@ pub(super) async fn delete_expired_leases(client: &Weak<dyn ClusterClient>) {
 /// The leases of servers that did not renew them in time.
 fn expired_leases(client: &Arc<dyn ClusterClient>) -> Vec<Value> {
     let watch_cache = watch_cache_of(client, &leases());
-    let leases = watch_cache.iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::Namespace(NAMESPACE.into())));
+    let leases =
+        watch_cache.iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::Namespace(LEASE_NAMESPACE.into())));
     let of_servers = leases.filter(|lease| lease.label(IDENTITY) == Some(SERVER));
     let of_servers = of_servers.filter_map(|lease| versioned_tree(&lease));
     of_servers.filter(|lease| is_expired(lease, client.now())).collect()

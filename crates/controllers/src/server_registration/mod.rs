@@ -11,8 +11,8 @@ use pintle_registry::GroupResource;
 use pintle_value::{Value, object};
 use tokio::sync::watch;
 
+pub(crate) use self::lease::{LEASE_NAMESPACE, has_identity_lease, lease_ref, leases};
 pub use self::lease::{ServerIdentity, server_name};
-pub(crate) use self::lease::{has_identity_lease, lease_ref, leases};
 use crate::ClusterClient;
 use crate::object_reconciler::{DesiredObject, Diff, NamespaceScope, UpdatePolicy};
 use crate::objects::is_served;

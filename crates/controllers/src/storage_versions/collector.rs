@@ -14,7 +14,7 @@ use super::storage_version_ref;
 use crate::controller_manager::{self, CONTROLLER_MANAGER};
 use crate::informer::{Informer, InformerSource};
 use crate::objects::{versioned_tree, watch_cache_of};
-use crate::server_registration::{has_identity_lease, leases};
+use crate::server_registration::{LEASE_NAMESPACE, has_identity_lease, leases};
 use crate::{ClusterClient, DeleteRequest};
 
 /// How long to wait before what failed, or was left to a kube-controller-manager, is looked at again.
@@ -23,7 +23,11 @@ const RETRY_DELAY: Duration = Duration::from_secs(10);
 /// Runs the controller until the cluster is gone.
 pub(super) async fn run(client: Weak<dyn ClusterClient>) {
     let Some(mut informer) = client.upgrade().map(|client| {
-        let sources = [leases(), storage_versions_resource()].map(|of| InformerSource::new((), of, WatchScope::All));
+        let sources = [
+            // Identity leases are there; those of nodes are written all the time.
+            InformerSource::new((), leases(), WatchScope::Namespace(LEASE_NAMESPACE.into())),
+            InformerSource::new((), storage_versions_resource(), WatchScope::All),
+        ];
         Informer::new(&client, sources.into())
     }) else {
         return;
