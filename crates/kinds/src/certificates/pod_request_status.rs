@@ -179,7 +179,7 @@ fn validate_issued(context: &StrategyContext, object: &Value, old: &Value) -> Re
         return Err(invalid_chain("issued certificate chain must consist entirely of CERTIFICATE PEM blocks"));
     }
     let leaf = parse(&leaf.bytes).ok_or_else(|| invalid_chain("leaf certificate does not parse as valid X.509"))?;
-    // Errors of names are reported together with the next error.
+    // Errors of names are reported together with that of the key and with missing times; nothing else is looked at then.
     let mut errors = validate_names(&leaf);
     let mut fail = |other: Errors| {
         errors.append(other);
@@ -193,19 +193,20 @@ fn validate_issued(context: &StrategyContext, object: &Value, old: &Value) -> Re
     if is_comparable && PublicKey::of(leaf.public_key()).as_ref() != Some(&wanted) {
         return fail(invalid_chain("leaf certificate was not issued to the requested public key"));
     }
-    let times = validate_times(context, object, &leaf);
-    if let Err(other) = times {
-        return fail(other);
+    errors.append(missing_times(object));
+    if !errors.is_empty() {
+        return Err(errors);
     }
+    validate_times(context, object, &leaf)?;
     for block in blocks {
         if block.kind != "CERTIFICATE" {
-            return fail(invalid_chain("issued certificate chain must consist entirely of CERTFICATE PEM blocks"));
+            return Err(invalid_chain("issued certificate chain must consist entirely of CERTFICATE PEM blocks"));
         }
         if parse(&block.bytes).is_none() {
-            return fail(invalid_chain("intermediate certificate does not parse as valid X.509"));
+            return Err(invalid_chain("intermediate certificate does not parse as valid X.509"));
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    Ok(())
 }
 
 /// Parses a certificate in DER.
@@ -240,29 +241,35 @@ fn validate_names(leaf: &X509Certificate<'_>) -> Errors {
     errors
 }
 
+/// A time of the status, unless it is not set.
+fn status_time(object: &Value, field: &str) -> Option<Time> {
+    object.time_at(&["status", field]).filter(|time| !time.is_zero())
+}
+
+/// An error for each time of the status that is not set.
+fn missing_times(object: &Value) -> Errors {
+    let consistent = "must be present and consistent with the issued certificate";
+    let in_range = "must be present and in the range [notbefore+10min, notafter-10min]";
+    let mut errors = Errors::new();
+    for (field, path, detail) in [
+        ("notBefore", NOT_BEFORE, consistent),
+        ("notAfter", NOT_AFTER, consistent),
+        ("beginRefreshAt", BEGIN_REFRESH, in_range),
+    ] {
+        if status_time(object, field).is_none() {
+            errors.required(&FieldPath::new(path), detail);
+        }
+    }
+    errors
+}
+
 /// Requires the times of the certificate in the status, and a lifetime and a time of refresh within limits.
 fn validate_times(context: &StrategyContext, object: &Value, leaf: &X509Certificate<'_>) -> Result<(), Errors> {
     let of_leaf =
         [leaf.validity().not_before, leaf.validity().not_after].map(|time| Time::from_seconds(time.timestamp()));
     let [begins, ends] = of_leaf;
-    let time = |field: &str| object.time_at(&["status", field]).filter(|time| !time.is_zero());
-    let (Some(not_before), Some(not_after), Some(refresh)) =
-        (time("notBefore"), time("notAfter"), time("beginRefreshAt"))
-    else {
-        let consistent = "must be present and consistent with the issued certificate";
-        let in_range = "must be present and in the range [notbefore+10min, notafter-10min]";
-        let mut errors = Errors::new();
-        for (field, path, detail) in [
-            ("notBefore", NOT_BEFORE, consistent),
-            ("notAfter", NOT_AFTER, consistent),
-            ("beginRefreshAt", BEGIN_REFRESH, in_range),
-        ] {
-            if time(field).is_none() {
-                errors.required(&FieldPath::new(path), detail);
-            }
-        }
-        return Err(errors);
-    };
+    let times = ["notBefore", "notAfter", "beginRefreshAt"].map(|field| status_time(object, field));
+    let [Some(not_before), Some(not_after), Some(refresh)] = times else { return Err(missing_times(object)) };
     let check = |is_valid: bool, path: &str, time: Time, detail: &str| {
         is_valid.then_some(()).ok_or_else(|| invalid(path, time.rfc3339_nano(), detail))
     };
