@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pintle::Options;
+use pintle::{AccessOptions, AuthorizationMode, Options};
 use pintle_gates::FeatureGatesFlag;
 use pintle_integration::{Cluster, Response, run};
 use serde_json::{Value, json};
@@ -195,6 +195,24 @@ fn pages_have_gates_and_count_as_resources() {
                 line.starts_with("apiserver_requested_deprecated_apis{") && line.contains(&format!("\"{resource}\""))
             });
             assert!(deprecated.is_some_and(|line| line.contains("version=\"v1alpha1\"")), "{deprecated:?}");
+        }
+    });
+}
+
+#[test]
+fn only_those_who_may_monitor_see_the_pages() {
+    run(async {
+        let access = AccessOptions {
+            authorization_modes: vec![AuthorizationMode::Rbac],
+            tokens: Some("secret,jane,1\nwatchful,mary,2,system:monitoring\n".to_owned()),
+            ..AccessOptions::default()
+        };
+        let cluster = Cluster::with_options(Options { access, rbac_bootstrap: Some(true), ..options("") }).await;
+        for path in ["/flagz", "/statusz"] {
+            for (token, status) in [("secret", 403), ("watchful", 200)] {
+                let request = cluster.request("GET", path).anonymous();
+                let _ = request.header("authorization", &format!("Bearer {token}")).send().await.expect(status);
+            }
         }
     });
 }

@@ -20,8 +20,8 @@ const FIRST_CAPACITY: usize = 2 * 1024;
 
 /// A stream whose flushes are put off.
 ///
-/// Its user is polled by one task and asks to flush whenever it is polled and has something to write or to flush, as h2 does.
-/// A turn is a poll of this task: it reads, and then writes.
+/// Its user is polled by one task and asks to flush at the end of each poll, as h2 does. Such a poll is a turn: it begins with
+/// reads, and then comes what is written.
 #[derive(Debug)]
 pub(super) struct GatheredWrites<S> {
     stream: S,
