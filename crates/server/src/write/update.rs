@@ -199,13 +199,41 @@ impl<'a> GuaranteedUpdate<'a> {
         mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
     ) -> Result<Arc<Object>, ApiError> {
         check_key(&self.name)?;
-        self.writer.cluster.storage_of_resource(self.resource).catch_up().await?;
+        // As upstream (`cachedExistingObject`): most often the watch cache has the newest object, and the compare of the commit
+        // finds out if not. What ends without a commit has to be decided by an object that is known to be the newest.
+        let mut is_current = self.writer.context.dry_run;
+        if is_current {
+            self.catch_up().await?;
+        }
         loop {
-            let Some(current) = self.current()? else { return Err(self.not_found()) };
-            if let Some(updated) = self.attempt(&current, &mut compute).await? {
-                return Ok(updated);
+            let Some(current) = self.current()? else {
+                if std::mem::replace(&mut is_current, true) {
+                    return Err(self.not_found());
+                }
+                self.catch_up().await?;
+                continue;
+            };
+            let mut has_committed = false;
+            let updated = match self.attempt(&current, &mut compute, &mut has_committed).await {
+                Ok(None) => continue,
+                // What a commit has decided is never tried again: an error may hide that it was made.
+                Ok(Some(updated)) if is_current || has_committed => return Ok(updated),
+                Err(error) if is_current || has_committed => return Err(error),
+                undecided => undecided,
+            };
+            self.catch_up().await?;
+            is_current = true;
+            if self.current()?.is_some_and(|newest| newest.revision == current.revision)
+                && let Some(unchanged) = updated?
+            {
+                return Ok(unchanged);
             }
         }
+    }
+
+    /// Waits until the watch cache has what is committed by now.
+    async fn catch_up(&self) -> Result<(), ApiError> {
+        self.writer.cluster.storage_of_resource(self.resource).catch_up().await.map(drop)
     }
 
     /// Updates the object or, if it does not exist, creates what `compute` returns for the empty object. The status
@@ -220,7 +248,7 @@ impl<'a> GuaranteedUpdate<'a> {
         mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
     ) -> Result<(StatusCode, Arc<Object>), ApiError> {
         check_key(&self.name)?;
-        self.writer.cluster.storage_of_resource(self.resource).catch_up().await?;
+        self.catch_up().await?;
         // Another client may create or delete the object in between. Then the other branch runs.
         loop {
             if self.current()?.is_some() {
@@ -251,11 +279,12 @@ impl<'a> GuaranteedUpdate<'a> {
         CreateOperation { writer: self.writer.clone(), resource: self.resource }.run(object).await
     }
 
-    /// Makes one attempt. Returns `None` after a conflict.
+    /// Makes one attempt. Returns `None` after a conflict. Sets `has_committed` before it commits something.
     async fn attempt(
         &self,
         current: &Arc<Object>,
         compute: &mut impl FnMut(&Value) -> Result<Value, ApiError>,
+        has_committed: &mut bool,
     ) -> Result<Option<Arc<Object>>, ApiError> {
         let Self { writer, resource, .. } = self;
         let (cluster, context) = (writer.cluster, &writer.context);
@@ -307,7 +336,7 @@ impl<'a> GuaranteedUpdate<'a> {
         let allocated = Allocated::begin(hooks, context, &client, write).await?;
         let result = async {
             validate_and_admit(writer, &rules, &attributes, &mut object, Some(&old)).await?;
-            let stored = self.store(&version_view, object, &old, current, &client).await;
+            let stored = self.store(&version_view, object, &old, current, &client, has_committed).await;
             writer.recorder.trace.step(Step::Stored);
             stored
         }
@@ -393,6 +422,7 @@ impl<'a> GuaranteedUpdate<'a> {
         old: &Value,
         current: &Arc<Object>,
         client: &InternalClient,
+        has_committed: &mut bool,
     ) -> Result<Option<Arc<Object>>, ApiError> {
         let (cluster, context, hub) = (self.writer.cluster, &self.writer.context, &view.hub);
         if differs_only_in_times(&object, old) {
@@ -410,6 +440,7 @@ impl<'a> GuaranteedUpdate<'a> {
             if context.dry_run {
                 return Ok(Some(last));
             }
+            *has_committed = true;
             return Ok(match commit(cluster, hub, &key, ObjectChange::delete(current.revision), None).await? {
                 CommitOutcome::Committed(_) => {
                     super::delete::release_allocations(self, hub, &key, old, client).await;
@@ -431,6 +462,7 @@ impl<'a> GuaranteedUpdate<'a> {
         }
         let conditions = if self.as_leader { cluster.conditions_of_leader()? } else { Vec::new() };
         let change = ObjectChange { conditions, ..ObjectChange::update(current.revision, json.clone()) };
+        *has_committed = true;
         match commit(cluster, hub, &key, change, Some(&object)).await? {
             CommitOutcome::Committed(revision) => committed_object(cluster, hub, &key, revision, json).map(Some),
             CommitOutcome::Conflict | CommitOutcome::ConditionFailed => Ok(None),
