@@ -411,6 +411,8 @@ fn requests_that_limits_end_are_counted_as_terminated() {
         let mut socket = cluster.connect().await;
         let head = format!("POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n");
         socket.write_all(head.as_bytes()).await.expect("the head is sent");
+        // Otherwise it could be the one that is refused.
+        wait_for(&cluster, "apiserver_current_inflight_requests{request_kind=mutating}", 1.0).await;
         let refused = async {
             for name in 0.. {
                 let request = cluster.request("POST", MAPS).anonymous().header("authorization", "Bearer secret");
