@@ -6,6 +6,7 @@ mod cache;
 mod corrupt;
 mod difference;
 mod encoding_cache;
+mod event_log;
 mod frame_budget;
 mod object;
 mod object_versions;

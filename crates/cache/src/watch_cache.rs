@@ -8,6 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use pintle_value::Str;
 
 use crate::corrupt::{CorruptObject, CorruptObjects};
+use crate::event_log::{FoundEvent, LogEntry};
 use crate::object_versions::{ObjectVersions, reindexed};
 use crate::packed_version::{FoundVersion, PackedVersion, UnpackedObjects};
 use crate::remaining_counts::RemainingCounts;
@@ -93,68 +94,6 @@ pub struct WatchCacheStats {
     pub initializations: u64,
     /// See [`WatchCache::newest_revision`].
     pub newest_revision: u64,
-}
-
-/// An event in the log.
-#[derive(Debug)]
-enum LogEntry {
-    Event(Arc<Event>),
-    /// A change of which the versions of the key tell the rest.
-    Packed {
-        key: Key,
-        revision: u64,
-    },
-}
-
-impl LogEntry {
-    fn revision(&self) -> u64 {
-        match self {
-            Self::Event(event) => event.revision,
-            Self::Packed { revision, .. } => *revision,
-        }
-    }
-
-    fn key(&self) -> &Key {
-        match self {
-            Self::Event(event) => &event.key,
-            Self::Packed { key, .. } => key,
-        }
-    }
-}
-
-/// An event that was found in the log, or what it is made of, so that nothing is locked while it is made.
-enum FoundEvent {
-    Event(Arc<Event>),
-    Packed { key: Key, revision: u64, object: Option<FoundVersion>, previous: Option<FoundVersion> },
-}
-
-impl FoundEvent {
-    /// The approximate size of the objects that have to be made for it.
-    fn packed_bytes(&self) -> usize {
-        match self {
-            Self::Event(_) => 0,
-            Self::Packed { object, previous, .. } => object.iter().chain(previous).map(FoundVersion::json_length).sum(),
-        }
-    }
-
-    fn into_event(self, unpacked: &mut UnpackedObjects) -> Arc<Event> {
-        match self {
-            Self::Event(event) => event,
-            Self::Packed { key, revision, object, previous } => {
-                let object = object.map(|found| found.into_object_with(unpacked));
-                let previous = previous.map(|found| found.into_object_with(unpacked));
-                Arc::new(Event::without_frames(key, revision, object, previous))
-            }
-        }
-    }
-
-    /// The events, in their order. They are made from the newest one on: each object is made of the next one.
-    fn into_events(found: Vec<Self>) -> Vec<Arc<Event>> {
-        let mut unpacked = UnpackedObjects::default();
-        let mut events: Vec<_> = found.into_iter().rev().map(|found| found.into_event(&mut unpacked)).collect();
-        events.reverse();
-        events
-    }
 }
 
 #[derive(Debug, Default)]

@@ -10,8 +10,9 @@ use pintle_store::{ChangeFeed, Error, Revision, StoredChange};
 use pintle_value::Str;
 use tokio::sync::mpsc;
 
+use super::history::IDLE_BATCHES;
 use super::load::{join, read_ranges};
-use super::{CacheState, IDLE_BATCHES, map_sequential};
+use super::{CacheState, map_sequential};
 use crate::{EncodingCache, Key, WatchCache};
 
 /// How long to wait after the first failure; each further one doubles it.
