@@ -12,7 +12,7 @@ use pintle_metrics::{Exposition, WorkQueueMetrics};
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
-use crate::manifest::ManifestPlugin;
+use crate::manifest::ManifestFiles;
 use crate::metrics::{ChainMetrics, Phase};
 use crate::webhook::{MutatingAdmissionWebhook, ReviewEndpoint, ValidatingAdmissionWebhook};
 use crate::{
@@ -246,7 +246,7 @@ impl PluginChain {
     }
 
     /// The plugins that read objects from files, by name.
-    pub fn manifests(&self) -> impl Iterator<Item = (&'static str, &dyn ManifestPlugin)> {
+    pub fn manifests(&self) -> impl Iterator<Item = (&'static str, ManifestFiles<'_>)> {
         self.plugins.iter().filter_map(|plugin| Some((plugin.name(), plugin.manifests()?)))
     }
 

@@ -101,7 +101,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use manifest::ManifestPlugin;
+use manifest::ManifestFiles;
 use matching::MatchingCache;
 use objects::ObjectInterfaces;
 use pintle_auth::{Authorizer, UserInfo};
@@ -333,8 +333,8 @@ pub trait AdmissionPlugin: Send + Sync {
         &[]
     }
 
-    /// The plugin as one that reads objects from files, if its configuration names a folder.
-    fn manifests(&self) -> Option<&dyn ManifestPlugin> {
+    /// The objects that the plugin reads from files, if its configuration names a directory.
+    fn manifests(&self) -> Option<ManifestFiles<'_>> {
         None
     }
 

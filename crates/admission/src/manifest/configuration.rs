@@ -1,4 +1,4 @@
-//! The folder that the configuration of a plugin names (upstream: `ValidateStaticManifestsDir`, and
+//! The directory that the configuration of a plugin names (upstream: `ValidateStaticManifestsDir`, and
 //! `admission/plugin/policy/config`).
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use pintle_gates::{Feature, Gates};
 use pintle_schema::Scalar;
 use pintle_value::{Errors, FieldPath};
 
-/// The field that names the folder.
+/// The field that names the directory.
 const FIELD: &str = "staticManifestsDir";
 
 /// The kinds of configurations, one of which the plugin has.
@@ -23,10 +23,10 @@ fn scheme() -> ConfigScheme {
     ConfigScheme { name, strict: true, kinds: kinds.into(), types }
 }
 
-/// Reads the configuration of a plugin for policies, whose kind is expected. Returns the folder.
+/// Reads the configuration of a plugin for policies, whose kind is expected. Returns the directory.
 ///
 /// # Errors
-/// Returns upstream's message if the text cannot be decoded, or if the folder cannot be used.
+/// Returns upstream's message if the text cannot be decoded, or if the directory cannot be used.
 pub(crate) fn policy_directory(text: Option<&[u8]>, kind: &str, gates: &Gates) -> Result<Option<PathBuf>, String> {
     let Some(text) = text else { return Ok(None) };
     let config = scheme().decode(text).map_err(|error| error.to_string())?.value;
@@ -36,10 +36,10 @@ pub(crate) fn policy_directory(text: Option<&[u8]>, kind: &str, gates: &Gates) -
     check_directory(config.str_at(&[FIELD]), gates)
 }
 
-/// Checks the folder of a configuration. Returns it, if there is one.
+/// Checks the directory of a configuration. Returns it, if there is one.
 ///
 /// # Errors
-/// Returns upstream's message if the feature is off, or if the path is not that of a folder.
+/// Returns upstream's message if the feature is off, or if the path is not that of a directory.
 pub(crate) fn check_directory(path: &str, gates: &Gates) -> Result<Option<PathBuf>, String> {
     if path.is_empty() {
         return Ok(None);
@@ -78,11 +78,11 @@ mod tests {
             let checked = check_directory(path, &gates(is_enabled));
             assert_eq!(checked.map(|path| path.is_some()), expect.map_err(str::to_owned), "{path}");
         };
-        let (folder, file) = (env!("CARGO_MANIFEST_DIR"), concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        let (directory, file) = (env!("CARGO_MANIFEST_DIR"), concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
         check("", false, Ok(false));
-        check(folder, true, Ok(true));
+        check(directory, true, Ok(true));
         check(
-            folder,
+            directory,
             false,
             Err("staticManifestsDir: Forbidden: staticManifestsDir requires the ManifestBasedAdmissionControlConfig \
                  feature gate to be enabled"),

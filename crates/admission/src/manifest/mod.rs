@@ -2,8 +2,8 @@
 //! and `manifest` of the plugins for webhooks and policies; gate `ManifestBasedAdmissionControlConfig`). The server reads,
 //! decodes and validates the files, also when they change.
 //!
-//! - `configuration`: the folder that the configuration of a plugin names.
-//! - `set`: what is required of the objects of a folder.
+//! - `configuration`: the directory that the configuration of a plugin names.
+//! - `set`: what is required of the objects of a directory.
 
 mod configuration;
 mod set;
@@ -17,16 +17,28 @@ use pintle_value::Value;
 pub(crate) use self::configuration::{check_directory, policy_directory};
 pub use self::set::ManifestSet;
 
-/// A plugin that reads objects from files.
-pub trait ManifestPlugin: Send + Sync {
-    /// The folder with the files.
-    fn directory(&self) -> &Path;
-
+/// The objects that a plugin reads from files.
+#[derive(Clone, Copy)]
+pub struct ManifestFiles<'p> {
+    /// The directory with the files.
+    pub directory: &'p Path,
     /// What may be in the files.
-    fn kinds(&self) -> &'static ManifestKinds;
+    pub kinds: &'static ManifestKinds,
+    /// What has the objects.
+    pub(crate) target: &'p dyn ManifestTarget,
+}
 
+impl ManifestFiles<'_> {
     /// Replaces the objects from files, which are valid and sorted by name.
-    fn replace(&self, objects: &[Value]);
+    pub fn replace(&self, objects: &[Value]) {
+        self.target.set_of_files(objects);
+    }
+}
+
+/// What enforces objects from files.
+pub(crate) trait ManifestTarget: Sync {
+    /// Replaces the objects from files.
+    fn set_of_files(&self, objects: &[Value]);
 }
 
 /// The kinds of objects that a plugin reads from files.

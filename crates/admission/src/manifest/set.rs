@@ -1,5 +1,5 @@
-//! What is required of the objects of a folder beside the rules of their kinds: reserved names that differ, and no
-//! references to objects that are not in the folder (upstream: `manifest/validation.go`, `webhook/manifest/loader`,
+//! What is required of the objects of a directory beside the rules of their kinds: reserved names that differ, and no
+//! references to objects that are not in the directory (upstream: `manifest/validation.go`, `webhook/manifest/loader`,
 //! `policy/manifest/loader`).
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use super::ManifestKinds;
 /// The end of the names, which no stored object may have.
 const SUFFIX: &str = ".static.k8s.io";
 
-/// The objects of a folder.
+/// The objects of a directory.
 #[derive(Debug)]
 pub struct ManifestSet {
     kinds: &'static ManifestKinds,

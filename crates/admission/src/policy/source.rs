@@ -13,7 +13,7 @@ use super::GROUP;
 use super::bindings::{Binding, PolicyBindings};
 use super::definition::{StoredPolicy, is_excluded, is_policy};
 use crate::AdmissionAttributes;
-use crate::manifest::StaticObjects;
+use crate::manifest::{ManifestTarget, StaticObjects};
 
 /// A policy that has bindings.
 #[derive(Debug)]
@@ -58,6 +58,22 @@ impl<P> Hooks<P> {
     }
 }
 
+impl<P: StoredPolicy + Send + Sync> ManifestTarget for PolicySource<P> {
+    fn set_of_files(&self, objects: &[Value]) {
+        let is_binding = |object: &&Value| object.kind().ends_with("Binding");
+        let bindings: Vec<Arc<Binding>> =
+            objects.iter().filter(is_binding).map(|object| Arc::new(Binding::of(object))).collect();
+        let policies = objects.iter().filter(|object| !is_binding(object)).map(|object| Arc::new(P::of(object)));
+        let hooks = policies.map(|policy| {
+            let own = bindings.iter().filter(|binding| binding.policy == policy.definition().name);
+            let mut by_policy = PolicyBindings::default();
+            own.for_each(|binding| by_policy.push(binding.clone()));
+            Hook { policy, bindings: by_policy }
+        });
+        self.of_files.set(hooks.collect());
+    }
+}
+
 impl<P: StoredPolicy> PolicySource<P> {
     pub(super) fn new(policies: &str, bindings: &str) -> Self {
         Self {
@@ -72,21 +88,6 @@ impl<P: StoredPolicy> PolicySource<P> {
     pub(super) fn concerns(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         let concerns = |hook: &Hook<P>| hook.policy.definition().concerns(attributes);
         !is_excluded(attributes) && self.hooks(attributes).map_or(true, |hooks| hooks.iter().any(concerns))
-    }
-
-    /// Replaces the policies and bindings of files.
-    pub(super) fn set_of_files(&self, objects: &[Value]) {
-        let is_binding = |object: &&Value| object.kind().ends_with("Binding");
-        let bindings: Vec<Arc<Binding>> =
-            objects.iter().filter(is_binding).map(|object| Arc::new(Binding::of(object))).collect();
-        let policies = objects.iter().filter(|object| !is_binding(object)).map(|object| Arc::new(P::of(object)));
-        let hooks = policies.map(|policy| {
-            let own = bindings.iter().filter(|binding| binding.policy == policy.definition().name);
-            let mut by_policy = PolicyBindings::default();
-            own.for_each(|binding| by_policy.push(binding.clone()));
-            Hook { policy, bindings: by_policy }
-        });
-        self.of_files.set(hooks.collect());
     }
 
     /// The present policies that may see a request and have bindings.

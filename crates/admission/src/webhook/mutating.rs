@@ -21,7 +21,7 @@ use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
 use crate::chain::PluginError;
 use crate::converted_view::{ConvertedView, internal};
 use crate::expressions::ExpressionRequest;
-use crate::manifest::{ManifestKinds, ManifestPlugin};
+use crate::manifest::{ManifestFiles, ManifestKinds};
 use crate::matching::MatchedResource;
 use crate::objects::Decoding;
 use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
@@ -252,20 +252,6 @@ struct Patch {
     text: Value,
 }
 
-impl ManifestPlugin for MutatingAdmissionWebhook {
-    fn directory(&self) -> &Path {
-        self.manifests.as_deref().unwrap_or(Path::new(""))
-    }
-
-    fn kinds(&self) -> &'static ManifestKinds {
-        &MANIFESTS
-    }
-
-    fn replace(&self, objects: &[Value]) {
-        self.source.set_of_files(objects);
-    }
-}
-
 impl AdmissionPlugin for MutatingAdmissionWebhook {
     fn name(&self) -> &'static str {
         NAME
@@ -302,8 +288,9 @@ impl AdmissionPlugin for MutatingAdmissionWebhook {
         self.kubeconfig.as_deref()
     }
 
-    fn manifests(&self) -> Option<&dyn ManifestPlugin> {
-        self.manifests.is_some().then_some(self as &dyn ManifestPlugin)
+    fn manifests(&self) -> Option<ManifestFiles<'_>> {
+        let directory = self.manifests.as_deref()?;
+        Some(ManifestFiles { directory, kinds: &MANIFESTS, target: &self.source })
     }
 
     fn write_metrics(&self, out: &mut Exposition) {

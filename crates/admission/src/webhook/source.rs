@@ -13,7 +13,7 @@ use pintle_value::{Str, Value};
 
 use crate::AdmissionAttributes;
 use crate::cached_derivation::CachedDerivation;
-use crate::manifest::StaticObjects;
+use crate::manifest::{ManifestTarget, StaticObjects};
 use crate::matching::{RequestMatcher, is_exempt};
 
 /// The time limit of a webhook that has none.
@@ -162,6 +162,14 @@ pub(super) struct WebhookSource {
     of_files: StaticObjects<Vec<Webhook>>,
 }
 
+impl ManifestTarget for WebhookSource {
+    fn set_of_files(&self, configurations: &[Value]) {
+        let compiled =
+            configurations.iter().flat_map(|configuration| compile_configuration("manifest/", configuration));
+        self.of_files.set(compiled.collect());
+    }
+}
+
 impl WebhookSource {
     /// The source for a resource of `admissionregistration.k8s.io`.
     pub(super) fn new(plural: &str) -> Self {
@@ -170,13 +178,6 @@ impl WebhookSource {
             compiled: CachedDerivation::default(),
             of_files: StaticObjects::default(),
         }
-    }
-
-    /// Replaces the configurations of files.
-    pub(super) fn set_of_files(&self, configurations: &[Value]) {
-        let compiled =
-            configurations.iter().flat_map(|configuration| compile_configuration("manifest/", configuration));
-        self.of_files.set(compiled.collect());
     }
 
     /// True if webhooks may see a request. The configurations of admission are seen by those of files only.

@@ -18,7 +18,7 @@ use super::metrics::WebhookMetrics;
 use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
 use crate::chain::PluginError;
 use crate::expressions::ExpressionRequest;
-use crate::manifest::{ManifestKinds, ManifestPlugin};
+use crate::manifest::{ManifestFiles, ManifestKinds};
 use crate::matching::MatchedResource;
 use crate::objects::VersionedObjects;
 use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
@@ -159,20 +159,6 @@ impl ValidatingAdmissionWebhook {
     }
 }
 
-impl ManifestPlugin for ValidatingAdmissionWebhook {
-    fn directory(&self) -> &Path {
-        self.manifests.as_deref().unwrap_or(Path::new(""))
-    }
-
-    fn kinds(&self) -> &'static ManifestKinds {
-        &MANIFESTS
-    }
-
-    fn replace(&self, objects: &[Value]) {
-        self.source.set_of_files(objects);
-    }
-}
-
 impl AdmissionPlugin for ValidatingAdmissionWebhook {
     fn name(&self) -> &'static str {
         "ValidatingAdmissionWebhook"
@@ -209,8 +195,9 @@ impl AdmissionPlugin for ValidatingAdmissionWebhook {
         self.kubeconfig.as_deref()
     }
 
-    fn manifests(&self) -> Option<&dyn ManifestPlugin> {
-        self.manifests.is_some().then_some(self as &dyn ManifestPlugin)
+    fn manifests(&self) -> Option<ManifestFiles<'_>> {
+        let directory = self.manifests.as_deref()?;
+        Some(ManifestFiles { directory, kinds: &MANIFESTS, target: &self.source })
     }
 
     fn write_metrics(&self, out: &mut Exposition) {

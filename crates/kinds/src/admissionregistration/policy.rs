@@ -61,8 +61,8 @@ impl SubresourceStrategy for PolicyStatusStrategy {
         STATUS.validate_update(context, object, old)
     }
 
-    fn warnings(&self, _: &StrategyContext, object: &Value, _: &Value) -> Vec<String> {
-        reserved_names::warnings(object)
+    fn warnings(&self, context: &StrategyContext, object: &Value, old: &Value) -> Vec<String> {
+        reserved_names::warnings(context, object, Some(old))
     }
 }
 
@@ -92,10 +92,7 @@ impl Strategy for ValidatingAdmissionPolicyStrategy {
     }
 
     fn warnings(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
-        match old {
-            Some(_) => reserved_names::warnings(object),
-            None => reserved_names::warnings_of_new(context, object),
-        }
+        reserved_names::warnings(context, object, old)
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -146,10 +143,7 @@ impl Strategy for MutatingAdmissionPolicyStrategy {
     }
 
     fn warnings(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
-        match old {
-            Some(_) => reserved_names::warnings(object),
-            None => reserved_names::warnings_of_new(context, object),
-        }
+        reserved_names::warnings(context, object, old)
     }
 
     fn allow_unconditional_update(&self) -> bool {

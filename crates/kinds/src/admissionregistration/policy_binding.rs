@@ -79,10 +79,7 @@ impl Strategy for PolicyBindingStrategy {
     }
 
     fn warnings(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
-        match old {
-            Some(_) => reserved_names::warnings(object),
-            None => reserved_names::warnings_of_new(context, object),
-        }
+        reserved_names::warnings(context, object, old)
     }
 
     fn allow_unconditional_update(&self) -> bool {

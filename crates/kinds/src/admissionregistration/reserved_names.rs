@@ -24,19 +24,16 @@ pub(super) fn validate(errors: &mut Errors, context: &StrategyContext, object: &
     }
 }
 
-/// The warnings for the name of a new webhook configuration, policy or binding. Where such names are errors, nothing warns
-/// about them.
-pub(super) fn warnings_of_new(context: &StrategyContext, object: &Value) -> Vec<String> {
-    if are_errors(context) { Vec::new() } else { warnings(object) }
-}
-
-/// The warnings for the name of a webhook configuration, a policy or a binding that exists.
-pub(super) fn warnings(object: &Value) -> Vec<String> {
-    let warning = format!(
+/// The warnings for the name of a webhook configuration, policy or binding. Where such names are errors of new objects, nothing
+/// warns about them.
+pub(super) fn warnings(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
+    if !object.name().ends_with(SUFFIX) || (old.is_none() && are_errors(context)) {
+        return Vec::new();
+    }
+    vec![format!(
         "metadata.name: names ending with \"{SUFFIX}\" are reserved for static manifest-based configurations and cannot be \
          managed via the API"
-    );
-    if object.name().ends_with(SUFFIX) { vec![warning] } else { Vec::new() }
+    )]
 }
 
 #[cfg(test)]

@@ -88,10 +88,7 @@ impl Strategy for WebhookConfigurationStrategy {
     }
 
     fn warnings(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
-        match old {
-            Some(_) => reserved_names::warnings(object),
-            None => reserved_names::warnings_of_new(context, object),
-        }
+        reserved_names::warnings(context, object, old)
     }
 
     fn allow_unconditional_update(&self) -> bool {

@@ -26,7 +26,7 @@ pub(crate) const STATUSZ: &str = "/statusz";
 pub(crate) const FLAGZ: &str = "/flagz";
 /// The name under which the server reports itself.
 const COMPONENT: &str = "apiserver";
-/// The folders of paths that `/statusz` does not list, because they are not for debugging.
+/// The directories of paths that `/statusz` does not list, because they are not for debugging.
 const UNLISTED_FOLDERS: [&str; 5] = ["/apis", "/api", "/openid", "/openapi", "/.well-known"];
 /// What may be between a name and its value. The text has no stable form, so one is taken at random.
 const DELIMITERS: [&str; 4] = [":", ": ", "=", " "];
@@ -140,7 +140,11 @@ impl Status {
     fn now(listed: Vec<String>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() as i64);
         let started = Metrics::process_start_time().map_or(now, |started| started as i64);
-        Self { started: Time::from_seconds(started), uptime_seconds: (now - started).max(0), paths: folders(&listed) }
+        Self {
+            started: Time::from_seconds(started),
+            uptime_seconds: (now - started).max(0),
+            paths: directories(&listed),
+        }
     }
 
     fn fields(self) -> Page {
@@ -191,9 +195,9 @@ fn emulation_version(version: &Value) -> String {
     format!("{}.{}", version.str_at(&["emulationMajor"]), version.str_at(&["emulationMinor"]))
 }
 
-/// The first folders of paths, sorted, without those that are not for debugging.
-fn folders(paths: &[String]) -> Vec<String> {
+/// The first directories of paths, sorted, without those that are not for debugging.
+fn directories(paths: &[String]) -> Vec<String> {
     let first = paths.iter().filter_map(|path| path.split('/').nth(1)).filter(|first| !first.is_empty());
-    let folders: BTreeSet<String> = first.map(|first| format!("/{first}")).collect();
-    folders.into_iter().filter(|folder| !UNLISTED_FOLDERS.contains(&folder.as_str())).collect()
+    let directories: BTreeSet<String> = first.map(|first| format!("/{first}")).collect();
+    directories.into_iter().filter(|directory| !UNLISTED_FOLDERS.contains(&directory.as_str())).collect()
 }

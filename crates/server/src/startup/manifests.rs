@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_admission::manifest::{ManifestPlugin, ManifestSet};
+use pintle_admission::manifest::{ManifestFiles, ManifestSet};
 use pintle_admission::{ConfigurationError, PluginChain};
 use pintle_auth::config_file::{ConfigScheme, ConfigTypes, system_error};
 use pintle_registry::{Resource, StrategyContext};
@@ -27,12 +27,12 @@ const VERSION: &str = "v1";
 /// The endings of the files that are read.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// The files of a folder.
+/// The files of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Files {
     /// The documents with the paths of their files, in the order of the files' names.
     documents: Vec<(String, Vec<u8>)>,
-    /// The texts of all files, each with a zero after it. Two folders with the same are the same.
+    /// The texts of all files, each with a zero after it. Two directories with the same are the same.
     content: Vec<u8>,
 }
 
@@ -57,10 +57,10 @@ pub(super) fn load_manifests(
 ) -> Result<(), ConfigurationError> {
     let mut followed = Vec::new();
     for (name, plugin) in plugins.manifests() {
-        let files = read_files(plugin.directory());
+        let files = read_files(plugin.directory);
         let objects = files.clone().and_then(|files| load(cluster, plugin, &files));
         let objects = objects.map_err(|error| {
-            let (what, directory) = (plugin.kinds().what, quote(&plugin.directory().to_string_lossy()));
+            let (what, directory) = (plugin.kinds.what, quote(&plugin.directory.to_string_lossy()));
             let error = format!("failed to load static {what} manifests from {directory}: {error}");
             ConfigurationError::InvalidPlugin { name, error }
         })?;
@@ -105,7 +105,7 @@ impl FollowedManifests {
     fn reload(&mut self, cluster: &Arc<Cluster>, server: &str) {
         let plugins = cluster.admission();
         let Some((_, plugin)) = plugins.manifests().find(|(name, _)| *name == self.plugin) else { return };
-        let files = read_files(plugin.directory());
+        let files = read_files(plugin.directory);
         if files == self.last {
             return;
         }
@@ -128,7 +128,7 @@ impl FollowedManifests {
     }
 }
 
-/// Reads the files of a folder, with upstream's message of an error.
+/// Reads the files of a directory, with upstream's message of an error.
 fn read_files(directory: &Path) -> Result<Files, String> {
     let failed = |error: std::io::Error| {
         let (quoted, error) = (quote(&directory.to_string_lossy()), system_error(&error));
@@ -137,7 +137,7 @@ fn read_files(directory: &Path) -> Result<Files, String> {
     let entries = fs::read_dir(directory).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
     let mut names: Vec<_> = entries
         .iter()
-        // As upstream, a link to a folder is taken for a file.
+        // As upstream, a link to a directory is taken for a file.
         .filter(|entry| entry.file_type().is_ok_and(|found| !found.is_dir()))
         .map(fs::DirEntry::file_name)
         .filter(|name| {
@@ -183,9 +183,9 @@ fn split_documents(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
 }
 
 /// Decodes, defaults and checks all objects of files.
-fn load(cluster: &Cluster, plugin: &dyn ManifestPlugin, files: &Files) -> Result<Vec<Value>, String> {
+fn load(cluster: &Cluster, plugin: ManifestFiles<'_>, files: &Files) -> Result<Vec<Value>, String> {
     let loader = ManifestLoader::new(cluster, plugin)?;
-    let mut set = ManifestSet::new(plugin.kinds());
+    let mut set = ManifestSet::new(plugin.kinds);
     for (file, document) in &files.documents {
         let decoded = loader.scheme.decode(document).map_err(|error| error.to_string());
         let added = decoded.and_then(|decoded| loader.add(&mut set, file, decoded.value));
@@ -203,7 +203,7 @@ struct ManifestLoader {
 }
 
 impl ManifestLoader {
-    fn new(cluster: &Cluster, plugin: &dyn ManifestPlugin) -> Result<Self, String> {
+    fn new(cluster: &Cluster, plugin: ManifestFiles<'_>) -> Result<Self, String> {
         let catalog = &cluster.catalog;
         let mut kinds: Vec<_> = catalog
             .kinds()
@@ -216,11 +216,11 @@ impl ManifestLoader {
         let list = catalog.kind_type("", VERSION, "List").ok_or("the kind List is unknown")?;
         kinds.push((VERSION, "List", list));
         let types = ConfigTypes::from(catalog.types().as_ref().clone());
-        let scheme = ConfigScheme { name: plugin.kinds().scheme, strict: true, types, kinds };
+        let scheme = ConfigScheme { name: plugin.kinds.scheme, strict: true, types, kinds };
         // The version may be turned off for clients.
         let all = pintle_kinds::all_resources(catalog);
         let is_of_plugin = |resource: &Arc<Resource>| {
-            resource.group == GROUP && resource.version == VERSION && plugin.kinds().kinds.contains(&&*resource.kind)
+            resource.group == GROUP && resource.version == VERSION && plugin.kinds.kinds.contains(&&*resource.kind)
         };
         let resources = all.into_iter().filter(is_of_plugin).collect();
         // Reserved names are errors of stored objects only, so the gates are those of a server without the feature.

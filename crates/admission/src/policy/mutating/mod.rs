@@ -4,7 +4,7 @@ mod dispatch;
 mod patch;
 mod policy;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pintle_gates::{Feature, Gates};
 use pintle_metrics::{Exposition, Stability};
@@ -16,7 +16,7 @@ use self::policy::Policy;
 use super::metrics::{MetricNames, PolicyMetrics};
 use super::source::PolicySource;
 use crate::chain::PluginError;
-use crate::manifest::{ManifestKinds, ManifestPlugin, policy_directory};
+use crate::manifest::{ManifestFiles, ManifestKinds, policy_directory};
 use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 const NAME: &str = "MutatingAdmissionPolicy";
@@ -74,20 +74,6 @@ impl MutatingAdmissionPolicy {
     }
 }
 
-impl ManifestPlugin for MutatingAdmissionPolicy {
-    fn directory(&self) -> &Path {
-        self.manifests.as_deref().unwrap_or(Path::new(""))
-    }
-
-    fn kinds(&self) -> &'static ManifestKinds {
-        &MANIFESTS
-    }
-
-    fn replace(&self, objects: &[Value]) {
-        self.source.set_of_files(objects);
-    }
-}
-
 impl AdmissionPlugin for MutatingAdmissionPolicy {
     fn name(&self) -> &'static str {
         NAME
@@ -120,8 +106,9 @@ impl AdmissionPlugin for MutatingAdmissionPolicy {
         })
     }
 
-    fn manifests(&self) -> Option<&dyn ManifestPlugin> {
-        self.manifests.is_some().then_some(self as &dyn ManifestPlugin)
+    fn manifests(&self) -> Option<ManifestFiles<'_>> {
+        let directory = self.manifests.as_deref()?;
+        Some(ManifestFiles { directory, kinds: &MANIFESTS, target: &self.source })
     }
 
     fn write_metrics(&self, out: &mut Exposition) {

@@ -6,7 +6,7 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pintle_gates::Gates;
 use pintle_metrics::{Exposition, Stability};
@@ -18,7 +18,7 @@ use self::policy::Policy;
 use super::metrics::{MetricNames, PolicyMetrics};
 use super::source::PolicySource;
 use crate::chain::PluginError;
-use crate::manifest::{ManifestKinds, ManifestPlugin, policy_directory};
+use crate::manifest::{ManifestFiles, ManifestKinds, policy_directory};
 use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 
 static METRICS: MetricNames = MetricNames {
@@ -70,20 +70,6 @@ impl ValidatingAdmissionPolicy {
     }
 }
 
-impl ManifestPlugin for ValidatingAdmissionPolicy {
-    fn directory(&self) -> &Path {
-        self.manifests.as_deref().unwrap_or(Path::new(""))
-    }
-
-    fn kinds(&self) -> &'static ManifestKinds {
-        &MANIFESTS
-    }
-
-    fn replace(&self, objects: &[Value]) {
-        self.source.set_of_files(objects);
-    }
-}
-
 impl AdmissionPlugin for ValidatingAdmissionPolicy {
     fn name(&self) -> &'static str {
         "ValidatingAdmissionPolicy"
@@ -116,8 +102,9 @@ impl AdmissionPlugin for ValidatingAdmissionPolicy {
         })
     }
 
-    fn manifests(&self) -> Option<&dyn ManifestPlugin> {
-        self.manifests.is_some().then_some(self as &dyn ManifestPlugin)
+    fn manifests(&self) -> Option<ManifestFiles<'_>> {
+        let directory = self.manifests.as_deref()?;
+        Some(ManifestFiles { directory, kinds: &MANIFESTS, target: &self.source })
     }
 
     fn write_metrics(&self, out: &mut Exposition) {
