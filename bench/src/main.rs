@@ -92,6 +92,7 @@ async fn run_scenarios(options: &Options) -> Result<(Report, bool)> {
     let report = Report::new(machine::describe(), subject);
     let mut bench = ScenarioContext::new(plan, report, source, scratch.path());
     bench.go_codecs = options.go_codecs.clone();
+    bench.profiles = options.profiles.clone();
     let mut failed = false;
     for scenario in scenario::ALL.iter().filter(|scenario| options.is_selected(scenario.name)) {
         if scenario.requires_binary && bench.binary().is_err() {

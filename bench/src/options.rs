@@ -31,6 +31,8 @@ pub(crate) struct Options {
     pub(crate) json: Option<PathBuf>,
     pub(crate) markdown: Option<PathBuf>,
     pub(crate) svg: Option<PathBuf>,
+    /// The directory in which the scenario `instructions` leaves its profiles.
+    pub(crate) profiles: Option<PathBuf>,
 }
 
 impl Options {
@@ -49,6 +51,7 @@ impl Options {
             json: None,
             markdown: None,
             svg: None,
+            profiles: None,
         };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
@@ -70,6 +73,7 @@ impl Options {
                 "--json" => options.json = Some(value()?.into()),
                 "--markdown" => options.markdown = Some(value()?.into()),
                 "--svg" => options.svg = Some(value()?.into()),
+                "--profiles" => options.profiles = Some(value()?.into()),
                 "--help" => return Err(usage().into()),
                 other => return Err(format!("unknown argument {other}\n{}", usage()).into()),
             }
@@ -100,7 +104,7 @@ fn usage() -> String {
     let mut text = String::from(
         "usage: pintle-bench (--binary FILE | --kubeconfig FILE [--context NAME] [--pid N[,N]]) [--quick]\n\
          \x20                   [--only NAME[,NAME]] [--folder DIR] [--go-codecs FILE] [--go-apiserver FILE]\n\
-         \x20                   [--json FILE] [--markdown FILE] [--svg FILE]\n\
+         \x20                   [--json FILE] [--markdown FILE] [--svg FILE] [--profiles DIR]\n\
          scenarios:",
     );
     for scenario in ALL {

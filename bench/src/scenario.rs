@@ -10,8 +10,8 @@ use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
     access, admission, apply, big_list, cascading_delete, clusters, codecs, conversion, create, custom_objects,
-    definitions, delete, etcd, fanout, filtered_watches, get, growth, hostile, list, memory, mixed, open_loop, start,
-    start_loaded, update,
+    definitions, delete, etcd, fanout, filtered_watches, get, growth, hostile, instructions, lease_renewals, list,
+    memory, mixed, open_loop, pods, start, start_loaded, update,
 };
 use crate::target::{Server, ServerProcess, Target};
 
@@ -48,6 +48,9 @@ pub(crate) const ALL: &[Scenario] = &[
     create::SCENARIO,
     update::SCENARIO,
     apply::SCENARIO,
+    pods::SCENARIO,
+    lease_renewals::SCENARIO,
+    instructions::SCENARIO,
     custom_objects::SCENARIO,
     conversion::SCENARIO,
     delete::SCENARIO,
@@ -79,6 +82,8 @@ pub(crate) struct ScenarioContext {
     pub(crate) report: Report,
     /// The program that times apimachinery's serializers, if it was built.
     pub(crate) go_codecs: Option<PathBuf>,
+    /// Where profiles are left.
+    pub(crate) profiles: Option<PathBuf>,
     source: ServerSource,
     scratch: PathBuf,
     /// The number of targets requested so far. It makes names unique.
@@ -88,7 +93,7 @@ pub(crate) struct ScenarioContext {
 impl ScenarioContext {
     /// Creates the context that all scenarios of a run share. `scratch` is a directory on the disk that is measured.
     pub(crate) fn new(plan: Plan, report: Report, source: ServerSource, scratch: &Path) -> Self {
-        Self { plan, report, go_codecs: None, source, scratch: scratch.to_owned(), targets: 0 }
+        Self { plan, report, go_codecs: None, profiles: None, source, scratch: scratch.to_owned(), targets: 0 }
     }
 
     /// A directory for temporary files.

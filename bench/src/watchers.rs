@@ -19,7 +19,7 @@ use crate::target::Server;
 /// The maximum number of watches that are being opened at once.
 const MAX_CONCURRENT_OPENS: usize = 32;
 /// The number of watches on one HTTP/2 connection, like kube-apiserver's limit of concurrent streams.
-const STREAMS_PER_CONNECTION: usize = 100;
+pub(crate) const STREAMS_PER_CONNECTION: usize = 100;
 /// The maximum number of events whose arrival times are recorded.
 const MAX_RECORDED_EVENTS: usize = 1 << 18;
 /// The timeout for the last event.
@@ -118,12 +118,19 @@ pub(crate) struct WatchOptions {
     protocol: Protocol,
     framing: Framing,
     arrivals: Option<Arc<EventArrivals>>,
+    streams_per_connection: usize,
 }
 
 impl WatchOptions {
     /// Watches in JSON.
     pub(crate) fn new(protocol: Protocol) -> Self {
-        Self { protocol, framing: Framing::NewlineDelimited, arrivals: None }
+        let streams_per_connection = STREAMS_PER_CONNECTION;
+        Self { protocol, framing: Framing::NewlineDelimited, arrivals: None, streams_per_connection }
+    }
+
+    /// Sets the number of watches on one HTTP/2 connection.
+    pub(crate) fn sharing(self, streams_per_connection: usize) -> Self {
+        Self { streams_per_connection, ..self }
     }
 
     /// Sets how events are delimited.
@@ -148,7 +155,7 @@ impl WatchOptions {
             Protocol::Http1 => connections = server.endpoint.connect_all(count, Protocol::Http1).await?,
             Protocol::Http2 => {
                 while connections.len() < count {
-                    let streams = STREAMS_PER_CONNECTION.min(count - connections.len());
+                    let streams = self.streams_per_connection.min(count - connections.len());
                     connections.extend(server.endpoint.connect_all(streams, Protocol::Http2).await?);
                 }
             }

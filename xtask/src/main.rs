@@ -32,7 +32,7 @@ const COMMANDS: &[Command] = &[
     (
         "bench",
         "[--quick] [--only NAME,NAME] [--kubeconfig FILE [--context NAME] [--pid N,N]] [--json FILE] [--markdown FILE] \
-         [--svg FILE]",
+         [--svg FILE] [--profiles DIR]",
         "run the load tests against the release build and a Go API server, or against the server of a kubeconfig \
          (see bench/README.md)",
         bench::run,

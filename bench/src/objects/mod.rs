@@ -20,8 +20,8 @@ use crate::target::Server;
 
 pub(crate) use config_map::{config_map, config_maps_path};
 pub(crate) use deployment::{deployment, deployments_path};
-pub(crate) use lease::{lease, leases_path};
-pub(crate) use pod::{binding, pod, pods_path, running_status_patch};
+pub(crate) use lease::{lease, lease_revisions, leases_path};
+pub(crate) use pod::{binding, kubelet_status_patch, pod, pods_path, running_status_patch};
 
 /// The number of clients that fill a collection.
 const FILL_CLIENTS: usize = 64;
@@ -102,6 +102,7 @@ mod tests {
         check(|seed| deployment("a", 1, seed));
         check(|seed| lease("a", seed, None));
         serde_json::from_slice::<serde_json::Value>(&running_status_patch(1)).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&kubelet_status_patch(1)).unwrap();
         serde_json::from_slice::<serde_json::Value>(&binding("a", "b")).unwrap();
     }
 

@@ -58,3 +58,17 @@ pub(crate) fn running_status_patch(seed: u64) -> Bytes {
     )
     .into()
 }
+
+/// The status patch of a kubelet whose pod becomes ready and unready in turns, as `PatchPodStatus` of upstream makes it.
+pub(crate) fn kubelet_status_patch(seed: u64) -> Bytes {
+    let (ready, minute, second) = (seed % 2 == 0, seed / 60 % 60, seed % 60);
+    let (status, reason) = match ready {
+        true => ("True", ""),
+        false => ("False", r#","reason":"ContainersNotReady","message":"containers with unready status: [app]""#),
+    };
+    let at = format!("2030-01-01T00:{minute:02}:{second:02}Z");
+    format!(
+        r#"{{"status":{{"$setElementOrder/conditions":[{{"type":"PodReadyToStartContainers"}},{{"type":"Initialized"}},{{"type":"Ready"}},{{"type":"ContainersReady"}},{{"type":"PodScheduled"}}],"conditions":[{{"lastTransitionTime":"{at}","status":"{status}","type":"Ready"{reason}}},{{"lastTransitionTime":"{at}","status":"{status}","type":"ContainersReady"{reason}}}],"containerStatuses":[{{"containerID":"containerd://0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0","image":"registry.example.com/shop/app:v1.7","imageID":"registry.example.com/shop/app@sha256:0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0","lastState":{{}},"name":"app","ready":{ready},"restartCount":0,"started":true,"state":{{"running":{{"startedAt":"2030-01-01T00:00:00Z"}}}}}}],"hostIP":"192.0.2.7","hostIPs":[{{"ip":"192.0.2.7"}}],"phase":"Running","podIP":"10.1.2.3","podIPs":[{{"ip":"10.1.2.3"}}],"startTime":"2030-01-01T00:00:00Z"}}}}"#
+    )
+    .into()
+}

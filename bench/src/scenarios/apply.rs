@@ -49,7 +49,7 @@ fn apply_deployment(collection: &str, name: &str, replicas: u64) -> HttpRequest 
 }
 
 /// Changes a label, because most fields of a pod's spec are immutable.
-fn apply_pod(collection: &str, name: &str, number: u64) -> HttpRequest {
+pub(super) fn apply_pod(collection: &str, name: &str, number: u64) -> HttpRequest {
     let pod = String::from_utf8_lossy(&pod(name, "", SEED)).into_owned();
     apply(collection, name, pod.replacen(r#""tier":"front""#, &format!(r#""tier":"front-{number}""#), 1))
 }

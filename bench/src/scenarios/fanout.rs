@@ -18,7 +18,7 @@ use crate::objects::{config_maps_path, resource_version};
 use crate::plan::Plan;
 use crate::scenario::{Scenario, ScenarioContext};
 use crate::target::{Server, Target};
-use crate::watchers::{EventArrivals, Framing, WatchOptions};
+use crate::watchers::{EventArrivals, Framing, STREAMS_PER_CONNECTION, WatchOptions};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "fanout",
@@ -36,6 +36,8 @@ pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) watchers: usize,
     pub(super) protocol: Protocol,
+    /// The number of watches on one HTTP/2 connection.
+    pub(super) streams_per_connection: usize,
     pub(super) framing: Framing,
     /// Creates per second. `None` is a closed loop at full speed.
     pub(super) creates_per_second: Option<f64>,
@@ -51,6 +53,7 @@ const FULL_SPEED: Case = Case {
     name: "100 watchers, full speed",
     watchers: 100,
     protocol: Protocol::Http1,
+    streams_per_connection: STREAMS_PER_CONNECTION,
     framing: Framing::NewlineDelimited,
     creates_per_second: None,
     max_cpu_micros_per_event: Some(2.0),
@@ -61,13 +64,27 @@ const FULL_SPEED: Case = Case {
 pub(super) const PACED: Case = Case {
     name: "100 watchers, 100 writes/s",
     creates_per_second: Some(100.0),
-    max_cpu_micros_per_event: None,
+    max_cpu_micros_per_event: Some(9.0),
     min_events_per_second: None,
     on_go_api_server: true,
     ..FULL_SPEED
 };
 
-const CASES: [Case; 7] = [
+const OF_1000: Case = Case {
+    name: OVER_HTTP1,
+    watchers: 1000,
+    creates_per_second: Some(10.0),
+    max_cpu_micros_per_event: Some(15.0),
+    ..PACED
+};
+
+/// The case with which watches over HTTP/2 are compared, and the one that is compared.
+const OVER_HTTP1: &str = "1,000 watchers, 10 writes/s";
+const OVER_HTTP2: &str = "1,000 watchers, 10 writes/s, 50 connections of HTTP/2";
+/// How many times the CPU time of an event over HTTP/1.1 one over HTTP/2 may take.
+const MAX_HTTP2_RATIO: f64 = 1.2;
+
+const CASES: [Case; 8] = [
     FULL_SPEED,
     Case { name: "1,000 watchers, full speed", watchers: 1000, ..FULL_SPEED },
     Case {
@@ -89,12 +106,13 @@ const CASES: [Case; 7] = [
         framing: Framing::LengthDelimited,
         ..PACED
     },
+    OF_1000,
     Case {
-        name: "1,000 watchers, 10 writes/s",
-        watchers: 1000,
-        creates_per_second: Some(10.0),
-        max_cpu_micros_per_event: Some(15.0),
-        ..PACED
+        name: OVER_HTTP2,
+        protocol: Protocol::Http2,
+        streams_per_connection: 20,
+        max_cpu_micros_per_event: None,
+        ..OF_1000
     },
 ];
 
@@ -105,6 +123,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
         .section(format!("watch fan-out: creates of 1 KiB ConfigMaps by {WRITERS} clients, delivered to all watchers"));
     let is_on_go_api_server = bench.is_on_go_api_server();
     let cases = CASES.iter().filter(|case| case.on_go_api_server || !is_on_go_api_server);
+    let mut over_http1 = None;
     for (at, case) in cases.enumerate() {
         // One long round at a fixed rate, or several short ones at full speed.
         let (rounds, time) = if case.creates_per_second.is_some() {
@@ -122,12 +141,26 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
             );
             with_watchers.push(fan_out(&mut target, case, time, &bench.plan, &format!("watch-{at}-{round}")).await?);
         }
-        report(bench, case, median_round(without_watchers), with_watchers);
+        let cost = report(bench, case, median_round(without_watchers), with_watchers);
+        if case.name == OVER_HTTP1 {
+            over_http1 = cost;
+        }
+        if case.name == OVER_HTTP2 {
+            let ratio = cost.zip(over_http1).map(|(cost, over_http1)| cost / over_http1.max(f64::MIN_POSITIVE));
+            let name = format!("{OVER_HTTP2}: CPU per event, ratio to HTTP/1.1");
+            bench.report.row_if_known(name, ratio, "", |row| row.at_most(MAX_HTTP2_RATIO));
+        }
     }
     target.tear_down().await
 }
 
-fn report(bench: &mut ScenarioContext, case: &Case, without_watchers: RoundResult, with_watchers: Vec<FanoutRound>) {
+/// Adds the rows of a case, and returns the CPU time of an event in microseconds.
+fn report(
+    bench: &mut ScenarioContext,
+    case: &Case,
+    without_watchers: RoundResult,
+    with_watchers: Vec<FanoutRound>,
+) -> Option<f64> {
     let memory_per_create = median(with_watchers.iter().filter_map(|round| round.memory_per_create));
     let creates = median(with_watchers.iter().map(|round| round.creates));
     let answered = median(with_watchers.iter().map(|round| round.after_response));
@@ -160,6 +193,7 @@ fn report(bench: &mut ScenarioContext, case: &Case, without_watchers: RoundResul
         let name = format!("{}: memory per create", case.name);
         bench.report.row(name, memory_per_create, "bytes").note("resident, including the object");
     }
+    cost
 }
 
 /// The result of a round with watchers.
@@ -208,7 +242,8 @@ pub(super) async fn fan_out(
     let from = resource_version(&list).ok_or("the list has no resourceVersion")?;
     let path = format!("{}?watch=true&resourceVersion={from}", config_maps_path(&namespace));
     let arrivals = EventArrivals::new();
-    let watch_options = WatchOptions::new(case.protocol).framed(case.framing).recording(&arrivals);
+    let watch_options =
+        WatchOptions::new(case.protocol).framed(case.framing).sharing(case.streams_per_connection).recording(&arrivals);
     let requests = (0..case.watchers).map(|_| match case.framing {
         Framing::NewlineDelimited => get(path.as_str()),
         Framing::LengthDelimited => get_as(path.as_str(), PROTOBUF),

@@ -41,7 +41,9 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let megabytes = list.len() as f64 / 1e6;
     bench.report.section(format!("LIST of {} objects ({megabytes:.1} MB of JSON), 1 client", thousands(count as f64)));
 
-    for (name, concurrency, min_times) in [("JSON", ALONE, Some(10.0)), ("JSON, HTTP/2", ALONE_HTTP2, None)] {
+    for (name, concurrency, min_times, max_millis) in
+        [("JSON", ALONE, Some(10.0), 5.5), ("JSON, HTTP/2", ALONE_HTTP2, None, 8.0)]
+    {
         let path = collection.clone();
         let whole = move || get(path.as_str());
         let comparison =
@@ -55,6 +57,9 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
         if let Some(times) = min_times {
             row.cheaper_than_go(times);
         }
+        let cpu = comparison.server.cpu_micros().map(|micros| micros / 1e3);
+        let max_millis = max_millis * count as f64 / 10_000.0;
+        bench.report.row_if_known(format!("{name}: CPU"), cpu, "ms", |row| row.at_most(max_millis));
         let row = bench.report.row(format!("{name}: ratio to baseline"), comparison.ratio, "");
         if concurrency.protocol == Protocol::Http1 {
             row.at_least(0.5);

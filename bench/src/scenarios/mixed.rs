@@ -13,7 +13,7 @@ use crate::Result;
 use crate::client::{Protocol, get, patch, plain, with_body};
 use crate::load::{Load, ResponseObserver, RoundResult, Workload};
 use crate::objects::{
-    binding, create, fill, lease, leases_path, pod, pods_path, resource_version, running_status_patch,
+    binding, create, fill, lease, lease_revisions, leases_path, pod, pods_path, resource_version, running_status_patch,
 };
 use crate::report::thousands;
 use crate::scenario::{Scenario, ScenarioContext};
@@ -77,7 +77,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let broad = (0..2 * CONTROLLERS).map(|number| get(broad[number % 2].as_str()));
     let controllers = watch_options.open(&server, broad).await?;
 
-    let loops = loops(&namespace, nodes, revisions(&server, &namespace, nodes).await?);
+    let loops = loops(&namespace, nodes, lease_revisions(&server, &namespace, nodes).await?);
     server.meter.reset_peak()?;
     let cpu = server.meter.cpu_time()?;
     let running: Vec<_> = loops.into_iter().map(|part| tokio::spawn(part.run(server.clone(), time))).collect();
@@ -117,22 +117,6 @@ impl ConcurrentLoop {
         };
         Ok((self.name, load.run(&server, &self.workload).await?))
     }
-}
-
-/// The resourceVersion of each node's lease, which a renewal sends.
-async fn revisions(server: &Server, namespace: &str, nodes: u64) -> Result<Arc<[AtomicU64]>> {
-    let list = server.connect().await?.fetch(get(leases_path(namespace)), StatusCode::OK).await?;
-    let list: serde_json::Value = serde_json::from_slice(&list)?;
-    let revisions: Arc<[AtomicU64]> = (0..nodes).map(|_| AtomicU64::new(0)).collect();
-    for lease in list["items"].as_array().into_iter().flatten() {
-        let metadata = &lease["metadata"];
-        let number = metadata["name"].as_str().and_then(|name| name.rsplit('-').next()?.parse::<usize>().ok());
-        let revision = metadata["resourceVersion"].as_str().and_then(|revision| revision.parse().ok());
-        if let (Some(stored), Some(revision)) = (number.and_then(|number| revisions.get(number)), revision) {
-            stored.store(revision, Ordering::Relaxed);
-        }
-    }
-    Ok(revisions)
 }
 
 /// The concurrent loops of the workload.

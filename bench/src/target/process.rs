@@ -1,5 +1,6 @@
 //! Runs a server as a child process: start, wait until it responds, stop.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -54,8 +55,21 @@ impl ServerProcess {
         Self::pintle_with(binary, folder, &["--storage-backend", "etcd3", "--etcd-servers", etcd]).await
     }
 
+    /// Starts `pintle serve` under valgrind's callgrind, which counts nothing until it is told to. Profiles are written to
+    /// files whose names begin with `profile`.
+    pub(crate) async fn pintle_under_callgrind(binary: &Path, folder: &Path, profile: &Path) -> Result<Self> {
+        let mut command = Command::new("valgrind");
+        let mut output = OsString::from("--callgrind-out-file=");
+        output.push(profile);
+        command.args(["--tool=callgrind", "--instr-atstart=no", "--quiet"]).arg(output).arg(binary);
+        Self::pintle_by(command, folder, &[]).await
+    }
+
     async fn pintle_with(binary: &Path, folder: &Path, options: &[&str]) -> Result<Self> {
-        let mut command = Command::new(binary);
+        Self::pintle_by(Command::new(binary), folder, options).await
+    }
+
+    async fn pintle_by(mut command: Command, folder: &Path, options: &[&str]) -> Result<Self> {
         command.args(["serve", "--secure-port", "0", "--data-dir"]).arg(folder).args(options).stdin(Stdio::null());
         let file = folder.join("admin.kubeconfig");
         let ready = |line: &str| {
@@ -119,6 +133,11 @@ impl ServerProcess {
         processes.extend(children);
         let server = Server { endpoint, meter: ProcessMeter::new(processes) };
         Ok(Self { child, _output: output, server, time_to_address, time_to_first_response })
+    }
+
+    /// The process ID.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Tells the server to end and waits until it has exited.

@@ -1,0 +1,174 @@
+//! Instructions per request, counted by valgrind: numbers that depend neither on the machine nor on what else it does, so that
+//! two builds can be compared anywhere. They leave out the kernel, and what memory and branches cost. With `--profiles` the
+//! profiles stay, for `callgrind_annotate`.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use http::StatusCode;
+
+use super::access::{bind, credentials};
+use super::apply::apply_pod;
+use super::pods::WRITES;
+use crate::Result;
+use crate::client::{Connection, HttpRequest, Protocol, get};
+use crate::objects::{config_map, config_maps_path, create, pod, pods_path};
+use crate::scenario::{Scenario, ScenarioContext};
+use crate::target::ServerProcess;
+use crate::watchers::WatchOptions;
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "instructions",
+    description: "instructions per request, counted by valgrind, for a user with 50 bindings",
+    requires_binary: true,
+    on_go_api_server: false,
+    run: |bench| Box::pin(run(bench)),
+};
+
+const NAMESPACE: &str = "default";
+/// The requests before the count, which fill caches and grow buffers.
+const WARM_UP: u64 = 40;
+/// The requests that are counted.
+const COUNTED: u64 = 60;
+/// The watchers of an event.
+const WATCHERS: usize = 20;
+
+/// A request whose instructions are counted.
+struct CountedRequest {
+    name: &'static str,
+    protocol: Protocol,
+    expect: StatusCode,
+    /// Creates the n-th request.
+    request: Box<dyn Fn(u64) -> HttpRequest + Send + Sync>,
+}
+
+impl CountedRequest {
+    fn new(
+        name: &'static str,
+        expect: StatusCode,
+        request: impl Fn(u64) -> HttpRequest + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, protocol: Protocol::Http1, expect, request: Box::new(request) }
+    }
+}
+
+async fn run(bench: &mut ScenarioContext) -> Result<()> {
+    if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
+        bench.report.remark("instructions: skipped, requires valgrind");
+        return Ok(());
+    }
+    let (binary, folder) = (bench.binary()?, bench.scratch().join("data-instructions"));
+    let profiles = bench.profiles.clone().unwrap_or_else(|| bench.scratch().join("profiles"));
+    std::fs::create_dir_all(&profiles)?;
+    let process = ServerProcess::pintle_under_callgrind(&binary, &folder, &profiles.join("profile")).await?;
+    let server = process.server.clone();
+    bind(&mut server.connect().await?).await?;
+    let user = credentials(&binary, &folder, &server, "user", &["kubeconfig", "--user", "bench"])?;
+    let mut setup = server.connect().await?;
+    let (maps, pods) = (config_maps_path(NAMESPACE), pods_path(NAMESPACE));
+    for number in 0..100 {
+        setup.execute(create(maps.as_str(), config_map(&format!("map-{number}"), number)), StatusCode::CREATED).await?;
+    }
+    setup.execute(create(pods.as_str(), pod("changed", "node", 7)), StatusCode::CREATED).await?;
+    setup.execute(apply_pod(&pods, "applied", 0), StatusCode::CREATED).await?;
+
+    bench.report.section("Instructions of a request, without those of the kernel, by a user with 50 bindings");
+    let mut callgrind = Callgrind { process: process.id(), profiles, dumps: 0 };
+    let mut of_create = 0.0;
+    for counted in requests(&maps, &pods) {
+        let mut connection = user.endpoint.connect(counted.protocol).await?;
+        let each = count(&mut callgrind, &mut connection, &counted).await?;
+        bench.report.row(counted.name, each / 1e3, "thousand");
+        if counted.name == CREATE {
+            of_create = each;
+        }
+    }
+    let watch = format!("{maps}?watch=true&resourceVersion=0&fieldSelector=metadata.name%21%3Dnothing");
+    let watchers = WatchOptions::new(Protocol::Http1).open(&user, (0..WATCHERS).map(|_| get(watch.as_str()))).await?;
+    let create_watched = create_map("event for one of 20 watchers", &maps, "watched");
+    let watched = count(&mut callgrind, &mut user.connect().await?, &create_watched).await?;
+    bench.report.row(create_watched.name, (watched - of_create) / WATCHERS as f64 / 1e3, "thousand");
+    watchers.close().await;
+    process.stop().await
+}
+
+const CREATE: &str = "create of a ConfigMap of 1 KiB";
+
+fn create_map(name: &'static str, maps: &str, prefix: &'static str) -> CountedRequest {
+    let maps = maps.to_owned();
+    CountedRequest::new(name, StatusCode::CREATED, move |number| {
+        create(maps.as_str(), config_map(&format!("{prefix}-{number}"), number))
+    })
+}
+
+fn requests(maps: &str, pods: &str) -> Vec<CountedRequest> {
+    let object = format!("{maps}/map-0");
+    let of_one = |name, protocol| {
+        let path = object.clone();
+        CountedRequest { protocol, ..CountedRequest::new(name, StatusCode::OK, move |_| get(path.as_str())) }
+    };
+    let list = format!("{maps}?limit=100");
+    let mut requests = vec![
+        of_one("GET of a ConfigMap of 1 KiB, HTTP/1.1", Protocol::Http1),
+        of_one("GET of a ConfigMap of 1 KiB, HTTP/2", Protocol::Http2),
+        CountedRequest::new("LIST of 100 ConfigMaps", StatusCode::OK, move |_| get(list.as_str())),
+        create_map(CREATE, maps, "new"),
+    ];
+    let changes = [
+        ("pod: create", "changed"),
+        ("pod: merge patch", "changed"),
+        ("pod: status update", "changed"),
+        ("pod: apply", "applied"),
+    ];
+    for (write, (name, object)) in WRITES.iter().zip(changes) {
+        let (pods, request) = (pods.to_owned(), write.request);
+        requests.push(CountedRequest::new(name, write.expect, move |number| request(&pods, object, number + 1)));
+    }
+    requests
+}
+
+/// Sends a request again and again, and returns the instructions of one.
+async fn count(callgrind: &mut Callgrind, connection: &mut Connection, counted: &CountedRequest) -> Result<f64> {
+    for number in 0..WARM_UP {
+        connection.execute((counted.request)(number), counted.expect).await?;
+    }
+    callgrind.control(&["--zero"])?;
+    callgrind.control(&["--instr=on"])?;
+    for number in WARM_UP..WARM_UP + COUNTED {
+        connection.execute((counted.request)(number), counted.expect).await?;
+    }
+    callgrind.control(&["--instr=off"])?;
+    Ok(callgrind.dump(counted.name)? as f64 / COUNTED as f64)
+}
+
+/// A server under callgrind.
+struct Callgrind {
+    process: u32,
+    /// Where its profiles are.
+    profiles: PathBuf,
+    dumps: usize,
+}
+
+impl Callgrind {
+    fn control(&self, arguments: &[&str]) -> Result<()> {
+        let output = Command::new("callgrind_control").args(arguments).arg(self.process.to_string()).output()?;
+        match output.status.success() {
+            true => Ok(()),
+            false => {
+                Err(format!("callgrind_control {arguments:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
+            }
+        }
+    }
+
+    /// Writes what was counted to a file with the name of the request, and returns the number of instructions.
+    fn dump(&mut self, name: &str) -> Result<u64> {
+        self.control(&["--dump"])?;
+        self.dumps += 1;
+        let dumped = self.profiles.join(format!("profile.{}", self.dumps));
+        let text = std::fs::read_to_string(&dumped)?;
+        let total = text.lines().find_map(|line| line.strip_prefix("totals: ")?.parse().ok());
+        let file = name.replace([' ', ':', ',', '/'], "-").replace("--", "-");
+        std::fs::rename(&dumped, self.profiles.join(format!("{file}.callgrind")))?;
+        total.ok_or_else(|| format!("{} has no total", dumped.display()).into())
+    }
+}
