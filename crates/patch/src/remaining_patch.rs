@@ -12,7 +12,7 @@ use crate::strategic::{
     DELETE_FROM_PRIMITIVE_LIST, DIRECTIVE_MARKER, PatchSchema, SET_ELEMENT_ORDER, discard_nulls, go_type,
     remove_directives,
 };
-use crate::strategic_list::identity;
+use crate::strategic_list::{Identity, identity};
 
 /// Returns what remains of a patch after it has been merged into an object of the type `root`.
 #[must_use]
@@ -76,10 +76,10 @@ fn remaining_items(current: &[Value], patch: Vec<Value>, key: &str, schema: Patc
     if patch.iter().any(|item| directive(item).is_some_and(|directive| directive == "replace")) {
         return patch;
     }
-    let deleted: HashSet<String> =
+    let deleted: HashSet<Identity> =
         patch.iter().filter(|item| directive(item).is_some()).filter_map(|item| item.get(key)).map(identity).collect();
     let retained = |item: &Value| Some((identity(item.get(key)?), item.as_object()?.clone()));
-    let mut current: HashMap<String, Object> =
+    let mut current: HashMap<Identity, Object> =
         current.iter().rev().filter_map(retained).filter(|(id, _)| !deleted.contains(id)).collect();
     let merge = |item: Value| match (item.get(key).and_then(|id| current.remove(&identity(id))), item) {
         (Some(current), Value::Object(item)) if !item.contains_key(DIRECTIVE_MARKER) => {

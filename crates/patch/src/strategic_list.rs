@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use pintle_value::{Value, print};
+use pintle_value::{Str, Value, print};
 
 use crate::strategic::{
     DIRECTIVE_MARKER, PatchMeta, SET_ELEMENT_ORDER, bad_arg_type, bad_patch_type, is_unhashable, merge_object,
@@ -15,11 +15,19 @@ use crate::{PatchError, PatchErrorKind};
 const MAP: &str = "map[string]interface {}";
 
 /// A hash key of a value. Equal only for values that are equal in Go, which includes their type.
-pub(crate) fn identity(value: &Value) -> String {
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Identity {
+    /// Most merge keys are texts, whose clones need no memory.
+    Text(Str),
+    Float(String),
+    Other(String),
+}
+
+pub(crate) fn identity(value: &Value) -> Identity {
     match value {
-        Value::String(text) => format!("s{text}"),
-        Value::Float(_) => format!("f{}", print::json(value)),
-        other => print::json(other),
+        Value::String(text) => Identity::Text(text.clone()),
+        Value::Float(_) => Identity::Float(print::json(value)),
+        other => Identity::Other(print::json(other)),
     }
 }
 
@@ -47,7 +55,7 @@ fn are_objects(lists: [&[Value]; 2]) -> Result<bool, PatchError> {
 
 /// The index of the first occurrence of each item of a list.
 struct ItemRanks<'k> {
-    indexes: HashMap<String, usize>,
+    indexes: HashMap<Identity, usize>,
     /// The merge key, if the items are objects.
     key: Option<&'k str>,
 }
@@ -62,9 +70,9 @@ impl<'k> ItemRanks<'k> {
         ranks
     }
 
-    fn identity(&self, item: &Value) -> String {
+    fn identity(&self, item: &Value) -> Identity {
         match self.key {
-            Some(key) => key_value(item, key).map_or_else(|| "null".to_owned(), identity),
+            Some(key) => identity(key_value(item, key).unwrap_or(&Value::Null)),
             None => identity(item),
         }
     }
@@ -101,7 +109,7 @@ pub(crate) fn merge_list(
     let objects = are_objects([&current, &patch])?;
     if !objects {
         if is_deletion {
-            let deleted: HashSet<String> = patch.iter().map(identity).collect();
+            let deleted: HashSet<Identity> = patch.iter().map(identity).collect();
             current.retain(|item| !deleted.contains(&identity(item)));
             return Ok(current);
         }
@@ -132,7 +140,7 @@ pub(crate) fn merge_list(
 /// Removes repeated items from a list of scalars. Upstream replaces a removed item by the last one, and with an empty
 /// patch that order remains.
 fn deduplicate(mut list: Vec<Value>) -> Vec<Value> {
-    let mut indexes: HashMap<String, BTreeSet<usize>> = HashMap::with_capacity(list.len());
+    let mut indexes: HashMap<Identity, BTreeSet<usize>> = HashMap::with_capacity(list.len());
     for (i, item) in list.iter().enumerate() {
         indexes.entry(identity(item)).or_default().insert(i);
     }
@@ -215,13 +223,13 @@ fn merge_items(mut current: Vec<Value>, patch: Vec<Value>, meta: &PatchMeta<'_>)
 /// Splits a merged list into the items that are in `by` and the others.
 fn partition(merged: Vec<Value>, by: &[Value], key: &str) -> Result<(Vec<Value>, Vec<Value>), PatchError> {
     if key.is_empty() {
-        let listed: HashSet<String> = by.iter().map(identity).collect();
+        let listed: HashSet<Identity> = by.iter().map(identity).collect();
         return Ok(merged.into_iter().partition(|item| listed.contains(&identity(item))));
     }
     // Upstream's search for a key stops at the first item that is not an object.
     let end = by.iter().position(|item| item.as_object().is_none());
     let searched = &by[..end.unwrap_or(by.len())];
-    let listed: HashSet<String> = searched.iter().filter_map(|item| key_value(item, key)).map(identity).collect();
+    let listed: HashSet<Identity> = searched.iter().filter_map(|item| key_value(item, key)).map(identity).collect();
     let (mut patch_items, mut server_only) = (Vec::with_capacity(by.len()), Vec::new());
     for item in merged {
         if item.as_object().is_none() {
@@ -330,13 +338,13 @@ pub(crate) fn merge_and_order_list(
 fn order_after_merge(current: &[Value], patch: &[Value], key: &str) -> Vec<Value> {
     let marked = |item: &Value, directive| key_value(item, DIRECTIVE_MARKER).and_then(Value::as_str) == Some(directive);
     let of = |item: &Value| key_value(item, key).map(identity);
-    let deleted: HashSet<String> = patch.iter().filter(|item| marked(item, "delete")).filter_map(of).collect();
+    let deleted: HashSet<Identity> = patch.iter().filter(|item| marked(item, "delete")).filter_map(of).collect();
     let is_deleted = |item: &&Value| of(item).is_some_and(|value| deleted.contains(&value));
     let mut order: Vec<Value> = current.iter().filter(|item| !is_deleted(item)).cloned().collect();
     if patch.iter().any(|item| marked(item, "replace")) {
         return order;
     }
-    let mut seen: HashSet<String> = order.iter().filter_map(of).collect();
+    let mut seen: HashSet<Identity> = order.iter().filter_map(of).collect();
     let free = current.len() - order.len();
     let added = patch.iter().filter(|item| key_value(item, DIRECTIVE_MARKER).is_none());
     let added = added.filter(|item| of(item).is_some_and(|value| seen.insert(value)));
