@@ -108,17 +108,18 @@ fn next_anchor(text: &[u8], base: &[u8], budget: &mut usize) -> (usize, usize) {
     (text.len(), base.len())
 }
 
+/// How many bytes are compared at once.
+const BLOCK: usize = 32;
+
 fn common_prefix(one: &[u8], other: &[u8]) -> usize {
-    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
-    let words = one.chunks_exact(8).zip(other.chunks_exact(8));
-    let equal = 8 * words.take_while(|(one, other)| word(one) == word(other)).count();
+    let blocks = one.as_chunks::<BLOCK>().0.iter().zip(other.as_chunks::<BLOCK>().0);
+    let equal = BLOCK * blocks.take_while(|(one, other)| one == other).count();
     equal + one[equal..].iter().zip(&other[equal..]).take_while(|(one, other)| one == other).count()
 }
 
 fn common_suffix(one: &[u8], other: &[u8]) -> usize {
-    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
-    let words = one.rchunks_exact(8).zip(other.rchunks_exact(8));
-    let equal = 8 * words.take_while(|(one, other)| word(one) == word(other)).count();
+    let blocks = one.as_rchunks::<BLOCK>().1.iter().rev().zip(other.as_rchunks::<BLOCK>().1.iter().rev());
+    let equal = BLOCK * blocks.take_while(|(one, other)| one == other).count();
     let (one, other) = (&one[..one.len() - equal], &other[..other.len() - equal]);
     equal + one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count()
 }
