@@ -43,6 +43,10 @@ impl ObjectModel for BuiltIn {
         problems
     }
 
+    fn keeps_normal_form(&self) -> bool {
+        true
+    }
+
     fn set_schema_defaults(&self, schema: &Schema, value: &mut Value) {
         static_defaults(&schema.types, schema.root, value);
     }
@@ -58,9 +62,9 @@ impl ObjectModel for BuiltIn {
         ))
     }
 
-    fn decode_merged(&self, value: Value, expected: &ExpectedKind<'_>) -> Result<Value, String> {
+    fn decode_merged(&self, value: Value, live: &Value, expected: &ExpectedKind<'_>) -> Result<Value, String> {
         let GroupVersion { group, version } = &expected.group_version;
-        convert_strategic_patch(value, expected).map(|(value, _)| value).map_err(|why| {
+        convert_strategic_patch(value, Some(live), expected).map(|(value, _)| value).map_err(|why| {
             format!("unable to convert unstructured object to {group}/{version}, Kind={}: {why}", expected.kind)
         })
     }

@@ -55,6 +55,11 @@ impl ObjectModel for Custom {
     }
 
     /// The strategy sets them.
+    /// The schema may be another one than that of the write, and a webhook may have converted the object.
+    fn keeps_normal_form(&self) -> bool {
+        false
+    }
+
     fn set_schema_defaults(&self, _: &Schema, _: &mut Value) {}
 
     fn convert_patched(&self, _: &Schema, _: &mut Value) -> Result<(), String> {
@@ -66,7 +71,7 @@ impl ObjectModel for Custom {
         ApiError::Unclassified("content is not a list".to_owned())
     }
 
-    fn decode_merged(&self, mut value: Value, expected: &ExpectedKind<'_>) -> Result<Value, String> {
+    fn decode_merged(&self, mut value: Value, _: &Value, expected: &ExpectedKind<'_>) -> Result<Value, String> {
         if let Some(resource) = expected.resource {
             resource.strategy.decode_merged(&mut value)?;
         }

@@ -360,14 +360,42 @@ pub(crate) fn report_strict_errors(
     Ok(())
 }
 
+/// The members of a patched object that are still those of the stored one. They are in normal form, unless the object was
+/// converted, so they are set aside while the others are decoded.
+struct Unchanged(Vec<(Str, Value)>);
+
+impl Unchanged {
+    fn take(object: &mut Value, live: Option<&Value>, expected: &ExpectedKind<'_>) -> Self {
+        let mut unchanged = Vec::new();
+        let is_normal = expected.model.keeps_normal_form() && expected.resource.is_some_and(|found| found.is_hub());
+        if let (Some(live), Value::Object(members), true) = (live, object, is_normal) {
+            for (name, value) in members.iter_mut() {
+                let is_changed = !matches!(value, Value::Object(_)) || live.get(name) != Some(value);
+                if !is_changed && name != "metadata" {
+                    unchanged.push((Str::from(name), std::mem::take(value)));
+                }
+            }
+        }
+        Self(unchanged)
+    }
+
+    fn put_back(self, object: &mut Value) {
+        for (name, value) in self.0 {
+            object.set(&name, value);
+        }
+    }
+}
+
 /// Decodes the result of a JSON patch or merge patch: a tree at the request's version, and the errors of strict
-/// decoding.
+/// decoding. `live` is the stored object, and `again` makes the result again.
 ///
 /// # Errors
 /// Returns an error if the result is not an object of the expected kind.
 pub(crate) fn decode_patched(
     catalog: &Catalog,
-    object: Value,
+    mut object: Value,
+    live: Option<&Value>,
+    again: impl FnOnce() -> Value,
     expected: &ExpectedKind<'_>,
 ) -> Result<(Value, Vec<String>), DecodeError> {
     let check = |found: &GroupVersion, kind: &str| check_kind(catalog, expected, found, kind);
@@ -380,9 +408,9 @@ pub(crate) fn decode_patched(
         expected.set_type(&mut nothing);
         return Ok((nothing, unknown));
     }
-    let before = object.clone();
-    let mut object = object;
+    let unchanged = Unchanged::take(&mut object, live, expected);
     let found = expected.normalise(&mut object);
+    unchanged.put_back(&mut object);
     if found.errors.is_empty() {
         if !expected.model.requires_type() {
             expected.set_type(&mut object);
@@ -391,20 +419,23 @@ pub(crate) fn decode_patched(
         return Ok((object, unknown));
     }
     // Only decoding the text yields upstream's exact messages.
-    decode_strict(&json::encode(&before), Encoding::Json, expected, &check)
+    decode_strict(&json::encode(&again()), Encoding::Json, expected, &check)
 }
 
-/// Converts the result of a strategic merge patch (upstream: `runtime.DefaultUnstructuredConverter`). Also returns the
-/// unknown fields. The kind and apiVersion of the result are overwritten.
+/// Converts the result of a strategic merge patch of `live` (upstream: `runtime.DefaultUnstructuredConverter`). Also returns
+/// the unknown fields. The kind and apiVersion of the result are overwritten.
 ///
 /// # Errors
 /// Returns upstream's message if a value does not match its type.
 pub(crate) fn convert_strategic_patch(
     mut object: Value,
+    live: Option<&Value>,
     expected: &ExpectedKind<'_>,
 ) -> Result<(Value, Vec<String>), String> {
+    let unchanged = Unchanged::take(&mut object, live, expected);
     expected.model.convert_patched(expected.schema, &mut object)?;
     let found = expected.normalise(&mut object);
+    unchanged.put_back(&mut object);
     if let Some(error) = found.errors.into_iter().next() {
         return Err(error);
     }

@@ -45,6 +45,9 @@ pub(crate) trait ObjectModel: Send + Sync {
     /// object is pruned. `resource` is `None` for kinds without a resource (`Scale`).
     fn normalise(&self, schema: &Schema, resource: Option<&Resource>, value: &mut Value) -> Problems;
 
+    /// True if every object that is read is in the form that [`Self::normalise`] makes.
+    fn keeps_normal_form(&self) -> bool;
+
     /// Sets the defaults that the schema declares, unless the strategy sets them.
     fn set_schema_defaults(&self, schema: &Schema, value: &mut Value);
 
@@ -54,11 +57,11 @@ pub(crate) trait ObjectModel: Send + Sync {
     /// Returns upstream's message if a value does not match its type.
     fn convert_patched(&self, schema: &Schema, value: &mut Value) -> Result<(), String>;
 
-    /// Brings an object that an apply has merged into the form in which the kind is encoded.
+    /// Brings an object that an apply has merged into `live` into the form in which the kind is encoded.
     ///
     /// # Errors
     /// Returns upstream's message if a value does not match its type.
-    fn decode_merged(&self, value: Value, expected: &ExpectedKind<'_>) -> Result<Value, String>;
+    fn decode_merged(&self, value: Value, live: &Value, expected: &ExpectedKind<'_>) -> Result<Value, String>;
 
     /// True if an object must have a kind and apiVersion of its own. Otherwise missing ones are the expected ones.
     fn requires_type(&self) -> bool;

@@ -182,7 +182,7 @@ impl<'a> ManagedFieldsUpdater<'a> {
         let mut object = object.unwrap_or_else(|| live.clone());
         let before = object.remove_at(&MANAGED_FIELDS).unwrap_or_default();
         if is_changed {
-            object = self.finish_merged(object, config)?;
+            object = self.finish_merged(object, live, config)?;
         }
         if self.manager == KUBECTL && !object.str_at(&["metadata", "annotations", LAST_APPLIED]).is_empty() {
             set_last_applied(&mut object, config);
@@ -210,9 +210,9 @@ impl<'a> ManagedFieldsUpdater<'a> {
         })
     }
 
-    /// Normalises a merged object and sets its defaults.
-    fn finish_merged(&self, object: Value, config: &Value) -> Result<Value, ApiError> {
-        let mut object = self.expected.model.decode_merged(object, &self.expected).map_err(|why| {
+    /// Normalises an object that was merged into `live` and sets its defaults.
+    fn finish_merged(&self, object: Value, live: &Value, config: &Value) -> Result<Value, ApiError> {
+        let mut object = self.expected.model.decode_merged(object, live, &self.expected).map_err(|why| {
             let name = self.describe(config);
             ApiError::Unclassified(format!("failed to convert new object ({name}) to proper version: {why}"))
         })?;

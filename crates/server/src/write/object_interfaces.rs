@@ -29,7 +29,7 @@ fn decode(
 ) -> Result<Value, String> {
     let is_typed = !expected.model.requires_type();
     if is_typed && decoding == Decoding::Unstructured {
-        let converted = convert_strategic_patch(tree, expected);
+        let converted = convert_strategic_patch(tree, None, expected);
         return converted.map(|(object, _)| object).map_err(|why| {
             let ExpectedKind { group_version: GroupVersion { group, version }, kind, .. } = expected;
             format!("unable to convert unstructured object to {group}/{version}, Kind={kind}: {why}")
@@ -45,7 +45,8 @@ fn decode(
     }
     // The message shows the text of a tree without a kind only.
     let text = if tree.kind().is_empty() { pintle_value::print::json(&tree) } else { String::new() };
-    let decoded = decode_patched(catalog, tree, expected);
+    let before = tree.clone();
+    let decoded = decode_patched(catalog, tree, None, || before, expected);
     let (object, unknown) = decoded.map_err(|error| error.message(|| text))?;
     match is_typed && decoding == Decoding::Strict && !unknown.is_empty() {
         true => Err(format!("strict decoding error: {}", unknown.join(", "))),

@@ -11,6 +11,7 @@ use pintle_patch::{
     validate_strategic_merge_patch,
 };
 use pintle_registry::{ApiError, GroupVersionKind, Resource};
+use pintle_schema::Schema;
 use pintle_value::{Errors, FieldPath, Str, Value, print};
 
 use super::managed_fields::ManagedFieldsUpdater;
@@ -122,6 +123,18 @@ impl Patch {
             }
         };
         Ok((patch, strict_errors))
+    }
+}
+
+impl Patch {
+    /// The object with the changes of the patch. A configuration is merged by the field manager, so it changes nothing here.
+    fn changed(&self, live: &Value, schema: &Schema) -> Result<Value, PatchError> {
+        match self {
+            Patch::Json(patch) => patch.apply(live.clone()),
+            Patch::Merge(patch) => merge_patch(live.clone(), patch.clone()),
+            Patch::Strategic(patch) => strategic_merge_patch(live.clone(), patch.clone(), &schema.types, schema.root),
+            Patch::Apply(_) => Ok(live.clone()),
+        }
     }
 }
 
@@ -253,27 +266,16 @@ impl PatchRequest {
         live: &Value,
     ) -> Result<Value, ApiError> {
         let (patch, strict_errors) = self.patch.as_ref().map_err(Clone::clone)?;
-        let patched = match patch {
-            Patch::Json(patch) => patch.apply(live.clone()),
-            Patch::Merge(patch) => merge_patch(live.clone(), patch.clone()),
-            Patch::Strategic(patch) => {
-                strategic_merge_patch(live.clone(), patch.clone(), &expected.schema.types, expected.schema.root)
-            }
-            Patch::Apply(config) => {
-                let object = managed_fields.apply(live, config, self.options.force)?;
-                // Duplicate keys are reported last, with a message of their own.
-                report_strict_errors(&request.recorder, strict_errors, self.options.field_validation).map_err(
-                    |_| {
-                        let why = strict_errors.join(", ");
-                        ApiError::BadRequest(format!(
-                            "error strict decoding YAML: error converting YAML to JSON: {why}"
-                        ))
-                    },
-                )?;
-                return Ok(object);
-            }
-        };
-        let object = patched.map_err(patch_error)?;
+        if let Patch::Apply(config) = patch {
+            let object = managed_fields.apply(live, config, self.options.force)?;
+            // Duplicate keys are reported last, with a message of their own.
+            report_strict_errors(&request.recorder, strict_errors, self.options.field_validation).map_err(|_| {
+                let why = strict_errors.join(", ");
+                ApiError::BadRequest(format!("error strict decoding YAML: error converting YAML to JSON: {why}"))
+            })?;
+            return Ok(object);
+        }
+        let object = patch.changed(live, expected.schema).map_err(patch_error)?;
         let mut object = self.decode_patched(request, expected, live, (patch, strict_errors), object)?;
         expected.set_defaults(&mut object);
         managed_fields.update(live, &mut object);
@@ -294,9 +296,11 @@ impl PatchRequest {
             errors.invalid(&FieldPath::new("patch"), value, why);
             ApiError::Invalid { kind: GroupVersionKind::new("", "", ""), name: Str::default(), errors }
         };
+        // Decoding takes the object, and few patches fail.
+        let again = || patch.changed(live, expected.schema).unwrap_or_default();
         let text_of_result = |opened: &Value| match expected.model.shape(expected.schema) {
-            Shape::Typed(types, root) => patched_text(&object, live, opened, types, root),
-            Shape::TypedFromUntyped(..) | Shape::Untyped => print::json(&object),
+            Shape::Typed(types, root) => patched_text(&again(), live, opened, types, root),
+            Shape::TypedFromUntyped(..) | Shape::Untyped => print::json(&again()),
         };
         let patch_or_result = || match patch {
             Patch::Strategic(patch) => {
@@ -307,8 +311,8 @@ impl PatchRequest {
             Patch::Apply(_) => String::new(),
         };
         let decoded = match patch {
-            Patch::Strategic(_) => convert_strategic_patch(object.clone(), expected),
-            _ => decode_patched(&request.cluster.catalog, object.clone(), expected)
+            Patch::Strategic(_) => convert_strategic_patch(object, Some(live), expected),
+            _ => decode_patched(&request.cluster.catalog, object, Some(live), again, expected)
                 .map_err(|error| error.message(patch_or_result)),
         };
         let (decoded, field_errors) = decoded.map_err(|why| invalid(patch_or_result(), &why))?;
