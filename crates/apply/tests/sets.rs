@@ -1,9 +1,59 @@
-//! Paths and sets: their texts, the `fieldsV1` serialization, and set operations.
+//! Paths and sets: their texts, the `fieldsV1` serialization, set operations, and what sets share.
+
+mod model;
 
 use pintle_apply::path::{Path, PathElement};
 use pintle_apply::set::FieldSet;
 use pintle_value::Value;
 use proptest::prelude::*;
+
+use model::Model;
+
+/// What a set fits is remembered, also by the sets that share its nodes.
+#[test]
+fn a_set_that_fits_one_schema_is_adapted_to_another() {
+    let (granular, atomic) = (Model::new(), Model::atomic());
+    let [granular, atomic] = [&granular, &atomic].map(|model| model.at("v1").expect("a type"));
+    let set = FieldSet::decode(r#"{"f:labels":{"f:a":{}},"f:numeric":{}}"#).expect("a set");
+    let shared = set.clone();
+    for _ in 0..2 {
+        assert_eq!(granular.reconcile(&set), None);
+        let adapted = atomic.reconcile(&shared).expect("another set");
+        assert_eq!(adapted.encode(), r#"{"f:labels":{},"f:numeric":{}}"#);
+        assert_eq!(atomic.reconcile(&adapted), None);
+    }
+    let mut changed = atomic.reconcile(&set).expect("another set");
+    assert_eq!(atomic.reconcile(&changed), None);
+    changed.insert(&[PathElement::field("struct"), PathElement::field("string")]);
+    let adapted = atomic.reconcile(&changed).expect("a changed set may not fit");
+    assert_eq!(adapted.encode(), r#"{"f:labels":{},"f:numeric":{},"f:struct":{}}"#);
+}
+
+#[test]
+fn a_set_that_is_changed_leaves_its_clones_as_they_are() {
+    let text = r#"{"f:a":{"f:b":{}},"f:c":{}}"#;
+    let set = FieldSet::decode(text).expect("a set");
+    let mut changed = set.clone();
+    changed.insert(&[PathElement::field("a"), PathElement::field("d")]);
+    changed.subtract(&FieldSet::decode(r#"{"f:c":{}}"#).expect("a set"));
+    assert_eq!(changed.encode(), r#"{"f:a":{"f:b":{},"f:d":{}}}"#);
+    changed.subtract(&changed.clone());
+    assert!(changed.is_empty());
+    assert_eq!((changed, set.encode()), (FieldSet::new(), text.to_owned()));
+}
+
+#[test]
+fn ignored_entries_are_not_compared() {
+    let model = Model::new();
+    let type_ref = model.at("v1").expect("a type");
+    let value = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+    let before = value(r#"{"labels":{"a":"1","b":"1"},"numeric":1,"recursive":{"b":{"a":{}}}}"#);
+    let after = value(r#"{"labels":{"b":"2"},"recursive":{"b":{}},"set":[1]}"#);
+    let ignored = FieldSet::decode(r#"{"f:labels":{"f:a":{}},"f:recursive":{"f:b":{}},"f:set":{}}"#).expect("a set");
+    let compared = type_ref.compare_without(&before, &after, &ignored).expect("a comparison");
+    let texts = [compared.added, compared.modified, compared.removed].map(|set| set.encode());
+    assert_eq!(texts, ["{}", r#"{"f:labels":{"f:b":{}}}"#, r#"{"f:numeric":{}}"#]);
+}
 
 #[test]
 fn paths_print_as_conflicts_show_them() {

@@ -1,6 +1,7 @@
 //! The type model: an arena of types that refer to each other by id. Recursive types (JSON schemas) need no
 //! indirection, and all clusters of a process share the catalog.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pintle_value::{Str, Value};
@@ -21,6 +22,8 @@ pub struct Types {
     types: Vec<Type>,
     /// Whether each type has defaults, computed on first use.
     defaulting: OnceLock<Box<[bool]>>,
+    /// The number of this arena, given on first use.
+    identity: OnceLock<u64>,
 }
 
 impl Types {
@@ -36,11 +39,20 @@ impl Types {
         let id = TypeId(u32::try_from(self.len()).unwrap_or(u32::MAX));
         self.types.push(ty);
         self.defaulting.take();
+        self.identity.take();
         id
+    }
+
+    /// A number that no arena with other types has in this process.
+    #[must_use]
+    pub fn identity(&self) -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        *self.identity.get_or_init(|| NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Replaces a placeholder type, for types that refer to themselves.
     pub fn replace(&mut self, id: TypeId, ty: Type) {
+        self.identity.take();
         let index = id.0.checked_sub(self.offset);
         if let Some(slot) = index.and_then(|index| self.types.get_mut(index as usize)) {
             *slot = ty;

@@ -59,8 +59,8 @@ impl FieldManagerRequest<'_> {
     }
 }
 
-/// Computes the managed fields of objects of one kind. The objects must be at the version of the request and must not
-/// contain `managedFields`. Ownership is tracked from the creation on. A caller that starts to track an object at its
+/// Computes the managed fields of objects of one kind. The objects must be at the version of the request; the entries that they
+/// contain themselves do not count. Ownership is tracked from the creation on. A caller that starts to track an object at its
 /// first apply must first call `update` as `before-first-apply`, from nothing to the live object.
 #[derive(Clone, Copy)]
 pub struct FieldManager<'v> {
@@ -109,7 +109,7 @@ impl FieldManager<'_> {
         if let Some(mut owned) = managed.managers.remove(&this) {
             let manager = request.manager(Operation::Update);
             if let Some(before) = managed.managers.get(&manager) {
-                owned.set = owned.set.union(&before.set);
+                owned.set = before.set.union(&owned.set);
             }
             managed.times.insert(manager.clone(), request.now);
             managed.managers.insert(manager, owned);

@@ -113,33 +113,29 @@ impl Updater<'_> {
         force: bool,
     ) -> Result<Comparison, UpdateError<M>> {
         let filter = |version: &str| self.converter.ignore_filter(version);
-        let at_own_version = old.compare(new)?.filtered(filter(&old.version));
-        let mut at_other_versions: BTreeMap<Str, Option<Comparison>> = BTreeMap::new();
+        let at_own_version = Changes::of(old.compare(new)?.filtered(filter(&old.version)));
+        let mut at_other_versions: BTreeMap<Str, Option<Changes>> = BTreeMap::new();
         let (mut conflicts, mut left) = (Vec::new(), ManagedFields::new());
         for (manager, owned) in std::mem::take(managers) {
             if manager == *by {
                 left.insert(manager, owned);
                 continue;
             }
-            let compared = if owned.version == old.version {
+            let changes = if owned.version == old.version {
                 &at_own_version
             } else {
                 if !at_other_versions.contains_key(&owned.version) {
                     let compared = compare_at(old, new, &owned.version)?;
-                    at_other_versions
-                        .insert(owned.version.clone(), compared.map(|c| c.filtered(filter(&owned.version))));
+                    let changes = compared.map(|c| Changes::of(c.filtered(filter(&owned.version))));
+                    at_other_versions.insert(owned.version.clone(), changes);
                 }
                 // A set at a version that no longer exists is dropped.
-                let Some(Some(compared)) = at_other_versions.get(&owned.version) else { continue };
-                compared
+                let Some(Some(changes)) = at_other_versions.get(&owned.version) else { continue };
+                changes
             };
-            if compared.is_same() {
-                left.insert(manager, owned);
-                continue;
-            }
-            let taken = owned.set.intersection(&compared.modified.union(&compared.added));
+            let taken = owned.set.intersection(&changes.written);
             conflicts.extend(taken.paths().into_iter().map(|path| Conflict { manager: manager.clone(), path }));
-            let set = owned.set.difference(&taken).difference(&compared.removed);
+            let set = owned.set.difference(&taken).difference(&changes.compared.removed);
             left.insert(manager, VersionedSet { set, ..owned });
         }
         if !force && !conflicts.is_empty() {
@@ -147,7 +143,20 @@ impl Updater<'_> {
         }
         left.retain(|_, owned| !owned.set.is_empty());
         *managers = left;
-        Ok(at_own_version)
+        Ok(at_own_version.compared)
+    }
+}
+
+/// What a write changes at a version.
+struct Changes {
+    compared: Comparison,
+    /// The fields that other managers lose to it: those that are added or modified.
+    written: FieldSet,
+}
+
+impl Changes {
+    fn of(compared: Comparison) -> Self {
+        Self { written: compared.modified.union(&compared.added), compared }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Objects at a version, and their conversion to other versions.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use pintle_value::Value;
 
 use super::UpdateError;
-use crate::path::values_equal;
+use crate::path::{PathElement, values_equal};
 use crate::set::{FieldSet, Filter};
 use crate::typed::{Comparison, Duplicates, TypeRef};
 
@@ -35,6 +36,11 @@ pub enum ConvertError {
     #[error("{0}")]
     Failed(String),
 }
+
+/// What is not compared. Nobody owns managed fields, and one of two objects may have none (upstream removes them from both
+/// before).
+static IGNORED_FIELDS: LazyLock<FieldSet> =
+    LazyLock::new(|| [["metadata", "managedFields"].map(PathElement::field)].into_iter().collect());
 
 /// An object at a version.
 #[derive(Clone)]
@@ -94,7 +100,7 @@ impl<'v> VersionedObject<'v> {
         if self.shares_value(new) {
             return Ok(Comparison::default());
         }
-        let compared = self.type_ref.compare(&self.value, &new.value);
+        let compared = self.type_ref.compare_without(&self.value, &new.value, &IGNORED_FIELDS);
         compared.map_err(UpdateError::typed("failed to compare objects"))
     }
 

@@ -4,7 +4,7 @@
 use pintle_value::{Object, Str, Value};
 
 use super::text::read_text;
-use super::{FieldSet, Node};
+use super::{FieldSet, Node, decoded};
 use crate::path::{PathElement, PathElementError, write_json_string};
 
 /// The reason why JSON is not a set.
@@ -25,7 +25,7 @@ impl FieldSet {
     /// Encodes the set as JSON text, byte for byte as upstream.
     #[must_use]
     pub fn encode(&self) -> String {
-        let mut out = String::with_capacity(64 * self.nodes.len());
+        let mut out = String::with_capacity(64 * self.nodes().len());
         let mut text = String::new();
         self.write(&mut out, &mut text, false);
         out
@@ -35,11 +35,11 @@ impl FieldSet {
         out.push('{');
         let mut first = true;
         // An empty object means a member, so `.` is only needed if the node has children.
-        if member && !self.nodes.is_empty() {
+        if member && !self.is_empty() {
             out.push_str("\".\":{}");
             first = false;
         }
-        for node in &self.nodes {
+        for node in self.nodes() {
             if !first {
                 out.push(',');
             }
@@ -73,14 +73,14 @@ impl FieldSet {
     }
 
     fn to_tree(&self, member: bool, text: &mut String) -> Value {
-        if self.nodes.is_empty() {
+        if self.is_empty() {
             return Value::object();
         }
-        let mut entries = Vec::with_capacity(self.nodes.len() + usize::from(member));
+        let mut entries = Vec::with_capacity(self.nodes().len() + usize::from(member));
         if member {
             entries.push((Str::const_new("."), Value::object()));
         }
-        for node in &self.nodes {
+        for node in self.nodes() {
             text.clear();
             node.element.serialize_into(text);
             entries.push((Str::from(text.as_str()), node.children.to_tree(node.member, text)));
@@ -92,22 +92,25 @@ impl FieldSet {
     /// not in the order of the elements.
     #[must_use]
     pub fn is_serialized_as(&self, value: &Value) -> bool {
-        if let Some(encoded) = value.as_object().and_then(Object::encoded)
-            && let Some(own) = self.to_encoded()
-        {
-            return own.text() == encoded.text();
+        if let Some(encoded) = value.as_object().and_then(Object::encoded) {
+            if let Some(decoded) = decoded::get(encoded.text()) {
+                return decoded.is_canonical && decoded.set == *self;
+            }
+            if let Some(own) = self.to_encoded() {
+                return own.text() == encoded.text();
+            }
         }
         self.matches_tree(value, false, &mut String::new())
     }
 
     fn matches_tree(&self, tree: &Value, member: bool, text: &mut String) -> bool {
         let Value::Object(entries) = tree else { return false };
-        let dot = member && !self.nodes.is_empty();
-        if entries.len() != self.nodes.len() + usize::from(dot) || dot != entries.contains_key(".") {
+        let dot = member && !self.is_empty();
+        if entries.len() != self.nodes().len() + usize::from(dot) || dot != entries.contains_key(".") {
             return false;
         }
         let keys = entries.iter().filter(|(key, _)| *key != ".");
-        self.nodes.iter().zip(keys).all(|(node, (key, below))| {
+        self.nodes().iter().zip(keys).all(|(node, (key, below))| {
             let is_key = match &node.element {
                 PathElement::Field(name) => key.strip_prefix("f:") == Some(name.as_str()),
                 element => {
@@ -122,10 +125,15 @@ impl FieldSet {
 
     /// Decodes a set from a JSON value. Null is the empty set. Elements of unknown variants are skipped.
     pub fn from_value(value: &Value) -> Result<Self, FieldsV1Error> {
-        if let Some(encoded) = value.as_object().and_then(Object::encoded)
-            && let Some(read) = read_text(encoded.text())
-        {
-            return Ok(read?);
+        if let Some(encoded) = value.as_object().and_then(Object::encoded) {
+            if let Some(decoded) = decoded::get(encoded.text()) {
+                return Ok(decoded.set);
+            }
+            if let Some(read) = read_text(encoded.text()) {
+                let set = read?;
+                decoded::insert(encoded.text(), &set);
+                return Ok(set);
+            }
         }
         Ok(read(value)?.0)
     }
@@ -152,7 +160,7 @@ fn read(value: &Value) -> Result<(FieldSet, bool), FieldsV1Error> {
         nodes = sorted(nodes);
     }
     member |= nodes.is_empty();
-    Ok((FieldSet { nodes }, member))
+    Ok((FieldSet::of(nodes), member))
 }
 
 /// Sorts nodes, and merges nodes whose keys are different texts of the same element (`v:1` and `v:1.0`).

@@ -1,12 +1,16 @@
 //! Field sets, stored as tries of path elements. A node records whether the path to it is a member, and holds the set
-//! below it. Invariants: nodes are sorted and unique, and every node is a member or has children.
+//! below it. Invariants: nodes are sorted and unique, and every node is a member or has children. Sets that are made of
+//! others share what they have in common, because most writes change few of the fields that somebody owns.
 
+mod decoded;
 mod fields_v1;
 mod filter;
 mod operations;
 mod text;
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::path::{Path, PathElement};
 
@@ -15,10 +19,26 @@ pub use filter::{Filter, PathElementMatcher, PrefixPattern};
 pub(crate) use text::SetWriter;
 pub use text::encoded_field_set;
 
-/// A set of field paths.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A set of field paths. A clone shares the nodes.
+#[derive(Clone, Debug, Default)]
 pub struct FieldSet {
+    /// `None` if the set is empty.
+    level: Option<Arc<Level>>,
+}
+
+/// The nodes of a set that is not empty.
+#[derive(Debug, Default)]
+struct Level {
     nodes: Vec<Node>,
+    /// The last type that the set was found to fit, see [`FieldSet::fits`]. Derived, so it is ignored when comparing sets.
+    fits: AtomicU64,
+}
+
+/// What is changed may not fit any more.
+impl Clone for Level {
+    fn clone(&self) -> Self {
+        Self { nodes: self.nodes.clone(), fits: AtomicU64::default() }
+    }
 }
 
 /// One node of the trie.
@@ -41,57 +61,94 @@ impl FieldSet {
     /// Creates an empty set.
     #[must_use]
     pub const fn new() -> Self {
-        Self { nodes: Vec::new() }
+        Self { level: None }
+    }
+
+    /// Creates a set from nodes that are sorted and unique.
+    fn of(nodes: Vec<Node>) -> Self {
+        Self { level: (!nodes.is_empty()).then(|| Arc::new(Level { nodes, fits: AtomicU64::default() })) }
     }
 
     /// Creates a set from nodes that satisfy the invariants.
     pub(crate) fn from_nodes(nodes: Vec<Node>) -> Self {
         debug_assert!(nodes.is_sorted_by(|a, b| a.element < b.element), "{nodes:?}");
         debug_assert!(nodes.iter().all(Node::is_needed), "{nodes:?}");
-        Self { nodes }
+        Self::of(nodes)
     }
 
     pub(crate) fn nodes(&self) -> &[Node] {
-        &self.nodes
+        self.level.as_deref().map_or(&[], |level| &level.nodes)
+    }
+
+    /// The nodes, which other sets do not share any more. Whoever leaves none calls [`Self::drop_if_empty`].
+    fn nodes_mut(&mut self) -> &mut Vec<Node> {
+        let level = Arc::make_mut(self.level.get_or_insert_default());
+        *level.fits.get_mut() = 0;
+        &mut level.nodes
+    }
+
+    fn drop_if_empty(&mut self) {
+        self.level.take_if(|level| level.nodes.is_empty());
+    }
+
+    /// Whether the set is known to fit the type with this key, which is not zero.
+    pub(crate) fn fits(&self, type_key: u64) -> bool {
+        self.level.as_deref().is_none_or(|level| level.fits.load(Ordering::Relaxed) == type_key)
+    }
+
+    /// Notes that the set fits a type, so that nobody has to find out again. Clones share what is noted.
+    pub(crate) fn note_fit(&self, type_key: u64) {
+        if let Some(level) = self.level.as_deref() {
+            level.fits.store(type_key, Ordering::Relaxed);
+        }
+    }
+
+    /// True if both sets are the same nodes, so that they are equal without a look at them.
+    fn shares_nodes_with(&self, other: &Self) -> bool {
+        match (&self.level, &other.level) {
+            (Some(own), Some(theirs)) => Arc::ptr_eq(own, theirs),
+            (own, theirs) => own.is_none() && theirs.is_none(),
+        }
     }
 
     fn search(&self, element: &PathElement) -> Result<usize, usize> {
-        self.nodes.binary_search_by(|node| node.element.cmp(element))
+        self.nodes().binary_search_by(|node| node.element.cmp(element))
     }
 
     pub(crate) fn node(&self, element: &PathElement) -> Option<&Node> {
-        self.search(element).ok().map(|i| &self.nodes[i])
+        self.search(element).ok().map(|i| &self.nodes()[i])
     }
 
     /// Adds a path. The empty path is never in a set, because nobody owns an object as a whole.
     pub fn insert(&mut self, path: &[PathElement]) {
         let Some((element, rest)) = path.split_first() else { return };
-        let i = match self.search(element) {
-            Ok(i) => i,
-            Err(i) => {
-                let node = Node { element: element.clone(), member: false, children: FieldSet::new() };
-                self.nodes.insert(i, node);
-                i
-            }
-        };
+        let found = self.search(element);
+        let nodes = self.nodes_mut();
+        let i = found.unwrap_or_else(|i| {
+            nodes.insert(i, Node { element: element.clone(), member: false, children: FieldSet::new() });
+            i
+        });
         if rest.is_empty() {
-            self.nodes[i].member = true;
+            nodes[i].member = true;
         } else {
-            self.nodes[i].children.insert(rest);
+            nodes[i].children.insert(rest);
         }
     }
 
     /// Adds what is below an element, and the element itself if `member`. Not both may be empty. It costs least if the
     /// elements come in order.
     pub(crate) fn insert_subset(&mut self, element: &PathElement, member: bool, below: FieldSet) {
-        let is_next = self.nodes.last().is_none_or(|last| last.element < *element);
-        match if is_next { Err(self.nodes.len()) } else { self.search(element) } {
+        let nodes = self.nodes();
+        let is_next = nodes.last().is_none_or(|last| last.element < *element);
+        let found = if is_next { Err(nodes.len()) } else { self.search(element) };
+        let nodes = self.nodes_mut();
+        match found {
             Ok(at) => {
-                let node = &mut self.nodes[at];
+                let node = &mut nodes[at];
                 node.member |= member;
                 node.children.merge(below);
             }
-            Err(at) => self.nodes.insert(at, Node { element: element.clone(), member, children: below }),
+            Err(at) => nodes.insert(at, Node { element: element.clone(), member, children: below }),
         }
     }
 
@@ -111,13 +168,13 @@ impl FieldSet {
     /// True if the set has no path.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.level.is_none()
     }
 
     /// The number of paths.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.nodes.iter().map(|node| usize::from(node.member) + node.children.len()).sum()
+        self.nodes().iter().map(|node| usize::from(node.member) + node.children.len()).sum()
     }
 
     /// Calls `visit` for every path. Each level visits its members first and then the levels below, the order in which
@@ -127,12 +184,12 @@ impl FieldSet {
     }
 
     fn walk(&self, path: &mut Vec<PathElement>, visit: &mut impl FnMut(&[PathElement])) {
-        for node in self.nodes.iter().filter(|node| node.member) {
+        for node in self.nodes().iter().filter(|node| node.member) {
             path.push(node.element.clone());
             visit(path);
             path.pop();
         }
-        for node in self.nodes.iter().filter(|node| !node.children.is_empty()) {
+        for node in self.nodes().iter().filter(|node| !node.children.is_empty()) {
             path.push(node.element.clone());
             node.children.walk(path, visit);
             path.pop();
@@ -147,6 +204,14 @@ impl FieldSet {
         paths
     }
 }
+
+impl PartialEq for FieldSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.shares_nodes_with(other) || self.nodes() == other.nodes()
+    }
+}
+
+impl Eq for FieldSet {}
 
 impl<P: AsRef<[PathElement]>> FromIterator<P> for FieldSet {
     fn from_iter<T: IntoIterator<Item = P>>(paths: T) -> Self {

@@ -13,7 +13,7 @@ enum NodePair<'s> {
 
 /// Iterates over the elements of both sets, in order.
 fn pairs<'s>(left: &'s FieldSet, right: &'s FieldSet) -> impl Iterator<Item = NodePair<'s>> {
-    let (mut left, mut right) = (left.nodes.iter().peekable(), right.nodes.iter().peekable());
+    let (mut left, mut right) = (left.nodes().iter().peekable(), right.nodes().iter().peekable());
     std::iter::from_fn(move || {
         let order = match (left.peek(), right.peek()) {
             (Some(l), Some(r)) => l.element.cmp(&r.element),
@@ -37,7 +37,7 @@ impl FieldSet {
     /// The paths that are in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
-        if self.is_empty() {
+        if self.is_empty() || self.shares_nodes_with(other) {
             return other.clone();
         }
         if other.is_empty() {
@@ -65,6 +65,9 @@ impl FieldSet {
     /// The paths that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
+        if self.shares_nodes_with(other) {
+            return self.clone();
+        }
         let both = pairs(self, other).filter_map(|pair| match pair {
             NodePair::Both(l, r) => {
                 let children = l.children.intersection(&r.children);
@@ -78,6 +81,9 @@ impl FieldSet {
     /// The paths that are in this set and not in the other. Paths below a removed path stay.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
+        if other.is_empty() {
+            return self.clone();
+        }
         let left = pairs(self, other).filter_map(|pair| match pair {
             NodePair::Left(node) => Some(node.clone()),
             NodePair::Right(_) => None,
@@ -91,15 +97,17 @@ impl FieldSet {
 
     /// Removes the paths of the other set in place. The result equals [`FieldSet::difference`].
     pub fn subtract(&mut self, other: &Self) {
-        for theirs in &other.nodes {
+        for theirs in other.nodes() {
             let Ok(at) = self.search(&theirs.element) else { continue };
-            let node = &mut self.nodes[at];
+            let nodes = self.nodes_mut();
+            let node = &mut nodes[at];
             node.member &= !theirs.member;
             node.children.subtract(&theirs.children);
             if !node.is_needed() {
-                self.nodes.remove(at);
+                nodes.remove(at);
             }
         }
+        self.drop_if_empty();
     }
 
     /// The paths of this set that are neither in the other set nor below one of its paths.
@@ -139,7 +147,7 @@ impl FieldSet {
     /// The paths that have no other path below them.
     #[must_use]
     pub fn leaves(&self) -> Self {
-        let nodes = self.nodes.iter().map(|node| {
+        let nodes = self.nodes().iter().map(|node| {
             let member = node.member && node.children.is_empty();
             Node { element: node.element.clone(), member, children: node.children.leaves() }
         });

@@ -49,7 +49,7 @@ impl SetWriter {
 
     fn set(&mut self, set: &FieldSet) -> Option<()> {
         let mut previous = String::new();
-        for node in &set.nodes {
+        for node in set.nodes() {
             let below = |writer: &mut Self| writer.set(&node.children);
             match &node.element {
                 PathElement::Field(name) => self.field(name, node.member, below)?,
@@ -247,13 +247,14 @@ impl<'t> SetReader<'t> {
         let start = self.at;
         let mut is_escaped = false;
         loop {
-            match bytes.get(self.at)? {
-                b'"' => break,
-                b'\\' if matches!(bytes.get(self.at + 1), Some(b'"' | b'\\')) => {
+            // Quotes and backslashes are not plain.
+            self.at += bytes.get(self.at..)?.iter().position(|byte| !is_plain_in_json(*byte))?;
+            match (bytes[self.at], bytes.get(self.at + 1)) {
+                (b'"', _) => break,
+                (b'\\', Some(b'"' | b'\\')) => {
                     is_escaped = true;
                     self.at += 2;
                 }
-                plain if is_plain_in_json(*plain) => self.at += 1,
                 _ => return None,
             }
         }
@@ -308,7 +309,7 @@ impl<'t> SetReader<'t> {
             nodes = super::fields_v1::sorted(nodes);
         }
         member |= nodes.is_empty();
-        Some(Ok((FieldSet { nodes }, member)))
+        Some(Ok((FieldSet::of(nodes), member)))
     }
 
     fn skip(&mut self) -> Option<()> {

@@ -77,6 +77,16 @@ impl<'t> TypeRef<'t> {
         Self(TypeRefKind::Declared { types, id: field.ty, patch: Some(&field.patch) })
     }
 
+    /// A number of the type that is not zero and that no other type has. `None` if it has none.
+    pub(super) fn key(self) -> Option<u64> {
+        match self.0 {
+            TypeRefKind::Declared { types, id, patch: None } => {
+                u32::try_from(types.identity()).ok().map(|types| u64::from(types) << 32 | u64::from(id.0))
+            }
+            _ => None,
+        }
+    }
+
     /// Resolves the atom for a value. If the type leaves it open, the value decides; null then counts as a map.
     pub(super) fn atom(self, value: Option<&Value>) -> Atom<'t> {
         match self.0 {

@@ -40,8 +40,13 @@ impl Comparison {
     }
 }
 
-pub(super) fn compare(type_ref: TypeRef<'_>, old: &Value, new: &Value) -> Result<Comparison, ValidationErrors> {
-    let mut walker = CompareWalker::default();
+pub(super) fn compare(
+    type_ref: TypeRef<'_>,
+    old: &Value,
+    new: &Value,
+    ignored: &FieldSet,
+) -> Result<Comparison, ValidationErrors> {
+    let mut walker = CompareWalker { found: Differences::default(), errors: ErrorCollector::default(), ignored };
     walker.walk(type_ref, Some(old), Some(new));
     let Differences { added, modified, removed } = walker.found;
     let comparison = Comparison { added: added.below, modified: modified.below, removed: removed.below };
@@ -71,16 +76,20 @@ struct Differences {
     removed: Subset,
 }
 
-#[derive(Default)]
-struct CompareWalker {
+struct CompareWalker<'i> {
     found: Differences,
     errors: ErrorCollector,
+    /// What is not compared below the current path.
+    ignored: &'i FieldSet,
 }
+
+/// What is ignored below most paths.
+static NOTHING: FieldSet = FieldSet::new();
 
 /// The error of a field that its struct does not have.
 const NO_TYPE: &str = "schema error: invalid atom: inlined";
 
-impl CompareWalker {
+impl CompareWalker<'_> {
     /// Compares the values at the current path, at least one of which exists. Equal subtrees are skipped. Upstream
     /// validates both values as a whole before; here what differs is validated.
     fn walk(&mut self, type_ref: TypeRef<'_>, old: Option<&Value>, new: Option<&Value>) {
@@ -210,6 +219,9 @@ impl CompareWalker {
             return;
         }
         let element = PathElement::field(key);
+        if self.ignored.node(&element).is_some_and(|node| node.member) {
+            return;
+        }
         match entries.entry(key) {
             Some(type_ref) => self.descend(element, |walker| walker.walk(type_ref, old, new)),
             None => self.descend(element, |walker| walker.errors.add(NO_TYPE)),
@@ -219,7 +231,10 @@ impl CompareWalker {
     /// Walks one step down.
     fn descend(&mut self, element: PathElement, walk: impl FnOnce(&mut Self)) {
         let (found_above, errors_above) = (std::mem::take(&mut self.found), self.errors.len());
+        let ignored_above = self.ignored;
+        self.ignored = ignored_above.with_prefix(&element).unwrap_or(&NOTHING);
         walk(self);
+        self.ignored = ignored_above;
         let found = std::mem::replace(&mut self.found, found_above);
         self.errors.prefix_after(errors_above, &element);
         let sets = &mut self.found;

@@ -67,7 +67,12 @@ impl<'t> TypeRef<'t> {
 
     /// Compares two values.
     pub fn compare(self, old: &Value, new: &Value) -> Result<Comparison, ValidationErrors> {
-        compare::compare(self, old, new)
+        self.compare_without(old, new, &FieldSet::new())
+    }
+
+    /// Compares two values without the entries of maps that are in `ignored`.
+    pub fn compare_without(self, old: &Value, new: &Value, ignored: &FieldSet) -> Result<Comparison, ValidationErrors> {
+        compare::compare(self, old, new, ignored)
     }
 
     /// The fields that a new object adds to an empty one, as text.

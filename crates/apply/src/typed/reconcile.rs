@@ -6,11 +6,20 @@ use crate::path::PathElement;
 use crate::set::FieldSet;
 
 pub(super) fn reconcile(type_ref: TypeRef<'_>, set: &FieldSet) -> Option<FieldSet> {
+    // Sets that are decoded again and again are the same.
+    let key = type_ref.key();
+    if key.is_some_and(|key| set.fits(key)) {
+        return None;
+    }
     let mut walker = ReconcileWalker { path: Vec::new(), atomic: FieldSet::new() };
     walker.walk(type_ref, Some(set), false);
     // An object that is atomic as a whole has an empty path, so the set stays.
     let atomic = walker.atomic;
-    (!atomic.is_empty()).then(|| set.recursive_difference(&atomic).union(&atomic))
+    if atomic.is_empty() {
+        key.inspect(|key| set.note_fit(*key));
+        return None;
+    }
+    Some(set.recursive_difference(&atomic).union(&atomic))
 }
 
 struct ReconcileWalker<'s> {

@@ -1,0 +1,110 @@
+//! The field sets that texts were decoded to. The entries of an object are decoded with each of its writes, although few of them
+//! change, and objects of one kind that the same programs write have the same entries. What a text means never changes, so
+//! all servers of a process share what is here.
+
+use std::mem;
+use std::sync::LazyLock;
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+
+use super::FieldSet;
+
+/// The longest text that is kept, in bytes.
+const MAX_TEXT: usize = 16 << 10;
+/// The most bytes of text of one half of what is kept. A decoded set takes about six times as much.
+const MAX_HALF: usize = 128 << 10;
+
+/// What a text was decoded to.
+#[derive(Clone)]
+pub(super) struct Decoded {
+    pub(super) set: FieldSet,
+    /// Whether the text is the one that the set is encoded to.
+    pub(super) is_canonical: bool,
+}
+
+/// The texts that were used last, in two halves: when the newer one is full it becomes the older one, whose texts are
+/// forgotten unless they are used again.
+#[derive(Default)]
+struct DecodedSets {
+    newer: HashMap<Box<str>, Decoded>,
+    older: HashMap<Box<str>, Decoded>,
+    /// The bytes of the texts of the newer half.
+    bytes: usize,
+}
+
+static DECODED: LazyLock<Mutex<DecodedSets>> = LazyLock::new(Mutex::default);
+
+impl DecodedSets {
+    fn get(&mut self, text: &str) -> Option<Decoded> {
+        if let Some(decoded) = self.newer.get(text) {
+            return Some(decoded.clone());
+        }
+        let (text, decoded) = self.older.remove_entry(text)?;
+        self.insert(text, decoded.clone());
+        Some(decoded)
+    }
+
+    fn insert(&mut self, text: Box<str>, decoded: Decoded) {
+        if self.bytes + text.len() > MAX_HALF {
+            self.older = mem::take(&mut self.newer);
+            self.bytes = 0;
+        }
+        self.bytes += text.len();
+        self.newer.insert(text, decoded);
+    }
+}
+
+/// What a text was decoded to, if it is kept.
+pub(super) fn get(text: &str) -> Option<Decoded> {
+    (text.len() <= MAX_TEXT).then(|| DECODED.lock().get(text)).flatten()
+}
+
+/// Keeps what a text was decoded to.
+pub(super) fn insert(text: &str, set: &FieldSet) {
+    if text.len() <= MAX_TEXT {
+        let is_canonical = set.to_encoded().is_some_and(|own| own.text() == text);
+        let decoded = Decoded { set: set.clone(), is_canonical };
+        DECODED.lock().insert(text.into(), decoded);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::PathElement;
+
+    fn text(number: usize, length: usize) -> Box<str> {
+        format!("{number:0length$}").into()
+    }
+
+    #[test]
+    fn texts_that_are_used_stay_and_memory_is_bounded() {
+        let mut sets = DecodedSets::default();
+        let set: FieldSet = [[PathElement::field("a")]].into_iter().collect();
+        let decoded = || Decoded { set: set.clone(), is_canonical: true };
+        let count = 10 * MAX_HALF / 1000;
+        sets.insert(text(0, 1000), decoded());
+        for number in 1..count {
+            sets.insert(text(number, 1000), decoded());
+            assert!(sets.get(&text(0, 1000)).is_some(), "{number}");
+            let kept: usize = sets.newer.keys().chain(sets.older.keys()).map(|text| text.len()).sum();
+            assert!(kept <= 2 * MAX_HALF, "{kept}");
+        }
+        assert!(sets.get(&text(1, 1000)).is_none());
+        assert!(sets.get(&text(count - 1, 1000)).is_some());
+    }
+
+    #[test]
+    fn a_text_in_another_order_is_not_canonical() {
+        let set: FieldSet = [[PathElement::field("a")], [PathElement::field("b")]].into_iter().collect();
+        for (text, expect) in [(r#"{"f:a":{},"f:b":{}}"#, true), (r#"{"f:b":{},"f:a":{}}"#, false)] {
+            insert(text, &set);
+            let decoded = get(text).expect("a set");
+            assert_eq!((decoded.set == set, decoded.is_canonical), (true, expect), "{text}");
+        }
+        assert!(get(&text(0, MAX_TEXT + 1)).is_none());
+        insert(&text(0, MAX_TEXT + 1), &set);
+        assert!(get(&text(0, MAX_TEXT + 1)).is_none());
+    }
+}
