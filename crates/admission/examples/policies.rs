@@ -1,5 +1,6 @@
 //! Measures the plugin `ValidatingAdmissionPolicy`: a policy with three rules for a request that it matches and for one
-//! that it does not match, and a policy with ten thousand bindings of other namespaces.
+//! that it does not match, beside a thousand policies for other resources, and with ten thousand bindings of other
+//! namespaces or for other resources.
 //!
 //! `cargo run --release -p pintle-admission --example policies`
 
@@ -24,6 +25,7 @@ use pintle_registry::{
 use pintle_value::{Value, object};
 
 const BINDINGS: usize = 10_000;
+const OTHER_POLICIES: usize = 1_000;
 const RUNS: u32 = 20_000;
 
 const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"n","labels":{"app":"web","team":"a"}},
@@ -123,9 +125,36 @@ fn binding(number: usize, namespace: Option<&str>) -> Value {
     object! {"kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata, "spec": spec}
 }
 
+/// A binding for other resources than those of its policy.
+fn binding_for_secrets(number: usize) -> Value {
+    let mut binding = binding(number, None);
+    let rule = decode(r#"{"operations":["*"],"apiGroups":[""],"apiVersions":["v1"],"resources":["secrets"]}"#);
+    let resources = object! {
+        "matchPolicy": "Equivalent", "namespaceSelector": Value::object(), "objectSelector": Value::object(),
+        "resourceRules": Value::Array(vec![rule]),
+    };
+    if let Some(spec) = binding.get_mut("spec") {
+        spec.set("matchResources", resources);
+    }
+    binding
+}
+
+/// A policy for other resources, with a binding.
+fn policy_for_secrets(number: usize) -> [Value; 2] {
+    let name = format!("other-{number}");
+    let mut policy = decode(&POLICY.replace("\"pods\"", "\"secrets\""));
+    let revision = (number + 100_000).to_string();
+    policy.set("metadata", object! {"name": name.as_str(), "resourceVersion": revision});
+    let mut binding = binding(number + 200_000, None);
+    if let Some(spec) = binding.get_mut("spec") {
+        spec.set("policyName", name);
+    }
+    [policy, binding]
+}
+
 /// Runs the plugin for a create and prints what one costs.
-fn measure(what: &str, bindings: Vec<Value>, resource: &Arc<Resource>, object: &Value) {
-    let mut objects = bindings;
+fn measure(what: &str, others: Vec<Value>, resource: &Arc<Resource>, object: &Value) {
+    let mut objects = others;
     objects.push(decode(POLICY));
     let client = Client(objects);
     let plugin = ValidatingAdmissionPolicy::default();
@@ -173,6 +202,10 @@ fn main() {
     let (pod, map) = (decode(POD), decode(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}"#));
     measure("three rules, matching", vec![binding(0, None)], pods, &pod);
     measure("three rules, not matching", vec![binding(0, None)], configmaps, &map);
+    let others = (0..OTHER_POLICIES).flat_map(policy_for_secrets).chain([binding(0, None)]);
+    measure("the same, beside a thousand policies for other resources", others.collect(), configmaps, &map);
     let others = (0..BINDINGS).map(|number| binding(number, Some(&format!("other-{number}"))));
     measure("ten thousand bindings of other namespaces", others.collect(), pods, &pod);
+    let others = (0..BINDINGS).map(binding_for_secrets);
+    measure("ten thousand bindings for other resources", others.collect(), pods, &pod);
 }

@@ -2,6 +2,9 @@
 //! (upstream: `admission/plugin/webhook/predicates`, `admission/plugin/policy/matching`).
 
 mod cache;
+mod index;
+#[cfg(test)]
+mod index_tests;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -12,6 +15,7 @@ use pintle_value::Value;
 
 pub use self::cache::MatchingCache;
 use self::cache::RequestLabels;
+pub(crate) use self::index::{MatcherIndex, Matching, MatchingList, sort};
 use self::rules::{ResourceNames, ResourceRule};
 use crate::AdmissionAttributes;
 
@@ -115,6 +119,11 @@ impl RequestMatcher {
             namespaces: selector("namespaceSelector"),
             objects: selector("objectSelector"),
         }
+    }
+
+    /// True if requests for resources that are equivalent to those of the rules match.
+    fn finds_equivalents(&self) -> bool {
+        self.policy == MatchPolicy::Equivalent
     }
 
     /// True if a rule matches a request. Selectors may still exclude it.

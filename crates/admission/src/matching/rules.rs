@@ -8,9 +8,9 @@ use crate::{AdmissionAttributes, AdmissionOperation};
 /// The names of a resource that rules are compared with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResourceNames<'a> {
-    group: &'a str,
+    pub(super) group: &'a str,
     version: &'a str,
-    plural: &'a str,
+    pub(super) plural: &'a str,
 }
 
 impl<'a> ResourceNames<'a> {
@@ -21,6 +21,11 @@ impl<'a> ResourceNames<'a> {
     pub(super) fn of_equivalent(other: &'a EquivalentResource) -> Self {
         let resource = &other.resource;
         Self { group: &resource.group, version: &resource.version, plural: &resource.resource }
+    }
+
+    /// True if the resources differ in their version only.
+    pub(super) fn has_names_of(&self, other: &Self) -> bool {
+        self.group == other.group && self.plural == other.plural
     }
 }
 
@@ -47,9 +52,17 @@ impl Names {
 
 /// A resource with its subresource (`pods/status`). `None` is the wildcard.
 #[derive(Clone, Debug)]
-struct ResourcePattern {
-    plural: Option<Str>,
-    subresource: Option<Str>,
+pub(super) struct ResourcePattern {
+    pub(super) plural: Option<Str>,
+    pub(super) subresource: Option<Str>,
+}
+
+/// What a rule names, for one of its operations.
+pub(super) struct NamedResources<'a> {
+    pub(super) operation: u8,
+    /// `None` is the wildcard.
+    pub(super) groups: Option<&'a [Str]>,
+    pub(super) resources: &'a [ResourcePattern],
 }
 
 impl ResourcePattern {
@@ -120,6 +133,20 @@ impl ResourceRule {
             },
             names: texts(rule, "resourceNames").map(Str::from).collect(),
         }
+    }
+
+    /// What the rule names, for each of its operations.
+    pub(super) fn named(&self) -> impl Iterator<Item = NamedResources<'_>> {
+        let groups = match &self.groups {
+            Names::Any => None,
+            Names::Of(groups) => Some(&**groups),
+        };
+        let operations = OPERATIONS.into_iter().filter(|operation| self.operations & bit(*operation) != 0);
+        operations.map(move |operation| NamedResources {
+            operation: operation as u8,
+            groups,
+            resources: &self.resources,
+        })
     }
 
     /// True if the rule matches a request as one for this resource.

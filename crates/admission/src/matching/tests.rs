@@ -6,7 +6,7 @@ use super::*;
 use crate::testing::{Scenario, json};
 
 /// A request from `OPERATION group/plural/subresource`.
-fn request(text: &str) -> Scenario {
+pub(super) fn request(text: &str) -> Scenario {
     let (operation, resource) = text.split_once(' ').expect("an operation and a resource");
     let [group, plural, subresource] = resource.split('/').collect::<Vec<_>>()[..] else { panic!("{text}") };
     let scenario = match operation {
@@ -27,7 +27,7 @@ fn namespaces() -> Vec<Value> {
     vec![namespace("n", "production"), namespace("old", "test")]
 }
 
-fn yaml(text: &str) -> Value {
+pub(super) fn yaml(text: &str) -> Value {
     pintle_codec::yaml::decode(text.as_bytes()).expect("YAML").value
 }
 

@@ -1,6 +1,6 @@
-//! The bindings of one policy, and an index that finds those whose selector of namespaces may match.
+//! The bindings of one policy, and an index that finds those whose rules and selector of namespaces may match.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pintle_selector::{LabelSelector, Operator};
@@ -8,7 +8,7 @@ use pintle_value::{Str, Value};
 
 use super::params::ParamRef;
 use crate::AdmissionAttributes;
-use crate::matching::RequestMatcher;
+use crate::matching::{MatcherIndex, RequestMatcher, sort};
 
 /// A binding of a policy.
 #[derive(Debug)]
@@ -53,40 +53,42 @@ fn required_label(selector: &Value) -> Option<(Str, Vec<Str>)> {
 pub(super) struct PolicyBindings {
     all: Vec<Arc<Binding>>,
     /// The bindings that need a label of the namespace, by its key and value.
-    by_label: HashMap<Str, HashMap<Str, Vec<u32>>>,
+    by_label: HashMap<Str, HashMap<Str, MatcherIndex>>,
     /// The others.
-    unlabelled: Vec<u32>,
+    unlabelled: MatcherIndex,
 }
 
 impl PolicyBindings {
     pub(super) fn push(&mut self, binding: Arc<Binding>) {
-        let index = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        let (position, matcher) = (u32::try_from(self.all.len()).unwrap_or(u32::MAX), binding.matcher.as_ref());
         match &binding.required_label {
-            None => self.unlabelled.push(index),
+            None => self.unlabelled.add(position, matcher),
             Some((key, values)) => {
                 let by_value = self.by_label.entry(key.clone()).or_default();
                 for value in values {
-                    by_value.entry(value.clone()).or_default().push(index);
+                    by_value.entry(value.clone()).or_default().add(position, matcher);
                 }
             }
         }
         self.all.push(binding);
     }
 
-    /// The bindings that may match a request, in order. All others need a label that its namespace does not have.
+    /// The bindings that may match a request, in order. All others have no rule for it, or need a label that its namespace
+    /// does not have.
     pub(super) fn candidates(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Candidates<'_> {
-        if self.by_label.is_empty() {
+        let mut found = Vec::new();
+        self.unlabelled.add_candidates(attributes, &mut found);
+        let mut add = |key: &str, value: &str| {
+            if let Some(index) = self.by_label.get(key).and_then(|by_value| by_value.get(value)) {
+                index.add_candidates(attributes, &mut found);
+            }
+        };
+        if !self.by_label.is_empty() && !attributes.matching.for_each_namespace_label(attributes, object, &mut add) {
+            // The selectors of namespaces do not decide, or their error has to be reported.
             return Candidates::All(self.all.iter());
         }
-        let mut found: BTreeSet<u32> = self.unlabelled.iter().copied().collect();
-        let mut add = |key: &str, value: &str| {
-            found.extend(self.by_label.get(key).and_then(|by_value| by_value.get(value)).into_iter().flatten());
-        };
-        match attributes.matching.for_each_namespace_label(attributes, object, &mut add) {
-            true => Candidates::Some(&self.all, found.into_iter()),
-            // The selectors of namespaces do not decide, or their error has to be reported.
-            false => Candidates::All(self.all.iter()),
-        }
+        sort(&mut found);
+        Candidates::Some(&self.all, found.into_iter())
     }
 }
 
@@ -94,8 +96,8 @@ impl PolicyBindings {
 pub(super) enum Candidates<'a> {
     /// All of them.
     All(std::slice::Iter<'a, Arc<Binding>>),
-    /// Those with these indices.
-    Some(&'a [Arc<Binding>], std::collections::btree_set::IntoIter<u32>),
+    /// Those at these positions.
+    Some(&'a [Arc<Binding>], std::vec::IntoIter<u32>),
 }
 
 impl<'a> Iterator for Candidates<'a> {
@@ -104,8 +106,8 @@ impl<'a> Iterator for Candidates<'a> {
     fn next(&mut self) -> Option<&'a Binding> {
         match self {
             Self::All(all) => all.next().map(|binding| &**binding),
-            Self::Some(all, indices) => {
-                indices.next().and_then(|index| all.get(index as usize)).map(|binding| &**binding)
+            Self::Some(all, positions) => {
+                positions.next().and_then(|position| all.get(position as usize)).map(|binding| &**binding)
             }
         }
     }

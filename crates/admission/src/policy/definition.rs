@@ -56,7 +56,7 @@ pub(super) struct Definition {
     /// True if errors are ignored (`failurePolicy: Ignore`).
     pub(super) ignores_failures: bool,
     /// Which requests it is for; `None` if the policy does not say.
-    matcher: Option<RequestMatcher>,
+    pub(super) matcher: Option<RequestMatcher>,
     param_kind: Option<ParamKind>,
 }
 

@@ -14,12 +14,19 @@ use super::bindings::{Binding, PolicyBindings};
 use super::definition::{StoredPolicy, is_excluded, is_policy};
 use crate::AdmissionAttributes;
 use crate::manifest::{ManifestTarget, StaticObjects};
+use crate::matching::{Matching, MatchingList, RequestMatcher};
 
 /// A policy that has bindings.
 #[derive(Debug)]
 pub(super) struct Hook<P> {
     pub(super) policy: Arc<P>,
     pub(super) bindings: PolicyBindings,
+}
+
+impl<P: StoredPolicy> Matching for Hook<P> {
+    fn matcher(&self) -> Option<&RequestMatcher> {
+        self.policy.definition().matcher.as_ref()
+    }
 }
 
 /// Objects by the revision of their last write. A revision of several objects identifies none of them.
@@ -32,7 +39,7 @@ struct Snapshot<P> {
     binding_revision: u64,
     policies: ByRevision<P>,
     bindings: ByRevision<Binding>,
-    hooks: Arc<Vec<Hook<P>>>,
+    hooks: Arc<MatchingList<Hook<P>>>,
 }
 
 /// The policies of one type.
@@ -41,20 +48,21 @@ pub(super) struct PolicySource<P> {
     policies: GroupResource,
     bindings: GroupResource,
     snapshot: RwLock<Option<Snapshot<P>>>,
-    of_files: StaticObjects<Vec<Hook<P>>>,
+    of_files: StaticObjects<MatchingList<Hook<P>>>,
 }
 
-/// The policies that may see a request, in the order in which they run: those of files first.
+/// The policies that may see requests of a kind, in the order in which they run: those of files first.
 #[derive(Debug)]
 pub(super) struct Hooks<P> {
-    of_files: Option<Arc<Vec<Hook<P>>>>,
-    stored: Option<Arc<Vec<Hook<P>>>>,
+    of_files: Option<Arc<MatchingList<Hook<P>>>>,
+    stored: Option<Arc<MatchingList<Hook<P>>>>,
 }
 
 impl<P> Hooks<P> {
-    /// All policies, in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Hook<P>> {
-        self.of_files.iter().chain(&self.stored).flat_map(|hooks| hooks.iter())
+    /// The policies that may be for a request, in order.
+    pub(super) fn candidates(&self, attributes: &AdmissionAttributes<'_>) -> impl Iterator<Item = &Hook<P>> {
+        let lists = self.of_files.iter().chain(&self.stored);
+        lists.flat_map(|hooks| hooks.candidates(attributes)).map(|(_, hook)| hook)
     }
 }
 
@@ -87,7 +95,8 @@ impl<P: StoredPolicy> PolicySource<P> {
     /// True if a policy may be for a request, or if the policies cannot be read, which is an error of every request.
     pub(super) fn concerns(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         let concerns = |hook: &Hook<P>| hook.policy.definition().concerns(attributes);
-        !is_excluded(attributes) && self.hooks(attributes).map_or(true, |hooks| hooks.iter().any(concerns))
+        !is_excluded(attributes)
+            && self.hooks(attributes).map_or(true, |hooks| hooks.candidates(attributes).any(concerns))
     }
 
     /// The present policies that may see a request and have bindings.
@@ -100,7 +109,7 @@ impl<P: StoredPolicy> PolicySource<P> {
     }
 
     /// The stored policies that have bindings, in the order of their names.
-    fn stored(&self, attributes: &AdmissionAttributes<'_>) -> Result<Arc<Vec<Hook<P>>>, ApiError> {
+    fn stored(&self, attributes: &AdmissionAttributes<'_>) -> Result<Arc<MatchingList<Hook<P>>>, ApiError> {
         let client = attributes.client;
         // Read before the objects, which may be newer then, never older.
         let revisions = (client.last_change(&self.policies)?, client.last_change(&self.bindings)?);
@@ -129,7 +138,7 @@ impl<P: StoredPolicy> PolicySource<P> {
             let bindings = by_policy.remove(&policy.definition().name)?;
             Some(Hook { policy, bindings })
         });
-        let hooks = Arc::new(hooks.collect::<Vec<_>>());
+        let hooks = Arc::new(hooks.collect::<MatchingList<_>>());
         *kept = Some(Snapshot {
             policy_revision: revisions.0,
             binding_revision: revisions.1,

@@ -17,7 +17,7 @@ use super::conditions;
 use super::configuration::{self, Configuration};
 use super::metrics::WebhookMetrics;
 use super::review::AdmissionResponse;
-use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
+use super::source::{FailurePolicy, Webhook, WebhookSource};
 use crate::chain::PluginError;
 use crate::converted_view::{ConvertedView, internal};
 use crate::expressions::ExpressionRequest;
@@ -72,12 +72,12 @@ impl MutatingAdmissionWebhook {
         Ok(Self { kubeconfig, manifests, ..Self::default() })
     }
 
-    /// Calls the webhooks that match a write.
+    /// Calls the webhooks that match a write. Each comes with its position among all webhooks.
     async fn dispatch(
         &self,
         attributes: &AdmissionAttributes<'_>,
         object: &mut Value,
-        webhooks: &Webhooks,
+        webhooks: &[(usize, &Webhook)],
     ) -> Result<(), ApiError> {
         attributes.reinvocation.begin(NAME, object);
         let mut view = ConvertedView::default();
@@ -94,11 +94,11 @@ impl MutatingAdmissionWebhook {
         &self,
         attributes: &AdmissionAttributes<'_>,
         object: &mut Value,
-        webhooks: &Webhooks,
+        webhooks: &[(usize, &Webhook)],
         view: &mut ConvertedView,
     ) -> Result<(), ApiError> {
         let request = ExpressionRequest::new(attributes);
-        for (index, webhook) in webhooks.iter().enumerate() {
+        for &(index, webhook) in webhooks {
             let Some(matched) = webhook.matcher.find(attributes, view.object(object))? else { continue };
             if !webhook.conditions.is_empty() {
                 view.enter(attributes, object, &matched).await.map_err(|error| internal(&error.into()))?;
@@ -276,10 +276,11 @@ impl AdmissionPlugin for MutatingAdmissionWebhook {
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move {
             let webhooks = self.source.webhooks(attributes)?;
+            let candidates = webhooks.candidates(attributes);
             // The future of the calls is large.
-            match webhooks.is_empty() {
+            match candidates.is_empty() {
                 true => Ok(()),
-                false => Box::pin(self.dispatch(attributes, object, &webhooks)).await,
+                false => Box::pin(self.dispatch(attributes, object, &candidates)).await,
             }
         })
     }

@@ -14,7 +14,7 @@ use pintle_value::{Str, Value};
 use crate::AdmissionAttributes;
 use crate::cached_derivation::CachedDerivation;
 use crate::manifest::{ManifestTarget, StaticObjects};
-use crate::matching::{RequestMatcher, is_exempt};
+use crate::matching::{Matching, MatchingList, RequestMatcher, is_exempt};
 
 /// The time limit of a webhook that has none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,6 +61,12 @@ pub(super) struct Webhook {
     pub(super) is_reinvocable: bool,
 }
 
+impl Matching for Arc<Webhook> {
+    fn matcher(&self) -> Option<&RequestMatcher> {
+        Some(&self.matcher)
+    }
+}
+
 impl Webhook {
     /// Compiles a webhook of a configuration, which is the `index`th of its name. `prefix` tells webhooks of files apart.
     fn compile((prefix, configuration): (&str, &str), index: usize, webhook: &Value) -> Self {
@@ -98,52 +104,56 @@ impl Webhook {
 #[derive(Debug)]
 struct Configuration {
     revision: u64,
-    webhooks: Arc<[Webhook]>,
+    webhooks: Vec<Arc<Webhook>>,
 }
 
-/// The webhooks of all stored configurations of a kind, by the name of the configuration, then by their position in it.
-#[derive(Debug, Default)]
-struct StoredWebhooks(Vec<Configuration>);
+/// The webhooks of all stored configurations of a kind.
+#[derive(Debug)]
+struct StoredWebhooks {
+    configurations: Vec<Configuration>,
+    /// By the name of the configuration, then by their position in it.
+    webhooks: MatchingList<Arc<Webhook>>,
+}
 
-/// The webhooks that may see a request, in the order in which they are called: those of files first.
+/// The webhooks that may see requests of a kind, in the order in which they are called: those of files first.
 #[derive(Debug, Default)]
 pub(super) struct Webhooks {
-    of_files: Option<Arc<Vec<Webhook>>>,
+    of_files: Option<Arc<MatchingList<Arc<Webhook>>>>,
     stored: Option<Arc<StoredWebhooks>>,
 }
 
 impl Webhooks {
-    /// True if there are none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.iter().next().is_none()
-    }
-
-    /// All webhooks, in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Webhook> {
-        let of_files = self.of_files.iter().flat_map(|webhooks| webhooks.iter());
-        let stored = self.stored.iter().flat_map(|stored| &stored.0);
-        of_files.chain(stored.flat_map(|configuration| configuration.webhooks.iter()))
+    /// The webhooks whose rules may match a request, with their positions among all webhooks, in order.
+    pub(super) fn candidates(&self, attributes: &AdmissionAttributes<'_>) -> Vec<(usize, &Webhook)> {
+        let of_files = self.of_files.as_deref();
+        let (stored, first) = (self.stored.as_deref(), of_files.map_or(0, MatchingList::len));
+        let of_files = of_files.into_iter().flat_map(|webhooks| webhooks.candidates(attributes));
+        let stored = stored.into_iter().flat_map(|stored| stored.webhooks.candidates(attributes));
+        let stored = stored.map(|(position, webhook)| (first + position, webhook));
+        of_files.chain(stored).map(|(position, webhook)| (position, &**webhook)).collect()
     }
 }
 
 impl StoredWebhooks {
     /// Compiles configurations, which are read in the order of their names. Those that have not changed are as before.
     fn compile(configurations: StoredObjects, before: Option<&Self>) -> Result<Self, ApiError> {
-        let known: HashMap<u64, &Arc<[Webhook]>> =
-            before.into_iter().flat_map(|before| &before.0).map(|known| (known.revision, &known.webhooks)).collect();
+        let known = before.into_iter().flat_map(|before| &before.configurations);
+        let known: HashMap<u64, &Configuration> = known.map(|known| (known.revision, known)).collect();
         let compiled = configurations.map(|stored| {
             let revision = stored.revision();
             let webhooks = match known.get(&revision) {
-                Some(webhooks) => Arc::clone(webhooks),
+                Some(known) => known.webhooks.clone(),
                 None => compile_configuration("", &stored.decode()?).collect(),
             };
             Ok(Configuration { revision, webhooks })
         });
-        compiled.collect::<Result<_, _>>().map(Self)
+        let configurations = compiled.collect::<Result<Vec<_>, ApiError>>()?;
+        let webhooks = configurations.iter().flat_map(|configuration| &configuration.webhooks).cloned().collect();
+        Ok(Self { configurations, webhooks })
     }
 }
 
-fn compile_configuration(prefix: &str, configuration: &Value) -> impl Iterator<Item = Webhook> {
+fn compile_configuration(prefix: &str, configuration: &Value) -> impl Iterator<Item = Arc<Webhook>> {
     let webhooks = configuration.items_at(&["webhooks"]);
     // Webhooks with the same name are numbered.
     let number = move |index: usize| {
@@ -151,7 +161,8 @@ fn compile_configuration(prefix: &str, configuration: &Value) -> impl Iterator<I
         webhooks[..index].iter().filter(|other| other.str_at(&["name"]) == name).count()
     };
     let compiled = webhooks.iter().enumerate();
-    compiled.map(move |(index, webhook)| Webhook::compile((prefix, configuration.name()), number(index), webhook))
+    compiled
+        .map(move |(index, webhook)| Webhook::compile((prefix, configuration.name()), number(index), webhook).into())
 }
 
 /// The configurations of a kind, compiled.
@@ -159,7 +170,7 @@ fn compile_configuration(prefix: &str, configuration: &Value) -> impl Iterator<I
 pub(super) struct WebhookSource {
     resource: GroupResource,
     compiled: CachedDerivation<StoredWebhooks>,
-    of_files: StaticObjects<Vec<Webhook>>,
+    of_files: StaticObjects<MatchingList<Arc<Webhook>>>,
 }
 
 impl ManifestTarget for WebhookSource {

@@ -15,7 +15,7 @@ use super::call::{self, WebhookError};
 use super::conditions;
 use super::configuration::{self, Configuration};
 use super::metrics::WebhookMetrics;
-use super::source::{FailurePolicy, Webhook, WebhookSource, Webhooks};
+use super::source::{FailurePolicy, Webhook, WebhookSource};
 use crate::chain::PluginError;
 use crate::expressions::ExpressionRequest;
 use crate::manifest::{ManifestFiles, ManifestKinds};
@@ -78,7 +78,7 @@ impl ValidatingAdmissionWebhook {
         &self,
         attributes: &AdmissionAttributes<'_>,
         object: &Value,
-        webhooks: &Webhooks,
+        webhooks: &[(usize, &Webhook)],
     ) -> Result<(), ApiError> {
         let invocations = self.invocations(attributes, object, webhooks).await?;
         if invocations.is_empty() {
@@ -104,12 +104,12 @@ impl ValidatingAdmissionWebhook {
         &self,
         attributes: &'i AdmissionAttributes<'_>,
         object: &'i Value,
-        webhooks: &'i Webhooks,
+        webhooks: &[(usize, &'i Webhook)],
     ) -> Result<Vec<Invocation<'i>>, ApiError> {
         let request = ExpressionRequest::new(attributes);
         let mut versions: Vec<Arc<VersionedObjects<'i>>> = Vec::new();
         let mut invocations = Vec::new();
-        for webhook in webhooks.iter() {
+        for &(_, webhook) in webhooks {
             let Some(matched) = webhook.matcher.find(attributes, object)? else { continue };
             let kind = matched.kind(attributes);
             let objects = match versions.iter().find(|known| known.kind == kind) {
@@ -183,10 +183,11 @@ impl AdmissionPlugin for ValidatingAdmissionWebhook {
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move {
             let webhooks = self.source.webhooks(attributes)?;
+            let candidates = webhooks.candidates(attributes);
             // The future of the calls is large.
-            match webhooks.is_empty() {
+            match candidates.is_empty() {
                 true => Ok(()),
-                false => Box::pin(self.dispatch(attributes, object, &webhooks)).await,
+                false => Box::pin(self.dispatch(attributes, object, &candidates)).await,
             }
         })
     }

@@ -66,7 +66,7 @@ impl<'a> Dispatch<'a> {
     /// A policy fails.
     pub(super) async fn run(mut self, hooks: &Hooks<Policy>, object: &mut Value) -> Result<(), ApiError> {
         let invocations: Vec<Invocation<'_, 'a>> =
-            hooks.iter().flat_map(|hook| self.invocations(hook, object)).collect();
+            hooks.candidates(self.attributes).flat_map(|hook| self.invocations(hook, object)).collect();
         let mut view = ConvertedView::default();
         let mut result = Ok(());
         for (index, invocation) in invocations.iter().enumerate() {

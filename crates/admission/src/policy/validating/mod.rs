@@ -95,7 +95,7 @@ impl AdmissionPlugin for ValidatingAdmissionPolicy {
         Box::pin(async move {
             let hooks = self.source.hooks(attributes)?;
             let mut dispatch = Dispatch::new(attributes, object, &self.metrics);
-            for hook in hooks.iter() {
+            for hook in hooks.candidates(attributes) {
                 dispatch.run(hook).await?;
             }
             dispatch.finish()
