@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use pintle_locks::RwLock;
 use pintle_registry::{ApiError, GroupResource, ObjectClient, StoredObjects};
 
 /// A value that a plugin derives from all objects of a resource, with the revision of the objects.

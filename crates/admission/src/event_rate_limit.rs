@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use pintle_auth::config_file::{ConfigScheme, ConfigTypes};
+use pintle_locks::Mutex;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_schema::Scalar;
 use pintle_value::{Errors, FieldPath, Str, Value};

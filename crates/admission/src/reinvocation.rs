@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::{Str, Value};
 

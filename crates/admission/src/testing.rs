@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use parking_lot::Mutex;
 use pintle_auth::{AlwaysAllow, Authorizer, UserInfo};
 use pintle_gates::Gates;
+use pintle_locks::Mutex;
 use pintle_registry::{
     ApiError, BoxFuture, EquivalentResource, GroupResource, GroupVersionKind, ObjectClient, Registry, Resource,
     StoredObject, StoredObjects,

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use parking_lot::RwLock;
+use pintle_locks::RwLock;
 use pintle_value::Str;
 use rustls_pki_types::CertificateDer;
 use sha2::{Digest, Sha256};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 
 /// The most recently used answers, by the text of the question. Times are in milliseconds. The clock may be set back: then
 /// answers that seem to be of the future have expired.

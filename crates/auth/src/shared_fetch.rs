@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_value::Str;
 
 use crate::authenticate::AuthenticationResult;

@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 use hashbrown::DefaultHashBuilder;
-use parking_lot::RwLock;
+use pintle_locks::RwLock;
 use pintle_value::Str;
 
 use crate::authenticate::AuthenticationResult;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hashbrown::HashMap;
-use parking_lot::{Mutex, RwLock};
+use pintle_locks::{Mutex, RwLock};
 use pintle_store::{ChangeBatch, Clock, KeyInterval, Revision, Store, StoredChange, Timestamp};
 use pintle_supervisor::BackgroundTask;
 use pintle_value::Str;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_value::Str;
 
 use crate::encoding_cache::Encoding;

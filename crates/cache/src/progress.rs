@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 
 /// The revision up to which every watch cache is complete.
 ///

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
+use pintle_locks::{Mutex, RwLock};
 use pintle_value::Str;
 
 use crate::corrupt::{CorruptObject, CorruptObjects};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_value::Str;
 use tokio::sync::Notify;
 

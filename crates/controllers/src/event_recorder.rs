@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::time::Time;
 use pintle_value::{Str, Value, object};

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pintle_cache::{Cache, EncodingCache, EventStream, HistoryLimits, Indexer, ObjectIndex, WatchCache};
 use pintle_gates::Gates;
+use pintle_locks::Mutex;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry, Resource};
 use pintle_store::{Change, MemoryStore, Store, SystemClock};
 use pintle_supervisor::BackgroundTask;

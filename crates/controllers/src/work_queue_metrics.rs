@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_metrics::WorkQueueMetrics;
 
 /// The metrics of the work queues of a cluster, by name.

@@ -4,7 +4,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use hashbrown::{Equivalent, HashMap};
-use parking_lot::RwLock;
+use pintle_locks::RwLock;
 
 /// Series by their labels. A series is created when it is first asked for.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 
 use crate::{Buckets, Counter, Gauge, Histogram};
 

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, interval_at, timeout};
 

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pintle_auth::TokenCacheTtl;
 use pintle_auth::authentication_config::{
     self, AnonymousConfig, AuthenticationConfiguration, ClaimMappings, ClaimRule, IssuerConfig, JwtConfig,
     PrefixedMapping, validate,
 };
 use pintle_auth::oidc::ALL_SIGNING_ALGORITHMS;
+use pintle_locks::Mutex;
 use pintle_server::{Cluster, JwtAuthenticators, ReloadableJwtAuthenticators, TokenWebhookAuthenticator};
 use pintle_value::{FieldError, FieldPath, Str, print};
 

@@ -8,12 +8,12 @@ use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pintle_auth::authorization_config::{
     self, AuthorizationConfiguration, AuthorizationWebhook, AuthorizerConfig, built_in_name,
 };
 use pintle_auth::user::SYSTEM_PRIVILEGED_GROUP;
 use pintle_auth::{AbacAuthorizer, AlwaysAllow, AlwaysDeny, Authorizer, PrivilegedGroup, UnionAuthorizer};
+use pintle_locks::Mutex;
 use pintle_server::{
     Cluster, CountedAuthorizer, NodeAuthorizer, RbacAuthorizer, ReloadableAuthorizer, WebhookAuthorizer,
     record_authorization_reload,

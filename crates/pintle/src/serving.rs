@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use pintle_locks::{Mutex, RwLock};
 use pintle_server::http::{ServingCertificate, TlsConfig, TlsError, TlsProtocols, server_config, verifier};
 use pintle_value::names::dns1123_subdomain;
 use rustls::pki_types::pem::PemObject;

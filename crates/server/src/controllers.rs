@@ -4,7 +4,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pintle_auth::AuthenticationTrust;
 use pintle_cache::{CacheError, EventStream, WatchCache};
 use pintle_catalog::Catalog;
@@ -19,6 +18,7 @@ use pintle_controllers::{
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::{ServiceNetwork, recorded_storage_versions};
+use pintle_locks::Mutex;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Registry, Resource};
 use pintle_supervisor::BackgroundTask;
 use pintle_value::time::Time;

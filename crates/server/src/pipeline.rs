@@ -15,7 +15,7 @@ use http::header::{
 };
 use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Incoming;
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_registry::ApiError;
 use pintle_value::print::quote;
 use tokio::sync::SetOnce;

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::RwLock;
 use pintle_admission::{AdmissionConfiguration, ConfigurationError, PluginChain};
 use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits};
 use pintle_controllers::{DefinitionController, server_name};
 use pintle_gates::Gates;
 use pintle_kinds::{RuntimeConfig, ServiceNetwork};
+use pintle_locks::RwLock;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry};
 use pintle_store::{Clock, Store};
 use pintle_supervisor::{BackgroundTask, RecoveryTimes};

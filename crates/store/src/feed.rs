@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
-use crate::{ChangeBatch, ChangeFeed, Error, Revision, StoreFuture, StoredChange, lock};
+use crate::{ChangeBatch, ChangeFeed, Error, Revision, StoreFuture, StoredChange};
 
 /// The maximum size of the live changes that are buffered for one reader. A reader that exceeds it goes back to the
 /// history.
@@ -75,7 +75,7 @@ impl BufferedFeed {
 #[derive(Debug)]
 pub(crate) struct FeedPublisher {
     max_bytes: usize,
-    state: std::sync::Mutex<PublisherState>,
+    state: pintle_locks::Mutex<PublisherState>,
 }
 
 #[derive(Debug)]
@@ -88,7 +88,7 @@ struct PublisherState {
 /// The live changes that are buffered for one reader.
 #[derive(Debug, Default)]
 struct FeedBuffer {
-    state: std::sync::Mutex<BufferState>,
+    state: pintle_locks::Mutex<BufferState>,
     notify: Notify,
 }
 
@@ -115,16 +115,16 @@ impl FeedPublisher {
     fn with_max_bytes(published: Revision, max_bytes: usize) -> FeedPublisher {
         FeedPublisher {
             max_bytes,
-            state: std::sync::Mutex::new(PublisherState { published, closed: false, buffers: Vec::new() }),
+            state: pintle_locks::Mutex::new(PublisherState { published, closed: false, buffers: Vec::new() }),
         }
     }
 
     /// Opens a feed after `from`. The caller has checked that `from` is retained.
     pub(crate) fn subscribe(self: &Arc<Self>, from: Revision, history: Arc<dyn HistoryReader>) -> BufferedFeed {
         let buffer = Arc::new(FeedBuffer::default());
-        let mut publisher = lock(&self.state);
+        let mut publisher = self.state.lock();
         publisher.buffers.push(Arc::downgrade(&buffer));
-        lock(&buffer.state).closed = publisher.closed;
+        buffer.state.lock().closed = publisher.closed;
         BufferedFeed {
             position: from,
             history_until: publisher.published,
@@ -138,7 +138,7 @@ impl FeedPublisher {
     pub(crate) fn publish(&self, changes: Vec<StoredChange>) {
         let Some(last) = changes.last() else { return };
         let bytes = changes.iter().map(buffered_size).sum();
-        let mut publisher = lock(&self.state);
+        let mut publisher = self.state.lock();
         publisher.published = last.revision;
         publisher.buffers.retain(|buffer| buffer.strong_count() > 0);
         let mut buffers = publisher.buffers.iter().filter_map(Weak::upgrade).peekable();
@@ -151,10 +151,10 @@ impl FeedPublisher {
 
     /// Ends every feed after the published changes.
     pub(crate) fn close(&self) {
-        let mut publisher = lock(&self.state);
+        let mut publisher = self.state.lock();
         publisher.closed = true;
         for buffer in publisher.buffers.iter().filter_map(Weak::upgrade) {
-            lock(&buffer.state).closed = true;
+            buffer.state.lock().closed = true;
             buffer.notify.notify_one();
         }
     }
@@ -162,15 +162,15 @@ impl FeedPublisher {
     /// Lets a reader that fell behind receive live changes again. Returns the revision up to which it must read history
     /// first.
     fn resume_live(&self, buffer: &FeedBuffer) -> Revision {
-        let publisher = lock(&self.state);
-        lock(&buffer.state).lagged = false;
+        let publisher = self.state.lock();
+        buffer.state.lock().lagged = false;
         publisher.published
     }
 }
 
 impl FeedBuffer {
     fn push(&self, changes: Vec<StoredChange>, bytes: usize, max_bytes: usize) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.lagged {
             return;
         }
@@ -189,7 +189,7 @@ impl FeedBuffer {
     }
 
     fn take(&self) -> BufferContents {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.lagged {
             return BufferContents::Lagged;
         }

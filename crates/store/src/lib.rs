@@ -28,11 +28,3 @@ pub use metrics::StoreMetrics;
 pub use retention::HistoryRetention;
 pub use snapshot::StoreSnapshot;
 pub use transformer::{IdentityTransformer, StoredValue, TransformError, TransformedValue, ValueTransformer};
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks a mutex and ignores poisoning: every critical section in this crate leaves its state consistent before
-/// anything that can panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -1,9 +1,10 @@
 //! The in-memory engine: a map of versions behind one lock, for tests and for servers that need no durability. It
 //! implements the whole contract, history and expiry included, so that a test on it holds for the other engines too.
 
+use pintle_locks::{Condvar, Mutex};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use crate::feed::{FeedPublisher, HistoryReader};
 use crate::retention::RetentionTracker;
 use crate::{
     Change, ChangeFeed, Clock, Compare, Condition, Error, HistoryRetention, Key, KeyInterval, Op, RangeResponse,
-    Record, Revision, Store, StoreFuture, StoreSnapshot, StoredChange, SystemClock, Timestamp, lock,
+    Record, Revision, Store, StoreFuture, StoreSnapshot, StoredChange, SystemClock, Timestamp,
 };
 
 /// The number of changes that one compaction step removes while it holds the lock.
@@ -99,7 +100,7 @@ impl MemoryStore {
 
     /// Starts the thread that expires keys and compacts history, with the first change that needs it.
     fn start_maintenance(&self) {
-        let mut maintenance = lock(&self.maintenance);
+        let mut maintenance = self.maintenance.lock();
         if maintenance.is_none() {
             let engine = Arc::clone(&self.engine);
             let spawned = std::thread::Builder::new()
@@ -114,10 +115,10 @@ impl MemoryStore {
     }
 
     fn stop(&self) -> Option<JoinHandle<()>> {
-        lock(&self.engine.state).closed = true;
+        self.engine.state.lock().closed = true;
         self.engine.wake.notify_all();
         self.engine.publisher.close();
-        lock(&self.maintenance).take()
+        self.maintenance.lock().take()
     }
 }
 
@@ -244,7 +245,7 @@ impl Store for MemoryStore {
 impl HistoryReader for MemoryEngine {
     fn read_page(&self, after: Revision, until: Revision, limit: usize) -> StoreFuture<'_, Vec<StoredChange>> {
         Box::pin(async move {
-            let state = lock(&self.state);
+            let state = self.state.lock();
             let after = state.resolve_revision(Some(after))?;
             let first = state.log.partition_point(|(revision, _)| *revision <= after);
             let changes = state.log.range(first..).take_while(|(revision, _)| *revision <= until).take(limit);
@@ -254,14 +255,14 @@ impl HistoryReader for MemoryEngine {
 }
 
 impl MemoryEngine {
-    fn lock_open(&self) -> Result<std::sync::MutexGuard<'_, MemoryState>, Error> {
-        let state = lock(&self.state);
+    fn lock_open(&self) -> Result<pintle_locks::MutexGuard<'_, MemoryState>, Error> {
+        let state = self.state.lock();
         if state.closed { Err(Error::Closed) } else { Ok(state) }
     }
 
     /// Deletes expired keys and compacts history whenever a deadline has passed.
     fn run_maintenance(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         while !state.closed {
             let now = self.clock.now();
             let expired = state.expire(now);
@@ -272,22 +273,20 @@ impl MemoryEngine {
             if state.compact_step() {
                 drop(state);
                 std::thread::yield_now();
-                state = lock(&self.state);
+                state = self.state.lock();
                 continue;
             }
-            state = match state.next_deadline() {
-                Some(due) if due <= now => state,
-                Some(due) => {
-                    self.wake.wait_timeout(state, self.clock.until(due)).unwrap_or_else(PoisonError::into_inner).0
-                }
-                None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
-            };
+            match state.next_deadline() {
+                Some(due) if due <= now => {}
+                Some(due) => drop(self.wake.wait_for(&mut state, self.clock.until(due))),
+                None => self.wake.wait(&mut state),
+            }
         }
     }
 
     /// Removes everything below the compact revision, releasing the lock between the steps.
     fn compact(&self) {
-        while lock(&self.state).compact_step() {}
+        while self.state.lock().compact_step() {}
     }
 }
 

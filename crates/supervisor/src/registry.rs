@@ -1,6 +1,6 @@
 //! The background tasks of a server.
 
-use parking_lot::RwLock;
+use pintle_locks::RwLock;
 
 use crate::{BackgroundTask, RecoveryTimes};
 

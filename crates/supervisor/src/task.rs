@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 

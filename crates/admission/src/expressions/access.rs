@@ -5,10 +5,10 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
 use pintle_auth::user::service_account_info;
 use pintle_auth::{Authorization, AuthorizationAttributes, UserInfo};
 use pintle_cel::{AccessCheck, AccessChecker, AccessDecision, AccessSubject, AccessTarget, ResourceTarget};
+use pintle_locks::Mutex;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::AdmissionAttributes;

@@ -11,7 +11,7 @@ mod set;
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use pintle_locks::RwLock;
 use pintle_value::Value;
 
 pub(crate) use self::configuration::{check_directory, policy_directory};

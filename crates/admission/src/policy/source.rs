@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use pintle_locks::RwLock;
 use pintle_registry::{ApiError, GroupResource, StoredObjects};
 use pintle_value::{Str, Value};
 

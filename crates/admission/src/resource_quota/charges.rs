@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use parking_lot::Mutex;
 use pintle_codec::json::Projection;
 use pintle_kinds::ResourceList;
+use pintle_locks::Mutex;
 use pintle_quota::{Charge, LimitedResource, MeasuredWrite, QuotaRefusal, ResourceQuota, check_write, resource_list};
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, StoredObject};
 use pintle_value::{Str, Value};

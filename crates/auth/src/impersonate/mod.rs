@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use http::HeaderMap;
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_value::Str;
 
 use self::modes::{ModeCheck, ModeError};

@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 use std::time::Instant;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use parking_lot::RwLock;
+use pintle_locks::RwLock;
 use pintle_metrics::{Buckets, Histogram};
 use pintle_value::{Str, Value};
 

@@ -132,7 +132,7 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    use parking_lot::Mutex;
+    use pintle_locks::Mutex;
 
     use super::*;
     use crate::rbac::testing::{binding, rule};

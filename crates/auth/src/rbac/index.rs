@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Display};
 
-use parking_lot::RwLock;
+use pintle_locks::RwLock;
 use pintle_value::print::quote;
 use pintle_value::{Str, Value};
 

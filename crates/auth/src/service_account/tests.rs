@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_value::Str;
 use pintle_value::time::Time;
 use serde_json::{Value, json};

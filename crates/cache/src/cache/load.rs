@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use pintle_locks::{Mutex, RwLock};
 use pintle_store::{
     ChangeBatch, ChangeFeed, Clock, KeyInterval, RangeResponse, Record, Revision, Store, StoredChange, Timestamp,
 };

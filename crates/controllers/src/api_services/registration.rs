@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pintle_cache::{KeyRange, Object, WatchScope};
 use pintle_kinds::{ApiServiceManagement, api_service_name, api_services_resource, custom_api_service};
+use pintle_locks::Mutex;
 use pintle_registry::{ApiError, DeletionPropagation, GroupResource, GroupVersion};
 use pintle_value::{Str, Value};
 

@@ -2,9 +2,9 @@
 //! the watch cache retains anyway.
 
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
 use pintle_codec::json::Projection;
 use pintle_extensions::is_condition_true;
+use pintle_locks::{Mutex, RwLock};
 use pintle_registry::DefinitionSource;
 use pintle_value::Value;
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pintle_cache::WatchScope;
 use pintle_kinds::{flow_control_priority_levels_resource, flow_control_schemas_resource};
+use pintle_locks::Mutex;
 use pintle_registry::ApiError;
 use pintle_value::time::Time;
 use pintle_value::{Str, Value, object};

@@ -8,8 +8,8 @@ mod types;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
 use pintle_cache::WatchScope;
+use pintle_locks::Mutex;
 use pintle_registry::{ApiError, GroupResource, Resource};
 use pintle_value::{Str, Value, object};
 

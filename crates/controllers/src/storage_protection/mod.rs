@@ -18,8 +18,8 @@ use std::sync::{Arc, Weak};
 use futures_util::StreamExt;
 use futures_util::stream;
 use memchr::memmem;
-use parking_lot::Mutex;
 use pintle_cache::{Event, KeyRange, Object, WatchCache, WatchScope};
+use pintle_locks::Mutex;
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::{Str, Value};
 

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::RwLock;
 use pintle_kinds::RecordedStorageVersion;
+use pintle_locks::RwLock;
 use pintle_registry::GroupResource;
 
 /// Whether the version of a resource is recorded, or why not.

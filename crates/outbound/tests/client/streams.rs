@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_outbound::{Client, ErrorCause, ResponseBody, StreamOptions};
 use tokio::sync::oneshot;
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use parking_lot::RwLock;
 use pintle_auth::{AuthFuture, Authorization, AuthorizationAttributes, Authorizer, RulesReview, UserInfo};
+use pintle_locks::RwLock;
 use pintle_value::Str;
 
 use crate::cluster::{AuthorizerLabels, Cluster, Decisions};

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
-use parking_lot::Mutex;
 use pintle_auth::AuthFuture;
 use pintle_auth::jwt::{PublicKey, parse_jwks};
 use pintle_auth::oidc::{DISCOVERY_PATH, IssuerKeys, jwks_uri, max_age};
+use pintle_locks::Mutex;
 use pintle_outbound::{CallLimits, Client};
 use pintle_value::Str;
 use tokio::sync::watch;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::RwLock;
 use pintle_auth::authentication_config::JwtConfig;
 use pintle_auth::oidc::{JwtAuthenticator, untrusted_issuer};
 use pintle_auth::{AuthFuture, AuthenticationResult, TokenAuthenticator};
+use pintle_locks::RwLock;
 use pintle_outbound::{Client, ClientConfig, ServerTrust};
 use pintle_value::Str;
 

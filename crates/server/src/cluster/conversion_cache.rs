@@ -5,8 +5,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use pintle_cache::Object;
+use pintle_locks::Mutex;
 use pintle_registry::ApiError;
 use tokio::sync::watch;
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use http::header::{ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_registry::{Group, Registry};
 use sha2::{Digest, Sha512};
 

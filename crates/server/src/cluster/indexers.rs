@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
 use pintle_cache::{Indexer, ObjectIndex, SelectableValues};
 use pintle_codec::json::{self, Projection};
 use pintle_codec::yaml;
+use pintle_locks::{Mutex, RwLock};
 use pintle_registry::{Resource, Strategy};
 use pintle_value::{Str, Value};
 

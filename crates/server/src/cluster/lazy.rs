@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 
 /// A value that is built by its first user. Others who need it meanwhile wait instead of building it too: at a start,
 /// many requests need the same at the same time.

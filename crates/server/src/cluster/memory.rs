@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_registry::ApiError;
 use tokio::time::Instant;
 

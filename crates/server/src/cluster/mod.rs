@@ -27,7 +27,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, RwLock};
 use pintle_admission::PluginChain;
 use pintle_admission::webhook::{NoWebhooks, WebhookCaller};
 use pintle_auth::node::NodeAuthorizer;
@@ -36,6 +35,7 @@ use pintle_cache::{Cache, WatchCache};
 use pintle_catalog::{Catalog, ResourceFacts};
 use pintle_controllers::{LeaderElection, StorageVersionManager};
 use pintle_gates::{Feature, Gates};
+use pintle_locks::{Mutex, RwLock};
 use pintle_registry::{ApiError, GroupResource, Registry, Resource, StrategyContext};
 use pintle_store::{Clock, Sleep, Store};
 use pintle_supervisor::{BackgroundTasks, RecoveryTimes};

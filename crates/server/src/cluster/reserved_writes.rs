@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use tokio::sync::Notify;
 
 /// The writes in progress that have reservations.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_outbound::{Client, ClientConfig, ServerTrust};
 use pintle_registry::WebhookClientConfig;
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_registry::{Conversion, MultiVersion, Resource};
 use pintle_value::Value;
 

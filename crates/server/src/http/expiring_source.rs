@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 

@@ -80,7 +80,7 @@ mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
-    use parking_lot::Mutex;
+    use pintle_locks::Mutex;
 
     use super::super::{BodySource, CpuPermits, PullBody};
     use super::*;

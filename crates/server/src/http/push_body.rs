@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 
 use super::{Chunk, UnresponsiveWatches};
 

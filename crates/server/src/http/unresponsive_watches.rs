@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Weak;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 
 use super::push_body::PushState;
 

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_value::Value;
 use tokio::sync::watch;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use http::HeaderValue;
-use parking_lot::Mutex;
 use pintle_admission::AdmissionRecorder;
+use pintle_locks::Mutex;
 use pintle_value::names::label_key;
 
 use super::trace::RequestTrace;

@@ -80,7 +80,7 @@ pub(super) fn load_manifests(
 /// Starts the task that follows the files.
 fn follow(cluster: &Arc<Cluster>, followed: Vec<FollowedManifests>, server: String) {
     let task = cluster.background_tasks.task(TASK);
-    let followed = Arc::new(parking_lot::Mutex::new(followed));
+    let followed = Arc::new(pintle_locks::Mutex::new(followed));
     let (weak, reported) = (Arc::downgrade(cluster), task.clone());
     let start = move || {
         let (weak, task, followed, server) = (weak.clone(), reported.clone(), followed.clone(), server.clone());

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
 use pintle_admission::{Reservation, Reservations};
 use pintle_controllers::{ClusterClient, is_controller_manager_active};
+use pintle_locks::Mutex;
 use pintle_registry::ObjectClient;
 
 use super::commit::WriteEnd;

@@ -1,13 +1,13 @@
 //! WAL checkpoints that do not block writers: the reading thread checkpoints most pages while commits go on, then the
 //! committing thread checkpoints the rest, after which SQLite restarts the WAL from the beginning.
 
-use std::sync::{Arc, Mutex, TryLockError};
+use pintle_locks::Mutex;
+use std::sync::Arc;
 
 use rusqlite::{Connection, Statement};
 
 use super::ReaderHandle;
 use super::file::FileError;
-use crate::lock;
 
 /// The approximate number of WAL pages that triggers a checkpoint (4 MiB): enough to write hot pages only once, too few
 /// to congest a disk.
@@ -31,21 +31,17 @@ pub(super) struct CheckpointGate(Mutex<bool>);
 impl CheckpointGate {
     /// Allows checkpoints again, after the whole WAL was copied to the file.
     pub(super) fn open(&self) {
-        *lock(&self.0) = false;
+        *self.0.lock() = false;
     }
 
     /// A sync has failed, and the WAL was not copied since.
     pub(super) fn has_failed(&self) -> bool {
-        *lock(&self.0)
+        *self.0.lock()
     }
 
     /// Runs a checkpoint, unless there is one or a sync has failed.
     pub(super) fn run(&self, passive: &mut Statement<'_>) -> Result<(), FileError> {
-        let mut has_failed = match self.0.try_lock() {
-            Ok(has_failed) => has_failed,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(()),
-        };
+        let Some(mut has_failed) = self.0.try_lock() else { return Ok(()) };
         if *has_failed {
             return Ok(());
         }
@@ -92,7 +88,7 @@ impl<'c> Checkpointer<'c> {
         let result_of_reader = Arc::clone(&result);
         let sent = self.reader.send(Box::new(move |reader| {
             let result = reader.checkpoint();
-            *lock(&result_of_reader) = Some(result);
+            *result_of_reader.lock() = Some(result);
         }));
         self.pages = 0;
         self.running = sent.is_ok().then_some(result);
@@ -101,7 +97,7 @@ impl<'c> Checkpointer<'c> {
     /// Checkpoints the remaining pages once the reading thread is done. Called between transactions. Returns the error of
     /// the reading thread, if it has failed.
     pub(super) fn finish(&mut self) -> Result<(), FileError> {
-        let result = self.running.as_ref().and_then(|running| lock(running).take());
+        let result = self.running.as_ref().and_then(|running| running.lock().take());
         if let Some(result) = result {
             self.running = None;
             // After a failed sync nothing may be synced again.

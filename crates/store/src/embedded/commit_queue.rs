@@ -1,14 +1,14 @@
 //! The queue in front of the committing thread. Callers never wait for it. The thread takes all queued requests at
 //! once, so that concurrent writers share a durable commit.
 
+use pintle_locks::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::{Compare, Condition, Error, Key, Revision, Timestamp, lock};
+use crate::{Compare, Condition, Error, Key, Revision, Timestamp};
 
 /// A change that waits to be committed.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub(super) struct QueueBatch {
 
 impl CommitQueue {
     pub(super) fn submit(&self, request: CommitRequest) -> Result<(), Error> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.stopped {
             return Err(Error::Closed);
         }
@@ -80,20 +80,20 @@ impl CommitQueue {
 
     /// Makes the committing thread check for due maintenance.
     pub(super) fn request_maintenance(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.maintenance_requested = true;
         self.wake(state.is_waiting);
     }
 
     /// Rejects further requests. The committing thread ends when it has committed the queued ones.
     pub(super) fn stop(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.stopped = true;
         self.wake(state.is_waiting);
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        lock(&self.state).stopped
+        self.state.lock().stopped
     }
 
     fn wake(&self, is_waiting: bool) {
@@ -104,20 +104,19 @@ impl CommitQueue {
 
     /// Waits for requests, at most `idle_timeout` (`None` is forever), and takes up to `limit` of them.
     pub(super) fn wait(&self, idle_timeout: Option<Duration>, limit: usize) -> QueueBatch {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         while state.requests.is_empty()
             && !state.stopped
             && !state.maintenance_requested
             && idle_timeout != Some(Duration::ZERO)
         {
             state.is_waiting = true;
-            let timed_out;
-            (state, timed_out) = match idle_timeout {
-                None => (self.wakeup.wait(state).unwrap_or_else(PoisonError::into_inner), false),
-                Some(idle_timeout) => {
-                    let woken = self.wakeup.wait_timeout(state, idle_timeout).unwrap_or_else(PoisonError::into_inner);
-                    (woken.0, woken.1.timed_out())
+            let timed_out = match idle_timeout {
+                None => {
+                    self.wakeup.wait(&mut state);
+                    false
                 }
+                Some(idle_timeout) => self.wakeup.wait_for(&mut state, idle_timeout).timed_out(),
             };
             state.is_waiting = false;
             if timed_out {
@@ -131,7 +130,7 @@ impl CommitQueue {
 
     /// Takes up to `limit` of the queued requests without waiting.
     pub(super) fn take_up_to(&self, limit: usize) -> VecDeque<CommitRequest> {
-        take(&mut lock(&self.state).requests, limit)
+        take(&mut self.state.lock().requests, limit)
     }
 }
 

@@ -16,7 +16,7 @@ use super::file::{self, FileError};
 use super::index::{IndexEntry, KeyIndex};
 use super::log::{LogReader, LogRow, LogWriter, missing_row};
 use super::{EngineState, ReaderHandle};
-use crate::{Compare, Condition, Error, Key, Record, Revision, StoredChange, Timestamp, lock};
+use crate::{Compare, Condition, Error, Key, Record, Revision, StoredChange, Timestamp};
 
 /// The maximum number of changes in one transaction, so that the first of them does not wait long.
 const MAX_CHANGES: usize = 512;
@@ -267,7 +267,7 @@ impl<'c> Committer<'c> {
     /// to the file.
     fn finish(mut self) -> bool {
         if self.sync_failure.is_none()
-            && self.compactor.has_unsaved_revision(&lock(&self.shared.index))
+            && self.compactor.has_unsaved_revision(&self.shared.index.lock())
             && let Err(error) = self.run_transaction(&mut Transaction::default(), VecDeque::new())
         {
             tracing::warn!(%error, "Failed to save the compact revision");
@@ -280,7 +280,7 @@ impl<'c> Committer<'c> {
         if let Some(retry_at) = self.retry_at {
             return Some(retry_at.saturating_duration_since(Instant::now()));
         }
-        let index = lock(&self.shared.index);
+        let index = self.shared.index.lock();
         if self.compactor.has_work(&index) {
             return Some(Duration::ZERO);
         }
@@ -430,7 +430,7 @@ impl<'c> Committer<'c> {
     /// Deletes expired keys.
     fn expire(&mut self, transaction: &mut Transaction, now: Timestamp) -> Result<(), FileError> {
         let due: Vec<(Revision, Key)> = {
-            let index = lock(&self.shared.index);
+            let index = self.shared.index.lock();
             let due = index.expiries.iter().take_while(|((time, _), _)| *time <= now).take(MAX_EXPIRIES);
             due.map(|((_, revision), key)| (*revision, key.clone())).collect()
         };
@@ -442,7 +442,7 @@ impl<'c> Committer<'c> {
             if let Some((_, Err(error))) = transaction.replies.last() {
                 // Not retried: the row is corrupted, for example, and reading it reports that too.
                 tracing::warn!(%error, %revision, "Failed to delete an expired key");
-                lock(&self.shared.index).expiries.retain(|(_, expiring), _| *expiring != revision);
+                self.shared.index.lock().expiries.retain(|(_, expiring), _| *expiring != revision);
             }
         }
         Ok(())
@@ -462,7 +462,7 @@ impl<'c> Committer<'c> {
         transaction.replies.push((reply, Err(Error::Closed)));
 
         let (newest, entry) = {
-            let index = lock(&self.shared.index);
+            let index = self.shared.index.lock();
             let newest = transaction.changes.last().map_or(index.revision, |written| written.change.revision);
             (newest, transaction.entries.get(&key).or_else(|| index.keys.get(&key)).copied())
         };
@@ -474,7 +474,7 @@ impl<'c> Committer<'c> {
             return Ok(());
         }
         if !conditions.is_empty() {
-            let index = lock(&self.shared.index);
+            let index = self.shared.index.lock();
             if !conditions.iter().all(|condition| transaction.holds(&index, condition)) {
                 transaction.replies[reply_index].1 = Err(Error::ConditionFailed);
                 return Ok(());
@@ -500,7 +500,7 @@ impl<'c> Committer<'c> {
             PreparedOp::Put { value, stored, expires } => (Some(value), Some(stored), expires),
             PreparedOp::Delete => (None, None, None),
         };
-        let time = lock(&self.shared.index).retention_tracker.monotonic_time(now);
+        let time = self.shared.index.lock().retention_tracker.monotonic_time(now);
         let previous = entry.map(|entry| entry.revision);
         let row = LogRow { revision, key: key.clone(), create_revision, previous, time, expires, value: stored };
         self.writer.insert(&row)?;
@@ -528,7 +528,7 @@ impl<'c> Committer<'c> {
     /// Publishes a durable transaction: updates the index, the feeds and the callers.
     fn publish(&mut self, transaction: Transaction, step: CompactionStep) {
         let mut changes = Vec::with_capacity(transaction.changes.len());
-        let mut index = lock(&self.shared.index);
+        let mut index = self.shared.index.lock();
         index.keys.extend(transaction.entries);
         for WrittenChange { change, time, size, expires, replaced_expiry } in transaction.changes {
             index.revision = change.revision;

@@ -9,7 +9,7 @@ use super::EngineState;
 use super::file::FileError;
 use super::index::KeyIndex;
 use super::log::{LogReader, LogWriter, RowHeader};
-use crate::{Key, Revision, Timestamp, lock};
+use crate::{Key, Revision, Timestamp};
 
 /// The number of log rows that a step scans per row that the transaction writes. More than one, so that compaction
 /// catches up with writers.
@@ -93,7 +93,7 @@ impl<'c> Compactor<'c> {
         now: Timestamp,
     ) -> Result<CompactionStep, FileError> {
         let (compact_revision, purged_revision, until, has_unsaved) = {
-            let mut index = lock(&shared.index);
+            let mut index = shared.index.lock();
             if let Some(compactable_revision) = index.retention_tracker.compactable_revision(now) {
                 index.compact_revision = index.compact_revision.max(compactable_revision);
             }

@@ -1,10 +1,10 @@
 //! The health of the engine: whether its threads run and whether commits succeed.
 
+use pintle_locks::Mutex;
 use std::path::Path;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::{Error, lock};
+use crate::Error;
 
 /// The names of the engine's threads.
 pub(super) const COMMITTER: &str = "store-committer";
@@ -32,7 +32,7 @@ struct HealthState {
 impl EngineHealth {
     /// Returns the reason if reads or writes cannot be served now. `path` is the store file.
     pub(super) fn check(&self, path: &Path) -> Result<(), Error> {
-        let state = lock(&self.0);
+        let state = self.0.lock();
         let error = if state.closed { Some(&Error::Closed) } else { None };
         if let Some(error) = error.or(state.thread_error.as_ref()).or(state.commit_error.as_ref()) {
             return Err(error.clone());
@@ -48,22 +48,22 @@ impl EngineHealth {
 
     /// The committing thread begins or has ended its work on a transaction.
     pub(super) fn set_in_transaction(&self, in_transaction: bool) {
-        lock(&self.0).transaction_began = in_transaction.then(Instant::now);
+        self.0.lock().transaction_began = in_transaction.then(Instant::now);
     }
 
     /// The store is being closed: its threads end as expected.
     pub(super) fn set_closed(&self) {
-        lock(&self.0).closed = true;
+        self.0.lock().closed = true;
     }
 
     /// Reports the result of the last transaction.
     pub(super) fn set_commit_error(&self, error: Option<Error>) {
-        lock(&self.0).commit_error = error;
+        self.0.lock().commit_error = error;
     }
 
     /// Reports that a thread has ended. The first report counts, since the other thread ends because of it.
     fn set_thread_error(&self, error: Error) {
-        lock(&self.0).thread_error.get_or_insert(error);
+        self.0.lock().thread_error.get_or_insert(error);
     }
 }
 

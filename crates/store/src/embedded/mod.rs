@@ -12,9 +12,10 @@ mod log;
 mod reader;
 mod recovery;
 
+use pintle_locks::Mutex;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
@@ -32,7 +33,7 @@ use self::recovery::{Reopener, Writer};
 use crate::feed::{FeedPublisher, HistoryReader};
 use crate::{
     Change, ChangeFeed, Clock, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Op, RangeResponse,
-    Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, SystemClock, Timestamp, ValueTransformer, lock,
+    Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, SystemClock, Timestamp, ValueTransformer,
 };
 
 /// The maximum size of a key and its value. Far above what the API server accepts and far below SQLite's limit.
@@ -254,8 +255,8 @@ impl EmbeddedStore {
         Ok(EmbeddedStore { shared, reader, thread: Mutex::new(Some(thread)) })
     }
 
-    fn lock_open_index(&self) -> Result<std::sync::MutexGuard<'_, KeyIndex>, Error> {
-        if self.shared.queue.is_stopped() { Err(Error::Closed) } else { Ok(lock(&self.shared.index)) }
+    fn lock_open_index(&self) -> Result<pintle_locks::MutexGuard<'_, KeyIndex>, Error> {
+        if self.shared.queue.is_stopped() { Err(Error::Closed) } else { Ok(self.shared.index.lock()) }
     }
 
     fn prepare_request(
@@ -286,7 +287,7 @@ impl EmbeddedStore {
         self.shared.health.set_closed();
         self.reader.close();
         self.shared.queue.stop();
-        lock(&self.thread).take()
+        self.thread.lock().take()
     }
 }
 
@@ -344,15 +345,15 @@ fn spawn_thread(
 impl ReaderHandle {
     /// Makes the reading thread end after its queued requests.
     fn close(&self) {
-        lock(&self.0).take();
+        self.0.lock().take();
     }
 
     fn is_closed(&self) -> bool {
-        lock(&self.0).is_none()
+        self.0.lock().is_none()
     }
 
     fn send(&self, request: ReadRequest) -> Result<(), Error> {
-        match &*lock(&self.0) {
+        match &*self.0.lock() {
             Some(reader) => reader.send(request).map_err(|_| Error::Closed),
             None => Err(Error::Closed),
         }

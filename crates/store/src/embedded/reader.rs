@@ -11,7 +11,7 @@ use super::file::FileError;
 use super::index::IndexEntry;
 use super::log::{LogReader, LogRow, missing_row};
 use super::{EngineState, ReaderHandle};
-use crate::{Error, Key, KeyInterval, RangeResponse, Record, Revision, StoredChange, lock};
+use crate::{Error, Key, KeyInterval, RangeResponse, Record, Revision, StoredChange};
 
 /// The number of keys that are read from the index under one lock.
 const MAX_CHUNK_KEYS: usize = 1024;
@@ -55,7 +55,7 @@ struct ReadGuard<'c> {
 
 impl Drop for ReadGuard<'_> {
     fn drop(&mut self) {
-        let awaited = lock(&self.shared.index).release_read(self.revision);
+        let awaited = self.shared.index.lock().release_read(self.revision);
         if awaited {
             self.shared.queue.request_maintenance();
         }
@@ -96,7 +96,7 @@ impl<'c> StoreReader<'c> {
     }
 
     fn guard(&self, at: Option<Revision>) -> Result<ReadGuard<'c>, Error> {
-        let mut index = lock(&self.shared.index);
+        let mut index = self.shared.index.lock();
         let revision = index.resolve_revision(at)?;
         index.register_read(revision);
         Ok(ReadGuard { shared: self.shared, revision })
@@ -104,7 +104,7 @@ impl<'c> StoreReader<'c> {
 
     pub(super) fn get(&mut self, key: &Key, at: Option<Revision>) -> Result<Option<Record>, Error> {
         let guard = self.guard(at)?;
-        let entry = lock(&self.shared.index).keys.get(key).copied();
+        let entry = self.shared.index.lock().keys.get(key).copied();
         match entry {
             Some(entry) => {
                 self.mod_revision_at(entry, guard.revision)?.map(|revision| self.record(revision)).transpose()
@@ -125,7 +125,7 @@ impl<'c> StoreReader<'c> {
         let mut remaining = 0;
         let mut after: Option<Key> = None;
         loop {
-            let keys = lock(&self.shared.index).keys_in(interval, after.as_ref(), MAX_CHUNK_KEYS);
+            let keys = self.shared.index.lock().keys_in(interval, after.as_ref(), MAX_CHUNK_KEYS);
             for (_, entry) in &keys {
                 if limit.is_none_or(|limit| revisions.len() < limit) {
                     revisions.extend(self.mod_revision_at(*entry, guard.revision)?);

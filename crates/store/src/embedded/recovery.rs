@@ -17,7 +17,7 @@ use super::file::{self, FileError};
 use super::index::KeyIndex;
 use super::log::{self, LogReader};
 use super::{EngineState, ReaderHandle, reader};
-use crate::{Error, HistoryRetention, Revision, lock};
+use crate::{Error, HistoryRetention, Revision};
 
 /// The maximum number of requests that are rejected at once.
 const MAX_REJECTED: usize = 512;
@@ -76,7 +76,7 @@ impl Reopener<'_> {
         let (compact_revision, purged_revision) = log::read_meta(&connection)?;
         let read = LogReader::new(&connection)
             .and_then(|mut log| KeyIndex::load(&mut log, self.retention, compact_revision, purged_revision))?;
-        if let Some(difference) = lock(&self.shared.index).difference(&read) {
+        if let Some(difference) = self.shared.index.lock().difference(&read) {
             return Err(FileError::Corrupted(difference));
         }
         Ok((Writer { connection, is_log_copied, compact_revision }, file::open_reader(path, access)?))
@@ -100,8 +100,9 @@ impl Reopener<'_> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
+    use pintle_locks::Mutex;
     use std::path::PathBuf;
-    use std::sync::{Mutex, mpsc};
+    use std::sync::mpsc;
 
     use pintle_store_powerloss::{Disk, DiskFailure};
 

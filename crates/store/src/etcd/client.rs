@@ -1,10 +1,11 @@
 //! Calls of etcd over gRPC.
 
+use pintle_locks::Mutex;
 use std::error::Error as _;
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -16,7 +17,7 @@ use tonic_prost::ProstCodec;
 
 use super::api;
 use super::connection::{ConnectionError, MemberConnection};
-use crate::{Error, lock};
+use crate::Error;
 
 /// How long a call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -167,7 +168,7 @@ impl EtcdClient {
     pub(super) fn reconnect(&self, connect: impl Fn(&str) -> Result<MemberConnection, Error>) -> Result<(), Error> {
         let connections = self.members.iter().map(|member| connect(&member.url)).collect::<Result<Vec<_>, Error>>()?;
         for (member, connection) in self.members.iter().zip(connections) {
-            *lock(&member.grpc) = grpc(connection);
+            *member.grpc.lock() = grpc(connection);
         }
         Ok(())
     }
@@ -255,7 +256,7 @@ impl EtcdClient {
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
-        let mut grpc = lock(&self.members[member].grpc).clone();
+        let mut grpc = self.members[member].grpc.lock().clone();
         let call = async {
             let path = PathAndQuery::from_static(path);
             let answer = grpc.unary(Request::new(request), path, ProstCodec::<Q, R>::default()).await;
@@ -325,7 +326,7 @@ impl EtcdClient {
         member: usize,
         requests: tokio_stream::wrappers::ReceiverStream<api::WatchRequest>,
     ) -> Result<Streaming<api::WatchResponse>, CallError> {
-        let mut grpc = lock(&self.members[member].grpc).clone();
+        let mut grpc = self.members[member].grpc.lock().clone();
         let call = async {
             let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
             let codec = ProstCodec::<api::WatchRequest, api::WatchResponse>::default();

@@ -3,10 +3,11 @@
 //! Calls go from their own task to the connection, and answers back. The channel of tonic passes each through the tasks of a
 //! buffer, of hyper and of the connection, which cost a commit more CPU time than all of the rest.
 
+use pintle_locks::Mutex;
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -26,8 +27,6 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tonic::body::Body;
 use tonic::client::GrpcService;
-
-use crate::lock;
 
 /// How long connecting to a member may take, with the handshake of TLS. Calls that have not been sent by then are sent to
 /// another one.
@@ -164,7 +163,7 @@ impl MemberConnection {
 impl SharedConnection {
     /// The attempt to connect that is in progress or has succeeded, or else a new one; and whether it is new.
     fn connecting(&self) -> (Connecting, bool) {
-        let mut current = lock(&self.current);
+        let mut current = self.current.lock();
         match &*current {
             Some(connecting) if !matches!(connecting.peek(), Some(Err(_))) => (connecting.clone(), false),
             _ => {
@@ -182,7 +181,7 @@ impl SharedConnection {
 
     /// Forgets a connection that has ended.
     fn forget(&self, ended: &Connecting) {
-        let mut current = lock(&self.current);
+        let mut current = self.current.lock();
         if current.as_ref().is_some_and(|current| current.ptr_eq(ended)) {
             *current = None;
         }

@@ -2,8 +2,9 @@
 //! have them. What etcd has delivered is known from the events, and, while there are none, from its progress notifications,
 //! which the feed asks for when somebody waits for a newer revision.
 
+use pintle_locks::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -13,7 +14,7 @@ use tonic::Streaming;
 
 use super::client::EtcdClient;
 use super::{Codec, revision, to_i64};
-use crate::{ChangeBatch, ChangeFeed, Error, Key, KeyInterval, Revision, StoreFuture, lock};
+use crate::{ChangeBatch, ChangeFeed, Error, Key, KeyInterval, Revision, StoreFuture};
 
 use super::api;
 
@@ -82,7 +83,7 @@ impl FeedContext {
 
     /// For how long a revision that somebody has seen has not been reached.
     pub(super) fn lag(&self) -> Duration {
-        lock(&self.arrival).target.map_or(Duration::ZERO, |(_, since)| since.elapsed())
+        self.arrival.lock().target.map_or(Duration::ZERO, |(_, since)| since.elapsed())
     }
 
     /// Tells the feeds that somebody waits for a revision.
@@ -96,7 +97,7 @@ impl FeedContext {
     }
 
     fn set_wanted(&self, revision: Revision, wakes: bool) {
-        let mut arrival = lock(&self.arrival);
+        let mut arrival = self.arrival.lock();
         arrival.want(revision);
         let wakes = wakes && revision > arrival.told;
         if wakes {
@@ -158,14 +159,14 @@ impl OpenWatch {
 impl EtcdFeed {
     pub(super) fn new(context: Arc<FeedContext>, position: Revision) -> Self {
         let (wanted, closed) = (context.wanted.subscribe(), context.closed.subscribe());
-        lock(&context.arrival).reach(position);
+        context.arrival.lock().reach(position);
         Self { context, position, watch: None, failures: 0, wanted, closed }
     }
 
     /// Everything up to a revision has been delivered.
     fn reach(&mut self, revision: Revision) {
         self.position = revision;
-        lock(&self.context.arrival).reach(revision);
+        self.context.arrival.lock().reach(revision);
     }
 
     async fn open(&self) -> Result<OpenWatch, Error> {

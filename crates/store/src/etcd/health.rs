@@ -1,8 +1,9 @@
 //! The health of etcd: a probe asks every member again and again, so that calls leave out those that cannot serve, and nobody
 //! who asks for the health waits.
 
+use pintle_locks::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 use super::client::NO_ANSWER;
 use super::feed::FeedContext;
 use super::{api, revision};
-use crate::{Error, lock};
+use crate::Error;
 
 /// How often the members are asked.
 const PROBE_INTERVAL: Duration = Duration::from_secs(2);
@@ -39,11 +40,11 @@ pub(super) struct Health {
 
 impl Health {
     pub(super) fn check(&self) -> Result<(), Error> {
-        lock(&self.unhealthy).clone().map_or(Ok(()), Err)
+        self.unhealthy.lock().clone().map_or(Ok(()), Err)
     }
 
     pub(super) fn check_readiness(&self) -> Result<(), Error> {
-        lock(&self.unready).clone().map_or(Ok(()), Err)
+        self.unready.lock().clone().map_or(Ok(()), Err)
     }
 
     /// The size of the database of a member, in bytes; zero if it is not known.
@@ -75,8 +76,8 @@ pub(super) async fn probe(context: Arc<FeedContext>, health: Arc<Health>, limits
             tracing::error!(alarms = now, "etcd has raised an alarm");
         }
         alarms = now;
-        *lock(&health.unhealthy) = failure(&answers, limits.health);
-        *lock(&health.unready) = failure(&answers, limits.readiness);
+        *health.unhealthy.lock() = failure(&answers, limits.health);
+        *health.unready.lock() = failure(&answers, limits.readiness);
         tokio::time::sleep(PROBE_INTERVAL).await;
     }
 }

@@ -12,9 +12,10 @@ mod leases;
 mod revisions;
 mod written;
 
+use pintle_locks::Mutex;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -1,11 +1,11 @@
 //! The values that this process has written, kept until the watch returns them, which saves decoding them.
 
+use pintle_locks::Mutex;
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 use bytes::Bytes;
 
-use crate::{Key, lock};
+use crate::Key;
 
 /// How much may be kept, in bytes. A watch that is behind has to decode what it receives.
 const MAX_BYTES: usize = 16 << 20;
@@ -45,7 +45,7 @@ impl WrittenValues {
     /// Keeps a value that is about to be written, instead of an earlier one of the key.
     pub(super) fn insert(&self, key: Key, stored: Bytes, value: Bytes) {
         let written = Written { stored, value };
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         inner.remove(&key);
         if inner.bytes + written.size() > MAX_BYTES {
             *inner = Inner::default();
@@ -59,12 +59,12 @@ impl WrittenValues {
 
     /// Forgets the value of a key, because it was not written, or nobody knows whether it was.
     pub(super) fn remove(&self, key: &Key) {
-        lock(&self.0).remove(key);
+        self.0.lock().remove(key);
     }
 
     /// The value of a stored form, if it is kept. It is returned once.
     pub(super) fn take(&self, key: &Key, stored: &Bytes) -> Option<Bytes> {
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         inner.by_key.get(key).filter(|written| written.stored == *stored)?;
         inner.remove(key).map(|written| written.value)
     }
@@ -93,7 +93,7 @@ mod tests {
         insert(&values, "c", "A", "first");
         values.remove(&"c".into());
         assert_eq!(take("c", "A"), None);
-        assert_eq!(lock(&values.0).bytes, 0);
+        assert_eq!(values.0.lock().bytes, 0);
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
         let values = WrittenValues::default();
         for number in 0..20 {
             values.insert(format!("{number}").into(), Bytes::from(vec![0; 1 << 20]), Bytes::from(vec![0; 1 << 20]));
-            assert!(lock(&values.0).bytes <= MAX_BYTES);
+            assert!(values.0.lock().bytes <= MAX_BYTES);
         }
         assert!(values.take(&"19".into(), &Bytes::from(vec![0; 1 << 20])).is_some());
         assert!(values.take(&"0".into(), &Bytes::from(vec![0; 1 << 20])).is_none());

@@ -2,7 +2,6 @@
 //! reports conflicts (upstream: `pkg/registry/core/service/portallocator/controller/repair.go`).
 
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
 
 use pintle_registry::{AllocationProblem, AllocationRepair};
 use pintle_value::Value;
@@ -57,7 +56,7 @@ impl NodePortAllocator {
 
     /// Releases the ports that have seemed leaked for long enough, of those that no service has. Returns them.
     fn release_leaks<'p>(&self, unused: impl Iterator<Item = &'p u16>) -> Vec<i64> {
-        let mut leaks = self.leaks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut leaks = self.leaks.lock();
         let known = std::mem::take(&mut *leaks);
         let mut leaked = Vec::new();
         for port in unused {
@@ -123,7 +122,7 @@ mod tests {
         check(&allocator, &services, &[], &[30001, 30002]);
         check(&allocator, &services, &[], &[30001, 30002]);
         check(&allocator, &services, &[], &[30001]);
-        assert!(allocator.leaks.lock().unwrap().is_empty());
+        assert!(allocator.leaks.lock().is_empty());
     }
 
     #[test]

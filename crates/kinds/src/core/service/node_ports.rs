@@ -4,9 +4,9 @@
 //! stored. A port is released only when a write that drops it is stored: a leaked port does less harm than one that is
 //! allocated twice.
 
+use pintle_locks::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pintle_registry::{ApiError, GroupResource, ObjectClient};
 
@@ -116,7 +116,7 @@ impl NodePortAllocator {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, PortState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Loads the allocated ports on the first call.

@@ -9,9 +9,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use pintle_cache::{Cache, Key, KeyRange, Object, TooOld, WatchCache, WatchScope, Watcher};
 use pintle_codec::json::Projection;
+use pintle_locks::Mutex;
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::{Str, Value};
 

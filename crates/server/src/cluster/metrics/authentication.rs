@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_metrics::{Buckets, Exposition, Family, Histogram, Kind, Stability};
 
 use super::config_reloads::{ConfigReloads, ReloadFamilies, hash_of};

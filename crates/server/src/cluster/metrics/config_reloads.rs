@@ -1,6 +1,6 @@
 //! The metrics of the reloads of a configuration file (upstream: `apiserver/pkg/util/configmetrics` and what uses it).
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_metrics::{Counter, Exposition, Gauge, Kind, Stability};
 use sha2::{Digest, Sha256};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_metrics::{Exposition, Kind, Stability};
 use pintle_value::Str;
 

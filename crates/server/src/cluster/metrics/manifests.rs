@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_metrics::{Exposition, Stability};
 
 use super::config_reloads::{ConfigReloads, ReloadFamilies};

@@ -12,6 +12,7 @@ mod conversions;
 mod health;
 mod in_flight;
 mod labels;
+mod locks;
 mod manifests;
 mod process;
 mod requests;
@@ -249,6 +250,7 @@ impl Metrics {
         out.family("apiserver_tls_handshake_errors_total", Kind::Counter, Stability::Alpha, help)
             .value(&[], self.tls_handshake_errors.get() as f64);
         process::write(out);
+        locks::write(out);
     }
 }
 

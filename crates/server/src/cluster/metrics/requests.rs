@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 use pintle_metrics::{Buckets, Counter, Exposition, Family, Gauge, Histogram, Kind, Stability};
 
 use super::labels::{DryRun, RequestLabels};

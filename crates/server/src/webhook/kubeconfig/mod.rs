@@ -13,8 +13,8 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, HeaderValue};
 use http::uri::{Authority, PathAndQuery};
 use http::{Request, Response, Uri};
-use parking_lot::{Mutex, RwLock};
 use pintle_auth::config_file::{ConfigScheme, ConfigTypes, system_error};
+use pintle_locks::{Mutex, RwLock};
 use pintle_outbound::{
     BearerToken, BoundedBody, CallLimits, Client, ClientCertificate, ClientConfig, ClientConfigError, Credentials,
     DialAddress, Protocols, RequestError, ServerTrust,
