@@ -1,5 +1,5 @@
-//! Durations and sizes of a run. Without the Go API server the full plan takes less than a quarter of an hour, the
-//! quick plan about two minutes.
+//! Durations and sizes of a run. Without the Go API server the full plan takes less than an hour, the quick plan about ten
+//! minutes; growth takes half of both.
 
 use std::time::Duration;
 
@@ -40,6 +40,8 @@ pub(crate) struct Plan {
     pub(crate) settle: Duration,
     /// The pause during which an idle server is measured.
     pub(crate) idle: Duration,
+    /// The pause after many objects were created, so that the server has packed their history, which begins ten seconds later.
+    pub(crate) packing: Duration,
 }
 
 impl Plan {
@@ -62,6 +64,7 @@ impl Plan {
         growth: (1, &[1, 10, 100]),
         settle: Duration::from_secs(1),
         idle: Duration::from_secs(3),
+        packing: Duration::from_secs(13),
     };
     /// A smoke run that prints every row. Its numbers are not meant to be quoted.
     pub(crate) const QUICK: Plan = Plan {
@@ -82,6 +85,7 @@ impl Plan {
         growth: (5, &[1, 10]),
         settle: Duration::from_millis(500),
         idle: Duration::from_secs(1),
+        packing: Duration::from_secs(12),
     };
     /// The smallest run, for tests of the scenarios themselves.
     #[cfg(test)]
@@ -103,5 +107,6 @@ impl Plan {
         growth: (100, &[1, 2]),
         settle: Duration::ZERO,
         idle: Duration::from_millis(10),
+        packing: Duration::from_millis(10),
     };
 }

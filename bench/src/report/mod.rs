@@ -1,6 +1,7 @@
 //! The report: rows with a result and its unit, the server's CPU time per operation, latency percentiles, a budget,
 //! and the same result of the Go API server. It is printed as a table, as Markdown, as JSON and as an SVG plot.
 
+mod growth;
 mod plot;
 mod text;
 
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use crate::load::{Percentiles, RoundResult};
 use crate::machine::Machine;
 
+pub(crate) use growth::{Growth, GrowthStep, MAX_RATIO, OPERATIONS};
 pub(crate) use text::thousands;
 
 /// The budget of a row.
@@ -49,6 +51,8 @@ struct ReportRow {
     from_schedule: bool,
     /// True if the row is about the machine and not about the server.
     is_about_machine: bool,
+    /// True if plots and Markdown have the result in the table of growth.
+    is_growth: bool,
     note: String,
 }
 
@@ -107,6 +111,12 @@ impl RowBuilder<'_> {
         self
     }
 
+    /// Marks the row as one whose result is also in the table of growth.
+    pub(crate) fn growth(self) -> Self {
+        self.0.is_growth = true;
+        self
+    }
+
     /// Sets the CPU time and the latencies from the result of a closed loop.
     pub(crate) fn round(self, round: &RoundResult) -> Self {
         self.0.latencies = Some(round.percentiles());
@@ -135,6 +145,8 @@ pub(crate) struct Report {
     scenario: &'static str,
     section: String,
     rows: Vec<ReportRow>,
+    /// How cost grows with each kind of thing.
+    pub(crate) growth: Vec<Growth>,
     /// Failed and skipped measurements, with the reason.
     remarks: Vec<String>,
 }
@@ -142,7 +154,8 @@ pub(crate) struct Report {
 impl Report {
     /// Creates an empty report about `subject`.
     pub(crate) fn new(machine: Machine, subject: String) -> Self {
-        Self { machine, subject, scenario: "", section: String::new(), rows: Vec::new(), remarks: Vec::new() }
+        let (rows, growth, remarks) = (Vec::new(), Vec::new(), Vec::new());
+        Self { machine, subject, scenario: "", section: String::new(), rows, growth, remarks }
     }
 
     /// Starts the rows of a scenario.
@@ -169,6 +182,7 @@ impl Report {
             latencies: None,
             from_schedule: false,
             is_about_machine: false,
+            is_growth: false,
             note: String::new(),
         };
         // Insert after the rows of the same section, which may have been started earlier.

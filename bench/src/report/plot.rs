@@ -4,24 +4,24 @@
 use std::fmt::Write as _;
 
 use super::text::{number, thousands};
-use super::{Budget, Report, ReportRow};
+use super::{Budget, Report, ReportRow, growth};
 
 /// The width in pixels.
-const WIDTH: f64 = 1000.0;
+pub(super) const WIDTH: f64 = 1000.0;
 /// The left and right ends of the scale in pixels. Labels are left of it, values right of it.
 const LEFT: f64 = 430.0;
 const RIGHT: f64 = 890.0;
-const MARGIN: f64 = 24.0;
-const LINE: f64 = 20.0;
+pub(super) const MARGIN: f64 = 24.0;
+pub(super) const LINE: f64 = 20.0;
 const HEADING: f64 = 26.0;
 
 /// Colours of rows with a met budget, a missed budget and no budget, and of texts and lines.
-const MET_COLOR: &str = "#2f855a";
+pub(super) const MET_COLOR: &str = "#2f855a";
 const MISSED_COLOR: &str = "#c53030";
-const NO_BUDGET_COLOR: &str = "#2b6cb0";
-const TEXT_COLOR: &str = "#1a202c";
-const CAPTION_COLOR: &str = "#718096";
-const GRID_COLOR: &str = "#e2e8f0";
+pub(super) const NO_BUDGET_COLOR: &str = "#2b6cb0";
+pub(super) const TEXT_COLOR: &str = "#1a202c";
+pub(super) const CAPTION_COLOR: &str = "#718096";
+pub(super) const GRID_COLOR: &str = "#e2e8f0";
 
 /// The shape that shows a row's value.
 enum Shape {
@@ -48,6 +48,9 @@ pub(super) fn draw(report: &Report) -> String {
     for panel in panels(report).iter().filter(|panel| !panel.lines.is_empty()) {
         svg.panel(panel);
     }
+    if !report.growth.is_empty() {
+        growth::draw(&report.growth, &mut svg);
+    }
     let height = svg.y + MARGIN;
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
@@ -64,18 +67,16 @@ fn panels(report: &Report) -> [Panel<'_>; 3] {
             if times >= 1.0 { format!("{}x less", number(times)) } else { format!("{}x more", number(1.0 / times)) };
         Some((row, Shape::Bar { from: 1.0, to: times, text }))
     });
-    let budgets =
-        report.rows.iter().filter(|row| !matches!(row.budget, Some(Budget::CheaperThanGo(_)))).filter_map(|row| {
-            let found = format!("{} {}", number(row.value), row.unit);
-            let text = match row.budget? {
-                Budget::AtMost(limit) => format!("{} ≤ {}", found.trim(), number(limit)),
-                Budget::AtLeast(limit) | Budget::CheaperThanGo(limit) => {
-                    format!("{} ≥ {}", found.trim(), number(limit))
-                }
-            };
-            // Clamp values far below the budget to keep the scale readable.
-            Some((row, Shape::Bar { from: 1.0, to: row.budget_used()?.max(0.01), text }))
-        });
+    let is_drawn = |row: &&ReportRow| !row.is_growth && !matches!(row.budget, Some(Budget::CheaperThanGo(_)));
+    let budgets = report.rows.iter().filter(is_drawn).filter_map(|row| {
+        let found = format!("{} {}", number(row.value), row.unit);
+        let text = match row.budget? {
+            Budget::AtMost(limit) => format!("{} ≤ {}", found.trim(), number(limit)),
+            Budget::AtLeast(limit) | Budget::CheaperThanGo(limit) => format!("{} ≥ {}", found.trim(), number(limit)),
+        };
+        // Clamp values far below the budget to keep the scale readable.
+        Some((row, Shape::Bar { from: 1.0, to: row.budget_used()?.max(0.01), text }))
+    });
     let latencies = report.rows.iter().filter(|row| row.from_schedule).filter_map(|row| {
         let at = row.latencies?;
         let limit = match row.budget {
@@ -131,13 +132,13 @@ impl Scale {
 }
 
 /// An SVG document that grows downwards.
-struct SvgWriter {
-    out: String,
-    y: f64,
+pub(super) struct SvgWriter {
+    pub(super) out: String,
+    pub(super) y: f64,
 }
 
 impl SvgWriter {
-    fn text(&mut self, x: f64, fill: &str, attributes: &str, text: &str) {
+    pub(super) fn text(&mut self, x: f64, fill: &str, attributes: &str, text: &str) {
         let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         let _ = writeln!(self.out, "<text x=\"{x:.1}\" y=\"{:.1}\" fill=\"{fill}\" {attributes}>{text}</text>", self.y);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Budget, Report, ReportRow};
+use super::{Budget, Report, ReportRow, growth};
 use crate::load::Percentiles;
 
 /// The cells of a row, in the order of [`HEADERS`].
@@ -96,7 +96,7 @@ pub(super) fn table(report: &Report) -> String {
 pub(super) fn markdown(report: &Report) -> String {
     let mut out = format!("{}; {}.\n", report.machine, report.subject);
     let mut section = "";
-    for row in &report.rows {
+    for row in report.rows.iter().filter(|row| !row.is_growth) {
         if row.section != section {
             section = &row.section;
             let _ = write!(out, "\n**{section}**\n\n| measurement |");
@@ -111,6 +111,9 @@ pub(super) fn markdown(report: &Report) -> String {
             other => format!(", {}", other.to_lowercase()),
         };
         let _ = writeln!(out, "| {}{met} |", columns.join(" | "));
+    }
+    if !report.growth.is_empty() {
+        growth::markdown(&report.growth, &mut out);
     }
     for remark in &report.remarks {
         let _ = write!(out, "\n{remark}\n");

@@ -92,8 +92,8 @@ async fn cost(bench: &ScenarioContext, target: &Target, workload: &Workload) -> 
 
 /// The CPU time of a create of a ConfigMap.
 async fn plain_cost(bench: &ScenarioContext, target: &Target, namespace: &str, prefix: &str) -> Result<f64> {
-    // Until the controllers have seen the new objects.
-    tokio::time::sleep(bench.plan.idle).await;
+    // Until the controllers have seen the new objects, and their history is packed.
+    tokio::time::sleep(bench.plan.packing).await;
     let mut costs = Vec::new();
     for number in 0..bench.plan.rounds {
         costs.push(cost(bench, target, &create_workload(namespace, format!("{prefix}{number}"))).await?);

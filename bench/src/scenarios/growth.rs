@@ -1,8 +1,9 @@
 //! How cost grows with what a cluster contains: one kind of thing at a time is multiplied by ten and by a hundred, and a GET, a
 //! create and an event of a namespace that has nothing to do with it are measured each time, by a user with RBAC; besides the
-//! memory that each thing takes, and the start with all of them.
+//! memory that each thing takes, and the start with all of them. A second server keeps the fewest things, and is measured in
+//! turns with the first one, so that a machine that becomes slower or faster changes no ratio.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
@@ -16,6 +17,7 @@ use crate::Result;
 use crate::client::{HttpRequest, Protocol, get, with_body};
 use crate::load::{Load, Workload, median};
 use crate::objects::{config_map, config_maps_path, create, create_all, resource_version};
+use crate::report::{Growth, GrowthStep, MAX_RATIO, OPERATIONS};
 use crate::scenario::{Scenario, ScenarioContext};
 use crate::target::{Server, ServerProcess};
 use crate::watchers::{WatchOptions, Watchers};
@@ -32,8 +34,6 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 const CLIENTS: usize = 16;
 /// The watchers of the events that are measured.
 const WATCHERS: usize = 20;
-/// How much more anything may cost beside more things.
-const MAX_RATIO: f64 = 1.1;
 const NAMESPACE: &str = "default";
 /// The namespace of objects that have nothing to do with the measured ones.
 const OTHER: &str = "other";
@@ -87,60 +87,157 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     Ok(())
 }
 
-/// What was measured beside a number of things.
-struct Measured {
-    get: f64,
-    create: f64,
-    event: f64,
+/// A server with a number of things.
+struct Cluster<'d> {
+    dimension: &'d Dimension,
+    binary: PathBuf,
+    folder: PathBuf,
+    process: ServerProcess,
+    /// The server as the user with RBAC sees it.
+    user: Server,
+    /// The number of things.
+    count: u64,
+    /// Watches that are things.
+    open_watches: Vec<Watchers>,
+    /// How often it was measured.
+    rounds: usize,
 }
 
+/// The costs that rounds have found, of each operation.
+type Costs = [Vec<f64>; 3];
+
 async fn grow(bench: &mut ScenarioContext, dimension: &Dimension, binary: PathBuf, folder: PathBuf) -> Result<()> {
-    let process = ServerProcess::pintle(&binary, &folder).await?;
-    let server = process.server.clone();
-    let mut connection = server.connect().await?;
-    connection.execute(other_namespace(), StatusCode::CREATED).await?;
-    connection.execute(create(config_maps_path(NAMESPACE), config_map("object", 1)), StatusCode::CREATED).await?;
-    bind(&mut connection).await?;
-    let user = credentials(&binary, &folder, &server, "user", &["kubeconfig", "--user", "bench"])?;
+    let (divisor, factors) = bench.plan.growth;
+    let smallest = (dimension.count / divisor).max(1);
+    let mut few = Cluster::start(dimension, &binary, &folder.join("few")).await?;
+    let mut many = Cluster::start(dimension, &binary, &folder.join("many")).await?;
+    few.add_up_to(smallest).await?;
     // A server that has just started is slower.
-    measure(bench, &user, 0).await?;
-    let (mut first, mut existing, mut memory, mut open_watches) = (None, 0, 0.0, Vec::new());
-    let (divisor, steps) = bench.plan.growth;
-    for factor in steps {
-        let count = (dimension.count / divisor).max(1) * factor;
-        let before = resident(bench, &server).await?;
-        open_watches.extend(dimension.add(&server, existing, count).await?);
-        memory += resident(bench, &server).await? - before;
-        existing = count;
-        let measured = measure(bench, &user, *factor).await?;
-        let name = dimension.name;
-        let report = &mut bench.report;
-        let Some(first) = &first else {
-            for (what, cost) in [("GET", measured.get), ("create", measured.create), ("event", measured.event)] {
-                report.row(format!("{count} {name}: {what}"), cost, "µs");
-            }
-            first = Some(measured);
-            continue;
-        };
-        let costs = [
-            ("GET", measured.get, first.get),
-            ("create", measured.create, first.create),
-            ("event", measured.event, first.event),
-        ];
-        for (what, cost, at_first) in costs {
-            let row = report.row(format!("{count} {name}: {what}, ratio to the fewest"), cost / at_first, "");
-            row.cpu(Some(cost)).at_most(MAX_RATIO);
+    few.measure(bench, &mut Costs::default()).await?;
+    let (mut all_beside_fewest, mut steps) = (Costs::default(), Vec::new());
+    for factor in factors.iter().filter(|factor| **factor > 1) {
+        let (memory, count) = (many.resident(bench).await?, many.count);
+        many.add_up_to(smallest * factor).await?;
+        let memory = (many.resident(bench).await? - memory) / (many.count - count) as f64;
+        many.measure(bench, &mut Costs::default()).await?;
+        let (mut costs, mut costs_beside_fewest) = (Costs::default(), Costs::default());
+        for _ in 0..bench.plan.rounds {
+            few.measure(bench, &mut costs_beside_fewest).await?;
+            many.measure(bench, &mut costs).await?;
         }
-        report.row(format!("{count} {name}: memory of each"), memory / count as f64 / 1e3, "KB");
+        let ratios = std::array::from_fn(|operation| {
+            let rounds = costs[operation].iter().zip(&costs_beside_fewest[operation]);
+            median(rounds.map(|(cost, beside_fewest)| cost / beside_fewest))
+        });
+        for (all, costs) in all_beside_fewest.iter_mut().zip(costs_beside_fewest) {
+            all.extend(costs);
+        }
+        steps.push(GrowthStep {
+            count: many.count,
+            costs: costs.map(median),
+            ratios,
+            memory: Some(memory / 1e3),
+            start: many.restart().await?,
+        });
     }
-    drop(open_watches);
-    process.stop().await?;
-    let again = ServerProcess::pintle(&binary, &folder).await?;
-    let ready = again.time_to_address.as_secs_f64() * 1e3;
-    bench.report.row(format!("{existing} {}: start", dimension.name), ready, "ms");
-    again.stop().await?;
+    let costs = all_beside_fewest.map(median);
+    let start = few.restart().await?;
+    steps.insert(0, GrowthStep { count: smallest, costs, ratios: [1.0; 3], memory: None, start });
+    few.process.stop().await?;
+    many.process.stop().await?;
     std::fs::remove_dir_all(folder)?;
+    report(bench, Growth { name: dimension.name, steps });
     Ok(())
+}
+
+fn report(bench: &mut ScenarioContext, growth: Growth) {
+    let Growth { name, steps } = &growth;
+    for (index, step) in steps.iter().enumerate() {
+        let (count, report) = (step.count, &mut bench.report);
+        for ((operation, cost), ratio) in OPERATIONS.iter().zip(step.costs).zip(step.ratios) {
+            if index == 0 {
+                report.row(format!("{count} {name}: {operation}"), cost, "µs").growth();
+                continue;
+            }
+            let row = report.row(format!("{count} {name}: {operation}, ratio to the fewest"), ratio, "");
+            row.cpu(Some(cost)).at_most(MAX_RATIO).growth();
+        }
+        if let Some(memory) = step.memory {
+            report.row(format!("{count} {name}: memory of each"), memory, "KB").growth();
+        }
+        report.row(format!("{count} {name}: start"), step.start, "ms").growth();
+    }
+    bench.report.growth.push(growth);
+}
+
+impl<'d> Cluster<'d> {
+    /// Starts a server without things.
+    async fn start(dimension: &'d Dimension, binary: &Path, folder: &Path) -> Result<Self> {
+        let process = ServerProcess::pintle(binary, folder).await?;
+        let mut connection = process.server.connect().await?;
+        connection.execute(other_namespace(), StatusCode::CREATED).await?;
+        connection.execute(create(config_maps_path(NAMESPACE), config_map("object", 1)), StatusCode::CREATED).await?;
+        bind(&mut connection).await?;
+        let user = user(binary, folder, &process.server)?;
+        let (binary, folder) = (binary.to_owned(), folder.to_owned());
+        Ok(Self { dimension, binary, folder, process, user, count: 0, open_watches: Vec::new(), rounds: 0 })
+    }
+
+    /// Starts the server again. Returns the milliseconds until it is ready.
+    async fn restart(&mut self) -> Result<f64> {
+        // Watches end with the server, which is stopped first, because two cannot have the same data.
+        if !std::mem::take(&mut self.open_watches).is_empty() {
+            self.count = 0;
+        }
+        self.process.terminate().await?;
+        self.process = ServerProcess::pintle(&self.binary, &self.folder).await?;
+        self.user = user(&self.binary, &self.folder, &self.process.server)?;
+        Ok(self.process.time_to_address.as_secs_f64() * 1e3)
+    }
+
+    async fn add_up_to(&mut self, count: u64) -> Result<()> {
+        self.open_watches.extend(self.dimension.add(&self.process.server, self.count, count).await?);
+        self.count = count;
+        Ok(())
+    }
+
+    /// The resident memory when the allocator has given back what it can.
+    async fn resident(&self, bench: &ScenarioContext) -> Result<f64> {
+        // Until the controllers have seen the new objects, and their history is packed.
+        tokio::time::sleep(bench.plan.packing).await;
+        Ok(self.process.server.settled_memory(&bench.plan).await?.unwrap_or_default() as f64)
+    }
+
+    /// Adds the costs that a round finds.
+    async fn measure(&mut self, bench: &ScenarioContext, costs: &mut Costs) -> Result<()> {
+        let (user, round) = (&self.user, self.rounds);
+        self.rounds += 1;
+        let object = format!("{}/object", config_maps_path(NAMESPACE));
+        let mut connection = user.connect().await?;
+        let gets: Workload = Arc::new(move |_, _| Some(get(object.as_str())));
+        let load = Load::closed(CLIENTS, bench.plan.duration);
+        costs[0].push(load.run(user, &gets).await?.cpu_micros().unwrap_or_default());
+        let load = load.expect_status(StatusCode::CREATED);
+        let creates = |name: &str| create_workload(NAMESPACE, format!("{name}-{round}"));
+        let plain = load.run(user, &creates("c")).await?.cpu_micros().unwrap_or_default();
+        costs[1].push(plain);
+        let list = connection.fetch(get(format!("{}?limit=1", config_maps_path(NAMESPACE))), StatusCode::OK).await?;
+        let from = resource_version(&list).ok_or("the list has no resourceVersion")?;
+        let path = format!("{}?watch=true&resourceVersion={from}", config_maps_path(NAMESPACE));
+        let watchers = WatchOptions::new(Protocol::Http1).open(user, (0..WATCHERS).map(|_| get(path.as_str()))).await?;
+        let cpu = user.meter.cpu_time()?;
+        let created = load.run(user, &creates("w")).await?.completed;
+        watchers.wait_for(created * WATCHERS as u64).await?;
+        let cpu = user.meter.cpu_time_since(cpu)?.unwrap_or_default();
+        watchers.close().await;
+        costs[2].push((cpu.as_secs_f64() * 1e6 / created.max(1) as f64 - plain) / WATCHERS as f64);
+        Ok(())
+    }
+}
+
+/// The server for a user with RBAC.
+fn user(binary: &Path, folder: &Path, server: &Server) -> Result<Server> {
+    credentials(binary, folder, server, "user", &["kubeconfig", "--user", "bench"])
 }
 
 impl Dimension {
@@ -180,39 +277,6 @@ impl Dimension {
             }
         }
     }
-}
-
-/// The resident memory when the allocator has given back what it can.
-async fn resident(bench: &ScenarioContext, server: &Server) -> Result<f64> {
-    // Until the controllers have seen the new objects.
-    tokio::time::sleep(bench.plan.idle).await;
-    Ok(server.settled_memory(&bench.plan).await?.unwrap_or_default() as f64)
-}
-
-async fn measure(bench: &ScenarioContext, user: &Server, factor: u64) -> Result<Measured> {
-    let object = format!("{}/object", config_maps_path(NAMESPACE));
-    let mut connection = user.connect().await?;
-    let gets: Workload = Arc::new(move |_, _| Some(get(object.as_str())));
-    let (mut get_costs, mut create_costs, mut event_costs) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..bench.plan.rounds {
-        let load = Load::closed(CLIENTS, bench.plan.duration);
-        get_costs.push(load.run(user, &gets).await?.cpu_micros().unwrap_or_default());
-        let load = load.expect_status(StatusCode::CREATED);
-        let creates = |name: &str| create_workload(NAMESPACE, format!("{name}-{factor}-{round}"));
-        let plain = load.run(user, &creates("c")).await?.cpu_micros().unwrap_or_default();
-        create_costs.push(plain);
-        let list = connection.fetch(get(format!("{}?limit=1", config_maps_path(NAMESPACE))), StatusCode::OK).await?;
-        let from = resource_version(&list).ok_or("the list has no resourceVersion")?;
-        let path = format!("{}?watch=true&resourceVersion={from}", config_maps_path(NAMESPACE));
-        let watchers = WatchOptions::new(Protocol::Http1).open(user, (0..WATCHERS).map(|_| get(path.as_str()))).await?;
-        let cpu = user.meter.cpu_time()?;
-        let created = load.run(user, &creates("w")).await?.completed;
-        watchers.wait_for(created * WATCHERS as u64).await?;
-        let cpu = user.meter.cpu_time_since(cpu)?.unwrap_or_default();
-        watchers.close().await;
-        event_costs.push((cpu.as_secs_f64() * 1e6 / created.max(1) as f64 - plain) / WATCHERS as f64);
-    }
-    Ok(Measured { get: median(get_costs), create: median(create_costs), event: median(event_costs) })
 }
 
 fn post(path: impl Into<String>, object: &Value) -> HttpRequest {

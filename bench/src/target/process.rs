@@ -142,6 +142,11 @@ impl ServerProcess {
 
     /// Tells the server to end and waits until it has exited.
     pub(crate) async fn stop(mut self) -> Result<()> {
+        self.terminate().await
+    }
+
+    /// Like [`ServerProcess::stop`], for a server that is started again in its place.
+    pub(crate) async fn terminate(&mut self) -> Result<()> {
         match self.child.stdin.take() {
             Some(input) => drop(input),
             None => {
