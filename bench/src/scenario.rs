@@ -9,9 +9,9 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    access, admission, apply, big_list, cascading_delete, clusters, codecs, conversion, create, custom_objects,
-    definitions, delete, etcd, fanout, filtered_watches, get, growth, hostile, instructions, lease_renewals, list,
-    memory, mixed, open_loop, pods, start, start_loaded, update,
+    access, admission, apply, big_list, cascading_delete, clusters, codecs, contention, conversion, create,
+    custom_objects, definitions, delete, etcd, fanout, filtered_watches, get, growth, hostile, instructions,
+    lease_renewals, list, memory, mixed, open_loop, pods, start, start_loaded, update,
 };
 use crate::target::{Server, ServerProcess, Target};
 
@@ -60,6 +60,7 @@ pub(crate) const ALL: &[Scenario] = &[
     open_loop::SCENARIO,
     mixed::SCENARIO,
     growth::SCENARIO,
+    contention::SCENARIO,
     hostile::SCENARIO,
     etcd::SCENARIO,
 ];

@@ -2,6 +2,7 @@
 //! and the same result of the Go API server. It is printed as a table, as Markdown, as JSON and as an SVG plot.
 
 mod growth;
+mod locks;
 mod plot;
 mod text;
 
@@ -11,6 +12,7 @@ use crate::load::{Percentiles, RoundResult};
 use crate::machine::Machine;
 
 pub(crate) use growth::{Growth, GrowthStep, MAX_RATIO, OPERATIONS};
+pub(crate) use locks::LockHolds;
 pub(crate) use text::thousands;
 
 /// The budget of a row.
@@ -147,6 +149,8 @@ pub(crate) struct Report {
     rows: Vec<ReportRow>,
     /// How cost grows with each kind of thing.
     pub(crate) growth: Vec<Growth>,
+    /// How long locks were held, if the server has recorded it.
+    pub(crate) lock_holds: LockHolds,
     /// Failed and skipped measurements, with the reason.
     remarks: Vec<String>,
 }
@@ -155,7 +159,8 @@ impl Report {
     /// Creates an empty report about `subject`.
     pub(crate) fn new(machine: Machine, subject: String) -> Self {
         let (rows, growth, remarks) = (Vec::new(), Vec::new(), Vec::new());
-        Self { machine, subject, scenario: "", section: String::new(), rows, growth, remarks }
+        let lock_holds = LockHolds::default();
+        Self { machine, subject, scenario: "", section: String::new(), rows, growth, lock_holds, remarks }
     }
 
     /// Starts the rows of a scenario.

@@ -83,6 +83,7 @@ pub(super) fn table(report: &Report) -> String {
         }
         line(cells.each_ref().map(String::as_str), &row.note);
     }
+    report.lock_holds.markdown(&mut out);
     for remark in &report.remarks {
         let _ = write!(out, "\n{remark}");
     }
@@ -115,6 +116,7 @@ pub(super) fn markdown(report: &Report) -> String {
     if !report.growth.is_empty() {
         growth::markdown(&report.growth, &mut out);
     }
+    report.lock_holds.markdown(&mut out);
     for remark in &report.remarks {
         let _ = write!(out, "\n{remark}\n");
     }

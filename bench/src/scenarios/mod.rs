@@ -7,6 +7,7 @@ pub(crate) mod big_list;
 pub(crate) mod cascading_delete;
 pub(crate) mod clusters;
 pub(crate) mod codecs;
+pub(crate) mod contention;
 pub(crate) mod conversion;
 pub(crate) mod create;
 pub(crate) mod custom_objects;

@@ -62,14 +62,22 @@ impl ServerProcess {
         let mut output = OsString::from("--callgrind-out-file=");
         output.push(profile);
         command.args(["--tool=callgrind", "--instr-atstart=no", "--quiet"]).arg(output).arg(binary);
-        Self::pintle_by(command, folder, &[]).await
+        Self::pintle_as(command, folder, &[]).await
+    }
+
+    /// Starts `pintle serve` with a number of worker threads.
+    pub(crate) async fn pintle_with_threads(binary: &Path, folder: &Path, threads: usize) -> Result<Self> {
+        let mut command = Command::new(binary);
+        // Tokio's variable: a server without a number of its own follows it.
+        command.env("TOKIO_WORKER_THREADS", threads.to_string());
+        Self::pintle_as(command, folder, &[]).await
     }
 
     async fn pintle_with(binary: &Path, folder: &Path, options: &[&str]) -> Result<Self> {
-        Self::pintle_by(Command::new(binary), folder, options).await
+        Self::pintle_as(Command::new(binary), folder, options).await
     }
 
-    async fn pintle_by(mut command: Command, folder: &Path, options: &[&str]) -> Result<Self> {
+    async fn pintle_as(mut command: Command, folder: &Path, options: &[&str]) -> Result<Self> {
         command.args(["serve", "--secure-port", "0", "--data-dir"]).arg(folder).args(options).stdin(Stdio::null());
         let file = folder.join("admin.kubeconfig");
         let ready = |line: &str| {
