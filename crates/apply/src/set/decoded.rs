@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::LazyLock;
 
 use hashbrown::HashMap;
-use parking_lot::Mutex;
+use pintle_locks::Mutex;
 
 use super::FieldSet;
 
