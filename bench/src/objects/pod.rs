@@ -61,7 +61,7 @@ pub(crate) fn running_status_patch(seed: u64) -> Bytes {
 
 /// The status patch of a kubelet whose pod becomes ready and unready in turns, as `PatchPodStatus` of upstream makes it.
 pub(crate) fn kubelet_status_patch(seed: u64) -> Bytes {
-    let (ready, minute, second) = (seed % 2 == 0, seed / 60 % 60, seed % 60);
+    let (ready, minute, second) = (seed.is_multiple_of(2), seed / 60 % 60, seed % 60);
     let (status, reason) = match ready {
         true => ("True", ""),
         false => ("False", r#","reason":"ContainersNotReady","message":"containers with unready status: [app]""#),

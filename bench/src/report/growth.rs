@@ -131,11 +131,12 @@ fn draw_one(Growth { name, steps }: &Growth, left: f64, top: f64, width: f64, sv
     for (operation, color) in COLORS.into_iter().enumerate() {
         let ratios = steps.iter().map(|step| step.ratios[operation]);
         let points: Vec<String> =
-            ratios.clone().enumerate().map(|(index, ratio)| format!("{:.1},{:.1}", x(index), y(ratio))).collect();
+            ratios.enumerate().map(|(index, ratio)| format!("{:.1},{:.1}", x(index), y(ratio))).collect();
         let points = points.join(" ");
         let _ =
             writeln!(svg.out, "<polyline points=\"{points}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>");
-        if let Some((step, ratio)) = steps.last().zip(ratios.last()) {
+        if let Some(step) = steps.last() {
+            let ratio = step.ratios[operation];
             labels.push((y(ratio) + 4.0, color, format!("{}x, {} µs", number(ratio), number(step.costs[operation]))));
         }
     }

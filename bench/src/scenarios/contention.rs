@@ -37,8 +37,11 @@ const WATCHERS: usize = 20;
 const LISTED: u64 = 1_000;
 const NAMESPACE: &str = "default";
 
-/// What the clients write: the number of the collection, and the number of the object in it, by the number of the client.
-const WRITERS: [(&str, fn(u64) -> (u64, u64)); 3] = [
+/// The numbers of a collection and of an object in it, by the number of the client that writes the object.
+type WrittenBy = fn(u64) -> (u64, u64);
+
+/// What the clients write.
+const WRITERS: [(&str, WrittenBy); 3] = [
     ("one key", |_| (0, 0)),
     ("keys of one collection", |client| (0, client)),
     ("keys of many collections", |client| (client % COLLECTIONS, client)),
