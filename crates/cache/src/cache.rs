@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hashbrown::HashMap;
 use pintle_locks::{Mutex, RwLock};
-use pintle_store::{ChangeBatch, Clock, KeyInterval, Revision, Store, StoredChange, Timestamp};
+use pintle_store::{ChangeBatch, Clock, KeyInterval, Store, StoredChange, Timestamp};
 use pintle_supervisor::BackgroundTask;
 use pintle_value::Str;
 use tokio::task::JoinHandle;
@@ -46,10 +46,10 @@ pub trait Indexer: Send + Sync + 'static {
 
 impl dyn Indexer {
     /// The state of a key after a change.
-    fn index_change(&self, prefix: &str, key: &Key, revision: u64, value: Option<&Bytes>, stale: bool) -> NewState {
+    fn index_change(&self, prefix: &str, key: &Key, revision: u64, value: Option<Bytes>, stale: bool) -> NewState {
         let Some(value) = value else { return NewState::Deleted };
-        match self.index(prefix, value) {
-            Ok(index) => NewState::Object(Object::new(key.clone(), revision, value.clone(), index).with_stale(stale)),
+        match self.index(prefix, &value) {
+            Ok(index) => NewState::Object(Object::new(key.clone(), revision, value, index).with_stale(stale)),
             Err(error) => {
                 let key = format!("{prefix}/{key}");
                 tracing::error!(key, revision, error, "Failed to decode a stored object");
@@ -215,12 +215,12 @@ impl Cache {
         if records.is_empty() {
             watch_cache.set_empty_since(self.shared.unchanged_since(prefix));
         }
-        for record in records {
-            let Some(key) = record.key.strip_prefix(key_prefix.as_str()) else { continue };
-            let (key, revision) = (Key::from(key), record.mod_revision.get());
-            let new_state = indexer.index_change(prefix, &key, revision, Some(&record.value), record.stale);
-            watch_cache.insert_initial(PendingChange { key, revision, new_state });
-        }
+        watch_cache.insert_initial(records.into_iter().filter_map(|record| {
+            let rest = record.key.strip_prefix(key_prefix.as_str())?;
+            let (key, revision) = (Key::at_end_of(&record.key, rest.len()), record.mod_revision.get());
+            let new_state = indexer.index_change(prefix, &key, revision, Some(record.value), record.stale);
+            Some(PendingChange { key, revision, new_state })
+        }));
         watch_caches.write().add(watch_cache);
         Ok(())
     }
@@ -357,24 +357,19 @@ impl CacheState {
         path.match_indices('/').take(2).map(|(end, _)| (&path[..end], &path[end + 1..]))
     }
 
-    /// A change in the form in which its watch cache takes it. `None` if the key does not belong to a collection.
-    fn pending_change(
-        &self,
-        store_key: &str,
-        revision: Revision,
-        value: Option<&Bytes>,
-        stale: bool,
-    ) -> Option<(Arc<WatchCache>, PendingChange)> {
-        let (watch_cache, prefix, rest) = self.locate(store_key)?;
-        let (key, revision) = (Key::from(rest), revision.get());
-        let new_state = self.indexer.index_change(prefix, &key, revision, value, stale);
-        Some((watch_cache, PendingChange { key, revision, new_state }))
+    /// A change in the form in which its watch cache takes it, or the change itself if its key does not belong to a
+    /// collection.
+    fn pending_change(&self, change: StoredChange) -> LocatedChange {
+        let Some((watch_cache, prefix, rest)) = self.locate(&change.key) else { return Err(change) };
+        let (key, revision) = (Key::at_end_of(&change.key, rest.len()), change.revision.get());
+        let new_state = self.indexer.index_change(prefix, &key, revision, change.value, change.stale);
+        Ok((watch_cache, PendingChange { key, revision, new_state }))
     }
 
     /// Applies a batch of live changes and wakes waiting reads and watchers.
-    fn apply(&self, batch: &ChangeBatch) {
-        let appended = self.apply_changes(&batch.changes, map_sequential);
-        self.progress.advance(batch.complete_to.get());
+    fn apply(&self, ChangeBatch { changes, complete_to }: ChangeBatch) {
+        let (appended, _) = self.apply_changes(changes, map_sequential);
+        self.progress.advance(complete_to.get());
         // Only after waking those who wait for progress: a write is answered before its watchers are notified.
         for (watch_cache, events) in appended {
             watch_cache.wake(&events);
@@ -396,20 +391,24 @@ impl CacheState {
         !events.is_empty()
     }
 
-    /// Applies changes to their watch caches. `map` runs the indexer on them.
+    /// Applies changes to their watch caches, and returns those of no collection. `map` runs the indexer on them.
     fn apply_changes(
         &self,
-        changes: &[StoredChange],
-        map: MapFn<StoredChange, Option<(Arc<WatchCache>, PendingChange)>>,
-    ) -> Vec<AppendedEvents> {
+        changes: Vec<StoredChange>,
+        map: MapFn<StoredChange, LocatedChange>,
+    ) -> (Vec<AppendedEvents>, Vec<StoredChange>) {
         let now = self.clock.now();
         // Consecutive changes of one collection are appended together, to lock it and wake its watchers only once.
         let mut run: Option<(Arc<WatchCache>, Vec<PendingChange>)> = None;
-        let mut appended = Vec::new();
-        let to_pending = |change: &StoredChange| {
-            self.pending_change(&change.key, change.revision, change.value.as_ref(), change.stale)
-        };
-        for (watch_cache, pending_change) in map(changes, &to_pending).into_iter().flatten() {
+        let (mut appended, mut unclaimed) = (Vec::new(), Vec::new());
+        for located in map(changes, &|change| self.pending_change(change)) {
+            let (watch_cache, pending_change) = match located {
+                Ok(located) => located,
+                Err(change) => {
+                    unclaimed.push(change);
+                    continue;
+                }
+            };
             match &mut run {
                 Some((current, changes)) if Arc::ptr_eq(current, &watch_cache) && changes.len() < MAX_RUN => {
                     changes.push(pending_change)
@@ -424,7 +423,7 @@ impl CacheState {
         if let Some((watch_cache, changes)) = run {
             appended.push(self.append(watch_cache, changes, now));
         }
-        appended
+        (appended, unclaimed)
     }
 
     fn append(&self, watch_cache: Arc<WatchCache>, changes: Vec<PendingChange>, now: Timestamp) -> AppendedEvents {
@@ -473,12 +472,15 @@ impl CacheState {
 /// The events that were appended to a watch cache.
 type AppendedEvents = (Arc<WatchCache>, Vec<Arc<Event>>);
 
-/// Maps a slice, sequentially or in parallel.
-type MapFn<T, R> = fn(&[T], &(dyn Fn(&T) -> R + Sync)) -> Vec<R>;
+/// A change with its watch cache, or one that belongs to no collection.
+type LocatedChange = Result<(Arc<WatchCache>, PendingChange), StoredChange>;
+
+/// Maps items, sequentially or in parallel.
+type MapFn<T, R> = fn(Vec<T>, &(dyn Fn(T) -> R + Sync)) -> Vec<R>;
 
 /// Maps sequentially: for live changes, while requests use the other processors.
-fn map_sequential<T, R>(items: &[T], each: &(dyn Fn(&T) -> R + Sync)) -> Vec<R> {
-    items.iter().map(each).collect()
+fn map_sequential<T, R>(items: Vec<T>, each: &(dyn Fn(T) -> R + Sync)) -> Vec<R> {
+    items.into_iter().map(each).collect()
 }
 
 #[cfg(test)]

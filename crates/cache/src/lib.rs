@@ -8,6 +8,7 @@ mod difference;
 mod encoding_cache;
 mod event_log;
 mod frame_budget;
+mod key;
 mod object;
 mod object_versions;
 mod packed_version;
@@ -23,7 +24,8 @@ pub use cache::{
 };
 pub use corrupt::CorruptObject;
 pub use encoding_cache::{Encoding, EncodingCache};
-pub use object::{Event, Frame, FrameKey, Key, Object, ObjectIndex};
+pub use key::Key;
+pub use object::{Event, Frame, FrameKey, Object, ObjectIndex};
 pub use selectable_values::SelectableValues;
 pub use watch_cache::{KeyRange, ObjectPage, TooOld, WatchCache, WatchCacheStats};
 pub use watcher::{WatchScope, Watcher};

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use pintle_locks::Mutex;
 use pintle_value::Str;
 
+use crate::Key;
 use crate::encoding_cache::Encoding;
 use crate::selectable_values::SelectableValues;
 
@@ -24,9 +25,6 @@ pub struct ObjectIndex {
     pub fields: SelectableValues,
 }
 
-/// The key of an object, shared by all its versions and events.
-pub type Key = Arc<str>;
-
 /// One version of an object.
 #[derive(Debug)]
 pub struct Object {
@@ -34,8 +32,8 @@ pub struct Object {
     pub key: Key,
     /// The revision that wrote this version: its resourceVersion.
     pub revision: u64,
-    /// The JSON at the storage version, without the resourceVersion.
-    pub json: Bytes,
+    /// The JSON at the storage version, without the resourceVersion. It takes no more memory than it is long.
+    pub json: Box<[u8]>,
     /// What is known without decoding.
     pub index: ObjectIndex,
     /// The cached encoding in another format, at the same version and with the resourceVersion.
@@ -43,9 +41,10 @@ pub struct Object {
 }
 
 impl Object {
-    /// Creates a version of an object.
+    /// Creates a version of an object. Takes the JSON as it is if nobody shares it, or else copies it.
     #[must_use]
     pub fn new(key: Key, revision: u64, json: Bytes, index: ObjectIndex) -> Self {
+        let json = Vec::from(json).into_boxed_slice();
         Self { key, revision, json, index, encoding: Encoding::default() }
     }
 
@@ -72,7 +71,7 @@ impl Object {
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.key.split_once('/').map_or(&*self.key, |(_, name)| name)
+        self.key.split_once('/').map_or(&self.key, |(_, name)| name)
     }
 
     /// The uid, which is a neighbour of the resourceVersion. Empty if the stored object has none.
@@ -278,7 +277,7 @@ mod tests {
     fn the_stale_flag_costs_no_memory() {
         let object = Object::new("k".into(), 1, Bytes::new(), ObjectIndex::default());
         assert!(!object.is_stale() && object.with_stale(true).is_stale());
-        let fields = size_of::<Key>() + size_of::<u64>() + size_of::<Bytes>() + size_of::<ObjectIndex>();
+        let fields = size_of::<Key>() + size_of::<u64>() + size_of::<Box<[u8]>>() + size_of::<ObjectIndex>();
         // An encoding was a mutex (8 bytes with padding) around a length and a pointer (16 bytes with a tag).
         assert_eq!(size_of::<Object>(), fields + 24);
     }

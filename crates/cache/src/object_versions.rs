@@ -4,9 +4,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use pintle_sorted::SortedEntry;
+
 use crate::packed_version::{FoundVersion, PackedVersion};
 use crate::selectable_values::value_at;
-use crate::{Object, ObjectIndex};
+use crate::{Key, Object, ObjectIndex};
 
 /// The capacity below which the memory of the older versions of a key is not given back as they are trimmed.
 const MIN_CAPACITY: usize = 64;
@@ -17,12 +20,22 @@ pub(crate) type ObjectVersion = (u64, Option<Arc<Object>>);
 /// The most versions in a row that are packed, so that to read one of them does not take longer the more there are.
 const MAX_PACKED_RUN: u8 = 15;
 
-/// The retained versions of a key. The newest one is separate because nearly every read wants it.
+/// The retained versions of a key. Most keys have one version, which is an object, and has the key.
 #[derive(Debug)]
-pub(crate) struct ObjectVersions {
-    pub(crate) newest: ObjectVersion,
-    /// `None` if there are no older versions, as for most keys.
-    older: Option<Box<OlderVersions>>,
+pub(crate) struct ObjectVersions(Versions);
+
+#[derive(Debug)]
+enum Versions {
+    Only(Arc<Object>),
+    Several(Box<SeveralVersions>),
+}
+
+/// Several versions of a key, or a tombstone. The newest version is separate because nearly every read wants it.
+#[derive(Debug)]
+struct SeveralVersions {
+    key: Key,
+    newest: ObjectVersion,
+    older: OlderVersions,
 }
 
 /// The older versions of a key, ascending by revision. New versions are added at the end and the history is trimmed from
@@ -63,20 +76,54 @@ impl OlderVersions {
 }
 
 impl ObjectVersions {
-    /// The versions of a key that has only one.
-    pub(crate) fn new(newest: ObjectVersion) -> Self {
-        Self { newest, older: None }
+    /// The versions of a key that has only one. That of an object has its revision and the key.
+    pub(crate) fn new(key: Key, newest: ObjectVersion) -> Self {
+        Self(match newest {
+            (_, Some(object)) => Versions::Only(object),
+            newest => Versions::Several(Box::new(SeveralVersions { key, newest, older: OlderVersions::default() })),
+        })
+    }
+
+    /// The key, which all versions share.
+    pub(crate) fn shared_key(&self) -> &Key {
+        match &self.0 {
+            Versions::Only(object) => &object.key,
+            Versions::Several(versions) => &versions.key,
+        }
+    }
+
+    /// The revision of the newest version.
+    pub(crate) fn newest_revision(&self) -> u64 {
+        match &self.0 {
+            Versions::Only(object) => object.revision,
+            Versions::Several(versions) => versions.newest.0,
+        }
+    }
+
+    /// The current object.
+    pub(crate) fn newest_object(&self) -> Option<&Arc<Object>> {
+        match &self.0 {
+            Versions::Only(object) => Some(object),
+            Versions::Several(versions) => versions.newest.1.as_ref(),
+        }
+    }
+
+    fn older(&self) -> Option<&OlderVersions> {
+        match &self.0 {
+            Versions::Only(_) => None,
+            Versions::Several(versions) => Some(&versions.older),
+        }
     }
 
     /// The object at a revision.
     pub(crate) fn at(&self, revision: u64) -> Option<FoundVersion> {
-        if self.newest.0 <= revision {
-            return self.newest.1.clone().map(FoundVersion::Object);
+        if self.newest_revision() <= revision {
+            return self.newest_object().cloned().map(FoundVersion::Object);
         }
-        let older = self.older.as_deref()?;
+        let older = self.older()?;
         let index = older.index_at(revision)?;
         let mut packed = Vec::new();
-        let mut base = self.newest.1.as_ref();
+        let mut base = self.newest_object();
         for version in older.versions.range(index..) {
             match &version.state {
                 VersionState::Object(object) => {
@@ -93,21 +140,32 @@ impl ObjectVersions {
 
     /// True if there is an object at a revision.
     pub(crate) fn exists_at(&self, revision: u64) -> bool {
-        if self.newest.0 <= revision {
-            return self.newest.1.is_some();
+        if self.newest_revision() <= revision {
+            return self.newest_object().is_some();
         }
-        let older = self.older.as_deref();
+        let older = self.older();
         older.is_some_and(|older| older.index_at(revision).is_some_and(|index| !older.versions[index].is_tombstone()))
     }
 
     /// Adds a version, which becomes the newest one.
     pub(crate) fn push(&mut self, version: ObjectVersion) {
-        let before = std::mem::replace(&mut self.newest, version);
-        let OlderVersions { versions, .. } = self.older.get_or_insert_default().as_mut();
+        let versions = match &mut self.0 {
+            Versions::Only(object) => {
+                let mut older = OlderVersions::default();
+                let (revision, state) = (object.revision, VersionState::Object(Some(object.clone())));
+                older.versions.push_back(OlderVersion { revision, state });
+                let versions = SeveralVersions { key: object.key.clone(), newest: version, older };
+                self.0 = Versions::Several(Box::new(versions));
+                return;
+            }
+            Versions::Several(versions) => versions,
+        };
+        let before = std::mem::replace(&mut versions.newest, version);
+        let OlderVersions { versions: older, .. } = &mut versions.older;
         // Reads between two tombstones find nothing either, so only the first and the last of a run are kept.
-        let is_repeated = before.1.is_none() && self.newest.1.is_none();
-        if !is_repeated || versions.back().is_none_or(|last| !last.is_tombstone()) {
-            versions.push_back(OlderVersion { revision: before.0, state: VersionState::Object(before.1) });
+        let is_repeated = before.1.is_none() && versions.newest.1.is_none();
+        if !is_repeated || older.back().is_none_or(|last| !last.is_tombstone()) {
+            older.push_back(OlderVersion { revision: before.0, state: VersionState::Object(before.1) });
         }
     }
 
@@ -122,16 +180,15 @@ impl ObjectVersions {
 
     /// True if there is an object at a revision whose selectable field has a value.
     pub(crate) fn has_field(&self, revision: u64, field: usize, value: &str) -> bool {
-        let of_object =
-            |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| object.field(field) == value);
-        if self.newest.0 <= revision {
-            return of_object(&self.newest.1);
+        let of_object = |object: Option<&Arc<Object>>| object.is_some_and(|object| object.field(field) == value);
+        if self.newest_revision() <= revision {
+            return of_object(self.newest_object());
         }
-        let Some(older) = self.older.as_deref() else { return false };
+        let Some(older) = self.older() else { return false };
         let Some(index) = older.index_at(revision) else { return false };
         for version in older.versions.range(index..) {
             match &version.state {
-                VersionState::Object(object) => return of_object(object),
+                VersionState::Object(object) => return of_object(object.as_ref()),
                 VersionState::Packed(packed) => {
                     if let Some(fields) = packed.own_fields() {
                         return value_at(fields, field) == value;
@@ -139,13 +196,14 @@ impl ObjectVersions {
                 }
             }
         }
-        of_object(&self.newest.1)
+        of_object(self.newest_object())
     }
 
     /// Packs the version before the one at a revision, unless so many in a row are packed that the next one stays as it is.
     /// The version at the revision is an object. Returns whether it did.
     pub(crate) fn pack_before(&mut self, revision: u64, packed: PackedVersion) -> bool {
-        let Some(older) = self.older.as_deref_mut() else { return false };
+        let Versions::Several(versions) = &mut self.0 else { return false };
+        let older = &mut versions.older;
         let Some(index) = older.index_at(revision.saturating_sub(1)) else { return false };
         if older.packed_run == MAX_PACKED_RUN {
             older.packed_run = 0;
@@ -159,11 +217,17 @@ impl ObjectVersions {
     /// Makes the index of all versions again. Objects for which it fails keep theirs.
     pub(crate) fn reindex(&mut self, index: impl Fn(&[u8]) -> Option<ObjectIndex>) {
         let reindexed = |object: &Arc<Object>| reindexed(object, &index);
-        let mut next = self.newest.1.clone();
-        self.newest.1 = next.as_ref().map(reindexed);
-        let mut new_next = self.newest.1.clone();
-        let older = self.older.iter_mut().flat_map(|older| older.versions.iter_mut().rev());
-        for OlderVersion { revision, state } in older {
+        let versions = match &mut self.0 {
+            Versions::Only(object) => {
+                *object = reindexed(object);
+                return;
+            }
+            Versions::Several(versions) => versions,
+        };
+        let mut next = versions.newest.1.clone();
+        versions.newest.1 = next.as_ref().map(reindexed);
+        let mut new_next = versions.newest.1.clone();
+        for OlderVersion { revision, state } in versions.older.versions.iter_mut().rev() {
             let object = match (&*state, &next) {
                 (VersionState::Object(object), _) => object.clone(),
                 (VersionState::Packed(packed), Some(next)) => Some(Arc::new(packed.unpack(*revision, next))),
@@ -183,7 +247,8 @@ impl ObjectVersions {
     /// Drops the versions before that of a revision, at which the key has changed. Visits the versions that it drops and
     /// one more, and returns their number.
     pub(crate) fn trim_before(&mut self, revision: u64) -> usize {
-        let Some(OlderVersions { versions, .. }) = self.older.as_deref_mut() else { return 0 };
+        let Versions::Several(several) = &mut self.0 else { return 0 };
+        let OlderVersions { versions, .. } = &mut several.older;
         let mut visited = 1;
         // A tombstone at the front says the same as no version.
         while versions.front().is_some_and(|version| version.revision < revision || version.is_tombstone()) {
@@ -191,7 +256,9 @@ impl ObjectVersions {
             visited += 1;
         }
         if versions.is_empty() {
-            self.older = None;
+            if let Some(object) = several.newest.1.take() {
+                self.0 = Versions::Only(object);
+            }
         } else if versions.capacity() > MIN_CAPACITY.max(4 * versions.len()) {
             versions.shrink_to(2 * versions.len());
         }
@@ -200,28 +267,32 @@ impl ObjectVersions {
 
     /// True if there are versions besides the newest one.
     pub(crate) fn has_older(&self) -> bool {
-        self.older.is_some()
+        self.older().is_some_and(|older| !older.versions.is_empty())
     }
 
     /// True if no version has an object.
     pub(crate) fn has_no_object(&self) -> bool {
         // Of consecutive tombstones at most two are kept, so that this ends soon.
-        let mut older = self.older.iter().flat_map(|older| &older.versions);
-        self.newest.1.is_none() && older.all(OlderVersion::is_tombstone)
+        let mut older = self.older().into_iter().flat_map(|older| &older.versions);
+        self.newest_object().is_none() && older.all(OlderVersion::is_tombstone)
+    }
+}
+
+impl SortedEntry for ObjectVersions {
+    fn key(&self) -> &str {
+        self.shared_key()
     }
 }
 
 /// An object with its index made again, if that is possible.
 pub(crate) fn reindexed(object: &Arc<Object>, index: impl Fn(&[u8]) -> Option<ObjectIndex>) -> Arc<Object> {
     let Some(index) = index(&object.json) else { return object.clone() };
-    let (key, revision, json) = (object.key.clone(), object.revision, object.json.clone());
+    let (key, revision, json) = (object.key.clone(), object.revision, Bytes::copy_from_slice(&object.json));
     Arc::new(Object::new(key, revision, json, index).with_stale(object.is_stale()))
 }
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
 
     fn version(revision: u64) -> ObjectVersion {
@@ -229,7 +300,7 @@ mod tests {
     }
 
     fn count_older(versions: &ObjectVersions) -> usize {
-        versions.older.as_ref().map_or(0, |older| older.versions.len())
+        versions.older().map_or(0, |older| older.versions.len())
     }
 
     fn revision_at(versions: &ObjectVersions, revision: u64) -> Option<u64> {
@@ -242,7 +313,7 @@ mod tests {
     fn versions_of_a_hot_key_are_trimmed_in_constant_time() {
         for retained in [10, 1000, 20_000] {
             let changes = 3 * retained;
-            let mut versions = ObjectVersions::new(version(1));
+            let mut versions = ObjectVersions::new("k".into(), version(1));
             let mut visited = 0;
             for revision in 2..=changes {
                 versions.push(version(revision));
@@ -260,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_revision_reads_the_version_before_it() {
-        let mut versions = ObjectVersions::new(version(2));
+        let mut versions = ObjectVersions::new("k".into(), version(2));
         for next in [version(4), (6, None), version(8)] {
             versions.push(next);
         }
@@ -277,11 +348,11 @@ mod tests {
 
     #[test]
     fn repeated_tombstones_take_no_memory() {
-        let mut versions = ObjectVersions::new(version(2));
+        let mut versions = ObjectVersions::new("k".into(), version(2));
         for revision in 3..1000 {
             versions.push((revision, None));
         }
-        assert_eq!((count_older(&versions), versions.newest.0), (2, 999));
+        assert_eq!((count_older(&versions), versions.newest_revision()), (2, 999));
         assert_eq!(revision_at(&versions, 2), Some(2));
         assert!((3..1001).all(|at| !versions.exists_at(at)));
         versions.push(version(1000));

@@ -96,7 +96,7 @@ impl FoundVersion {
             Self::Object(object) => return object,
             Self::Packed(base, versions) => (base, versions),
         };
-        let key = Arc::as_ptr(&base.key).cast::<u8>();
+        let key = base.key.as_str().as_ptr();
         let known = |(index, (revision, _)): (usize, &(u64, PackedVersion))| {
             Some((index + 1, unpacked.0.get(&(key, *revision))?.clone()))
         };

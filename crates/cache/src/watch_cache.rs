@@ -1,10 +1,11 @@
 //! The watch cache of one collection: a map of object versions and a log of events.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use pintle_locks::{Mutex, RwLock};
+use pintle_sorted::SortedEntries;
 use pintle_value::Str;
 
 use crate::corrupt::{CorruptObject, CorruptObjects};
@@ -98,7 +99,7 @@ pub struct WatchCacheStats {
 
 #[derive(Debug, Default)]
 struct WatchCacheState {
-    versions: BTreeMap<Key, ObjectVersions>,
+    versions: SortedEntries<ObjectVersions>,
     events: VecDeque<LogEntry>,
     /// The log has all events after this revision.
     valid_from: u64,
@@ -162,8 +163,8 @@ impl WatchCacheState {
         }
         if object.is_none() && previous.is_none() {
             // No watcher knows the object; drop it unless an older version is still retained.
-            if self.versions.get(&*key).is_some_and(ObjectVersions::has_no_object) {
-                self.versions.remove(&*key);
+            if self.versions.get(&key).is_some_and(ObjectVersions::has_no_object) {
+                self.versions.remove(&key);
             }
             return None;
         }
@@ -180,15 +181,15 @@ impl WatchCacheState {
         revision: u64,
         object: Option<Object>,
     ) -> (Key, Option<Arc<Object>>, Option<Arc<Object>>) {
-        let Some(versions) = self.versions.get_mut(&*key) else {
+        let Some(versions) = self.versions.get_mut(&key) else {
             let object = object.map(Arc::new);
             self.live_objects += usize::from(object.is_some());
-            self.versions.insert(key.clone(), ObjectVersions::new((revision, object.clone())));
+            self.versions.insert(ObjectVersions::new(key.clone(), (revision, object.clone())));
             return (key, object, None);
         };
-        let previous = versions.newest.1.clone();
+        let previous = versions.newest_object().cloned();
         // All versions of an object share one key.
-        let key = previous.as_ref().map_or(key, |previous| previous.key.clone());
+        let key = versions.shared_key().clone();
         let object = object.map(|object| Arc::new(Object { key: key.clone(), ..object }));
         match (previous.is_some(), object.is_some()) {
             (true, false) => self.live_objects -= 1,
@@ -204,7 +205,7 @@ impl WatchCacheState {
         let versions = &self.versions;
         for entry in &mut self.events {
             let LogEntry::Event(event) = entry else { continue };
-            let of_version = |at: u64, object: &Arc<Object>| match versions.get(&*event.key)?.at(at) {
+            let of_version = |at: u64, object: &Arc<Object>| match versions.get(&event.key)?.at(at) {
                 Some(FoundVersion::Object(found)) => Some(found).filter(|found| found.revision == object.revision),
                 _ => None,
             };
@@ -251,7 +252,7 @@ impl WatchCacheState {
         // A transaction of somebody else can have changed several keys.
         let next_revision = self.events.get(index + 1).map(LogEntry::revision);
         let entry = self.events.get_mut(index).filter(|entry| *entry.key() == event.key)?;
-        let versions = self.versions.get_mut(&*event.key)?;
+        let versions = self.versions.get_mut(&event.key)?;
         // The change after a corrupt value is known by its event only.
         let is_known = entry.revision() == event.revision
             && next_revision != Some(event.revision)
@@ -266,14 +267,14 @@ impl WatchCacheState {
     }
 
     /// The keys of a range in order, after the key `after`.
-    fn keys(&self, range: &KeyRange, after: Option<&str>) -> impl Iterator<Item = (&Key, &ObjectVersions)> {
+    fn keys(&self, range: &KeyRange, after: Option<&str>) -> impl Iterator<Item = &ObjectVersions> {
         let first = range.first();
         let start = match (after, &first) {
             (Some(key), _) => Bound::Excluded(key),
             (None, Some(key)) => Bound::Included(key.as_str()),
             (None, None) => Bound::Unbounded,
         };
-        self.versions.range::<str, _>((start, Bound::Unbounded)).take_while(|(key, _)| range.contains(key))
+        self.versions.range_from(start).take_while(|versions| range.contains(versions.shared_key()))
     }
 }
 
@@ -321,7 +322,7 @@ impl WatchCache {
     /// Returns an error if the stored object is corrupt.
     pub fn read(&self, key: &str) -> Result<Option<Arc<Object>>, CorruptObject> {
         let state = self.state.read();
-        let object = state.versions.get(key).and_then(|versions| versions.newest.1.clone());
+        let object = state.versions.get(key).and_then(|versions| versions.newest_object().cloned());
         if object.is_none() && state.corrupt.corrupt_count() > 0 {
             let corrupt = state.corrupt.at(&KeyRange::Key(key.into()), u64::MAX - 1).into_iter().next();
             return corrupt.map_or(Ok(None), Err);
@@ -348,12 +349,12 @@ impl WatchCache {
         let mut found = Vec::with_capacity(max.min(state.live_objects).min(1024));
         let mut last: Option<&Key> = None;
         let mut end = None;
-        for (scanned, (key, versions)) in state.keys(range, after).enumerate() {
+        for (scanned, versions) in state.keys(range, after).enumerate() {
             if scanned == max {
                 end = last.cloned();
                 break;
             }
-            last = Some(key);
+            last = Some(versions.shared_key());
             found.extend(versions.at(at));
         }
         drop(state);
@@ -408,8 +409,8 @@ impl WatchCache {
                 return Err(TooOld { oldest: state.readable_from });
             }
             let mut last = None;
-            for (key, versions) in state.keys(range, from.as_deref()).take(COUNT_BATCH) {
-                last = Some(key);
+            for versions in state.keys(range, from.as_deref()).take(COUNT_BATCH) {
+                last = Some(versions.shared_key());
                 total += usize::from(versions.exists_at(at));
             }
             match last {
@@ -551,17 +552,21 @@ impl WatchCache {
         sizes
     }
 
-    /// Inserts an object that existed before the start of the log.
-    pub(crate) fn insert_initial(&self, PendingChange { key, revision, new_state }: PendingChange) {
+    /// Inserts objects that existed before the start of the log.
+    pub(crate) fn insert_initial(&self, changes: impl IntoIterator<Item = PendingChange>) {
         let mut state = self.state.write();
-        let object = match new_state {
-            NewState::Object(object) => object,
-            NewState::Corrupt(reason) => return state.corrupt.insert(key, revision, reason, None),
-            NewState::Deleted => return,
-        };
-        let versions = ObjectVersions::new((revision, Some(Arc::new(object))));
-        if state.versions.insert(key, versions).is_none() {
-            state.live_objects += 1;
+        for PendingChange { key, revision, new_state } in changes {
+            let object = match new_state {
+                NewState::Object(object) => Arc::new(object),
+                NewState::Corrupt(reason) => {
+                    state.corrupt.insert(key, revision, reason, None);
+                    continue;
+                }
+                NewState::Deleted => continue,
+            };
+            if state.versions.insert(ObjectVersions::new(key, (revision, Some(object)))).is_none() {
+                state.live_objects += 1;
+            }
         }
     }
 
@@ -574,7 +579,7 @@ impl WatchCache {
     /// Runs the indexer on every object again. Objects for which it fails keep their index. Changes that are appended meanwhile
     /// are already indexed.
     pub(crate) fn reindex(&self, index: impl Fn(&[u8]) -> Option<ObjectIndex>) {
-        let keys: Vec<Key> = self.state.read().versions.keys().cloned().collect();
+        let keys: Vec<Key> = self.state.read().versions.iter().map(|versions| versions.shared_key().clone()).collect();
         for key in keys {
             if let Some(versions) = self.state.write().versions.get_mut(&key) {
                 versions.reindex(&index);
@@ -600,15 +605,19 @@ impl WatchCache {
 
     /// The revision of the last change of a key; 0 if none is known.
     pub(crate) fn last_change_of(&self, key: &str) -> u64 {
-        self.state.read().versions.get(key).map_or(0, |versions| versions.newest.0)
+        self.state.read().versions.get(key).map_or(0, ObjectVersions::newest_revision)
     }
 
     /// The keys of the current objects, decodable or not, that are not among these.
     pub(crate) fn keys_missing_in(&self, stored: &HashSet<Key>) -> Vec<Key> {
         let state = self.state.read();
         let corrupt = state.corrupt.at(&KeyRange::All, u64::MAX - 1).into_iter().map(|corrupt| corrupt.key);
-        let present = state.versions.iter().filter(|(_, versions)| versions.newest.1.is_some());
-        present.map(|(key, _)| key.clone()).chain(corrupt).filter(|key| !stored.contains(key)).collect()
+        let present = state.versions.iter().filter(|versions| versions.newest_object().is_some());
+        present
+            .map(|versions| versions.shared_key().clone())
+            .chain(corrupt)
+            .filter(|key| !stored.contains(key))
+            .collect()
     }
 
     /// Ends the history at a revision, before which changes are missing. Every watcher has to start again.
@@ -639,8 +648,8 @@ impl WatchCache {
         if let Some(versions) = state.versions.get_mut(event.key()) {
             // The version that the event created is now the oldest readable one.
             versions.trim_before(revision);
-            let is_forgotten = !versions.has_older() && versions.newest.1.is_none();
-            if is_forgotten && versions.newest.0 <= revision {
+            let is_forgotten = !versions.has_older() && versions.newest_object().is_none();
+            if is_forgotten && versions.newest_revision() <= revision {
                 state.versions.remove(event.key());
             }
         }

@@ -50,6 +50,11 @@ impl Key {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The text that all clones share.
+    pub fn shared_text(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
 }
 
 impl Deref for Key {
@@ -282,6 +287,15 @@ pub struct RangeResponse {
     pub revision: Revision,
 }
 
+/// A part of a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordPage {
+    /// The records in key order.
+    pub records: Vec<Record>,
+    /// The interval has no records after these.
+    pub is_last: bool,
+}
+
 /// One committed change, as the change feed delivers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredChange {
@@ -343,6 +357,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         at: Option<Revision>,
         limit: Option<usize>,
     ) -> StoreFuture<'_, RangeResponse>;
+
+    /// Reads records as [`Store::range`] does, but does not count those beyond the limit.
+    ///
+    /// Returns the same errors as [`Store::get`].
+    fn page(&self, interval: KeyInterval, at: Option<Revision>, limit: usize) -> StoreFuture<'_, RecordPage> {
+        Box::pin(async move {
+            let RangeResponse { records, remaining, .. } = self.range(interval, at, Some(limit)).await?;
+            Ok(RecordPage { records, is_last: remaining == 0 })
+        })
+    }
 
     /// Commits one change if its compare holds, and its conditions on other keys. Returns the revision of the change, or
     /// [`Error::Conflict`] with the current record, or [`Error::ConditionFailed`] if the compare holds.

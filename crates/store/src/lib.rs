@@ -17,8 +17,8 @@ mod transformer;
 
 pub use clock::{Clock, ManualClock, Sleep, SystemClock, Timestamp};
 pub use contract::{
-    Change, ChangeBatch, ChangeFeed, Compare, Condition, Key, KeyInterval, Op, RangeResponse, Record, Revision, Store,
-    StoreFuture, StoredChange,
+    Change, ChangeBatch, ChangeFeed, Compare, Condition, Key, KeyInterval, Op, RangeResponse, Record, RecordPage,
+    Revision, Store, StoreFuture, StoredChange,
 };
 pub use embedded::{Durability, EmbeddedOptions, EmbeddedStore, Vfs};
 pub use error::Error;

@@ -13,7 +13,7 @@ use crate::feed::{FeedPublisher, HistoryReader};
 use crate::retention::RetentionTracker;
 use crate::{
     Change, ChangeFeed, Clock, Compare, Condition, Error, HistoryRetention, Key, KeyInterval, Op, RangeResponse,
-    Record, Revision, Store, StoreFuture, StoreSnapshot, StoredChange, SystemClock, Timestamp,
+    Record, RecordPage, Revision, Store, StoreFuture, StoreSnapshot, StoredChange, SystemClock, Timestamp,
 };
 
 /// The number of changes that one compaction step removes while it holds the lock.
@@ -172,6 +172,28 @@ impl Store for MemoryStore {
                 }
             }
             Ok(range)
+        })
+    }
+
+    fn page(&self, interval: KeyInterval, at: Option<Revision>, limit: usize) -> StoreFuture<'_, RecordPage> {
+        Box::pin(async move {
+            let state = self.engine.lock_open()?;
+            let revision = state.resolve_revision(at)?;
+            let mut page = RecordPage { records: Vec::new(), is_last: true };
+            if interval.is_empty() {
+                return Ok(page);
+            }
+            for (key, versions) in state.keys.range::<Key, _>(interval.bounds()) {
+                let Some(record) = version_at(versions, revision).and_then(|version| to_record(key, version)) else {
+                    continue;
+                };
+                if page.records.len() == limit {
+                    page.is_last = false;
+                    break;
+                }
+                page.records.push(record);
+            }
+            Ok(page)
         })
     }
 

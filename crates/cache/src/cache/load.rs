@@ -8,17 +8,18 @@ use std::time::Duration;
 
 use pintle_locks::{Mutex, RwLock};
 use pintle_store::{
-    ChangeBatch, ChangeFeed, Clock, KeyInterval, RangeResponse, Record, Revision, Store, StoredChange, Timestamp,
+    ChangeBatch, ChangeFeed, Clock, KeyInterval, Record, RecordPage, Revision, Store, StoredChange, Timestamp,
 };
 use pintle_supervisor::BackgroundTask;
 use pintle_value::Str;
-use pintle_value::threads::map_parallel;
+use pintle_value::threads::map_parallel_owned;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::recover::supervise;
 use super::{Cache, CacheError, CacheState, FEED_TASK, HistoryLimits, Indexer};
 use crate::progress::Progress;
+use crate::watch_cache::PendingChange;
 use crate::{EncodingCache, WatchCache};
 
 /// The number of records per read.
@@ -42,7 +43,7 @@ pub struct LoadedCache {
 /// What does not belong to a known collection.
 #[derive(Default)]
 struct UnclaimedData {
-    records: Vec<Record>,
+    records: Vec<StoredChange>,
     changes: Vec<StoredChange>,
 }
 
@@ -140,8 +141,9 @@ impl LoadedCache {
     pub fn follow(self, more: impl IntoIterator<Item = Str>, encoding_cache: EncodingCache) -> Cache {
         let Self { shared, feed, unclaimed } = self;
         shared.add_watch_caches(more);
-        shared.insert_initial(&unclaimed.records);
-        shared.apply_changes(&unclaimed.changes, map_parallel);
+        let records = shared.insert_initial(unclaimed.records);
+        let (_, changes) = shared.apply_changes(unclaimed.changes, map_parallel_owned);
+        let unclaimed = UnclaimedData { records, changes };
         shared.remember_unclaimed(&unclaimed.changes);
         shared.log_unclaimed(&unclaimed);
         // Events are dropped in the order of their revisions over all collections.
@@ -164,7 +166,7 @@ impl CacheState {
 
     /// Remembers which collections that may be added later have a history.
     fn remember_unclaimed(&self, changes: &[StoredChange]) {
-        for change in changes.iter().filter(|change| self.locate(&change.key).is_none()) {
+        for change in changes {
             let prefixes: Vec<Str> = self.possible_prefixes(&change.key).map(|(prefix, _)| prefix.into()).collect();
             let revision = change.revision.get();
             self.watch_caches.write().unchanged_since.extend(prefixes.into_iter().map(|prefix| (prefix, revision)));
@@ -173,7 +175,7 @@ impl CacheState {
 
     /// Names the stored objects of no collection: those of a definition that is gone or cannot be read, for example.
     fn log_unclaimed(&self, unclaimed: &UnclaimedData) {
-        let keys: Vec<&str> = unclaimed.keys().filter(|key| self.locate(key).is_none()).collect();
+        let keys: Vec<&str> = unclaimed.keys().collect();
         for key in keys.iter().take(MAX_LOGGED_UNCLAIMED) {
             tracing::error!(key, "A stored object belongs to no resource, so it is not served");
         }
@@ -187,52 +189,70 @@ impl CacheState {
         let now = self.store.current_revision().await?;
         let mut progress_logger = LoadProgressLogger { clock: self.clock.clone(), last_logged: self.clock.now() };
         let mut unclaimed = UnclaimedData::default();
-        let (sender, mut ranges) = mpsc::channel(1);
-        let reader = tokio::spawn(read_ranges(self.store.clone(), format!("{}/", self.root), oldest, sender));
+        let (sender, mut pages) = mpsc::channel(1);
+        let reader = tokio::spawn(read_pages(self.store.clone(), format!("{}/", self.root), oldest, sender));
         let mut read = 0;
-        while let Some(RangeResponse { records, remaining, .. }) = ranges.recv().await {
-            self.insert_initial(&records);
+        while let Some(RecordPage { records, .. }) = pages.recv().await {
             read += records.len() as u64;
-            progress_logger.log("objects", read, read + remaining);
-            unclaimed.records.extend(records.into_iter().filter(|record| self.locate(&record.key).is_none()));
+            let records = records.into_iter().map(|Record { key, value, mod_revision, stale, .. }| StoredChange {
+                revision: mod_revision,
+                key,
+                value: Some(value),
+                stale,
+            });
+            unclaimed.records.extend(self.insert_initial(records.collect()));
+            progress_logger.log("objects", read, None);
         }
         join(reader).await?;
         let (sender, mut batches) = mpsc::channel(1);
         let reader = tokio::spawn(read_history(self.store.changes(oldest).await?, now, sender));
-        while let Some(mut batch) = batches.recv().await {
-            self.apply_changes(&batch.changes, map_parallel);
+        while let Some(batch) = batches.recv().await {
+            let (_, mut changes) = self.apply_changes(batch.changes, map_parallel_owned);
             self.progress.advance(batch.complete_to.get());
             self.trim();
-            progress_logger.log("history", self.progress.get() - oldest.get(), now.get() - oldest.get());
-            batch.changes.retain(|change| self.locate(&change.key).is_none());
-            unclaimed.changes.append(&mut batch.changes);
+            progress_logger.log("history", self.progress.get() - oldest.get(), Some(now.get() - oldest.get()));
+            unclaimed.changes.append(&mut changes);
         }
         Ok((join(reader).await?, unclaimed))
     }
 
-    /// Inserts the records at the start of the history.
-    fn insert_initial(&self, records: &[Record]) {
-        let pending_changes =
-            map_parallel(records, &|r: &Record| self.pending_change(&r.key, r.mod_revision, Some(&r.value), r.stale));
-        for (watch_cache, pending_change) in pending_changes.into_iter().flatten() {
-            watch_cache.insert_initial(pending_change);
+    /// Inserts the records at the start of the history, and returns those of no collection.
+    fn insert_initial(&self, records: Vec<StoredChange>) -> Vec<StoredChange> {
+        let mut unclaimed = Vec::new();
+        let mut run: Option<(Arc<WatchCache>, Vec<PendingChange>)> = None;
+        for located in map_parallel_owned(records, &|record| self.pending_change(record)) {
+            match (located, &mut run) {
+                (Ok((watch_cache, record)), Some((current, records))) if Arc::ptr_eq(current, &watch_cache) => {
+                    records.push(record);
+                }
+                (Ok((watch_cache, record)), run) => {
+                    if let Some((before, records)) = run.replace((watch_cache, vec![record])) {
+                        before.insert_initial(records);
+                    }
+                }
+                (Err(record), _) => unclaimed.push(record),
+            }
         }
+        if let Some((watch_cache, records)) = run {
+            watch_cache.insert_initial(records);
+        }
+        unclaimed
     }
 }
 
 /// Reads all records with a key prefix at a revision, part by part.
-pub(super) async fn read_ranges(
+pub(super) async fn read_pages(
     store: Arc<dyn Store>,
     key_prefix: String,
     at: Revision,
-    sender: mpsc::Sender<RangeResponse>,
+    sender: mpsc::Sender<RecordPage>,
 ) -> Result<(), pintle_store::Error> {
     let mut interval = KeyInterval::prefix(&key_prefix);
     loop {
-        let range = store.range(interval.clone(), Some(at), Some(RECORDS_PER_READ)).await?;
-        let last = range.records.last().filter(|_| range.remaining > 0).map(|record| record.key.clone());
+        let page = store.page(interval.clone(), Some(at), RECORDS_PER_READ).await?;
+        let last = page.records.last().filter(|_| !page.is_last).map(|record| record.key.clone());
         // The receiver is dropped if the load has failed.
-        let receiver_alive = sender.send(range).await.is_ok();
+        let receiver_alive = sender.send(page).await.is_ok();
         match last {
             // The smallest key greater than a key is the key and a zero byte.
             Some(last) if receiver_alive => interval.start = format!("{last}\0").into(),
@@ -270,7 +290,7 @@ struct LoadProgressLogger {
 }
 
 impl LoadProgressLogger {
-    fn log(&mut self, what: &str, done: u64, total: u64) {
+    fn log(&mut self, what: &str, done: u64, total: Option<u64>) {
         let now = self.clock.now();
         if self.last_logged.after(Duration::from_secs(1)) <= now {
             self.last_logged = now;

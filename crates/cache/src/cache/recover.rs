@@ -11,7 +11,7 @@ use pintle_value::Str;
 use tokio::sync::mpsc;
 
 use super::history::IDLE_BATCHES;
-use super::load::{join, read_ranges};
+use super::load::{join, read_pages};
 use super::{CacheState, map_sequential};
 use crate::{EncodingCache, Key, WatchCache};
 
@@ -76,7 +76,7 @@ async fn follow(
         tokio::select! {
             batch = feed.next_batch() => match batch {
                 Ok(batch) => {
-                    shared.apply(&batch);
+                    shared.apply(batch);
                     shared.feed_task.report_success();
                     backoff = MIN_BACKOFF;
                 }
@@ -119,14 +119,14 @@ impl CacheState {
     async fn rebuild(&self) -> Result<Box<dyn ChangeFeed>, Error> {
         let now = self.store.current_revision().await?;
         let feed = self.store.changes(now).await?;
-        let (sender, mut ranges) = mpsc::channel(1);
-        let reader = tokio::spawn(read_ranges(self.store.clone(), format!("{}/", self.root), now, sender));
+        let (sender, mut pages) = mpsc::channel(1);
+        let reader = tokio::spawn(read_pages(self.store.clone(), format!("{}/", self.root), now, sender));
         let mut changes = Vec::new();
         let mut stored: HashMap<Str, HashSet<Key>> = HashMap::new();
-        while let Some(range) = ranges.recv().await {
-            for record in range.records {
+        while let Some(page) = pages.recv().await {
+            for record in page.records {
                 let Some((watch_cache, prefix, rest)) = self.locate(&record.key) else { continue };
-                stored.entry(prefix.into()).or_default().insert(rest.into());
+                stored.entry(prefix.into()).or_default().insert(Key::at_end_of(&record.key, rest.len()));
                 if watch_cache.last_change_of(rest) < record.mod_revision.get() {
                     changes.push(StoredChange {
                         revision: record.mod_revision,
@@ -149,14 +149,15 @@ impl CacheState {
             }));
         }
         changes.sort_by_key(|change| change.revision);
-        self.apply_changes(&changes, map_sequential);
+        let applied = changes.len();
+        self.apply_changes(changes, map_sequential);
         self.history.lock().expire();
         for watch_cache in &watch_caches {
             watch_cache.expire(now.get());
         }
         self.progress.advance(now.get());
         self.feed_task.report_success();
-        tracing::info!(revision = now.get(), changes = changes.len(), "Rebuilt the watch caches");
+        tracing::info!(revision = now.get(), changes = applied, "Rebuilt the watch caches");
         Ok(feed)
     }
 }

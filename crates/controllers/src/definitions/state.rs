@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use pintle_cache::{KeyRange, LoadedCache, Object};
 use pintle_extensions::{build_resources, discovery_order, is_approval_current, is_condition_true};
 use pintle_registry::{DefinitionSource, Resource};
@@ -90,7 +91,7 @@ impl Definitions {
         let read = |object: &Arc<Object>| {
             let mut definition = without_schemas(&object.json)?;
             definition.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
-            let source = Arc::new(StoredDefinition::new(&definition, object.json.clone()));
+            let source = Arc::new(StoredDefinition::new(&definition, Bytes::copy_from_slice(&object.json)));
             Some((Str::from(object.name()), Definition::new(&definition, source, object.revision)))
         };
         let read = |object: &Arc<Object>| {
@@ -132,7 +133,7 @@ impl Definitions {
         let known = self.0.get(object.name());
         if let Some(known) = known.filter(|known| known.revision >= object.revision) {
             if known.revision == object.revision {
-                known.source.set_json(object.json.clone());
+                known.source.set_json(Bytes::copy_from_slice(&object.json));
             }
             return false;
         }
@@ -142,10 +143,10 @@ impl Definitions {
         };
         let source = match known.filter(|known| known.source.has_generation_of(&definition)) {
             Some(known) => {
-                known.source.set_json(object.json.clone());
+                known.source.set_json(Bytes::copy_from_slice(&object.json));
                 known.source.clone()
             }
-            None => Arc::new(StoredDefinition::new(&definition, object.json.clone())),
+            None => Arc::new(StoredDefinition::new(&definition, Bytes::copy_from_slice(&object.json))),
         };
         self.replace(&definition, source, object.revision)
     }

@@ -109,10 +109,10 @@ pub(crate) fn with_kind_first(json: &Bytes) -> Bytes {
 }
 
 /// True if two encodings are equal but for the place of the kind, see [`with_kind_first`].
-pub(crate) fn is_same_object(a: &Bytes, b: &Bytes) -> bool {
-    let begins_with_kind = |json: &Bytes| json.starts_with(b"{\"kind\"");
+pub(crate) fn is_same_object(a: &Bytes, b: &[u8]) -> bool {
+    let begins_with_kind = |json: &[u8]| json.starts_with(b"{\"kind\"");
     let may_be_same = a.len() == b.len() && begins_with_kind(a) != begins_with_kind(b);
-    a == b || (may_be_same && with_kind_first(a) == with_kind_first(b))
+    a == b || (may_be_same && with_kind_first(a) == with_kind_first(&Bytes::copy_from_slice(b)))
 }
 
 /// Returns the offset of the resourceVersion in `metadata`, and the labels. In declaration order the resourceVersion

@@ -125,17 +125,18 @@ struct Transaction {
 impl Transaction {
     /// True if a condition holds after the changes so far.
     fn holds(&self, index: &KeyIndex, condition: &Condition) -> bool {
-        let is_live = |entry: &&IndexEntry| !entry.deleted;
+        let is_live = |entry: &IndexEntry| !entry.is_deleted();
         match condition {
             Condition::Unchanged(key, revision) => {
-                let entry = self.entries.get(key).or_else(|| index.keys.get(key));
-                entry.filter(is_live).is_some_and(|entry| entry.revision == *revision)
+                let entry = self.entries.get(key).copied().or_else(|| index.entry(key));
+                entry.filter(is_live).is_some_and(|entry| entry.revision() == *revision)
             }
             Condition::NotWrittenSince(interval, revision) => {
                 // What this transaction has written is newer than anything that a caller can know.
-                let written = self.entries.iter().filter(|(key, _)| interval.contains(key)).map(|(_, entry)| entry);
-                let stored = index.entries_in(interval).filter(|(key, _)| !self.entries.contains_key(*key));
-                written.chain(stored.map(|(_, entry)| entry)).filter(is_live).all(|entry| entry.revision <= *revision)
+                let written = self.entries.iter().filter(|(key, _)| interval.contains(key)).map(|(_, entry)| *entry);
+                let stored = index.entries_in(interval).filter(|indexed| !self.entries.contains_key(&indexed.key));
+                let all = written.chain(stored.map(|indexed| indexed.entry));
+                all.filter(is_live).all(|entry| entry.revision() <= *revision)
             }
         }
     }
@@ -464,10 +465,10 @@ impl<'c> Committer<'c> {
         let (newest, entry) = {
             let index = self.shared.index.lock();
             let newest = transaction.changes.last().map_or(index.revision, |written| written.change.revision);
-            (newest, transaction.entries.get(&key).or_else(|| index.keys.get(&key)).copied())
+            (newest, transaction.entries.get(&key).copied().or_else(|| index.entry(&key)))
         };
-        let current_entry = entry.filter(|entry| !entry.deleted);
-        let matches = compare.holds(current_entry.map(|entry| entry.revision))
+        let current_entry = entry.filter(|entry| !entry.is_deleted());
+        let matches = compare.holds(current_entry.map(IndexEntry::revision))
             && (current_entry.is_some() || matches!(op, PreparedOp::Put { .. }));
         if !matches {
             transaction.replies[reply_index].1 = Err(self.conflict(current_entry)?);
@@ -481,9 +482,9 @@ impl<'c> Committer<'c> {
             }
         }
 
-        let replaced_expiry = match current_entry.filter(|entry| entry.expires) {
+        let replaced_expiry = match current_entry.filter(|entry| entry.expires()).map(IndexEntry::revision) {
             None => None,
-            Some(IndexEntry { revision, .. }) => {
+            Some(revision) => {
                 match self.reader.header(revision).and_then(|header| header.ok_or_else(|| missing_row(revision))) {
                     // Corruption of one row does not affect the other changes in the transaction.
                     Err(error @ FileError::Corrupted(_)) => {
@@ -495,13 +496,13 @@ impl<'c> Committer<'c> {
             }
         };
         let revision = newest.next();
-        let create_revision = current_entry.map_or(revision, |entry| entry.create_revision);
+        let create_revision = current_entry.map_or(revision, IndexEntry::create_revision);
         let (value, stored, expires) = match op {
             PreparedOp::Put { value, stored, expires } => (Some(value), Some(stored), expires),
             PreparedOp::Delete => (None, None, None),
         };
         let time = self.shared.index.lock().retention_tracker.monotonic_time(now);
-        let previous = entry.map(|entry| entry.revision);
+        let previous = entry.map(IndexEntry::revision);
         let row = LogRow { revision, key: key.clone(), create_revision, previous, time, expires, value: stored };
         self.writer.insert(&row)?;
         transaction.bytes += size;
@@ -515,7 +516,7 @@ impl<'c> Committer<'c> {
     /// The error of a change whose compare does not hold, with the current record. Corruption of one value does not affect the
     /// other changes in a transaction.
     fn conflict(&mut self, current: Option<IndexEntry>) -> Result<Error, FileError> {
-        let current = match current.map(|entry| self.reader.row(entry.revision)).transpose() {
+        let current = match current.map(|entry| self.reader.row(entry.revision())).transpose() {
             Err(error @ FileError::Corrupted(_)) => return Ok(error.into_error(&self.shared.path)),
             current => current?,
         };
@@ -529,7 +530,9 @@ impl<'c> Committer<'c> {
     fn publish(&mut self, transaction: Transaction, step: CompactionStep) {
         let mut changes = Vec::with_capacity(transaction.changes.len());
         let mut index = self.shared.index.lock();
-        index.keys.extend(transaction.entries);
+        for (key, entry) in transaction.entries {
+            index.set_entry(key, entry);
+        }
         for WrittenChange { change, time, size, expires, replaced_expiry } in transaction.changes {
             index.revision = change.revision;
             index.retention_tracker.record_change(change.revision, time, size);

@@ -168,9 +168,7 @@ impl<'c> Compactor<'c> {
         self.saved_revision = step.saved_revision.unwrap_or(self.saved_revision);
         for (revision, key) in step.removed_tombstones {
             // The key may have been created again.
-            if index.keys.get(&key).is_some_and(|entry| entry.revision == revision) {
-                index.keys.remove(&key);
-            }
+            index.remove_row(&key, revision);
         }
     }
 }

@@ -5,35 +5,80 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::ops::Bound;
 
+use pintle_sorted::{SortedEntries, SortedEntry};
+use rusqlite::Connection;
+
 use super::file::FileError;
-use super::log::{LogReader, RowHeader, missing_row};
+use super::log::{self, LogReader, RowHeader, missing_row};
 use crate::retention::RetentionTracker;
 use crate::{Error, HistoryRetention, Key, KeyInterval, Revision, Timestamp};
 
-/// The newest row of a key.
+/// The number of rows from which on they are read by two threads.
+const MIN_PARALLEL_ROWS: u64 = 10_000;
+
+/// The newest row of a key. There is one for every key, so that all is in three numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IndexEntry {
+    /// The mod revision, and the flags in the lowest bits.
+    revision: u64,
+    create_revision: Revision,
+    previous: Option<NonZeroU64>,
+}
+
+/// The flags of an index entry: the row is a tombstone, and it has a time at which the key expires.
+const DELETED: u64 = 1;
+const EXPIRES: u64 = 2;
+const FLAG_BITS: u32 = 2;
+
+impl IndexEntry {
     /// The mod revision: the row of the key's last change.
-    pub(super) revision: Revision,
+    pub(super) fn revision(self) -> Revision {
+        Revision(self.revision >> FLAG_BITS)
+    }
+
     /// The create revision of the key that this row changes or deletes.
-    pub(super) create_revision: Revision,
+    pub(super) fn create_revision(self) -> Revision {
+        self.create_revision
+    }
+
     /// The previous change of the key, if it was still retained when this row was written.
-    pub(super) previous: Option<NonZeroU64>,
-    /// The row is a tombstone.
-    pub(super) deleted: bool,
-    /// The row has a time at which the key expires.
-    pub(super) expires: bool,
+    pub(super) fn previous(self) -> Option<Revision> {
+        self.previous.map(|previous| Revision(previous.get()))
+    }
+
+    /// True if the row is a tombstone.
+    pub(super) fn is_deleted(self) -> bool {
+        self.revision & DELETED != 0
+    }
+
+    /// True if the row has a time at which the key expires.
+    pub(super) fn expires(self) -> bool {
+        self.revision & EXPIRES != 0
+    }
 }
 
 impl From<&RowHeader> for IndexEntry {
     fn from(row: &RowHeader) -> IndexEntry {
+        let flags = u64::from(row.size.is_none()) * DELETED + u64::from(row.expires.is_some()) * EXPIRES;
         IndexEntry {
-            revision: row.revision,
+            // SQLite's integers are signed, and far larger than revisions ever are.
+            revision: row.revision.0 << FLAG_BITS | flags,
             create_revision: row.create_revision,
             previous: row.previous.and_then(|previous| NonZeroU64::new(previous.0)),
-            deleted: row.size.is_none(),
-            expires: row.expires.is_some(),
         }
+    }
+}
+
+/// A key and its newest row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IndexedKey {
+    pub(super) key: Key,
+    pub(super) entry: IndexEntry,
+}
+
+impl SortedEntry for IndexedKey {
+    fn key(&self) -> &str {
+        &self.key
     }
 }
 
@@ -46,7 +91,7 @@ pub(super) struct KeyIndex {
     pub(super) compact_revision: Revision,
     /// Rows that are obsolete at this revision have been removed from the file (etcd's finished compaction).
     pub(super) purged_revision: Revision,
-    pub(super) keys: BTreeMap<Key, IndexEntry>,
+    keys: SortedEntries<IndexedKey>,
     pub(super) expiries: BTreeMap<(Timestamp, Revision), Key>,
     pub(super) retention_tracker: RetentionTracker,
     /// The number of running reads by revision.
@@ -54,9 +99,9 @@ pub(super) struct KeyIndex {
 }
 
 impl KeyIndex {
-    /// Builds the index from the log.
+    /// Builds the index from the log, which two connections read.
     pub(super) fn load(
-        log: &mut LogReader<'_>,
+        connections: [&mut Connection; 2],
         retention: HistoryRetention,
         compact_revision: Revision,
         purged_revision: Revision,
@@ -65,14 +110,15 @@ impl KeyIndex {
             revision: purged_revision,
             compact_revision,
             purged_revision,
-            keys: BTreeMap::new(),
+            keys: SortedEntries::default(),
             expiries: BTreeMap::new(),
             retention_tracker: RetentionTracker::new(retention),
             active_reads: BTreeMap::new(),
         };
+        let mut rows: Vec<IndexedKey> = Vec::new();
         // The last row of a key decides whether it expires.
         let mut expiring: BTreeMap<Key, (Timestamp, Revision)> = BTreeMap::new();
-        log.scan(Revision(0), Revision(u64::MAX), usize::MAX, |row| {
+        for row in read_log(connections)?.into_iter().flatten() {
             if row.revision > purged_revision {
                 if row.revision != index.revision.next() {
                     return Err(missing_row(index.revision.next()));
@@ -88,9 +134,12 @@ impl KeyIndex {
                 None if expiring.is_empty() => {}
                 None => drop(expiring.remove(&row.key)),
             }
-            index.insert(row);
-            Ok(())
-        })?;
+            let entry = IndexEntry::from(&row);
+            rows.push(IndexedKey { key: row.key, entry });
+        }
+        // The sort is stable, so that the newest row of a key remains. To sort costs less than to insert in any order.
+        rows.sort_by(|one, other| one.key.cmp(&other.key));
+        index.keys = rows.into_iter().collect();
         // Compaction never removes the newest row, so rows must follow unless nothing was ever removed.
         if compact_revision > index.revision || (index.revision == purged_revision && purged_revision > Revision::EMPTY)
         {
@@ -108,17 +157,32 @@ impl KeyIndex {
         if read.purged_revision != self.purged_revision || read.compact_revision > self.compact_revision {
             return Some("its compact revision is not the committed one".to_owned());
         }
-        if read.keys == self.keys {
+        if self.keys.iter().eq(read.keys.iter()) {
             return None;
         }
-        let differs = |(key, entry): &(&Key, &IndexEntry)| read.keys.get(*key) != Some(*entry);
-        let key = self.keys.iter().find(differs).map_or("another key", |(key, _)| key);
+        let differs = |indexed: &&IndexedKey| read.keys.get(&indexed.key) != Some(*indexed);
+        let key = self.keys.iter().find(differs).map_or("another key", |indexed| &indexed.key);
         Some(format!("the record of {key} is not the committed one"))
     }
 
-    fn insert(&mut self, row: RowHeader) {
-        let entry = IndexEntry::from(&row);
-        self.keys.insert(row.key, entry);
+    /// The newest row of a key.
+    pub(super) fn entry(&self, key: &str) -> Option<IndexEntry> {
+        self.keys.get(key).map(|indexed| indexed.entry)
+    }
+
+    /// Sets the newest row of a key. A key that is known stays the one that others share.
+    pub(super) fn set_entry(&mut self, key: Key, entry: IndexEntry) {
+        match self.keys.get_mut(&key) {
+            Some(indexed) => indexed.entry = entry,
+            None => drop(self.keys.insert(IndexedKey { key, entry })),
+        }
+    }
+
+    /// Removes a key whose newest row is the one of this revision.
+    pub(super) fn remove_row(&mut self, key: &str, revision: Revision) {
+        if self.entry(key).is_some_and(|entry| entry.revision() == revision) {
+            self.keys.remove(key);
+        }
     }
 
     /// The revision to read at, or an error if it cannot be read.
@@ -156,19 +220,19 @@ impl KeyIndex {
     }
 
     /// The keys of an interval.
-    pub(super) fn entries_in(&self, interval: &KeyInterval) -> impl Iterator<Item = (&Key, &IndexEntry)> {
-        let range = (!interval.is_empty()).then(|| self.keys.range::<Key, _>(interval.bounds()));
-        range.into_iter().flatten()
+    pub(super) fn entries_in<'i>(&'i self, interval: &'i KeyInterval) -> impl Iterator<Item = &'i IndexedKey> {
+        self.keys_after(interval, None)
     }
 
-    /// Up to `count` keys of an interval, after the key `after` if it is given.
-    pub(super) fn keys_in(&self, interval: &KeyInterval, after: Option<&Key>, count: usize) -> Vec<(Key, IndexEntry)> {
-        if interval.is_empty() {
-            return Vec::new();
-        }
-        let (start, end) = interval.bounds();
-        let start = after.map_or(start, Bound::Excluded);
-        self.keys.range::<Key, _>((start, end)).take(count).map(|(key, entry)| (key.clone(), *entry)).collect()
+    /// The keys of an interval, after the key `after` if it is given.
+    pub(super) fn keys_after<'i>(
+        &'i self,
+        interval: &'i KeyInterval,
+        after: Option<&'i Key>,
+    ) -> impl Iterator<Item = &'i IndexedKey> {
+        let start = after.map_or(Bound::Included(&*interval.start), |after| Bound::Excluded(after));
+        let end = interval.end.as_deref();
+        self.keys.range_from(start).take_while(move |indexed| end.is_none_or(|end| *indexed.key < *end))
     }
 
     /// The time of the next expiry or compaction.
@@ -179,4 +243,33 @@ impl KeyIndex {
             (expiry, retention) => expiry.or(retention),
         }
     }
+}
+
+/// Reads the headers of all rows in order: half of them with each connection, at the same time.
+fn read_log([first, second]: [&mut Connection; 2]) -> Result<[Vec<RowHeader>; 2], FileError> {
+    let middle = match log::extent(first)? {
+        Some((oldest, newest)) if newest.0 - oldest.0 >= MIN_PARALLEL_ROWS => {
+            Revision(u64::midpoint(oldest.0, newest.0))
+        }
+        _ => return Ok([read_headers(first, Revision(0), Revision(u64::MAX))?, Vec::new()]),
+    };
+    std::thread::scope(|scope| {
+        let rest = move || read_headers(second, middle, Revision(u64::MAX));
+        let thread = std::thread::Builder::new().name("store-load".to_owned()).spawn_scoped(scope, rest);
+        let before = read_headers(first, Revision(0), middle);
+        let after = match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => return Ok([before?, read_headers(first, middle, Revision(u64::MAX))?]),
+        };
+        Ok([before?, after?])
+    })
+}
+
+fn read_headers(connection: &Connection, after: Revision, until: Revision) -> Result<Vec<RowHeader>, FileError> {
+    let mut rows = Vec::new();
+    LogReader::new(connection)?.scan(after, until, usize::MAX, |row| {
+        rows.push(row);
+        Ok(())
+    })?;
+    Ok(rows)
 }

@@ -32,9 +32,13 @@ impl LogRow {
 
     /// Both checksums in one number: that of the value in the lower half, that of the header in the upper half.
     fn checksum(&self) -> u64 {
-        u64::from(self.header().checksum()) << 32
-            | u64::from(crc32fast::hash(self.value.as_deref().unwrap_or_default()))
+        both_checksums(self.header().checksum(), self.value.as_deref())
     }
+}
+
+/// Both checksums of a row, given that of its header.
+fn both_checksums(header: u32, value: Option<&[u8]>) -> u64 {
+    u64::from(header) << 32 | u64::from(crc32fast::hash(value.unwrap_or_default()))
 }
 
 /// A row without its value.
@@ -52,7 +56,6 @@ pub(super) struct RowHeader {
 
 impl RowHeader {
     fn checksum(&self) -> u32 {
-        let mut hasher = crc32fast::Hasher::new();
         let numbers = [
             self.revision.0,
             self.create_revision.0,
@@ -61,9 +64,12 @@ impl RowHeader {
             self.expires.map_or(u64::MAX, |time| time.0),
             self.size.map_or(u64::MAX, |size| size as u64),
         ];
-        for number in numbers {
-            hasher.update(&number.to_le_bytes());
+        let mut bytes = [0; 6 * size_of::<u64>()];
+        for (part, number) in bytes.chunks_exact_mut(size_of::<u64>()).zip(numbers) {
+            part.copy_from_slice(&number.to_le_bytes());
         }
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&bytes);
         hasher.update(self.key.as_bytes());
         hasher.finalize()
     }
@@ -98,8 +104,29 @@ impl<'c> LogReader<'c> {
 
     /// Reads the row of a revision, which must exist.
     pub(super) fn row(&mut self, revision: Revision) -> Result<LogRow, FileError> {
-        let row = self.row.query_row([to_sql_integer(revision.0)], |row| Ok(read_row(row))).optional()?;
+        self.row_of(revision, None)
+    }
+
+    /// Reads the row of a revision, which must exist, and is that of a known key.
+    fn row_of(&mut self, revision: Revision, key: Option<&Key>) -> Result<LogRow, FileError> {
+        let row = self.row.query_row([to_sql_integer(revision.0)], |row| Ok(read_row(row, key))).optional()?;
         row.unwrap_or_else(|| Err(missing_row(revision)))
+    }
+
+    /// Reads the rows of these keys, which are at consecutive revisions from the first one on, and must exist.
+    pub(super) fn read_run(&mut self, first: Revision, keys: &[&Key]) -> Result<Vec<LogRow>, FileError> {
+        if let [key] = keys {
+            return Ok(vec![self.row_of(first, Some(key))?]);
+        }
+        let (before, count) = (first.0.saturating_sub(1), keys.len() as u64);
+        let mut rows =
+            self.row_page.query([to_sql_integer(before), to_sql_integer(before + count), to_sql_integer(count)])?;
+        let mut found = Vec::with_capacity(keys.len());
+        for (revision, key) in (first.0..).map(Revision).zip(keys) {
+            let row = rows.next()?.map(|row| read_row(row, Some(key))).transpose()?;
+            found.push(row.filter(|row| row.revision == revision).ok_or_else(|| missing_row(revision))?);
+        }
+        Ok(found)
     }
 
     /// Reads the header of a revision, if its row exists.
@@ -123,7 +150,7 @@ impl<'c> LogReader<'c> {
             to_sql_integer(limit as u64)
         ])?;
         while let Some(row) = rows.next()? {
-            let row = read_row(row)?;
+            let row = read_row(row, None)?;
             size += row.value.as_ref().map_or(0, Bytes::len);
             found.push(row);
             if size > bytes {
@@ -213,6 +240,15 @@ pub(super) fn read_meta(connection: &Connection) -> Result<(Revision, Revision),
     Ok((Revision(compact_revision), Revision(purged_revision)))
 }
 
+/// The oldest and the newest revision of the log; `None` if it is empty.
+pub(super) fn extent(connection: &Connection) -> Result<Option<(Revision, Revision)>, FileError> {
+    let end = |order: &str| {
+        let query = format!("SELECT revision FROM log ORDER BY revision {order} LIMIT 1");
+        connection.query_row(&query, [], |row| unsigned_column(row, 0)).optional()
+    };
+    Ok(end("ASC")?.zip(end("DESC")?).map(|(oldest, newest)| (Revision(oldest), Revision(newest))))
+}
+
 pub(super) fn missing_row(revision: Revision) -> FileError {
     FileError::Corrupted(format!("the record of revision {revision} is missing"))
 }
@@ -231,16 +267,18 @@ fn optional_unsigned_column(row: &SqlRow<'_>, column: usize) -> rusqlite::Result
     if row.get_ref(column)? == ValueRef::Null { Ok(None) } else { unsigned_column(row, column).map(Some) }
 }
 
-fn key_column(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<Key> {
-    Ok(Key::from(row.get_ref(column)?.as_str()?))
+/// The key, which shares the text of the known one if it is the same.
+fn key_column(row: &SqlRow<'_>, column: usize, known: Option<&Key>) -> rusqlite::Result<Key> {
+    let key = row.get_ref(column)?.as_str()?;
+    Ok(known.filter(|known| known.as_str() == key).map_or_else(|| Key::from(key), Key::clone))
 }
 
 /// The columns that [`ROW_COLUMNS`] and [`HEADER_COLUMNS`] share, with the size of the value and the checksums, which
 /// are not verified here.
-fn read_columns(row: &SqlRow<'_>, size: Option<usize>) -> rusqlite::Result<(RowHeader, u64)> {
+fn read_columns(row: &SqlRow<'_>, size: Option<usize>, key: Option<&Key>) -> rusqlite::Result<(RowHeader, u64)> {
     let header = RowHeader {
         revision: Revision(unsigned_column(row, 0)?),
-        key: key_column(row, 1)?,
+        key: key_column(row, 1, key)?,
         create_revision: Revision(unsigned_column(row, 2)?),
         previous: optional_unsigned_column(row, 3)?.map(Revision),
         time: Timestamp(unsigned_column(row, 4)?),
@@ -252,20 +290,22 @@ fn read_columns(row: &SqlRow<'_>, size: Option<usize>) -> rusqlite::Result<(RowH
 
 fn read_header(row: &SqlRow<'_>) -> Result<RowHeader, FileError> {
     let size = optional_unsigned_column(row, 7)?.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
-    let (header, checksum) = read_columns(row, size)?;
+    let (header, checksum) = read_columns(row, size, None)?;
     if u64::from(header.checksum()) == checksum >> 32 { Ok(header) } else { Err(checksum_mismatch(header.revision)) }
 }
 
-fn read_row(row: &SqlRow<'_>) -> Result<LogRow, FileError> {
+fn read_row(row: &SqlRow<'_>, key: Option<&Key>) -> Result<LogRow, FileError> {
     let value = match row.get_ref(7)? {
         ValueRef::Blob(value) => Some(Bytes::copy_from_slice(value)),
         ValueRef::Null => None,
         other => return Err(FileError::Corrupted(format!("a value has the type {}", other.data_type()))),
     };
-    let (header, checksum) = read_columns(row, value.as_ref().map(Bytes::len))?;
+    let (header, checksum) = read_columns(row, value.as_ref().map(Bytes::len), key)?;
+    if both_checksums(header.checksum(), value.as_deref()) != checksum {
+        return Err(checksum_mismatch(header.revision));
+    }
     let RowHeader { revision, key, create_revision, previous, time, expires, .. } = header;
-    let found = LogRow { revision, key, create_revision, previous, time, expires, value };
-    if found.checksum() == checksum { Ok(found) } else { Err(checksum_mismatch(revision)) }
+    Ok(LogRow { revision, key, create_revision, previous, time, expires, value })
 }
 
 fn checksum_mismatch(revision: Revision) -> FileError {

@@ -27,13 +27,14 @@ use self::committer::{Committer, CommitterEnd};
 use self::file::{DataDir, FileAccess, FileError};
 use self::health::{COMMITTER, EngineHealth, READER, ThreadEndGuard};
 use self::index::KeyIndex;
-use self::log::{LogReader, LogRow};
+use self::log::LogRow;
 use self::reader::{ReadRequest, StoreReader};
 use self::recovery::{Reopener, Writer};
 use crate::feed::{FeedPublisher, HistoryReader};
 use crate::{
     Change, ChangeFeed, Clock, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Op, RangeResponse,
-    Record, Revision, Store, StoreFuture, StoreMetrics, StoredChange, SystemClock, Timestamp, ValueTransformer,
+    Record, RecordPage, Revision, Store, StoreFuture, StoreMetrics, StoredChange, SystemClock, Timestamp,
+    ValueTransformer,
 };
 
 /// The maximum size of a key and its value. Far above what the API server accepts and far below SQLite's limit.
@@ -189,12 +190,11 @@ impl EmbeddedStore {
         let EmbeddedOptions { retention, transformer, clock, vfs, durability } = options;
         let access = FileAccess { vfs, durability };
         let to_error = |error: FileError| error.into_error(&path);
-        let (write_connection, is_log_copied) = file::open_writer(&path, &access).map_err(to_error)?;
-        let read_connection = file::open_reader(&path, &access).map_err(to_error)?;
+        let (mut write_connection, is_log_copied) = file::open_writer(&path, &access).map_err(to_error)?;
+        let mut read_connection = file::open_reader(&path, &access).map_err(to_error)?;
         let (compact_revision, purged_revision) = log::read_meta(&write_connection).map_err(to_error)?;
-        let index = LogReader::new(&write_connection)
-            .and_then(|mut log| KeyIndex::load(&mut log, retention, compact_revision, purged_revision));
-        let index = index.map_err(to_error)?;
+        let connections = [&mut write_connection, &mut read_connection];
+        let index = KeyIndex::load(connections, retention, compact_revision, purged_revision).map_err(to_error)?;
         let publisher = Arc::new(FeedPublisher::new(index.revision));
         let (index, queue) = (Mutex::new(index), CommitQueue::default());
         let shared = Arc::new(EngineState {
@@ -399,6 +399,10 @@ impl Store for EmbeddedStore {
         limit: Option<usize>,
     ) -> StoreFuture<'_, RangeResponse> {
         Box::pin(self.reader.read(move |reader| reader.range(&interval, at, limit)))
+    }
+
+    fn page(&self, interval: KeyInterval, at: Option<Revision>, limit: usize) -> StoreFuture<'_, RecordPage> {
+        Box::pin(self.reader.read(move |reader| reader.page(&interval, at, limit)))
     }
 
     fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {

@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 
 use super::checkpoint;
 use super::file::FileError;
-use super::index::IndexEntry;
+use super::index::{IndexEntry, IndexedKey};
 use super::log::{LogReader, LogRow, missing_row};
 use super::{EngineState, ReaderHandle};
-use crate::{Error, Key, KeyInterval, RangeResponse, Record, Revision, StoredChange};
+use crate::{Error, Key, KeyInterval, RangeResponse, Record, RecordPage, Revision, StoredChange};
 
 /// The number of keys that are read from the index under one lock.
 const MAX_CHUNK_KEYS: usize = 1024;
@@ -104,7 +104,7 @@ impl<'c> StoreReader<'c> {
 
     pub(super) fn get(&mut self, key: &Key, at: Option<Revision>) -> Result<Option<Record>, Error> {
         let guard = self.guard(at)?;
-        let entry = self.shared.index.lock().keys.get(key).copied();
+        let entry = self.shared.index.lock().entry(key);
         match entry {
             Some(entry) => {
                 self.mod_revision_at(entry, guard.revision)?.map(|revision| self.record(revision)).transpose()
@@ -121,29 +121,67 @@ impl<'c> StoreReader<'c> {
     ) -> Result<RangeResponse, Error> {
         let guard = self.guard(at)?;
         let _transaction = self.begin_read()?;
-        let mut revisions: Vec<Revision> = Vec::new();
+        let mut found = Vec::new();
         let mut remaining = 0;
-        let mut after: Option<Key> = None;
-        loop {
-            let keys = self.shared.index.lock().keys_in(interval, after.as_ref(), MAX_CHUNK_KEYS);
-            for (_, entry) in &keys {
-                if limit.is_none_or(|limit| revisions.len() < limit) {
-                    revisions.extend(self.mod_revision_at(*entry, guard.revision)?);
+        let mut after = None;
+        while let Some(keys) = self.next_keys(interval, &mut after) {
+            for IndexedKey { key, entry } in keys {
+                if limit.is_none_or(|limit| found.len() < limit) {
+                    found.extend(self.mod_revision_at(entry, guard.revision)?.map(|revision| (revision, key)));
                 } else {
-                    remaining += u64::from(self.exists_at(*entry, guard.revision)?);
+                    remaining += u64::from(self.exists_at(entry, guard.revision)?);
                 }
             }
-            if keys.len() < MAX_CHUNK_KEYS {
-                break;
-            }
-            after = keys.into_iter().next_back().map(|(key, _)| key);
         }
-        // Rows are ordered by revision in the file. Reading in that order reads each page once.
-        revisions.sort_unstable();
-        let records: Result<Vec<Record>, Error> = revisions.into_iter().map(|revision| self.record(revision)).collect();
-        let mut records = records?;
-        records.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-        Ok(RangeResponse { records, remaining, revision: guard.revision })
+        Ok(RangeResponse { records: self.records(&found)?, remaining, revision: guard.revision })
+    }
+
+    pub(super) fn page(
+        &mut self,
+        interval: &KeyInterval,
+        at: Option<Revision>,
+        limit: usize,
+    ) -> Result<RecordPage, Error> {
+        let guard = self.guard(at)?;
+        let _transaction = self.begin_read()?;
+        let mut found = Vec::new();
+        let mut after = None;
+        while let Some(keys) = self.next_keys(interval, &mut after) {
+            for IndexedKey { key, entry } in keys {
+                let revision = self.mod_revision_at(entry, guard.revision)?;
+                if revision.is_some() && found.len() == limit {
+                    return Ok(RecordPage { records: self.records(&found)?, is_last: false });
+                }
+                found.extend(revision.map(|revision| (revision, key)));
+            }
+        }
+        Ok(RecordPage { records: self.records(&found)?, is_last: true })
+    }
+
+    /// The next keys of an interval, after a key, which is set to the last one of them.
+    fn next_keys(&self, interval: &KeyInterval, after: &mut Option<Key>) -> Option<Vec<IndexedKey>> {
+        let index = self.shared.index.lock();
+        let keys: Vec<_> = index.keys_after(interval, after.as_ref()).take(MAX_CHUNK_KEYS).cloned().collect();
+        drop(index);
+        *after = Some(keys.last()?.key.clone());
+        Some(keys)
+    }
+
+    /// Reads the records of these keys at these revisions.
+    fn records(&mut self, found: &[(Revision, Key)]) -> Result<Vec<Record>, Error> {
+        // Rows are ordered by revision in the file. Reading in that order reads each page once, and consecutive rows at once.
+        let mut order: Vec<(Revision, usize)> = found.iter().map(|(revision, _)| *revision).zip(0..).collect();
+        order.sort_unstable();
+        let mut records: Vec<Option<Record>> = Vec::new();
+        records.resize_with(found.len(), || None);
+        for run in order.chunk_by(|(one, _), (next, _)| *next == one.next()) {
+            let keys: Vec<&Key> = run.iter().map(|(_, index)| &found[*index].1).collect();
+            let rows = self.log.read_run(run[0].0, &keys).map_err(|error| self.to_error(error))?;
+            for ((_, index), row) in run.iter().zip(rows) {
+                records[*index] = Some(self.shared.record(row)?);
+            }
+        }
+        Ok(records.into_iter().flatten().collect())
     }
 
     /// Reads the changes after one revision up to another, in order.
@@ -186,17 +224,17 @@ impl<'c> StoreReader<'c> {
 
     fn exists_at(&mut self, entry: IndexEntry, at: Revision) -> Result<bool, Error> {
         // If the key is created at or before `at` and changed or deleted after it, it exists at `at`.
-        let exists = entry.create_revision <= at && at < entry.revision;
+        let exists = entry.create_revision() <= at && at < entry.revision();
         Ok(exists || self.mod_revision_at(entry, at)?.is_some())
     }
 
     /// The mod revision of a key at a guarded revision, revisions by following the previous rows from the newest one.
     fn mod_revision_at(&mut self, entry: IndexEntry, at: Revision) -> Result<Option<Revision>, Error> {
-        if entry.revision <= at {
-            return Ok(Some(entry.revision).filter(|_| !entry.deleted));
+        if entry.revision() <= at {
+            return Ok(Some(entry.revision()).filter(|_| !entry.is_deleted()));
         }
-        let (mut revision, mut create_revision) = (entry.revision, entry.create_revision);
-        let mut previous = entry.previous.map(|previous| Revision(previous.get()));
+        let (mut revision, mut create_revision) = (entry.revision(), entry.create_revision());
+        let mut previous = entry.previous();
         loop {
             match previous {
                 Some(before) if before > at => {

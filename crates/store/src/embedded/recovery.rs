@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use super::committer::{SyncFailure, reject};
 use super::file::{self, FileError};
 use super::index::KeyIndex;
-use super::log::{self, LogReader};
+use super::log;
 use super::{EngineState, ReaderHandle, reader};
 use crate::{Error, HistoryRetention, Revision};
 
@@ -72,14 +72,15 @@ impl Reopener<'_> {
 
     fn open(&self) -> Result<(Writer, Connection), FileError> {
         let (path, access) = (&self.shared.path, &self.shared.access);
-        let (connection, is_log_copied) = file::open_writer(path, access)?;
+        let (mut connection, is_log_copied) = file::open_writer(path, access)?;
+        let mut reader = file::open_reader(path, access)?;
         let (compact_revision, purged_revision) = log::read_meta(&connection)?;
-        let read = LogReader::new(&connection)
-            .and_then(|mut log| KeyIndex::load(&mut log, self.retention, compact_revision, purged_revision))?;
+        let connections = [&mut connection, &mut reader];
+        let read = KeyIndex::load(connections, self.retention, compact_revision, purged_revision)?;
         if let Some(difference) = self.shared.index.lock().difference(&read) {
             return Err(FileError::Corrupted(difference));
         }
-        Ok((Writer { connection, is_log_copied, compact_revision }, file::open_reader(path, access)?))
+        Ok((Writer { connection, is_log_copied, compact_revision }, reader))
     }
 
     /// Rejects requests until then. Returns true if the store closes.

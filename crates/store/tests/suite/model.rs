@@ -184,8 +184,12 @@ async fn check(mut engine: EngineUnderTest, operations: &[Operation]) {
                 let (from, to, at) = (key_name(from), key_name(to), at.map(|at| model.pick_revision(at)));
                 let limit = limit.map(usize::from);
                 let interval = KeyInterval::between(from, to);
-                let actual = store.range(interval.clone(), at, limit).await;
-                let actual = actual.map(|range| format!("{:?} {} {}", range.records, range.remaining, range.revision));
+                let range = store.range(interval.clone(), at, limit).await;
+                let page = store.page(interval.clone(), at, limit.unwrap_or(usize::MAX)).await;
+                let page = page.map(|page| (page.records, page.is_last)).map_err(describe_error);
+                let of_range = range.clone().map(|range| (range.records, range.remaining == 0));
+                assert_eq!(page, of_range.map_err(describe_error));
+                let actual = range.map(|range| format!("{:?} {} {}", range.records, range.remaining, range.revision));
                 let expected = model.state(at).map(|(state, at)| {
                     let inside: Vec<&Record> = state.values().filter(|record| interval.contains(&record.key)).collect();
                     let shown = limit.unwrap_or(usize::MAX).min(inside.len());

@@ -243,7 +243,12 @@ async fn remove(
     match commit(cluster, hub, &current.key, ObjectChange::delete(current.revision), None).await? {
         CommitOutcome::Committed(revision) => {
             release_allocations(update, hub, &current.key, old, client).await;
-            let last = Object::new(current.key.clone(), revision, current.json.clone(), current.index.clone());
+            let last = Object::new(
+                current.key.clone(),
+                revision,
+                Bytes::copy_from_slice(&current.json),
+                current.index.clone(),
+            );
             Ok(Some(DeleteOutcome::Removed(Arc::new(last))))
         }
         CommitOutcome::Conflict | CommitOutcome::ConditionFailed => Ok(None),
