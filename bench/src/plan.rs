@@ -20,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) test_clusters: (usize, usize),
     /// The number of stored objects when a start on a filled store is timed.
     pub(crate) stored_objects: usize,
+    /// The number of objects that are created in a row, and with which a start is timed then; `None` takes too long.
+    pub(crate) many_objects: Option<u64>,
     /// The number of CustomResourceDefinitions.
     pub(crate) definitions: u64,
     /// The number of objects in an ordinary list.
@@ -54,6 +56,7 @@ impl Plan {
         starts: 5,
         test_clusters: (20, 100),
         stored_objects: 300_000,
+        many_objects: Some(1_000_000),
         definitions: 800,
         listed_objects: 10_000,
         pods: 100_000,
@@ -75,6 +78,7 @@ impl Plan {
         starts: 2,
         test_clusters: (5, 20),
         stored_objects: 20_000,
+        many_objects: None,
         definitions: 400,
         listed_objects: 10_000,
         pods: 10_000,
@@ -97,6 +101,7 @@ impl Plan {
         starts: 1,
         test_clusters: (1, 2),
         stored_objects: 10,
+        many_objects: Some(10),
         definitions: 4,
         listed_objects: 100,
         pods: 100,

@@ -11,7 +11,7 @@ use crate::report::Report;
 use crate::scenarios::{
     access, admission, apply, big_list, cascading_delete, clusters, codecs, contention, conversion, create,
     custom_objects, definitions, delete, etcd, fanout, filtered_watches, get, growth, hostile, instructions,
-    lease_renewals, list, memory, mixed, open_loop, pods, start, start_loaded, update,
+    lease_renewals, list, memory, million, mixed, open_loop, pods, start, start_loaded, update,
 };
 use crate::target::{Server, ServerProcess, Target};
 
@@ -40,6 +40,7 @@ pub(crate) const ALL: &[Scenario] = &[
     clusters::SCENARIO,
     definitions::SCENARIO,
     memory::SCENARIO,
+    million::SCENARIO,
     get::SCENARIO,
     access::SCENARIO,
     admission::SCENARIO,

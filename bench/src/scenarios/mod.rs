@@ -23,6 +23,7 @@ pub(crate) mod instructions;
 pub(crate) mod lease_renewals;
 pub(crate) mod list;
 pub(crate) mod memory;
+pub(crate) mod million;
 pub(crate) mod mixed;
 pub(crate) mod open_loop;
 pub(crate) mod pods;
