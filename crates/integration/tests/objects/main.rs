@@ -2,6 +2,7 @@
 
 mod apply;
 mod components;
+mod converted;
 mod create_on_update;
 mod deletion;
 mod dry_run;

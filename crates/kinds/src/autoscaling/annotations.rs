@@ -92,13 +92,38 @@ impl<'a> FieldReader<'a> {
         self.quantity(field).map(|value| if value.is_null() { Value::from("0") } else { value })
     }
 
-    /// Returns an object unchanged, or null if it is absent.
-    pub(super) fn object(&self, field: &str) -> Option<Value> {
-        match self.0.get(field) {
-            None => Some(Value::Null),
-            Some(value) => value.as_object().map(|_| value.clone()),
-        }
+    /// Returns a label selector, or null if it is absent.
+    pub(super) fn label_selector(&self, field: &str) -> Option<Value> {
+        let Some(selector) = self.present(field) else { return Some(Value::Null) };
+        let selector = FieldReader::of(selector)?;
+        let labels = match selector.present("matchLabels") {
+            None => Value::Null,
+            Some(labels) => labels.as_object().filter(|of| of.values().all(is_text)).map(|_| labels.clone())?,
+        };
+        let requirements = match selector.present("matchExpressions") {
+            None => Value::Null,
+            Some(list) => list.as_array()?.iter().map(label_requirement).collect::<Option<Vec<_>>>()?.into(),
+        };
+        Some(present([("matchLabels", labels), ("matchExpressions", requirements)]))
     }
+
+    /// The value of a field that is neither absent nor null.
+    fn present(&self, field: &str) -> Option<&'a Value> {
+        self.0.get(field).filter(|value| !value.is_null())
+    }
+}
+
+fn label_requirement(value: &Value) -> Option<Value> {
+    let requirement = FieldReader::of(value)?;
+    let values = match requirement.present("values") {
+        None => Value::Null,
+        Some(values) => values.as_array().filter(|list| list.iter().all(is_text)).map(|_| values.clone())?,
+    };
+    Some(present([("key", requirement.text("key")?), ("operator", requirement.text("operator")?), ("values", values)]))
+}
+
+fn is_text(value: &Value) -> bool {
+    matches!(value, Value::String(_))
 }
 
 /// Returns an object with the entries that are not null.

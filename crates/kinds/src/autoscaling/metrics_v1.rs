@@ -156,7 +156,7 @@ fn to_hub(
         match field {
             "object" | "pods" | "external" => {
                 let selector = if field == "external" { "metricSelector" } else { "selector" };
-                let identifier = [("name", source.text("metricName")?), ("selector", source.object(selector)?)];
+                let identifier = [("name", source.text("metricName")?), ("selector", source.label_selector(selector)?)];
                 converted.set("metric", present(identifier));
                 if field == "object" {
                     converted.set("describedObject", reference(&source)?);

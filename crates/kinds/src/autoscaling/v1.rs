@@ -285,6 +285,12 @@ mod tests {
         {
             check(&format!(r#"{{"{METRICS}":"{text}","{BEHAVIOR}":"{text}"}}"#), "{}", cpu);
         }
+        for selector in
+            [r#"{"matchLabels":{"a":1}}"#, r#"{"matchExpressions":{}}"#, r#"{"matchExpressions":[{"key":1}]}"#, "[]"]
+        {
+            let metrics = format!(r#"[{{"type":"Pods","pods":{{"metricName":"m","selector":{selector}}}}}]"#);
+            check(&serde_json::json!({ METRICS: metrics }).to_string(), "{}", cpu);
+        }
         check(
             &format!(
                 r#"{{"{METRICS}":"[{{\"type\":\"Resource\",\"resource\":{{\"name\":\"memory\",\"targetAverageValue\":\"1024Ki\"}}}}]"}}"#

@@ -369,9 +369,17 @@ impl Unchanged {
         let mut unchanged = Vec::new();
         let is_normal = expected.model.keeps_normal_form() && expected.resource.is_some_and(|found| found.is_hub());
         if let (Some(live), Value::Object(members), true) = (live, object, is_normal) {
+            #[cfg(debug_assertions)]
+            let normal = {
+                let mut normal = live.clone();
+                expected.normalise(&mut normal);
+                normal
+            };
             for (name, value) in members.iter_mut() {
                 let is_changed = !matches!(value, Value::Object(_)) || live.get(name) != Some(value);
                 if !is_changed && name != "metadata" {
+                    #[cfg(debug_assertions)]
+                    assert_eq!(normal.get(name), Some(&*value), "a stored {} is not in normal form", expected.kind);
                     unchanged.push((Str::from(name), std::mem::take(value)));
                 }
             }
