@@ -35,29 +35,38 @@ struct DecodedSets {
 
 static DECODED: LazyLock<Mutex<DecodedSets>> = LazyLock::new(Mutex::default);
 
+/// What was forgotten. It is dropped after the lock has been released, because that takes longer than all else.
+type Forgotten = HashMap<Box<str>, Decoded>;
+
 impl DecodedSets {
-    fn get(&mut self, text: &str) -> Option<Decoded> {
+    fn get(&mut self, text: &str) -> (Option<Decoded>, Forgotten) {
         if let Some(decoded) = self.newer.get(text) {
-            return Some(decoded.clone());
+            return (Some(decoded.clone()), Forgotten::new());
         }
-        let (text, decoded) = self.older.remove_entry(text)?;
-        self.insert(text, decoded.clone());
-        Some(decoded)
+        let Some((text, decoded)) = self.older.remove_entry(text) else { return (None, Forgotten::new()) };
+        let forgotten = self.insert(text, decoded.clone());
+        (Some(decoded), forgotten)
     }
 
-    fn insert(&mut self, text: Box<str>, decoded: Decoded) {
+    fn insert(&mut self, text: Box<str>, decoded: Decoded) -> Forgotten {
+        let mut forgotten = Forgotten::new();
         if self.bytes + text.len() > MAX_HALF {
-            self.older = mem::take(&mut self.newer);
+            forgotten = mem::replace(&mut self.older, mem::take(&mut self.newer));
             self.bytes = 0;
         }
         self.bytes += text.len();
         self.newer.insert(text, decoded);
+        forgotten
     }
 }
 
 /// What a text was decoded to, if it is kept.
 pub(super) fn get(text: &str) -> Option<Decoded> {
-    (text.len() <= MAX_TEXT).then(|| DECODED.lock().get(text)).flatten()
+    if text.len() > MAX_TEXT {
+        return None;
+    }
+    let (decoded, _forgotten) = DECODED.lock().get(text);
+    decoded
 }
 
 /// Keeps what a text was decoded to.
@@ -65,7 +74,7 @@ pub(super) fn insert(text: &str, set: &FieldSet) {
     if text.len() <= MAX_TEXT {
         let is_canonical = set.to_encoded().is_some_and(|own| own.text() == text);
         let decoded = Decoded { set: set.clone(), is_canonical };
-        DECODED.lock().insert(text.into(), decoded);
+        let _forgotten = DECODED.lock().insert(text.into(), decoded);
     }
 }
 
@@ -84,15 +93,19 @@ mod tests {
         let set: FieldSet = [[PathElement::field("a")]].into_iter().collect();
         let decoded = || Decoded { set: set.clone(), is_canonical: true };
         let count = 10 * MAX_HALF / 1000;
+        let mut forgotten = 0;
         sets.insert(text(0, 1000), decoded());
         for number in 1..count {
-            sets.insert(text(number, 1000), decoded());
-            assert!(sets.get(&text(0, 1000)).is_some(), "{number}");
+            forgotten += sets.insert(text(number, 1000), decoded()).len();
+            let (found, also_forgotten) = sets.get(&text(0, 1000));
+            forgotten += also_forgotten.len();
+            assert!(found.is_some(), "{number}");
             let kept: usize = sets.newer.keys().chain(sets.older.keys()).map(|text| text.len()).sum();
             assert!(kept <= 2 * MAX_HALF, "{kept}");
         }
-        assert!(sets.get(&text(1, 1000)).is_none());
-        assert!(sets.get(&text(count - 1, 1000)).is_some());
+        assert_eq!(sets.newer.len() + sets.older.len() + forgotten, count);
+        assert!(sets.get(&text(1, 1000)).0.is_none());
+        assert!(sets.get(&text(count - 1, 1000)).0.is_some());
     }
 
     #[test]
