@@ -92,7 +92,9 @@ async fn measure(bench: &mut ScenarioContext, user: &Server, collection: &str, w
     for round in 0..bench.plan.rounds as u64 {
         let (collection, request) = (collection.to_owned(), write.request);
         let workload: Workload = Arc::new(move |client, sent| {
-            Some(request(&collection, &name(client as u64, sent % OBJECTS_PER_CLIENT), (round << 32) + sent + 1))
+            // Unique, and for each object even and odd in turns.
+            let number = (round << 32) + sent + sent / OBJECTS_PER_CLIENT + 1;
+            Some(request(&collection, &name(client as u64, sent % OBJECTS_PER_CLIENT), number))
         });
         let load = Load::closed(CLIENTS, bench.plan.duration).expect_status(write.expect);
         rounds.push(load.run(user, &workload).await?);
