@@ -3,7 +3,9 @@
 
 use std::io::Read as _;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use pintle_locks::Mutex;
 
 /// The compressed descriptions.
 const COMPRESSED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptions.z"));
@@ -27,7 +29,7 @@ pub struct Descriptions {
 #[must_use]
 pub fn descriptions() -> Arc<Descriptions> {
     static CACHE: Mutex<Weak<Descriptions>> = Mutex::new(Weak::new());
-    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut cache = CACHE.lock();
     if let Some(shared) = cache.upgrade() {
         return shared;
     }

@@ -2,8 +2,9 @@
 //! meet one is started with [`TREE_STACK`]: the workers of the runtime on which a server runs, and the threads here.
 
 use std::panic::resume_unwind;
-use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, ScopedJoinHandle};
+
+use pintle_locks::Mutex;
 
 /// The stack of a thread that walks trees, in bytes. Decoders accept 10,000 levels, for which writes of custom resources
 /// were seen to use 24 MiB without optimizations. The system backs only what is used with memory.
@@ -37,7 +38,7 @@ pub fn map_parallel_owned<T: Send + Sync, R: Send>(mut items: Vec<T>, each: &(dy
     parts.push(Mutex::new(items));
     parts.reverse();
     // A part is taken once, by its thread or, if that cannot be started, by the caller.
-    let take = |part: &Mutex<Vec<T>>| std::mem::take(&mut *part.lock().unwrap_or_else(PoisonError::into_inner));
+    let take = |part: &Mutex<Vec<T>>| std::mem::take(&mut *part.lock());
     map_parts(parts.iter().collect(), &|part: &Mutex<Vec<T>>| take(part).into_iter().map(each).collect())
 }
 
