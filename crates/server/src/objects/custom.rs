@@ -54,12 +54,12 @@ impl ObjectModel for Custom {
         problems
     }
 
-    /// The strategy sets them.
     /// The schema may be another one than that of the write, and a webhook may have converted the object.
     fn keeps_normal_form(&self) -> bool {
         false
     }
 
+    /// The strategy sets them.
     fn set_schema_defaults(&self, _: &Schema, _: &mut Value) {}
 
     fn convert_patched(&self, _: &Schema, _: &mut Value) -> Result<(), String> {
