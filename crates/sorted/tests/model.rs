@@ -47,8 +47,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Keys with much and with little in common, one the start of another, and with characters of several bytes.
 fn text(key: u16) -> String {
-    format!("{key:04}")
+    match key / 50 % 4 {
+        0 => format!("{key:04}"),
+        1 => format!("namespace-{}/a-name-of-some-length-{key}", key % 3),
+        2 => "\0a".repeat(usize::from(key % 50)),
+        _ => format!("{}{}", "ä€".repeat(usize::from(key % 7)), key),
+    }
 }
 
 fn same(one: Option<Row>, other: Option<u32>) -> bool {
