@@ -280,6 +280,8 @@ mod tests {
         let fields = size_of::<Key>() + size_of::<u64>() + size_of::<Box<[u8]>>() + size_of::<ObjectIndex>();
         // An encoding was a mutex (8 bytes with padding) around a length and a pointer (16 bytes with a tag).
         assert_eq!(size_of::<Object>(), fields + 24);
+        // With the counts of an `Arc` it fits into an allocation of 112 bytes; the next size is 128.
+        assert!(size_of::<Object>() <= 112 - 16);
     }
 
     #[test]

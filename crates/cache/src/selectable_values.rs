@@ -1,25 +1,30 @@
 //! The values of an object's selectable fields, packed into one allocation: most are a few bytes long, a pod has ten of
 //! them, and there are many pods.
 
-/// An ordered list of strings, each prefixed with its length.
+/// An ordered list of strings, each prefixed with its length. Most kinds have none, so an empty list is only a pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SelectableValues(Box<[u8]>);
+pub struct SelectableValues(Option<Box<PackedValues>>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PackedValues {
+    bytes: Box<[u8]>,
+}
 
 impl SelectableValues {
     /// The value at an index; empty if there is none.
     #[must_use]
     pub fn get(&self, index: usize) -> &str {
-        value_at(&self.0, index)
+        value_at(self.packed(), index)
     }
 
     /// All values in one.
     pub(crate) fn packed(&self) -> &[u8] {
-        &self.0
+        self.0.as_ref().map_or(&[], |values| &values.bytes)
     }
 
     /// The values that [`packed`](Self::packed) has returned.
     pub(crate) fn from_packed(packed: &[u8]) -> Self {
-        Self(packed.into())
+        Self((!packed.is_empty()).then(|| Box::new(PackedValues { bytes: packed.into() })))
     }
 }
 
@@ -37,7 +42,7 @@ impl<S: AsRef<str>> FromIterator<S> for SelectableValues {
             packed.push(length as u8);
             packed.extend_from_slice(value);
         }
-        Self(packed.into_boxed_slice())
+        Self::from_packed(&packed)
     }
 }
 

@@ -183,7 +183,12 @@ impl WatcherSet {
 
     /// Wakes the watchers that have received these events.
     pub(crate) fn wake(&self, events: &[Arc<Event>]) {
-        self.watchers.lock().for_each_interested(events, |buffer, _| buffer.notify.notify_one());
+        // Waking takes longer than cloning, and nobody has to wait for it.
+        let mut interested = Vec::new();
+        self.watchers.lock().for_each_interested(events, |buffer, _| interested.push(buffer.clone()));
+        for buffer in interested {
+            buffer.notify.notify_one();
+        }
     }
 }
 
@@ -195,8 +200,8 @@ impl WatchersByScope {
     }
 
     /// Calls `visit` for every watcher whose scope matches, with a run of matching events.
-    fn for_each_interested(&self, events: &[Arc<Event>], visit: impl Fn(&WatchBuffer, &[Arc<Event>])) {
-        let visit_all = |buffers: Option<&Vec<Arc<WatchBuffer>>>, events: &[Arc<Event>]| {
+    fn for_each_interested(&self, events: &[Arc<Event>], mut visit: impl FnMut(&Arc<WatchBuffer>, &[Arc<Event>])) {
+        let mut visit_all = |buffers: Option<&Vec<Arc<WatchBuffer>>>, events: &[Arc<Event>]| {
             buffers.into_iter().flatten().for_each(|buffer| visit(buffer, events));
         };
         visit_all(Some(&self.all), events);
