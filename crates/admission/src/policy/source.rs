@@ -47,7 +47,7 @@ struct Snapshot<P> {
 pub(super) struct PolicySource<P> {
     policies: GroupResource,
     bindings: GroupResource,
-    snapshot: RwLock<Option<Snapshot<P>>>,
+    snapshot: RwLock<Option<Arc<Snapshot<P>>>>,
     of_files: StaticObjects<MatchingList<Hook<P>>>,
 }
 
@@ -113,19 +113,15 @@ impl<P: StoredPolicy> PolicySource<P> {
         let client = attributes.client;
         // Read before the objects, which may be newer then, never older.
         let revisions = (client.last_change(&self.policies)?, client.last_change(&self.bindings)?);
-        if let Some(snapshot) = &*self.snapshot.read()
-            && (snapshot.policy_revision, snapshot.binding_revision) == revisions
-        {
-            return Ok(snapshot.hooks.clone());
-        }
-        let mut kept = self.snapshot.write();
-        let known = kept.as_ref();
-        if let Some(snapshot) = known
+        let known = self.snapshot.read().clone();
+        if let Some(snapshot) = &known
             && snapshot.policy_revision >= revisions.0
             && snapshot.binding_revision >= revisions.1
         {
             return Ok(snapshot.hooks.clone());
         }
+        // Without the lock, because it may have to compile. Requests that come meanwhile do the same.
+        let known = known.as_deref();
         let (policies, by_revision) =
             read(client.read_all(&self.policies, "")?, known.map(|known| &known.policies), P::of)?;
         let (bindings, bindings_by_revision) =
@@ -139,13 +135,23 @@ impl<P: StoredPolicy> PolicySource<P> {
             Some(Hook { policy, bindings })
         });
         let hooks = Arc::new(hooks.collect::<MatchingList<_>>());
-        *kept = Some(Snapshot {
-            policy_revision: revisions.0,
-            binding_revision: revisions.1,
+        let (policy_revision, binding_revision) = revisions;
+        let snapshot = Snapshot {
+            policy_revision,
+            binding_revision,
             policies: by_revision,
             bindings: bindings_by_revision,
             hooks: hooks.clone(),
-        });
+        };
+        let mut kept = self.snapshot.write();
+        let is_as_new = |kept: &Arc<Snapshot<P>>| {
+            kept.policy_revision >= policy_revision && kept.binding_revision >= binding_revision
+        };
+        if !kept.as_ref().is_some_and(is_as_new) {
+            let replaced = kept.replace(Arc::new(snapshot));
+            drop(kept);
+            drop(replaced);
+        }
         Ok(hooks)
     }
 }
