@@ -193,7 +193,8 @@ impl Client {
         let started = match self.prepare(&mut outgoing, &uri) {
             Ok(target) => {
                 let deadline = outgoing.deadline;
-                until(deadline, self.exchange(outgoing, target)).await.flatten()
+                // Boxed: it is large, and part of the futures of all requests that may need a call.
+                until(deadline, Box::pin(self.exchange(outgoing, target))).await.flatten()
             }
             Err(cause) => Err(cause),
         };

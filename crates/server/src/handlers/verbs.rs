@@ -21,7 +21,7 @@ pub(super) async fn subresource(
     verb: Verb,
 ) -> Result<Response, ApiError> {
     if verb == Verb::Get {
-        return write::subresource(request, resource, subresource, verb).await;
+        return Box::pin(write::subresource(request, resource, subresource, verb)).await;
     }
     let (resource, subresource) = (resource.clone(), subresource.clone());
     run_detached(request, |request| async move { write::subresource(&request, &resource, &subresource, verb).await })
@@ -39,7 +39,7 @@ pub(super) async fn write(
 ) -> Result<Response, ApiError> {
     if verb == Verb::DeleteCollection {
         // A deletecollection stops between two objects when its client disconnects or its time is over.
-        return request.wait_for_write(write::delete_collection(request, resource)).await?;
+        return request.wait_for_write(Box::pin(write::delete_collection(request, resource))).await?;
     }
     let resource = resource.clone();
     run_detached(request, |request| async move {
