@@ -2,6 +2,7 @@
 //! requests nor HTTP handlers.
 
 mod api_services;
+mod contended_keys;
 pub(crate) mod conversion_cache;
 mod corrupt;
 pub(crate) mod documents;
@@ -44,6 +45,7 @@ use pintle_value::time::Time;
 use tokio_util::task::TaskTracker;
 
 use self::api_services::ApiServiceRegistration;
+use self::contended_keys::ContendedKeys;
 use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
 use self::flags::Flags;
@@ -163,6 +165,8 @@ pub struct Cluster {
     pub(crate) election: Arc<LeaderElection>,
     /// The writes in progress for which admission plugins have reserved something.
     pub(crate) reserved_writes: ReservedWrites,
+    /// The keys that several writes want to change at the same time.
+    pub(crate) contended_keys: ContendedKeys,
     /// The background tasks, whose state health checks report.
     pub(crate) background_tasks: BackgroundTasks,
     /// The watches, which end if their clients do not read.
@@ -259,6 +263,7 @@ impl Cluster {
             cpu_permits: CpuPermits::default(),
             election: parts.election,
             reserved_writes: ReservedWrites::default(),
+            contended_keys: ContendedKeys::default(),
             unresponsive_watches: UnresponsiveWatches::default(),
             terminating: AtomicBool::new(false),
             api_service_registration: ApiServiceRegistration::default(),

@@ -168,6 +168,15 @@ impl<'a> GuaranteedUpdate<'a> {
         object_key(&self.namespace, &self.name)
     }
 
+    fn prefix(&self) -> &str {
+        self.resource.collection().map_or("", |collection| &collection.prefix)
+    }
+
+    /// The key of the object in the store.
+    fn store_key(&self) -> String {
+        self.writer.cluster.cache.store_key(self.prefix(), &self.key())
+    }
+
     /// Reads the stored object. The inner error is that of a corrupt object.
     ///
     /// # Errors
@@ -205,6 +214,11 @@ impl<'a> GuaranteedUpdate<'a> {
         if is_current {
             self.catch_up().await?;
         }
+        let contended_keys = &self.writer.cluster.contended_keys;
+        let mut turn = match self.writer.context.dry_run {
+            true => None,
+            false => contended_keys.wait_if_contended(|| self.store_key().into()).await,
+        };
         loop {
             let Some(current) = self.current()? else {
                 if std::mem::replace(&mut is_current, true) {
@@ -215,7 +229,12 @@ impl<'a> GuaranteedUpdate<'a> {
             };
             let mut has_committed = false;
             let updated = match self.attempt(&current, &mut compute, &mut has_committed).await {
-                Ok(None) => continue,
+                Ok(None) => {
+                    if turn.is_none() {
+                        turn = Some(contended_keys.wait(self.store_key().into()).await);
+                    }
+                    continue;
+                }
                 // What a commit has decided is never tried again: an error may hide that it was made.
                 Ok(Some(updated)) if is_current || has_committed => return Ok(updated),
                 Err(error) if is_current || has_committed => return Err(error),
@@ -375,11 +394,10 @@ impl<'a> GuaranteedUpdate<'a> {
         if wanted.is_empty() || wanted == stored {
             return Ok(());
         }
-        let prefix = self.resource.collection().map(|c| c.prefix.clone()).unwrap_or_default();
         // Upstream's dry run checks it above the layer that puts the root in front of the keys.
         let key = match self.writer.context.dry_run {
-            true => format!("/{prefix}/{}", self.key()),
-            false => self.writer.cluster.cache.store_key(&prefix, &self.key()),
+            true => format!("/{}/{}", self.prefix(), self.key()),
+            false => self.store_key(),
         };
         Err(ApiError::Conflict {
             resource: self.resource.group_resource(),
