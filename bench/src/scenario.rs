@@ -9,8 +9,8 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    access, admission, apply, big_list, cascading_delete, clusters, codecs, contention, conversion, create,
-    custom_objects, definitions, delete, etcd, fanout, filtered_watches, get, growth, hostile, instructions,
+    access, admission, apply, beside_large, big_list, cascading_delete, clusters, codecs, contention, conversion,
+    create, custom_objects, definitions, delete, etcd, fanout, filtered_watches, get, growth, hostile, instructions,
     lease_renewals, list, memory, million, mixed, open_loop, pods, start, start_loaded, update,
 };
 use crate::target::{Server, ServerProcess, Target};
@@ -59,6 +59,7 @@ pub(crate) const ALL: &[Scenario] = &[
     fanout::SCENARIO,
     filtered_watches::SCENARIO,
     open_loop::SCENARIO,
+    beside_large::SCENARIO,
     mixed::SCENARIO,
     growth::SCENARIO,
     contention::SCENARIO,

@@ -192,7 +192,7 @@ async fn measure_during_lists(
 }
 
 /// GETs of one object. They run in a dedicated thread, so that the clients that read the lists do not delay them.
-async fn get_one_object(server: &Server, path: &str, time: Duration) -> Result<RoundResult> {
+pub(super) async fn get_one_object(server: &Server, path: &str, time: Duration) -> Result<RoundResult> {
     let (server, path) = (server.clone(), path.to_owned());
     let asking = tokio::task::spawn_blocking(move || {
         let workload: Workload = Arc::new(move |_, _| Some(get(path.as_str())));

@@ -30,7 +30,7 @@ const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinition
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The storage version is v1. v1beta1 has the same schema, v2 has an additional field.
-fn definition() -> Value {
+pub(super) fn definition() -> Value {
     let version = |name: &str, more: Option<&str>| {
         let mut properties = json!({ "settings": { "type": "string" } });
         if let Some(name) = more {
@@ -56,7 +56,7 @@ fn definition() -> Value {
 }
 
 /// A custom object with the content of a ConfigMap.
-fn object(number: u64) -> Bytes {
+pub(super) fn object(number: u64) -> Bytes {
     let text = String::from_utf8_lossy(&config_map(&format!("listed-{number:06}"), number)).into_owned();
     let kind = r#""apiVersion":"bench.example.com/v1","kind":"Conversion""#;
     text.replacen(r#""apiVersion":"v1","kind":"ConfigMap""#, kind, 1).into()

@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod admission;
 pub(crate) mod apply;
+pub(crate) mod beside_large;
 pub(crate) mod big_list;
 pub(crate) mod cascading_delete;
 pub(crate) mod clusters;
