@@ -186,6 +186,7 @@ impl RequestContext {
         if let Some(observed) = &self.observed {
             observed.set_body(&received);
         }
+        self.recorder.begin_bytes(received.len()).await;
         Ok(received)
     }
 

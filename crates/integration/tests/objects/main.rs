@@ -2,6 +2,7 @@
 
 mod apply;
 mod components;
+mod concurrent_writes;
 mod converted;
 mod create_on_update;
 mod deletion;

@@ -4,6 +4,7 @@ mod built_in;
 mod custom_resource;
 mod discovery;
 pub(crate) mod health;
+mod large_write;
 mod metrics;
 mod openapi;
 pub(crate) mod openid;

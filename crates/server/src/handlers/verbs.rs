@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use pintle_registry::{ApiError, Resource, Subresource, Verb};
 
+use super::large_write::LargeWrite;
 use crate::context::RequestContext;
 use crate::http::Response;
 use crate::write;
@@ -63,8 +64,7 @@ async fn run_detached<W>(
 where
     W: Future<Output = Result<Response, ApiError>> + Send + 'static,
 {
-    // Boxed: the future is large, and is moved some times before it runs.
-    let task = request.cluster.spawn_write(Box::pin(write(request.clone())));
+    let task = request.cluster.spawn_write(LargeWrite::new(request.clone(), write(request.clone())));
     match request.wait_for_write(task).await? {
         Ok(result) => result,
         // The panic goes on in the request's own task, where it is logged and answered.

@@ -36,7 +36,7 @@ pub use cors::Cors;
 pub use listener::{Handler, Listener, ListenerOptions, Peer};
 pub use observed_body::{BodyEnd, BodyObserver, ObservedBody};
 pub(crate) use open_body::{LastResponse, ResponseDeadline};
-pub use pull_body::{BodySource, CpuPermits, PullBody};
+pub use pull_body::{BodySource, CpuPermits, PermitFuture, PullBody};
 pub use push_body::{BodySender, PushBody};
 pub(crate) use response::{page_not_found, plain_error, text};
 pub use tls::{ServingCertificate, TlsConfig, TlsError, TlsProtocols, server_config, verifier};

@@ -37,10 +37,12 @@ impl Default for CpuPermits {
     }
 }
 
-type PermitFuture = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
+/// Waits for a permit. Dropping the permit releases it.
+pub type PermitFuture = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
 
 impl CpuPermits {
-    fn acquire_owned(&self) -> PermitFuture {
+    /// Waits for a permit. It is `None` if there are no permits any more.
+    pub fn acquire_owned(&self) -> PermitFuture {
         let semaphore = self.0.clone();
         Box::pin(async move { semaphore.acquire_owned().await.ok() })
     }

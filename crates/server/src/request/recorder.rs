@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderValue;
 use pintle_admission::AdmissionRecorder;
@@ -15,8 +16,10 @@ use super::trace::RequestTrace;
 const MAX_TOTAL_CHARS: usize = 4096;
 /// Maximum length of a truncated warning, in characters.
 const TRUNCATED_CHARS: usize = 256;
+/// How many bytes are much to decode and encode: some hundred microseconds for each of the steps of a write.
+const LARGE_BYTES: usize = 64 << 10;
 
-/// The warnings, the audit annotations and the trace of one request.
+/// The warnings, the audit annotations and the trace of one request, and whether it is large.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     /// In the order in which they were added, without duplicates.
@@ -25,6 +28,7 @@ pub(crate) struct Recorder {
     annotations: Mutex<BTreeMap<String, String>>,
     /// The steps of the request so far.
     pub(crate) trace: RequestTrace,
+    is_large: AtomicBool,
 }
 
 impl AdmissionRecorder for Recorder {
@@ -53,6 +57,19 @@ impl AdmissionRecorder for Recorder {
 }
 
 impl Recorder {
+    /// Notes how long a body or an object is with which the request goes on. If that is much, the task is polled again
+    /// before, so that it can be polled in another way from now on.
+    pub(crate) async fn begin_bytes(&self, length: usize) {
+        if length >= LARGE_BYTES && !self.is_large.swap(true, Ordering::Relaxed) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// True if the request has much to decode and encode.
+    pub(crate) fn is_large(&self) -> bool {
+        self.is_large.load(Ordering::Relaxed)
+    }
+
     /// Adds a warning to the response. Empty and repeated warnings are dropped.
     pub(crate) fn warn(&self, text: impl Into<String>) {
         AdmissionRecorder::warn(self, text.into());

@@ -227,6 +227,7 @@ impl<'a> GuaranteedUpdate<'a> {
                 self.catch_up().await?;
                 continue;
             };
+            self.writer.recorder.begin_bytes(current.json.len()).await;
             let mut has_committed = false;
             let updated = match self.attempt(&current, &mut compute, &mut has_committed).await {
                 Ok(None) => {
