@@ -1,5 +1,5 @@
-//! A run of entries in the order of their keys. Beside them are what all keys begin with, and of each key the bytes after it,
-//! so that most comparisons of a search touch neither entries nor keys, which are elsewhere in memory.
+//! A run of entries in the order of their keys. Beside them are what all keys begin with, and of each key the bytes after it and
+//! a hash, so that a search touches few entries and keys, which are elsewhere in memory.
 
 use std::cmp::Ordering;
 
@@ -15,6 +15,8 @@ pub(crate) struct Chunk<T> {
     prefix: CompactString,
     /// Of each key, the first four bytes after the prefix. They ascend; keys with the same ones have to be compared.
     marks: Vec<u32>,
+    /// The lowest bits of the hashes of the keys.
+    hashes: Vec<u16>,
     /// Where the next entry comes if keys are inserted in ascending order.
     next_index: usize,
 }
@@ -42,6 +44,9 @@ fn common<'k>(one: &'k str, other: &str) -> &'k str {
     let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
     &one[..one.floor_char_boundary(same)]
 }
+
+/// How many hashes are compared before the first equal one is looked for.
+const HASHES_AT_ONCE: usize = 64;
 
 impl<T> Chunk<T> {
     /// The entries, in order.
@@ -74,9 +79,9 @@ impl<T> Chunk<T> {
 }
 
 impl<T: SortedEntry> Chunk<T> {
-    pub(crate) fn new(entry: T) -> Self {
-        let (prefix, marks) = (CompactString::from(entry.key()), vec![0]);
-        Self { entries: vec![entry], prefix, marks, next_index: 1 }
+    pub(crate) fn new(entry: T, hash: u16) -> Self {
+        let prefix = CompactString::from(entry.key());
+        Self { entries: vec![entry], prefix, marks: vec![0], hashes: vec![hash], next_index: 1 }
     }
 
     /// True if a key is not before the first one.
@@ -101,6 +106,22 @@ impl<T: SortedEntry> Chunk<T> {
         }
     }
 
+    /// The index of the entry of a key, which has this hash.
+    pub(crate) fn index_of(&self, key: &str, hash: u16) -> Option<usize> {
+        let parts = self.hashes.chunks(HASHES_AT_ONCE).zip(self.entries.chunks(HASHES_AT_ONCE));
+        for (part, (hashes, entries)) in parts.enumerate() {
+            // Without an early end, so that several are compared by one instruction.
+            if !hashes.iter().fold(false, |found, other| found | (*other == hash)) {
+                continue;
+            }
+            let is_it = |(other, entry): (&u16, &T)| *other == hash && entry.key() == key;
+            if let Some(index) = hashes.iter().zip(entries).position(is_it) {
+                return Some(part * HASHES_AT_ONCE + index);
+            }
+        }
+        None
+    }
+
     /// The index of the entry of a key, or of the one before which it would come.
     pub(crate) fn find(&self, key: &str) -> Result<usize, usize> {
         let mark = match self.place(key) {
@@ -115,12 +136,13 @@ impl<T: SortedEntry> Chunk<T> {
     }
 
     /// Inserts an entry where its key belongs, with memory for no more than a full chunk.
-    pub(crate) fn insert(&mut self, index: usize, entry: T, capacity: usize) {
+    pub(crate) fn insert(&mut self, index: usize, entry: T, hash: u16, capacity: usize) {
         let length = self.entries.len();
         if length == self.entries.capacity() {
             let more = length.clamp(1, capacity.saturating_sub(length).max(1));
             self.entries.reserve_exact(more);
             self.marks.reserve_exact(more);
+            self.hashes.reserve_exact(more);
         }
         let common = common(&self.prefix, entry.key()).len();
         if common < self.prefix.len() {
@@ -128,19 +150,22 @@ impl<T: SortedEntry> Chunk<T> {
             self.set_marks();
         }
         self.marks.insert(index, mark(&entry.key().as_bytes()[common..]));
+        self.hashes.insert(index, hash);
         self.entries.insert(index, entry);
         self.next_index = index + 1;
     }
 
     pub(crate) fn remove(&mut self, index: usize) -> T {
         self.marks.remove(index);
+        self.hashes.remove(index);
         self.entries.remove(index)
     }
 
     /// Moves the entries from an index on to a chunk of their own. Neither is empty.
     pub(crate) fn split_off(&mut self, at: usize) -> Self {
-        let (entries, marks) = (self.entries.split_off(at), self.marks.split_off(at));
-        let mut rest = Self { entries, prefix: self.prefix.clone(), marks, next_index: 0 };
+        let (entries, marks, hashes) =
+            (self.entries.split_off(at), self.marks.split_off(at), self.hashes.split_off(at));
+        let mut rest = Self { entries, prefix: self.prefix.clone(), marks, hashes, next_index: 0 };
         rest.set_prefix();
         self.set_prefix();
         rest
@@ -152,6 +177,8 @@ impl<T: SortedEntry> Chunk<T> {
         self.entries.extend(next.entries);
         self.marks.reserve_exact(next.marks.len());
         self.marks.extend(next.marks);
+        self.hashes.reserve_exact(next.hashes.len());
+        self.hashes.extend(next.hashes);
         self.prefix.clear();
         self.set_prefix();
         self.set_marks();

@@ -4,7 +4,10 @@
 
 mod chunk;
 
+use std::hash::BuildHasher;
 use std::ops::Bound;
+
+use hashbrown::DefaultHashBuilder;
 
 use self::chunk::Chunk;
 
@@ -23,17 +26,12 @@ pub struct SortedEntries<T> {
     /// None of them is empty.
     chunks: Vec<Chunk<T>>,
     len: usize,
-}
-
-/// Where a key is: the chunk, and the index of its entry or the one before which it would come.
-struct Position {
-    chunk: usize,
-    index: Result<usize, usize>,
+    hasher: DefaultHashBuilder,
 }
 
 impl<T> Default for SortedEntries<T> {
     fn default() -> Self {
-        Self { chunks: Vec::new(), len: 0 }
+        Self { chunks: Vec::new(), len: 0, hasher: DefaultHashBuilder::default() }
     }
 }
 
@@ -66,32 +64,36 @@ impl<T: SortedEntry> SortedEntries<T> {
     /// The entry of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&T> {
-        let Position { chunk, index } = self.find(key);
-        Some(&self.chunks.get(chunk)?.entries()[index.ok()?])
+        let (chunk, index) = self.locate(key)?;
+        Some(&self.chunks[chunk].entries()[index])
     }
 
     /// The entry of a key, to be changed. Its key has to stay as it is.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut T> {
-        let Position { chunk, index } = self.find(key);
-        Some(&mut self.chunks.get_mut(chunk)?.entries_mut()[index.ok()?])
+        let (chunk, index) = self.locate(key)?;
+        Some(&mut self.chunks[chunk].entries_mut()[index])
     }
 
     /// Inserts an entry. Returns the one that had its key before.
     pub fn insert(&mut self, entry: T) -> Option<T> {
-        let Position { chunk, index } = self.find(entry.key());
-        match index {
-            Ok(index) => Some(std::mem::replace(&mut self.chunks[chunk].entries_mut()[index], entry)),
-            Err(index) => {
-                self.insert_at(chunk, index, entry);
-                None
-            }
+        let (key, hash) = (entry.key(), self.hash(entry.key()));
+        let Some(chunk) = self.chunk_of(key) else {
+            let end = self.chunks.len().saturating_sub(1);
+            let index = self.chunks.get(end).map_or(0, |last| last.entries().len());
+            self.insert_at(end, index, entry, hash);
+            return None;
+        };
+        if let Some(index) = self.chunks[chunk].index_of(key, hash) {
+            return Some(std::mem::replace(&mut self.chunks[chunk].entries_mut()[index], entry));
         }
+        let (Ok(index) | Err(index)) = self.chunks[chunk].find(key);
+        self.insert_at(chunk, index, entry, hash);
+        None
     }
 
     /// Removes the entry of a key.
     pub fn remove(&mut self, key: &str) -> Option<T> {
-        let Position { chunk, index } = self.find(key);
-        let index = index.ok()?;
+        let (chunk, index) = self.locate(key)?;
         let removed = self.chunks[chunk].remove(index);
         self.len -= 1;
         match self.chunks[chunk].entries().len() {
@@ -106,46 +108,54 @@ impl<T: SortedEntry> SortedEntries<T> {
     pub fn range_from<'s>(&'s self, start: Bound<&str>) -> impl Iterator<Item = &'s T> + use<'s, T> {
         let (chunk, index) = match start {
             Bound::Unbounded => (0, 0),
-            Bound::Included(key) | Bound::Excluded(key) => {
-                let Position { chunk, index } = self.find(key);
-                let is_excluded = matches!(start, Bound::Excluded(_));
-                (chunk, index.map_or_else(|index| index, |index| index + usize::from(is_excluded)))
-            }
+            Bound::Included(key) | Bound::Excluded(key) => match self.chunk_of(key) {
+                Some(chunk) => {
+                    let is_excluded = matches!(start, Bound::Excluded(_));
+                    let found = self.chunks[chunk].find(key);
+                    (chunk, found.map_or_else(|index| index, |index| index + usize::from(is_excluded)))
+                }
+                None => (self.chunks.len(), 0),
+            },
         };
         let first = self.chunks.get(chunk).map_or(&[][..], |chunk| &chunk.entries()[index..]);
         first.iter().chain(self.chunks.iter().skip(chunk + 1).flat_map(Chunk::entries))
     }
 
-    /// Where a key is. The chunk exists unless there are none.
-    fn find(&self, key: &str) -> Position {
-        // Keys that come in ascending order belong to the end, which is found at once.
-        if let Some(last) = self.chunks.last()
-            && last.ends_before(key)
-        {
-            return Position { chunk: self.chunks.len() - 1, index: Err(last.entries().len()) };
-        }
-        let after = self.chunks.partition_point(|chunk| chunk.starts_at_or_before(key));
-        let chunk = after.saturating_sub(1);
-        Position { chunk, index: self.chunks.get(chunk).map_or(Err(0), |chunk| chunk.find(key)) }
+    fn hash(&self, key: &str) -> u16 {
+        self.hasher.hash_one(key) as u16
     }
 
-    fn insert_at(&mut self, chunk: usize, index: usize, entry: T) {
+    /// The chunk to which a key belongs. `None` if it is after all keys, where those come that ascend.
+    fn chunk_of(&self, key: &str) -> Option<usize> {
+        if self.chunks.last()?.ends_before(key) {
+            return None;
+        }
+        Some(self.chunks.partition_point(|chunk| chunk.starts_at_or_before(key)).saturating_sub(1))
+    }
+
+    /// The chunk and the index of the entry of a key.
+    fn locate(&self, key: &str) -> Option<(usize, usize)> {
+        let chunk = self.chunk_of(key)?;
+        Some((chunk, self.chunks[chunk].index_of(key, self.hash(key))?))
+    }
+
+    fn insert_at(&mut self, chunk: usize, index: usize, entry: T, hash: u16) {
         self.len += 1;
-        let Some(found) = self.chunks.get_mut(chunk) else { return self.chunks.push(Chunk::new(entry)) };
+        let Some(found) = self.chunks.get_mut(chunk) else { return self.chunks.push(Chunk::new(entry, hash)) };
         let length = found.entries().len();
         if length < Self::CAPACITY {
-            return found.insert(index, entry, Self::CAPACITY);
+            return found.insert(index, entry, hash, Self::CAPACITY);
         }
         // A chunk is split where ascending keys continue, so that it stays full, or else in the middle.
         let at = if index == found.next_index() { index } else { length / 2 };
         let rest = if at == length {
             found.set_prefix();
-            Chunk::new(entry)
+            Chunk::new(entry, hash)
         } else {
             let mut rest = found.split_off(at);
             match index.checked_sub(at) {
-                Some(index) if index > 0 => rest.insert(index, entry, Self::CAPACITY),
-                _ => found.insert(index, entry, Self::CAPACITY),
+                Some(index) if index > 0 => rest.insert(index, entry, hash, Self::CAPACITY),
+                _ => found.insert(index, entry, hash, Self::CAPACITY),
             }
             rest
         };
