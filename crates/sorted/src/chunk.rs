@@ -14,7 +14,7 @@ pub(crate) struct Chunk<T> {
     /// What all keys begin with. They may have more in common.
     prefix: CompactString,
     /// Of each key, the first four bytes after the prefix. They ascend; keys with the same ones have to be compared.
-    marks: Vec<u32>,
+    next_bytes: Vec<u32>,
     /// The lowest bits of the hashes of the keys.
     hashes: Vec<u16>,
     /// Where the next entry comes if keys are inserted in ascending order.
@@ -22,17 +22,17 @@ pub(crate) struct Chunk<T> {
 }
 
 /// Where a key belongs.
-enum Place {
+enum PrefixOrder {
     /// Before all keys with the prefix.
     Before,
-    /// Among the keys with the prefix, by this mark.
-    Among(u32),
+    /// Among the keys with the prefix, by the bytes after it.
+    Within(u32),
     /// After all keys with the prefix.
     After,
 }
 
 /// The first four bytes, filled up with zeros.
-fn mark(rest: &[u8]) -> u32 {
+fn first_bytes(rest: &[u8]) -> u32 {
     let mut bytes = [0; 4];
     let length = rest.len().min(4);
     bytes[..length].copy_from_slice(&rest[..length]);
@@ -64,16 +64,16 @@ impl<T> Chunk<T> {
         self.next_index
     }
 
-    fn place(&self, key: &str) -> Place {
+    fn prefix_order(&self, key: &str) -> PrefixOrder {
         let (key, prefix) = (key.as_bytes(), self.prefix.as_bytes());
         match key.split_at_checked(prefix.len()) {
             Some((start, rest)) => match start.cmp(prefix) {
-                Ordering::Less => Place::Before,
-                Ordering::Equal => Place::Among(mark(rest)),
-                Ordering::Greater => Place::After,
+                Ordering::Less => PrefixOrder::Before,
+                Ordering::Equal => PrefixOrder::Within(first_bytes(rest)),
+                Ordering::Greater => PrefixOrder::After,
             },
-            None if key < prefix => Place::Before,
-            None => Place::After,
+            None if key < prefix => PrefixOrder::Before,
+            None => PrefixOrder::After,
         }
     }
 }
@@ -81,28 +81,28 @@ impl<T> Chunk<T> {
 impl<T: SortedEntry> Chunk<T> {
     pub(crate) fn new(entry: T, hash: u16) -> Self {
         let prefix = CompactString::from(entry.key());
-        Self { entries: vec![entry], prefix, marks: vec![0], hashes: vec![hash], next_index: 1 }
+        Self { entries: vec![entry], prefix, next_bytes: vec![0], hashes: vec![hash], next_index: 1 }
     }
 
     /// True if a key is not before the first one.
     pub(crate) fn starts_at_or_before(&self, key: &str) -> bool {
-        let (Some(first), Some(first_mark)) = (self.entries.first(), self.marks.first()) else { return false };
-        match self.place(key) {
-            Place::Before => false,
-            Place::Among(mark) if mark == *first_mark => first.key() <= key,
-            Place::Among(mark) => *first_mark < mark,
-            Place::After => true,
+        let (Some(first), Some(first_bytes)) = (self.entries.first(), self.next_bytes.first()) else { return false };
+        match self.prefix_order(key) {
+            PrefixOrder::Before => false,
+            PrefixOrder::Within(bytes) if bytes == *first_bytes => first.key() <= key,
+            PrefixOrder::Within(bytes) => *first_bytes < bytes,
+            PrefixOrder::After => true,
         }
     }
 
     /// True if a key is after the last one.
     pub(crate) fn ends_before(&self, key: &str) -> bool {
-        let (Some(last), Some(last_mark)) = (self.entries.last(), self.marks.last()) else { return true };
-        match self.place(key) {
-            Place::Before => false,
-            Place::Among(mark) if mark == *last_mark => last.key() < key,
-            Place::Among(mark) => *last_mark < mark,
-            Place::After => true,
+        let (Some(last), Some(last_bytes)) = (self.entries.last(), self.next_bytes.last()) else { return true };
+        match self.prefix_order(key) {
+            PrefixOrder::Before => false,
+            PrefixOrder::Within(bytes) if bytes == *last_bytes => last.key() < key,
+            PrefixOrder::Within(bytes) => *last_bytes < bytes,
+            PrefixOrder::After => true,
         }
     }
 
@@ -124,13 +124,13 @@ impl<T: SortedEntry> Chunk<T> {
 
     /// The index of the entry of a key, or of the one before which it would come.
     pub(crate) fn find(&self, key: &str) -> Result<usize, usize> {
-        let mark = match self.place(key) {
-            Place::Before => return Err(0),
-            Place::Among(mark) => mark,
-            Place::After => return Err(self.entries.len()),
+        let bytes = match self.prefix_order(key) {
+            PrefixOrder::Before => return Err(0),
+            PrefixOrder::Within(bytes) => bytes,
+            PrefixOrder::After => return Err(self.entries.len()),
         };
-        let start = self.marks.partition_point(|other| *other < mark);
-        let same = self.marks[start..].partition_point(|other| *other == mark);
+        let start = self.next_bytes.partition_point(|other| *other < bytes);
+        let same = self.next_bytes[start..].partition_point(|other| *other == bytes);
         let found = self.entries[start..start + same].binary_search_by(|entry| entry.key().cmp(key));
         found.map(|index| start + index).map_err(|index| start + index)
     }
@@ -141,31 +141,31 @@ impl<T: SortedEntry> Chunk<T> {
         if length == self.entries.capacity() {
             let more = length.clamp(1, capacity.saturating_sub(length).max(1));
             self.entries.reserve_exact(more);
-            self.marks.reserve_exact(more);
+            self.next_bytes.reserve_exact(more);
             self.hashes.reserve_exact(more);
         }
         let common = common(&self.prefix, entry.key()).len();
         if common < self.prefix.len() {
             self.prefix.truncate(common);
-            self.set_marks();
+            self.set_next_bytes();
         }
-        self.marks.insert(index, mark(&entry.key().as_bytes()[common..]));
+        self.next_bytes.insert(index, first_bytes(&entry.key().as_bytes()[common..]));
         self.hashes.insert(index, hash);
         self.entries.insert(index, entry);
         self.next_index = index + 1;
     }
 
     pub(crate) fn remove(&mut self, index: usize) -> T {
-        self.marks.remove(index);
+        self.next_bytes.remove(index);
         self.hashes.remove(index);
         self.entries.remove(index)
     }
 
     /// Moves the entries from an index on to a chunk of their own. Neither is empty.
     pub(crate) fn split_off(&mut self, at: usize) -> Self {
-        let (entries, marks, hashes) =
-            (self.entries.split_off(at), self.marks.split_off(at), self.hashes.split_off(at));
-        let mut rest = Self { entries, prefix: self.prefix.clone(), marks, hashes, next_index: 0 };
+        let (entries, next_bytes, hashes) =
+            (self.entries.split_off(at), self.next_bytes.split_off(at), self.hashes.split_off(at));
+        let mut rest = Self { entries, prefix: self.prefix.clone(), next_bytes, hashes, next_index: 0 };
         rest.set_prefix();
         self.set_prefix();
         rest
@@ -175,13 +175,13 @@ impl<T: SortedEntry> Chunk<T> {
     pub(crate) fn append(&mut self, next: Self) {
         self.entries.reserve_exact(next.entries.len());
         self.entries.extend(next.entries);
-        self.marks.reserve_exact(next.marks.len());
-        self.marks.extend(next.marks);
+        self.next_bytes.reserve_exact(next.next_bytes.len());
+        self.next_bytes.extend(next.next_bytes);
         self.hashes.reserve_exact(next.hashes.len());
         self.hashes.extend(next.hashes);
         self.prefix.clear();
         self.set_prefix();
-        self.set_marks();
+        self.set_next_bytes();
     }
 
     /// Sets the prefix to all that the keys have in common.
@@ -190,14 +190,53 @@ impl<T: SortedEntry> Chunk<T> {
         let common = common(first.key(), last.key());
         if common.len() != self.prefix.len() {
             self.prefix = common.into();
-            self.set_marks();
+            self.set_next_bytes();
         }
     }
 
-    fn set_marks(&mut self) {
+    fn set_next_bytes(&mut self) {
         let length = self.prefix.len();
-        for (entry, found) in self.entries.iter().zip(&mut self.marks) {
-            *found = mark(&entry.key().as_bytes()[length..]);
+        for (entry, found) in self.entries.iter().zip(&mut self.next_bytes) {
+            *found = first_bytes(&entry.key().as_bytes()[length..]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Key(&'static str);
+
+    impl SortedEntry for Key {
+        fn key(&self) -> &str {
+            self.0
+        }
+    }
+
+    #[test]
+    fn keys_with_the_same_hash_are_told_apart() {
+        let mut chunk = Chunk::new(Key("a"), 7);
+        for key in ["c", "b", "ab"] {
+            let (Ok(index) | Err(index)) = chunk.find(key);
+            chunk.insert(index, Key(key), 7, 8);
+        }
+        let index_of = |key: &str| chunk.index_of(key, 7);
+        assert_eq!(["a", "ab", "b", "c", "d"].map(index_of), [Some(0), Some(1), Some(2), Some(3), None]);
+        assert_eq!(chunk.index_of("a", 8), None);
+    }
+
+    #[test]
+    fn keys_that_begin_alike_are_compared_whole() {
+        let mut chunk = Chunk::new(Key("web-a"), 0);
+        for key in ["web", "web-a\0", "web-ab", "web-b", "we"] {
+            let (Ok(index) | Err(index)) = chunk.find(key);
+            chunk.insert(index, Key(key), 0, 8);
+        }
+        let keys: Vec<_> = chunk.entries().iter().map(SortedEntry::key).collect();
+        assert_eq!(keys, ["we", "web", "web-a", "web-a\0", "web-ab", "web-b"]);
+        assert_eq!(["w", "web-", "web-aa", "x"].map(|key| chunk.find(key)), [Err(0), Err(2), Err(4), Err(6)]);
+        assert!(chunk.starts_at_or_before("we") && !chunk.starts_at_or_before("w"));
+        assert!(chunk.ends_before("web-c") && !chunk.ends_before("web-b"));
     }
 }

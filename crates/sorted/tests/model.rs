@@ -53,7 +53,8 @@ fn text(key: u16) -> String {
         0 => format!("{key:04}"),
         1 => format!("namespace-{}/a-name-of-some-length-{key}", key % 3),
         2 => "\0a".repeat(usize::from(key % 50)),
-        _ => format!("{}{}", "ä€".repeat(usize::from(key % 7)), key),
+        // Characters that begin with the same byte.
+        _ => format!("{}{}{}", "ä€".repeat(usize::from(key % 7)), ["ä", "ö", "ü"][usize::from(key % 3)], key),
     }
 }
 
