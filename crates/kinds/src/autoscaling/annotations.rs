@@ -44,7 +44,7 @@ pub(super) fn read_list(object: &Value, name: &str, change: impl Fn(&Value) -> O
     }
 }
 
-/// Reads the fields of a struct one by one. A field of the wrong type makes the whole struct invalid.
+/// Reads the fields of a struct one by one. A field of the wrong type makes the whole struct invalid; null counts as absent.
 pub(super) struct FieldReader<'a>(&'a Value);
 
 impl<'a> FieldReader<'a> {
@@ -55,7 +55,7 @@ impl<'a> FieldReader<'a> {
 
     /// Returns a reader for the object in a field, or `Some(None)` if the field is absent.
     pub(super) fn part(&self, field: &str) -> Option<Option<FieldReader<'a>>> {
-        match self.0.get(field) {
+        match self.present(field) {
             None => Some(None),
             Some(value) => FieldReader::of(value).map(Some),
         }
@@ -63,7 +63,7 @@ impl<'a> FieldReader<'a> {
 
     /// Returns a string, or the empty string if it is absent.
     pub(super) fn text(&self, field: &str) -> Option<Value> {
-        match self.0.get(field) {
+        match self.present(field) {
             None => Some(Value::from("")),
             Some(Value::String(text)) => Some(Value::from(text)),
             Some(_) => None,
@@ -72,7 +72,7 @@ impl<'a> FieldReader<'a> {
 
     /// Returns a 32-bit integer, or null if it is absent.
     pub(super) fn int(&self, field: &str) -> Option<Value> {
-        match self.0.get(field) {
+        match self.present(field) {
             None => Some(Value::Null),
             Some(Value::Int(number)) if i32::try_from(*number).is_ok() => Some(Value::Int(*number)),
             Some(_) => None,
@@ -81,7 +81,7 @@ impl<'a> FieldReader<'a> {
 
     /// Returns a quantity in canonical form, or null if it is absent.
     pub(super) fn quantity(&self, field: &str) -> Option<Value> {
-        match self.0.get(field) {
+        match self.present(field) {
             None => Some(Value::Null),
             Some(value) => Quantity::from_value(value).ok().map(|q| Value::from(q.canonical())),
         }
@@ -98,7 +98,10 @@ impl<'a> FieldReader<'a> {
         let selector = FieldReader::of(selector)?;
         let labels = match selector.present("matchLabels") {
             None => Value::Null,
-            Some(labels) => labels.as_object().filter(|of| of.values().all(is_text)).map(|_| labels.clone())?,
+            Some(labels) => {
+                let labels = labels.as_object()?.iter().map(|(key, value)| Some((key, text_of(value)?)));
+                Value::Object(labels.collect::<Option<_>>()?)
+            }
         };
         let requirements = match selector.present("matchExpressions") {
             None => Value::Null,
@@ -117,13 +120,18 @@ fn label_requirement(value: &Value) -> Option<Value> {
     let requirement = FieldReader::of(value)?;
     let values = match requirement.present("values") {
         None => Value::Null,
-        Some(values) => values.as_array().filter(|list| list.iter().all(is_text)).map(|_| values.clone())?,
+        Some(values) => values.as_array()?.iter().map(text_of).collect::<Option<Vec<_>>>()?.into(),
     };
     Some(present([("key", requirement.text("key")?), ("operator", requirement.text("operator")?), ("values", values)]))
 }
 
-fn is_text(value: &Value) -> bool {
-    matches!(value, Value::String(_))
+/// A string, which is empty for null.
+fn text_of(value: &Value) -> Option<Value> {
+    match value {
+        Value::Null => Some(Value::from("")),
+        Value::String(text) => Some(Value::from(text)),
+        _ => None,
+    }
 }
 
 /// Returns an object with the entries that are not null.

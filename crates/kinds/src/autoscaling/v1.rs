@@ -291,6 +291,16 @@ mod tests {
             let metrics = format!(r#"[{{"type":"Pods","pods":{{"metricName":"m","selector":{selector}}}}}]"#);
             check(&serde_json::json!({ METRICS: metrics }).to_string(), "{}", cpu);
         }
+        let selector = r#"{"matchLabels":{"a":null},"matchExpressions":[{"key":"k","operator":null,"values":[null]}]}"#;
+        let metrics =
+            format!(r#"[{{"type":"Pods","pods":{{"metricName":null,"selector":{selector}}},"object":null}}]"#);
+        check(
+            &serde_json::json!({ METRICS: metrics }).to_string(),
+            "{}",
+            r#"{"metrics":[{"type":"Pods","pods":{
+                "metric":{"name":"","selector":{"matchLabels":{"a":""},"matchExpressions":[{"key":"k","operator":"","values":[""]}]}},
+                "target":{"type":"AverageValue","averageValue":"0"}}}]}"#,
+        );
         check(
             &format!(
                 r#"{{"{METRICS}":"[{{\"type\":\"Resource\",\"resource\":{{\"name\":\"memory\",\"targetAverageValue\":\"1024Ki\"}}}}]"}}"#
