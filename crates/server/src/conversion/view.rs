@@ -24,8 +24,30 @@ thread_local! {
 
 /// Maximum capacity of the buffer between two uses, in bytes.
 const MAX_RETAINED_BYTES: usize = 64 * 1024;
-/// How many objects are converted before other tasks run. One takes about ten microseconds.
-const CONVERTED_PER_TURN: usize = 32;
+/// How many bytes of objects are converted before other tasks run, beside one object. A kilobyte takes about ten microseconds.
+const BYTES_PER_TURN: usize = 32 * 1024;
+
+/// Objects in runs that are converted before other tasks run.
+fn turns(mut objects: &[Arc<Object>]) -> impl Iterator<Item = &[Arc<Object>]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |object: &&Arc<Object>| {
+            bytes += object.json.len();
+            bytes <= BYTES_PER_TURN
+        };
+        let count = objects.iter().take_while(fits).count().max(1);
+        let turn;
+        (turn, objects) = objects.split_at_checked(count)?;
+        Some(turn)
+    })
+}
+
+/// Lets other tasks run, unless nothing is done yet.
+async fn yield_unless_first<T>(done: &[T]) {
+    if !done.is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
 
 /// The objects of a resource at one version, which is a hub.
 #[derive(Clone)]
@@ -142,26 +164,29 @@ impl VersionView {
         Some(ConversionKey { definition, object: object.revision, version: served_version.api_version.clone() })
     }
 
-    /// Converts stored objects to this version. Other tasks run meanwhile.
+    /// Converts stored objects to this version. Other tasks run meanwhile. A webhook gets all objects in one call.
     pub(super) async fn convert(&self, objects: &[Arc<Object>]) -> Result<Vec<Arc<Object>>, ApiError> {
         let Some(served_version) = &self.served_version else { return Ok(objects.to_vec()) };
         if let Some(identical) = objects.iter().map(|object| served_version.with_api_version(object)).collect() {
             return Ok(identical);
         }
+        let versions = &*served_version.versions;
         let mut converted = Vec::with_capacity(objects.len());
-        // A webhook gets all of them in one call.
-        let per_turn = if self.uses_webhook() { objects.len().max(1) } else { CONVERTED_PER_TURN };
-        for objects in objects.chunks(per_turn) {
-            if !converted.is_empty() {
-                tokio::task::yield_now().await;
+        let calls = if self.uses_webhook() { vec![objects] } else { turns(objects).collect() };
+        for objects in calls {
+            let mut trees = Vec::with_capacity(objects.len());
+            for turn in turns(objects) {
+                yield_unless_first(&trees).await;
+                for object in turn {
+                    trees.push(stored_tree(versions, object)?);
+                }
             }
-            let trees = objects
-                .iter()
-                .map(|object| stored_tree(&*served_version.versions, object))
-                .collect::<Result<_, _>>()?;
-            let trees = convert(&self.cluster, &*served_version.versions, trees, &served_version.api_version).await?;
-            for (object, tree) in objects.iter().zip(trees) {
-                converted.push(Arc::new(self.to_object(served_version, object, tree)?));
+            let mut trees = convert(&self.cluster, versions, trees, &served_version.api_version).await?.into_iter();
+            for turn in turns(objects) {
+                yield_unless_first(&converted).await;
+                for (object, tree) in turn.iter().zip(trees.by_ref()) {
+                    converted.push(Arc::new(self.to_object(served_version, object, tree)?));
+                }
             }
         }
         Ok(converted)
