@@ -186,7 +186,7 @@ impl RequestContext {
         if let Some(observed) = &self.observed {
             observed.set_body(&received);
         }
-        self.recorder.begin_bytes(received.len()).await;
+        self.recorder.set_large_by_length(received.len()).await;
         Ok(received)
     }
 

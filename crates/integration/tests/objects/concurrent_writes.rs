@@ -1,4 +1,4 @@
-//! Writes at the same time: of one object, which take turns, and of large objects, which share what computes them.
+//! Writes at the same time, of one object and of large ones: none is lost, and each answer is that of its own write.
 
 use futures_util::future::join_all;
 use pintle_integration::{Cluster, run};

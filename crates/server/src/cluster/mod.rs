@@ -46,6 +46,7 @@ use tokio_util::task::TaskTracker;
 
 use self::api_services::ApiServiceRegistration;
 use self::contended_keys::ContendedKeys;
+pub(crate) use self::contended_keys::Turn;
 use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
 use self::flags::Flags;

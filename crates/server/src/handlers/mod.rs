@@ -4,7 +4,6 @@ mod built_in;
 mod custom_resource;
 mod discovery;
 pub(crate) mod health;
-mod large_write;
 mod metrics;
 mod openapi;
 pub(crate) mod openid;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use pintle_registry::{ApiError, Resource, Subresource, Verb};
 
-use super::large_write::LargeWrite;
 use crate::context::RequestContext;
 use crate::http::Response;
-use crate::write;
+use crate::write::{self, LargeWrite};
 
 /// Handles a verb on a subresource.
 ///

@@ -251,8 +251,8 @@ pub(crate) fn from_hub(resource: &Resource, mut object: Value) -> Value {
     object
 }
 
-/// Converts an object of a resource's version to the hub version. The result is in normal form, as a Go struct would be: what
-/// conversions take from annotations may have members that the hub's types do not have.
+/// Converts an object of a resource's version to the hub version. The result is in normal form, as a Go struct would be:
+/// what conversions take from annotations may have empty lists, and stored objects are taken for normal.
 pub(crate) fn to_hub(resource: &Resource, hub: &Resource, mut object: Value) -> Value {
     if !resource.is_hub() {
         resource.strategy.convert_to_hub(&mut object);

@@ -57,15 +57,22 @@ impl AdmissionRecorder for Recorder {
 }
 
 impl Recorder {
-    /// Notes how long a body or an object is with which the request goes on. If that is much, the task is polled again
-    /// before, so that it can be polled in another way from now on.
-    pub(crate) async fn begin_bytes(&self, length: usize) {
-        if length >= LARGE_BYTES && !self.is_large.swap(true, Ordering::Relaxed) {
-            tokio::task::yield_now().await;
-        }
+    /// Notes the length of a body or an object that the request has to decode and encode. See [`set_large`](Self::set_large).
+    pub(crate) async fn set_large_by_length(&self, length: usize) -> bool {
+        length >= LARGE_BYTES && self.set_large().await
     }
 
-    /// True if the request has much to decode and encode.
+    /// Notes that the request has much to compute. If that is new, the task is polled again before it goes on, so that it can be
+    /// polled in another way from now on. Returns whether it is new: time has passed then.
+    pub(crate) async fn set_large(&self) -> bool {
+        let is_new = !self.is_large.swap(true, Ordering::Relaxed);
+        if is_new {
+            tokio::task::yield_now().await;
+        }
+        is_new
+    }
+
+    /// True if the request has much to compute.
     pub(crate) fn is_large(&self) -> bool {
         self.is_large.load(Ordering::Relaxed)
     }

@@ -21,7 +21,7 @@ use super::reservations::WriteReservations;
 use super::validate::{ApplicableRules, validate_and_admit};
 use super::writer::Writer;
 use crate::cluster::object_index::is_same_object;
-use crate::cluster::{check_key, object_key};
+use crate::cluster::{Turn, check_key, object_key};
 use crate::context::RequestContext;
 use crate::conversion::VersionView;
 use crate::http::Response;
@@ -227,11 +227,14 @@ impl<'a> GuaranteedUpdate<'a> {
                 self.catch_up().await?;
                 continue;
             };
-            self.writer.recorder.begin_bytes(current.json.len()).await;
+            if self.writer.recorder.set_large_by_length(current.json.len()).await {
+                continue;
+            }
             let mut has_committed = false;
             let updated = match self.attempt(&current, &mut compute, &mut has_committed).await {
                 Ok(None) => {
-                    if turn.is_none() {
+                    if !turn.as_ref().is_some_and(Turn::has_begun) {
+                        drop(turn.take());
                         turn = Some(contended_keys.wait(self.store_key().into()).await);
                     }
                     continue;

@@ -40,7 +40,17 @@ pub(super) async fn validate_and_admit(
 ) -> Result<(), ApiError> {
     let (context, hub) = (&writer.context, rules.hub);
     let mut errors = validate_in_cluster(writer, rules, attributes, object, old).await;
-    errors.append(validate(writer, rules, object, old));
+    let validated = match validate(writer, rules, object, old, CostBudget::Limited) {
+        Some(validated) => validated,
+        None => {
+            writer.recorder.set_large().await;
+            // Writes of the server itself are polled by tasks that do not know.
+            let validate = || validate(writer, rules, object, old, CostBudget::Unlimited);
+            tokio::task::block_in_place(validate)
+                .ok_or_else(|| ApiError::Internal("a validation without a limit has exceeded it".to_owned()))?
+        }
+    };
+    errors.append(validated);
     if errors.is_empty() && rules.subresource.is_none() {
         errors = writer.check_params(hub, object, old).await;
     }
@@ -80,8 +90,14 @@ async fn validate_in_cluster(
     validation.validate(write).await
 }
 
-/// Returns all other validation errors, in upstream's order.
-fn validate(writer: &Writer<'_>, rules: &ApplicableRules<'_>, object: &Value, old: Option<&Value>) -> Errors {
+/// Returns all other validation errors, in upstream's order. `None` if the budget does not suffice.
+fn validate(
+    writer: &Writer<'_>,
+    rules: &ApplicableRules<'_>,
+    object: &Value,
+    old: Option<&Value>,
+    budget: CostBudget,
+) -> Option<Errors> {
     let (context, hub) = (&writer.context, rules.hub);
     let own_version = rules.resource.strategy.validates_own_version();
     let strategy: &dyn Strategy = if own_version { &*rules.resource.strategy } else { &*hub.strategy };
@@ -93,8 +109,7 @@ fn validate(writer: &Writer<'_>, rules: &ApplicableRules<'_>, object: &Value, ol
                 errors = metadata::validate(&context.gates, object, hub);
             }
             errors.append(strategy.validate(context, object));
-            warnings =
-                run_expensive_validation(|budget| hub.strategy.validate_expensive(object, None, &mut errors, budget));
+            warnings = hub.strategy.validate_expensive(object, None, &mut errors, budget)?;
             errors
         }
         Some(old) => {
@@ -103,16 +118,16 @@ fn validate(writer: &Writer<'_>, rules: &ApplicableRules<'_>, object: &Value, ol
                 Some(subresource) => subresource.validate_update(context, object, old),
                 None => strategy.validate_update(context, object, old),
             };
-            warnings = run_expensive_validation(|budget| match rules.subresource {
+            warnings = match rules.subresource {
                 Some(subresource) => subresource.validate_expensive(object, old, &mut spec_errors, budget),
                 None => hub.strategy.validate_expensive(object, Some(old), &mut spec_errors, budget),
-            });
+            }?;
             errors.append(spec_errors);
             errors
         }
     };
     warnings.into_iter().for_each(|warning| writer.recorder.warn(warning));
-    errors
+    Some(errors)
 }
 
 /// Validates an object of a file, which no request sends: its metadata and the rules of its kind.
@@ -121,12 +136,4 @@ pub(crate) fn validate_manifest(context: &StrategyContext, resource: &Resource, 
     errors.append(resource.strategy.validate(context, object));
     resource.strategy.validate_expensive(object, None, &mut errors, CostBudget::Unlimited);
     errors
-}
-
-/// Runs a validation whose cost depends on the object. It runs first with a small budget. If that does not suffice, it
-/// runs again without a limit in `block_in_place`, so that other tasks of this thread do not wait. Returns warnings.
-fn run_expensive_validation(mut validate: impl FnMut(CostBudget) -> Option<Vec<String>>) -> Vec<String> {
-    validate(CostBudget::Limited)
-        .or_else(|| tokio::task::block_in_place(|| validate(CostBudget::Unlimited)))
-        .unwrap_or_default()
 }

@@ -15,6 +15,7 @@ use crate::http::Response;
 use crate::read::{collect, select, select_shard};
 use crate::represent::{ObjectSource, ResponseFormat};
 use crate::request::query::{DeleteOptions, ListOptions};
+use crate::write::LargeWrite;
 use crate::write::update::GuaranteedUpdate;
 use crate::write::writer::{InternalWriter, Writer};
 
@@ -83,14 +84,14 @@ async fn delete_one(
     object: Arc<Object>,
 ) -> Result<(), ApiError> {
     let cluster = request.cluster.clone();
-    let deletion = cluster.spawn_write(async move {
+    let deletion = cluster.spawn_write(LargeWrite::new(request.clone(), async move {
         let writer = Writer::for_request(&request, &*options, options.dry_run);
         let update = GuaranteedUpdate {
             is_of_collection: true,
             ..GuaranteedUpdate::new(writer, &resource, (object.namespace(), object.name()))
         };
         delete_object(&update, &options).await.map(drop)
-    });
+    }));
     deletion.await.unwrap_or_else(|error| {
         tracing::error!(%error, "Delete task panicked");
         Err(ApiError::Internal("the request could not be completed".to_owned()))

@@ -134,6 +134,9 @@ async fn delete_object(update: &GuaranteedUpdate<'_>, options: &DeleteOptions) -
         let current =
             update.read()?.map_err(|corrupt| update.writer.cluster.corrupt_read_error(update.resource, &corrupt))?;
         let Some(current) = current else { return Err(update.not_found()) };
+        if update.writer.recorder.set_large_by_length(current.json.len()).await {
+            continue;
+        }
         if let Some(deleted) = attempt(update, options, &current).await? {
             return Ok(deleted);
         }

@@ -1,6 +1,6 @@
-//! Writes with much to compute: a body of a megabyte takes tens of milliseconds to decode, validate and encode. As soon as a
-//! write is known to be large, it computes under one of the CPU permits, as large lists do, and on a thread that serves
-//! nothing else meanwhile. So small requests do not wait for it.
+//! Writes with much to compute: a body of a megabyte takes tens of milliseconds to decode, validate and encode, as do expensive
+//! rules in CEL. As soon as a write is known to be large, it computes under one of the CPU permits, as large lists do, and on a
+//! thread that serves nothing else meanwhile. So small requests do not wait for it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,15 +10,18 @@ use std::task::{Context, Poll, ready};
 use crate::context::RequestContext;
 use crate::http::PermitFuture;
 
-/// The future of a write, which may turn out to be large (`Recorder::begin_bytes`).
-pub(super) struct LargeWrite<W> {
+/// The future of a write, which may turn out to be large (`Recorder::set_large`).
+///
+/// **Invariant:** nothing that a write awaits waits for a CPU permit. It might get one while its next poll waits for another,
+/// which would then never come.
+pub(crate) struct LargeWrite<W> {
     request: Arc<RequestContext>,
     write: Pin<Box<W>>,
     pending_permit: Option<PermitFuture>,
 }
 
 impl<W> LargeWrite<W> {
-    pub(super) fn new(request: Arc<RequestContext>, write: W) -> Self {
+    pub(crate) fn new(request: Arc<RequestContext>, write: W) -> Self {
         // Boxed: the future is large, and is moved some times before it runs.
         Self { request, write: Box::pin(write), pending_permit: None }
     }
