@@ -148,8 +148,26 @@ pub fn is_plain_text_in_json(text: &[u8]) -> bool {
     }
 }
 
+/// The number of bytes that a text begins with for which [`is_plain_in_json`] is true.
+#[must_use]
+pub fn plain_length_in_json(text: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(word) = text[at..].first_chunk() {
+        match unusual_bytes(word) {
+            0 => at += 8,
+            found => return at + (found.trailing_zeros() / 8) as usize,
+        }
+    }
+    at + text[at..].iter().take_while(|byte| is_plain_in_json(**byte)).count()
+}
+
 /// Like [`is_plain_text_in_json`], for eight bytes at once.
 fn is_plain_word(word: &[u8; 8]) -> bool {
+    unusual_bytes(word) == 0
+}
+
+/// The highest bits of the bytes for which [`is_plain_in_json`] is false. Those after the first such byte may be wrong.
+fn unusual_bytes(word: &[u8; 8]) -> u64 {
     const fn repeated(byte: u8) -> u64 {
         u64::from_ne_bytes([byte; 8])
     }
@@ -160,7 +178,7 @@ fn is_plain_word(word: &[u8; 8]) -> bool {
     let quotes = ((word | repeated(0x04)) ^ repeated(b'&')).wrapping_sub(repeated(0x01));
     let angles = ((word | repeated(0x02)) ^ repeated(b'>')).wrapping_sub(repeated(0x01));
     let backslashes = (word ^ repeated(b'\\')).wrapping_sub(repeated(0x01));
-    (word | controls | quotes | angles | backslashes) & repeated(0x80) == 0
+    (word | controls | quotes | angles | backslashes) & repeated(0x80)
 }
 
 const PLAIN_IN_JSON: [bool; 256] = {
@@ -276,6 +294,8 @@ mod tests {
                 let mut text = vec![b'a'; length];
                 text[at] = byte;
                 assert_eq!(is_plain_text_in_json(&text), is_plain_in_json(byte), "{byte} at {at} of {length}");
+                let plain = if is_plain_in_json(byte) { length } else { at };
+                assert_eq!(plain_length_in_json(&text), plain, "{byte} at {at} of {length}");
             }
         }
         assert!(is_plain_text_in_json(b""));

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use pintle_value::print::{is_plain_in_json, is_plain_text_in_json};
+use pintle_value::print::{is_plain_in_json, is_plain_text_in_json, plain_length_in_json};
 use pintle_value::{EncodedObject, Object, Str, Value};
 
 use super::{FieldSet, Node};
@@ -248,8 +248,8 @@ impl<'t> SetReader<'t> {
         let mut is_escaped = false;
         loop {
             // Quotes and backslashes are not plain.
-            self.at += bytes.get(self.at..)?.iter().position(|byte| !is_plain_in_json(*byte))?;
-            match (bytes[self.at], bytes.get(self.at + 1)) {
+            self.at += plain_length_in_json(bytes.get(self.at..)?);
+            match (bytes.get(self.at)?, bytes.get(self.at + 1)) {
                 (b'"', _) => break,
                 (b'\\', Some(b'"' | b'\\')) => {
                     is_escaped = true;
@@ -314,10 +314,11 @@ impl<'t> SetReader<'t> {
 
     fn skip(&mut self) -> Option<()> {
         let mut has_next = self.open()?;
-        let mut previous = "";
+        let mut previous = ("", false);
         while has_next {
-            let (key, _) = self.key_text()?;
-            self.is_sorted &= is_before(previous, key);
+            let key = self.key_text()?;
+            let has_escapes = previous.1 || key.1;
+            self.is_sorted &= if has_escapes { is_before(previous.0, key.0) } else { previous.0 < key.0 };
             previous = key;
             self.skip()?;
             has_next = self.has_next()?;
