@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::{go_tools, print_status, root};
+use crate::commands::{cargo, run_command, target_folder};
+use crate::{go_tools, print_status};
 
 /// Builds both programs and runs the benchmark with these arguments.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
@@ -13,12 +14,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     // Built separately, so that the features which the benchmark enables in shared dependencies do not change the
     // server.
     for package in if is_external { &["pintle-bench"][..] } else { &["pintle", "pintle-bench"] } {
-        run_command(
-            Command::new(env!("CARGO")).args(["build", "--release", "--package", package]).current_dir(root()),
-        )?;
+        run_command(&mut cargo(&["build", "--release", "--package", package]))?;
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let release = target.join("release");
+    let release = target_folder().join("release");
     let mut bench = Command::new(release.join("pintle-bench"));
     if !is_external {
         bench.arg("--binary").arg(release.join("pintle"));
@@ -35,13 +33,4 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         compare_with("--go-apiserver", go_tools::api_server());
     }
     run_command(bench.args(arguments))
-}
-
-fn run_command(command: &mut Command) -> Result<(), String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program}: {status}")),
-        Err(error) => Err(format!("{program}: {error}")),
-    }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::commands::target_folder;
 use crate::{print_status, root};
 
 /// The release for the served version of Kubernetes.
@@ -116,8 +117,7 @@ fn build_server() -> Result<(), String> {
 /// Returns the folder of the server's programs.
 fn assets() -> Result<PathBuf, String> {
     let folder = root().join("target/envtest/assets");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let program = target.join("debug/pintle");
+    let program = target_folder().join("debug/pintle");
     output(Command::new(&program).args(["envtest", "--assets-dir"]).arg(&folder))?;
     Ok(folder)
 }

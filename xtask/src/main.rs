@@ -3,10 +3,12 @@
 mod bench;
 mod catalog;
 mod check;
+mod commands;
 mod compare;
 mod envtest;
 mod fuzz;
 mod go_tools;
+mod optimize;
 mod package;
 mod soak;
 
@@ -36,6 +38,13 @@ const COMMANDS: &[Command] = &[
         "run the load tests against the release build and a Go API server, or against the server of a kubeconfig \
          (see bench/README.md)",
         bench::run,
+    ),
+    (
+        "optimize",
+        "",
+        "build the server by a profile of the benchmark's requests (profile-guided optimization) into target/optimized/pintle; \
+         takes a quarter of an hour and needs 'rustup component add llvm-tools'",
+        optimize::run,
     ),
     (
         "compare",

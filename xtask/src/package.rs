@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::commands::{cargo, run_command, target_folder};
 use crate::{print_status, root};
 
 const USAGE: &str = "usage: cargo xtask package [--release | --binary PATH] [--test]";
@@ -94,14 +95,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 /// Builds the server, and returns its path.
 fn build_server(release: bool) -> Result<PathBuf, String> {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "--package", "pintle"]).current_dir(root());
+    let mut command = cargo(&["build", "--package", "pintle"]);
     if release {
         command.arg("--release");
     }
     run_command(&mut command)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join(if release { "release/pintle" } else { "debug/pintle" }))
+    Ok(target_folder().join(if release { "release/pintle" } else { "debug/pintle" }))
 }
 
 /// Copies the package's folder, and adds the licence and the binary.
@@ -241,15 +240,6 @@ fn remove_folder(folder: &Path) -> Result<(), String> {
 /// Runs tests of an installed package. They use the binary that it carries.
 fn run_test(command: &mut Command) -> Result<(), String> {
     run_command(command.env_remove("PINTLE_BINARY"))
-}
-
-fn run_command(command: &mut Command) -> Result<(), String> {
-    let program = command.get_program().display().to_string();
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program}: {status}")),
-        Err(error) => Err(format!("cannot run {program}: {error}")),
-    }
 }
 
 #[cfg(test)]

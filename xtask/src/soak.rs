@@ -2,9 +2,8 @@
 //! many changes, one in which the process of the server is killed again and again, and one with several servers over an etcd
 //! that fails.
 
-use std::process::Command;
-
-use crate::{print_status, root};
+use crate::commands::{cargo, run_command};
+use crate::print_status;
 
 /// The default number of writes. More than half of them succeed and change an object.
 const WRITES: u64 = 1_900_000;
@@ -49,18 +48,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 /// Runs one test of the consistency test.
 fn run_test(name: &str, (variable, value): (&str, u64), seed: Option<u64>) -> Result<(), String> {
-    let mut command = Command::new(env!("CARGO"));
-    command
-        .args(["test", "--release", "--package", "pintle", "--test", "consistency", "--", "--exact", name])
-        .arg("--nocapture")
-        .env(variable, value.to_string())
-        .current_dir(root());
+    let test = ["test", "--release", "--package", "pintle", "--test", "consistency", "--", "--exact", name];
+    let mut command = cargo(&test);
+    command.arg("--nocapture").env(variable, value.to_string());
     if let Some(seed) = seed {
         command.env("PINTLE_SEED", seed.to_string());
     }
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("cargo test: {status}")),
-        Err(error) => Err(format!("cargo test: {error}")),
-    }
+    run_command(&mut command)
 }

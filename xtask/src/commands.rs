@@ -1,0 +1,31 @@
+//! Commands that this program runs.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::root;
+
+/// A command of cargo in the root of the repository.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(arguments).current_dir(root());
+    cargo
+}
+
+/// The folder of builds.
+pub(crate) fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// It cannot be run, or fails.
+pub(crate) fn run_command(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().display().to_string();
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program}: {status}")),
+        Err(error) => Err(format!("cannot run {program}: {error}")),
+    }
+}

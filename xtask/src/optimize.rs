@@ -1,0 +1,65 @@
+//! `cargo xtask optimize`: builds the server by a profile of its own work. An instrumented build serves the requests of the
+//! benchmark and counts which way each branch goes and who calls whom; the compiler places and inlines code by these counts
+//! (<https://doc.rust-lang.org/rustc/profile-guided-optimization.html>). The profile belongs to the source that it was made
+//! from, so it is not kept in the repository.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::commands::{cargo, run_command, target_folder};
+use crate::{print_status, root};
+
+/// The scenarios of the benchmark whose requests make the profile.
+const SCENARIOS: &str = "start-loaded,get,access,admission,list,create,update,apply,pods,lease-renewals,custom-objects,\
+                         conversion,delete,cascading-delete,fanout,filtered-watches,mixed";
+
+/// Builds `target/optimized/pintle`.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    if !arguments.is_empty() {
+        return Err("usage: cargo xtask optimize".to_owned());
+    }
+    let merge = llvm_profdata()?;
+    let target = target_folder();
+    let folder = target.join("optimized");
+    let (profiles, profile) = (folder.join("profiles"), folder.join("pintle.profdata"));
+    let by_profile = folder.join("build");
+    // Cargo does not notice that a profile has changed.
+    for old in [&profiles, &by_profile].into_iter().filter(|old| old.exists()) {
+        std::fs::remove_dir_all(old).map_err(|error| format!("{}: {error}", old.display()))?;
+    }
+    print_status("building the instrumented server\n");
+    let instrumented = build(&folder.join("instrumented"), &format!("-Cprofile-generate={}", profiles.display()))?;
+    run_command(&mut cargo(&["build", "--release", "--package", "pintle-bench"]))?;
+    print_status("recording the profile\n");
+    let mut bench = Command::new(target.join("release/pintle-bench"));
+    run_command(bench.arg("--binary").arg(&instrumented).args(["--quick", "--only", SCENARIOS]))?;
+    run_command(Command::new(merge).arg("merge").arg("--output").arg(&profile).arg(&profiles))?;
+    print_status("building the server by the profile\n");
+    let built = build(&by_profile, &format!("-Cprofile-use={}", profile.display()))?;
+    let binary = folder.join("pintle");
+    std::fs::copy(&built, &binary).map_err(|error| format!("{}: {error}", binary.display()))?;
+    print_status(&format!("{}\n", binary.display()));
+    Ok(())
+}
+
+/// The toolchain's program that merges profiles.
+fn llvm_profdata() -> Result<PathBuf, String> {
+    let output = Command::new("rustc").args(["--print", "target-libdir"]).current_dir(root()).output();
+    let output = output.map_err(|error| format!("rustc: {error}"))?;
+    let libraries = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    let program = libraries.with_file_name("bin").join("llvm-profdata");
+    match program.exists() {
+        true => Ok(program),
+        false => Err(format!("no {}: run 'rustup component add llvm-tools'", program.display())),
+    }
+}
+
+/// Builds the server with flags for the compiler. They are not for build scripts and macros, so the target is named.
+fn build(folder: &Path, flags: &str) -> Result<PathBuf, String> {
+    let output = Command::new("rustc").arg("-vV").current_dir(root()).output();
+    let output = String::from_utf8(output.map_err(|error| format!("rustc: {error}"))?.stdout).unwrap_or_default();
+    let host = output.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
+    let mut build = cargo(&["build", "--release", "--package", "pintle", "--target", host, "--target-dir"]);
+    run_command(build.arg(folder).env("RUSTFLAGS", flags))?;
+    Ok(folder.join(host).join("release/pintle"))
+}
