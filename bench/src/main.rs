@@ -6,6 +6,7 @@
 //! manages the server's process, `report` collects rows and prints them.
 
 mod baseline;
+mod callgrind;
 mod certificates;
 mod client;
 mod comparison;

@@ -62,6 +62,7 @@ pub(crate) const ALL: &[Scenario] = &[
     beside_large::SCENARIO,
     mixed::SCENARIO,
     growth::SCENARIO,
+    growth::INSTRUCTIONS,
     contention::SCENARIO,
     hostile::SCENARIO,
     etcd::SCENARIO,

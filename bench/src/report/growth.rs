@@ -12,11 +12,49 @@ const COLORS: [&str; 3] = [NO_BUDGET_COLOR, MET_COLOR, "#c05621"];
 /// The share by which anything may cost more beside more things.
 pub(crate) const MAX_RATIO: f64 = 1.1;
 
+/// What the cost of an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cost {
+    /// CPU time in microseconds.
+    CpuTime,
+    /// Thousands of instructions.
+    Instructions,
+}
+
+impl Cost {
+    const ALL: [Cost; 2] = [Cost::CpuTime, Cost::Instructions];
+
+    /// What it is called.
+    const fn name(self) -> &'static str {
+        match self {
+            Cost::CpuTime => "CPU time",
+            Cost::Instructions => "instructions",
+        }
+    }
+
+    /// The unit behind a number.
+    pub(crate) const fn unit(self) -> &'static str {
+        match self {
+            Cost::CpuTime => "µs",
+            Cost::Instructions => "thousand",
+        }
+    }
+
+    /// The unit behind a number in a table or plot.
+    const fn short_unit(self) -> &'static str {
+        match self {
+            Cost::CpuTime => "µs",
+            Cost::Instructions => "k",
+        }
+    }
+}
+
 /// How cost grows with one kind of thing.
 #[derive(Debug)]
 pub(crate) struct Growth {
     /// The things.
     pub(crate) name: &'static str,
+    pub(crate) cost: Cost,
     /// In the order of their numbers. The first one has the fewest things.
     pub(crate) steps: Vec<GrowthStep>,
 }
@@ -26,34 +64,54 @@ pub(crate) struct Growth {
 pub(crate) struct GrowthStep {
     /// The number of things.
     pub(crate) count: u64,
-    /// The CPU time of each operation in microseconds.
+    /// The cost of each operation.
     pub(crate) costs: [f64; 3],
-    /// How many times as much each costs as beside the fewest things: the medians of alternating rounds.
+    /// How many times as much each costs as beside the fewest things: for times, the medians of alternating rounds.
     pub(crate) ratios: [f64; 3],
-    /// The memory that each thing takes in kilobytes.
+    /// The memory that each thing takes in kilobytes, if it was measured.
     pub(crate) memory: Option<f64>,
-    /// The time of a start with these things in milliseconds.
-    pub(crate) start: f64,
+    /// The time of a start with these things in milliseconds, if it was measured.
+    pub(crate) start: Option<f64>,
 }
 
-/// Adds a table in Markdown.
+/// Adds a table in Markdown for each kind of cost.
 pub(super) fn markdown(growth: &[Growth], out: &mut String) {
-    out.push_str("\n| beside |");
+    for (cost, growth) in by_cost(growth) {
+        table(cost, &growth, out);
+    }
+}
+
+/// The growth of each kind of cost that was measured.
+fn by_cost(growth: &[Growth]) -> impl Iterator<Item = (Cost, Vec<&Growth>)> {
+    let of = |cost| growth.iter().filter(move |growth| growth.cost == cost).collect();
+    Cost::ALL.into_iter().map(move |cost| (cost, of(cost))).filter(|(_, growth): &(_, Vec<_>)| !growth.is_empty())
+}
+
+fn table(cost: Cost, growth: &[&Growth], out: &mut String) {
+    let has_times = growth.iter().flat_map(|growth| &growth.steps).any(|step| step.start.is_some());
+    let _ = write!(out, "\n| {} beside |", cost.name());
     for operation in OPERATIONS {
         let _ = write!(out, " {operation} |");
     }
-    out.push_str(" memory of each | start |\n|---|---|---|---|---|---|\n");
-    for Growth { name, steps } in growth {
+    out.push_str(if has_times { " memory of each | start |\n|---|---" } else { "\n|---" });
+    out.push_str(&"|---".repeat(OPERATIONS.len()));
+    out.push_str("|\n");
+    let unit = cost.short_unit();
+    for Growth { name, steps, .. } in growth {
         for (index, step) in steps.iter().enumerate() {
             let _ = write!(out, "| {} {name} |", thousands(step.count as f64));
             for (cost, ratio) in step.costs.iter().zip(step.ratios) {
                 let _ = match index {
-                    0 => write!(out, " {} µs |", number(*cost)),
-                    _ => write!(out, " {} µs, {}x{} |", number(*cost), number(ratio), mark(ratio)),
+                    0 => write!(out, " {} {unit} |", number(*cost)),
+                    _ => write!(out, " {} {unit}, {}x{} |", number(*cost), number(ratio), mark(ratio)),
                 };
             }
-            let memory = step.memory.map_or_else(String::new, |memory| format!("{} KB", number(memory)));
-            let _ = writeln!(out, " {memory} | {} ms |", number(step.start));
+            if has_times {
+                let with_unit = |value: Option<f64>, unit| value.map(|value| format!("{} {unit}", number(value)));
+                let (memory, start) = (with_unit(step.memory, "KB"), with_unit(step.start, "ms"));
+                let _ = write!(out, " {} | {} |", memory.unwrap_or_default(), start.unwrap_or_default());
+            }
+            out.push('\n');
         }
     }
 }
@@ -74,14 +132,24 @@ const LOWEST: f64 = 0.8;
 const HIGHEST: f64 = 1.4;
 const MARKS: [f64; 4] = [0.8, 1.0, 1.2, 1.4];
 
-/// Draws a plot for each kind of thing: the cost of each operation, compared with that beside the fewest things.
+/// Draws plots for each kind of cost: one for each kind of thing, of the cost of each operation, compared with that beside the
+/// fewest things.
 pub(super) fn draw(growth: &[Growth], svg: &mut SvgWriter) {
+    for (cost, growth) in by_cost(growth) {
+        draw_plots(cost, &growth, svg);
+    }
+}
+
+fn draw_plots(cost: Cost, growth: &[&Growth], svg: &mut SvgWriter) {
     svg.y += 2.0 * LINE;
     svg.text(MARGIN, TEXT_COLOR, "font-size=\"16\" font-weight=\"600\"", "How cost grows");
     svg.y += LINE - 2.0;
-    let caption = "CPU time of an operation beside ten and a hundred times as many other things, divided by that beside the \
-                   fewest; grey: within 10 %";
-    svg.text(MARGIN, CAPTION_COLOR, "", caption);
+    let caption = format!(
+        "{} of an operation beside ten and a hundred times as many other things, divided by those beside the fewest; \
+         grey: within 10 %",
+        cost.name()
+    );
+    svg.text(MARGIN, CAPTION_COLOR, "", &caption);
     svg.y += LINE;
     for (index, (operation, color)) in OPERATIONS.iter().zip(COLORS).enumerate() {
         let attributes = "font-weight=\"600\"";
@@ -97,7 +165,7 @@ pub(super) fn draw(growth: &[Growth], svg: &mut SvgWriter) {
     }
 }
 
-fn draw_one(Growth { name, steps }: &Growth, left: f64, top: f64, width: f64, svg: &mut SvgWriter) {
+fn draw_one(Growth { name, cost, steps }: &Growth, left: f64, top: f64, width: f64, svg: &mut SvgWriter) {
     svg.y = top + 12.0;
     svg.text(left, TEXT_COLOR, "font-weight=\"600\"", name);
     let (first, lines_left) = (top + 24.0, left + 26.0);
@@ -127,7 +195,7 @@ fn draw_one(Growth { name, steps }: &Growth, left: f64, top: f64, width: f64, sv
         let attributes = format!("text-anchor=\"{anchor}\" font-size=\"11\"");
         svg.text(x(index), CAPTION_COLOR, &attributes, &thousands(step.count as f64));
     }
-    let mut labels = Vec::new();
+    let (mut labels, unit) = (Vec::new(), cost.short_unit());
     for (operation, color) in COLORS.into_iter().enumerate() {
         let ratios = steps.iter().map(|step| step.ratios[operation]);
         let points: Vec<String> =
@@ -137,7 +205,11 @@ fn draw_one(Growth { name, steps }: &Growth, left: f64, top: f64, width: f64, sv
             writeln!(svg.out, "<polyline points=\"{points}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>");
         if let Some(step) = steps.last() {
             let ratio = step.ratios[operation];
-            labels.push((y(ratio) + 4.0, color, format!("{}x, {} µs", number(ratio), number(step.costs[operation]))));
+            labels.push((
+                y(ratio) + 4.0,
+                color,
+                format!("{}x, {} {unit}", number(ratio), number(step.costs[operation])),
+            ));
         }
     }
     // The labels do not overlap.
@@ -159,10 +231,12 @@ mod tests {
     #[test]
     fn growth_is_a_table_and_a_plot() {
         let mut report = Report::new(Machine::default(), String::new());
-        let step = |count, costs, ratios, memory| GrowthStep { count, costs, ratios, memory, start: 100.0 };
+        let step = |count, costs, ratios, memory| GrowthStep { count, costs, ratios, memory, start: Some(100.0) };
         let first = step(10, [10.0, 60.0, 2.0], [1.0; 3], None);
         let steps = vec![first, step(1000, [10.0, 90.0, 1.0], [1.0, 1.5, 0.5], Some(1.5))];
-        report.growth.push(Growth { name: "things", steps });
+        report.growth.push(Growth { name: "things", cost: Cost::CpuTime, steps });
+        let counted = GrowthStep { start: None, ..step(10, [40.0, 50.0, 60.0], [1.0; 3], None) };
+        report.growth.push(Growth { name: "others", cost: Cost::Instructions, steps: vec![counted] });
         report.row("1000 things: GET", 1.0, "").growth().at_most(1.0);
         let markdown = report.markdown();
         assert!(markdown.contains("| 10 things | 10.0 µs | 60.0 µs | 2.00 µs |  | 100 ms |\n"), "{markdown}");
@@ -170,8 +244,12 @@ mod tests {
             "| 1,000 things | 10.0 µs, 1.00x | 90.0 µs, 1.50x (not flat) | 1.00 µs, 0.50x | 1.50 KB | 100 ms |\n";
         assert!(markdown.contains(line), "{markdown}");
         assert!(!markdown.contains("1000 things: GET"), "{markdown}");
+        let counted = "| instructions beside | GET | create | event |\n|---|---|---|---|\n| 10 others | 40.0 k | 50.0 k | 60.0 k |\n";
+        assert!(markdown.contains(counted), "{markdown}");
         let svg = report.svg();
-        for (text, times) in [("<polyline", 3), (">things<", 1), (">1.50x, 90.0 µs<", 1), ("1000 things: GET", 0)] {
+        for (text, times) in
+            [("<polyline", 6), (">things<", 1), (">others<", 1), (">1.50x, 90.0 µs<", 1), ("1000 things: GET", 0)]
+        {
             assert_eq!(svg.matches(text).count(), times, "{text}");
         }
     }

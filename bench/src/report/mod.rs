@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use crate::load::{Percentiles, RoundResult};
 use crate::machine::Machine;
 
-pub(crate) use growth::{Growth, GrowthStep, MAX_RATIO, OPERATIONS};
+pub(crate) use growth::{Cost, Growth, GrowthStep, MAX_RATIO, OPERATIONS};
 pub(crate) use locks::LockHolds;
-pub(crate) use text::thousands;
+pub(crate) use text::{number, thousands};
 
 /// The budget of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -124,7 +124,7 @@ pub(super) fn markdown(report: &Report) -> String {
 }
 
 /// Formats a number with its significant digits.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         large if large >= 1000.0 => thousands(value),
         large if large >= 100.0 => format!("{value:.0}"),

@@ -2,6 +2,9 @@
 //! create and an event of a namespace that has nothing to do with it are measured each time, by a user with RBAC; besides the
 //! memory that each thing takes, and the start with all of them. A second server keeps the fewest things, and is measured in
 //! turns with the first one, so that a machine that becomes slower or faster changes no ratio.
+//!
+//! Another scenario counts instructions, which say whether more is done beside more things, on any machine. Times say whether
+//! it takes longer, too, for example to find it in memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +17,11 @@ use super::admission::{binding, policy, rule};
 use super::create::create_workload;
 use super::definitions::create_definition;
 use crate::Result;
+use crate::callgrind::{Callgrind, PROFILE};
 use crate::client::{HttpRequest, Protocol, get, with_body};
 use crate::load::{Load, Workload, median};
 use crate::objects::{config_map, config_maps_path, create, create_all, resource_version};
-use crate::report::{Growth, GrowthStep, MAX_RATIO, OPERATIONS};
+use crate::report::{Cost, Growth, GrowthStep, MAX_RATIO, OPERATIONS, number};
 use crate::scenario::{Scenario, ScenarioContext};
 use crate::target::{Server, ServerProcess};
 use crate::watchers::{WatchOptions, Watchers};
@@ -30,10 +34,24 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run: |bench| Box::pin(run(bench)),
 };
 
+pub(crate) const INSTRUCTIONS: Scenario = Scenario {
+    name: "growth-instructions",
+    description: "instructions of GETs, creates and events, counted by valgrind, beside ten and a hundred times as many other things",
+    requires_binary: true,
+    on_go_api_server: false,
+    run: |bench| Box::pin(count_instructions(bench)),
+};
+
 /// The number of clients.
 const CLIENTS: usize = 16;
 /// The watchers of the events that are measured.
 const WATCHERS: usize = 20;
+/// How often to look whether a server is idle.
+const MAX_IDLE_WAITS: u32 = 100;
+/// The requests before those whose instructions are counted, those of a part, and the number of parts.
+const WARM_UP: u32 = 40;
+const COUNTED: u32 = 20;
+const COUNTED_PARTS: u32 = 3;
 const NAMESPACE: &str = "default";
 /// The namespace of objects that have nothing to do with the measured ones.
 const OTHER: &str = "other";
@@ -137,35 +155,72 @@ async fn grow(bench: &mut ScenarioContext, dimension: &Dimension, binary: PathBu
             costs: costs.map(median),
             ratios,
             memory: Some(memory / 1e3),
-            start: many.restart().await?,
+            start: Some(many.restart().await?),
         });
     }
     let costs = all_beside_fewest.map(median);
-    let start = few.restart().await?;
+    let start = Some(few.restart().await?);
     steps.insert(0, GrowthStep { count: smallest, costs, ratios: [1.0; 3], memory: None, start });
     few.process.stop().await?;
     many.process.stop().await?;
     std::fs::remove_dir_all(folder)?;
-    report(bench, Growth { name: dimension.name, steps });
+    report(bench, Growth { name: dimension.name, cost: Cost::CpuTime, steps });
+    Ok(())
+}
+
+async fn count_instructions(bench: &mut ScenarioContext) -> Result<()> {
+    if !Callgrind::is_installed() {
+        bench.report.remark("growth-instructions: skipped, requires valgrind");
+        return Ok(());
+    }
+    let binary = bench.binary()?;
+    bench.report.section(
+        "growth: instructions of a GET, a create, and an event for one of 20 watchers, by a user with 50 bindings",
+    );
+    let (divisor, factors) = bench.plan.growth;
+    for (number, dimension) in DIMENSIONS.iter().enumerate() {
+        let folder = bench.scratch().join(format!("growth-instructions-{number}"));
+        let mut cluster = Cluster::start(dimension, &binary, &folder).await?;
+        let (smallest, mut steps) = ((dimension.count / divisor).max(1), Vec::<GrowthStep>::new());
+        for factor in factors {
+            cluster.add_up_to(smallest * factor).await?;
+            let costs = cluster.instructions(bench).await?;
+            let fewest = steps.first().map_or(costs, |step| step.costs);
+            let ratios = std::array::from_fn(|operation| costs[operation] / fewest[operation]);
+            steps.push(GrowthStep { count: smallest * factor, costs, ratios, memory: None, start: None });
+            cluster.restart().await?;
+        }
+        cluster.process.stop().await?;
+        std::fs::remove_dir_all(folder.with_extension("profiles"))?;
+        std::fs::remove_dir_all(folder)?;
+        report(bench, Growth { name: dimension.name, cost: Cost::Instructions, steps });
+    }
     Ok(())
 }
 
 fn report(bench: &mut ScenarioContext, growth: Growth) {
-    let Growth { name, steps } = &growth;
+    let Growth { name, cost: kind, steps } = &growth;
+    let unit = kind.unit();
     for (index, step) in steps.iter().enumerate() {
         let (count, report) = (step.count, &mut bench.report);
         for ((operation, cost), ratio) in OPERATIONS.iter().zip(step.costs).zip(step.ratios) {
             if index == 0 {
-                report.row(format!("{count} {name}: {operation}"), cost, "µs").growth();
+                report.row(format!("{count} {name}: {operation}"), cost, unit).growth();
                 continue;
             }
             let row = report.row(format!("{count} {name}: {operation}, ratio to the fewest"), ratio, "");
-            row.cpu(Some(cost)).at_most(MAX_RATIO).growth();
+            let row = row.at_most(MAX_RATIO).growth();
+            match kind {
+                Cost::CpuTime => drop(row.cpu(Some(cost))),
+                Cost::Instructions => drop(row.note(format!("{} thousand", number(cost)))),
+            }
         }
         if let Some(memory) = step.memory {
             report.row(format!("{count} {name}: memory of each"), memory, "KB").growth();
         }
-        report.row(format!("{count} {name}: start"), step.start, "ms").growth();
+        if let Some(start) = step.start {
+            report.row(format!("{count} {name}: start"), start, "ms").growth();
+        }
     }
     bench.report.growth.push(growth);
 }
@@ -208,12 +263,62 @@ impl<'d> Cluster<'d> {
         Ok(self.process.server.settled_memory(&bench.plan).await?.unwrap_or_default() as f64)
     }
 
+    /// The thousands of instructions that each operation takes, of a server that was started with what is there. It stays.
+    async fn instructions(&mut self, bench: &ScenarioContext) -> Result<[f64; 3]> {
+        self.process.terminate().await?;
+        let profiles = self.folder.with_extension("profiles");
+        std::fs::create_dir_all(&profiles)?;
+        self.process =
+            ServerProcess::pintle_under_callgrind(&self.binary, &self.folder, &profiles.join(PROFILE)).await?;
+        self.user = user(&self.binary, &self.folder, &self.process.server)?;
+        if !std::mem::take(&mut self.open_watches).is_empty() {
+            self.open_watches.extend(self.dimension.add(&self.process.server, 0, self.count).await?);
+        }
+        tokio::time::sleep(bench.plan.packing).await;
+        self.wait_until_idle(bench).await?;
+        let mut callgrind = Callgrind { process: self.process.id(), profiles, dumps: 0 };
+        let (maps, round) = (config_maps_path(NAMESPACE), self.rounds);
+        let object = format!("{maps}/object");
+        let gets = count(&mut callgrind, &self.user, StatusCode::OK, |_| get(object.as_str())).await?;
+        let creates = |name: &'static str| {
+            let maps = maps.as_str();
+            move |number| create(maps, config_map(&format!("i-{name}-{round}-{number}"), number))
+        };
+        let plain = count(&mut callgrind, &self.user, StatusCode::CREATED, creates("c")).await?;
+        let watchers = self.watch().await?;
+        let watched = count(&mut callgrind, &self.user, StatusCode::CREATED, creates("w")).await?;
+        watchers.close().await;
+        self.rounds += 1;
+        Ok([gets, plain, (watched - plain) / WATCHERS as f64].map(|instructions| instructions / 1e3))
+    }
+
+    /// Waits until the server does next to nothing. Under valgrind it takes long to read and pack the history of many objects.
+    async fn wait_until_idle(&self, bench: &ScenarioContext) -> Result<()> {
+        let meter = &self.process.server.meter;
+        for _ in 0..MAX_IDLE_WAITS {
+            let before = meter.cpu_time()?;
+            tokio::time::sleep(bench.plan.idle).await;
+            if meter.cpu_time_since(before)?.unwrap_or_default() < bench.plan.idle / 10 {
+                return Ok(());
+            }
+        }
+        Err("the server does not become idle".into())
+    }
+
+    /// Opens the watches whose events are measured.
+    async fn watch(&self) -> Result<Watchers> {
+        let maps = config_maps_path(NAMESPACE);
+        let list = self.user.connect().await?.fetch(get(format!("{maps}?limit=1")), StatusCode::OK).await?;
+        let from = resource_version(&list).ok_or("the list has no resourceVersion")?;
+        let path = format!("{maps}?watch=true&resourceVersion={from}");
+        WatchOptions::new(Protocol::Http1).open(&self.user, (0..WATCHERS).map(|_| get(path.as_str()))).await
+    }
+
     /// Adds the costs that a round finds.
     async fn measure(&mut self, bench: &ScenarioContext, costs: &mut Costs) -> Result<()> {
         let (user, round) = (&self.user, self.rounds);
         self.rounds += 1;
         let object = format!("{}/object", config_maps_path(NAMESPACE));
-        let mut connection = user.connect().await?;
         let gets: Workload = Arc::new(move |_, _| Some(get(object.as_str())));
         let load = Load::closed(CLIENTS, bench.plan.duration);
         costs[0].push(load.run(user, &gets).await?.cpu_micros().unwrap_or_default());
@@ -221,10 +326,7 @@ impl<'d> Cluster<'d> {
         let creates = |name: &str| create_workload(NAMESPACE, format!("{name}-{round}"));
         let plain = load.run(user, &creates("c")).await?.cpu_micros().unwrap_or_default();
         costs[1].push(plain);
-        let list = connection.fetch(get(format!("{}?limit=1", config_maps_path(NAMESPACE))), StatusCode::OK).await?;
-        let from = resource_version(&list).ok_or("the list has no resourceVersion")?;
-        let path = format!("{}?watch=true&resourceVersion={from}", config_maps_path(NAMESPACE));
-        let watchers = WatchOptions::new(Protocol::Http1).open(user, (0..WATCHERS).map(|_| get(path.as_str()))).await?;
+        let watchers = self.watch().await?;
         let cpu = user.meter.cpu_time()?;
         let created = load.run(user, &creates("w")).await?.completed;
         watchers.wait_for(created * WATCHERS as u64).await?;
@@ -233,6 +335,27 @@ impl<'d> Cluster<'d> {
         costs[2].push((cpu.as_secs_f64() * 1e6 / created.max(1) as f64 - plain) / WATCHERS as f64);
         Ok(())
     }
+}
+
+/// The instructions of a request: the median of parts, because the server sometimes does other things. The first requests
+/// fill caches and grow buffers.
+async fn count(
+    callgrind: &mut Callgrind,
+    user: &Server,
+    expect: StatusCode,
+    request: impl Fn(u64) -> HttpRequest,
+) -> Result<f64> {
+    let mut connection = user.connect().await?;
+    for number in 0..WARM_UP {
+        connection.execute(request(number.into()), expect).await?;
+    }
+    let mut counts = Vec::new();
+    for part in 0..COUNTED_PARTS {
+        let first = WARM_UP + part * COUNTED;
+        let requests = (0..COUNTED).map(|number| request((first + number).into()));
+        counts.push(callgrind.count(&mut connection, expect, requests).await?.each);
+    }
+    Ok(median(counts))
 }
 
 /// The server for a user with RBAC.

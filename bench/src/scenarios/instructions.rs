@@ -2,15 +2,13 @@
 //! two builds can be compared anywhere. They leave out the kernel, and what memory and branches cost. With `--profiles` the
 //! profiles stay, for `callgrind_annotate`.
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-
 use http::StatusCode;
 
 use super::access::{bind, credentials};
 use super::apply::apply_pod;
 use super::pods::WRITES;
 use crate::Result;
+use crate::callgrind::{Callgrind, PROFILE};
 use crate::client::{Connection, HttpRequest, Protocol, get};
 use crate::objects::{config_map, config_maps_path, create, pod, pods_path};
 use crate::scenario::{Scenario, ScenarioContext};
@@ -27,9 +25,9 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 const NAMESPACE: &str = "default";
 /// The requests before the count, which fill caches and grow buffers.
-const WARM_UP: u64 = 40;
+const WARM_UP: u32 = 40;
 /// The requests that are counted.
-const COUNTED: u64 = 60;
+const COUNTED: u32 = 60;
 /// The watchers of an event.
 const WATCHERS: usize = 20;
 
@@ -53,14 +51,14 @@ impl CountedRequest {
 }
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {
-    if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
+    if !Callgrind::is_installed() {
         bench.report.remark("instructions: skipped, requires valgrind");
         return Ok(());
     }
     let (binary, folder) = (bench.binary()?, bench.scratch().join("data-instructions"));
     let profiles = bench.profiles.clone().unwrap_or_else(|| bench.scratch().join("profiles"));
     std::fs::create_dir_all(&profiles)?;
-    let process = ServerProcess::pintle_under_callgrind(&binary, &folder, &profiles.join("profile")).await?;
+    let process = ServerProcess::pintle_under_callgrind(&binary, &folder, &profiles.join(PROFILE)).await?;
     let server = process.server.clone();
     bind(&mut server.connect().await?).await?;
     let user = credentials(&binary, &folder, &server, "user", &["kubeconfig", "--user", "bench"])?;
@@ -127,48 +125,14 @@ fn requests(maps: &str, pods: &str) -> Vec<CountedRequest> {
     requests
 }
 
-/// Sends a request again and again, and returns the instructions of one.
+/// Sends a request again and again, and returns the instructions of one. The profile gets the name of the request.
 async fn count(callgrind: &mut Callgrind, connection: &mut Connection, counted: &CountedRequest) -> Result<f64> {
     for number in 0..WARM_UP {
-        connection.execute((counted.request)(number), counted.expect).await?;
+        connection.execute((counted.request)(u64::from(number)), counted.expect).await?;
     }
-    callgrind.control(&["--zero"])?;
-    callgrind.control(&["--instr=on"])?;
-    for number in WARM_UP..WARM_UP + COUNTED {
-        connection.execute((counted.request)(number), counted.expect).await?;
-    }
-    callgrind.control(&["--instr=off"])?;
-    Ok(callgrind.dump(counted.name)? as f64 / COUNTED as f64)
-}
-
-/// A server under callgrind.
-struct Callgrind {
-    process: u32,
-    /// Where its profiles are.
-    profiles: PathBuf,
-    dumps: usize,
-}
-
-impl Callgrind {
-    fn control(&self, arguments: &[&str]) -> Result<()> {
-        let output = Command::new("callgrind_control").args(arguments).arg(self.process.to_string()).output()?;
-        match output.status.success() {
-            true => Ok(()),
-            false => {
-                Err(format!("callgrind_control {arguments:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
-            }
-        }
-    }
-
-    /// Writes what was counted to a file with the name of the request, and returns the number of instructions.
-    fn dump(&mut self, name: &str) -> Result<u64> {
-        self.control(&["--dump"])?;
-        self.dumps += 1;
-        let dumped = self.profiles.join(format!("profile.{}", self.dumps));
-        let text = std::fs::read_to_string(&dumped)?;
-        let total = text.lines().find_map(|line| line.strip_prefix("totals: ")?.parse().ok());
-        let file = name.replace([' ', ':', ',', '/'], "-").replace("--", "-");
-        std::fs::rename(&dumped, self.profiles.join(format!("{file}.callgrind")))?;
-        total.ok_or_else(|| format!("{} has no total", dumped.display()).into())
-    }
+    let requests = (0..COUNTED).map(|number| (counted.request)(u64::from(WARM_UP + number)));
+    let count = callgrind.count(connection, counted.expect, requests).await?;
+    let file = counted.name.replace([' ', ':', ',', '/'], "-").replace("--", "-");
+    std::fs::rename(count.profile, callgrind.profiles.join(format!("{file}.callgrind")))?;
+    Ok(count.each)
 }
