@@ -3,7 +3,8 @@
 mod support;
 
 use pintle_codec::json;
-use pintle_schema::{Problems, normalise, static_defaults};
+use pintle_schema::{Problems, normalise, normalise_changed, static_defaults};
+use pintle_value::Value;
 
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("UTF-8")
@@ -23,6 +24,95 @@ fn fixtures_are_normalised_and_encoded_in_gos_field_order() {
         normalise(types, fixture.type_id, &mut again, &mut problems);
         assert_eq!((again, problems), (read.value, Problems::default()), "{name}");
     }
+}
+
+/// Removes one member or item of a tree, the n-th in depth-first order. Returns false if there are fewer.
+fn remove_nth(value: &mut Value, n: &mut usize) -> bool {
+    match value {
+        Value::Object(object) => {
+            let keys: Vec<String> = object.keys().map(str::to_owned).collect();
+            for key in keys {
+                if *n == 0 {
+                    object.remove(&key);
+                    return true;
+                }
+                *n -= 1;
+                // Only the way to what is removed is changed.
+                let size = object.get(&key).map_or(0, size);
+                if *n < size {
+                    return object.get_mut(&key).is_some_and(|member| remove_nth(member, n));
+                }
+                *n -= size;
+            }
+            false
+        }
+        Value::Array(items) => {
+            for i in 0..items.len() {
+                if *n == 0 {
+                    items.remove(i);
+                    return true;
+                }
+                *n -= 1;
+                let size = size(&items[i]);
+                if *n < size {
+                    return remove_nth(&mut items[i], n);
+                }
+                *n -= size;
+            }
+            false
+        }
+        _ => false,
+    }
+}
+
+/// The number of members and items of a tree.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Object(object) => object.values().map(|value| 1 + size(value)).sum(),
+        Value::Array(items) => items.iter().map(|value| 1 + size(value)).sum(),
+        _ => 0,
+    }
+}
+
+#[test]
+fn changed_copies_of_stored_objects_are_normalised_and_encoded_like_others() {
+    const EVERY: usize = 23;
+    let catalog = pintle_catalog::complete();
+    let types = catalog.types();
+    let (mut changes, mut shared) = (0, 0);
+    for fixture in support::fixtures() {
+        let name = format!("{}/{} {}", fixture.group, fixture.version, fixture.kind);
+        let read = json::decode_typed(&fixture.bytes("json"), types, fixture.type_id).expect("a fixture");
+        let mut stored = Vec::new();
+        json::encode_typed(&read.value, types, fixture.type_id, &mut stored);
+        let decode = |options| json::decode(&stored, options).expect("JSON").value;
+        let original = decode(json::DecodeOptions::STORED);
+        assert_eq!(original, decode(json::DecodeOptions::default()), "{name}");
+        for n in (0..size(&original)).step_by(EVERY) {
+            let finish = |mut value: Value, original: Option<&Value>| {
+                assert!(remove_nth(&mut value, &mut n.clone()), "{name} {n}");
+                let mut problems = Problems::default();
+                normalise_changed(types, fixture.type_id, &mut value, original, &mut problems);
+                let mut out = Vec::new();
+                match original {
+                    Some(value_before) => {
+                        let original = json::Original { value: value_before, text: &stored };
+                        json::encode_typed_changed(&value, original, types, fixture.type_id, &mut out);
+                    }
+                    None => json::encode_typed(&value, types, fixture.type_id, &mut out),
+                }
+                (text(out), problems, value)
+            };
+            let changed = finish(original.clone(), Some(&original));
+            let expect = finish(decode(json::DecodeOptions::default()), None);
+            assert_eq!(changed, expect, "{name} {n}");
+            let is_shared =
+                |(key, value): (&str, &Value)| original.get(key).is_some_and(|own| value.shares_members(own));
+            shared += changed.2.entries_at(&[]).filter(|entry| is_shared(*entry)).count();
+            changes += 1;
+        }
+    }
+    assert!(changes > 500 && shared > changes, "{changes} changes, {shared} members shared");
 }
 
 /// Decodes a body into a kind and encodes it again, as a Go server without defaulting would.

@@ -7,12 +7,13 @@ use pintle_value::{Str, Value};
 
 use crate::strategic::go_type;
 
-/// Converts the leaves of a tree to their types.
+/// Converts the leaves of a tree to their types. It was made by changing a copy of `live`, which has been converted, so the
+/// objects that both share at the same paths are not visited.
 ///
 /// # Errors
 /// Upstream's message for the first value, in the order of the declared fields, that does not fit its type.
-pub fn from_unstructured(value: &mut Value, types: &Types, ty: TypeId) -> Result<(), String> {
-    if value.is_null() {
+pub fn from_unstructured(value: &mut Value, live: Option<&Value>, types: &Types, ty: TypeId) -> Result<(), String> {
+    if value.is_null() || live.is_some_and(|live| value.shares_members(live)) {
         return Ok(());
     }
     match types.get(ty) {
@@ -29,7 +30,8 @@ pub fn from_unstructured(value: &mut Value, types: &Types, ty: TypeId) -> Result
             let mut first: Option<(usize, String)> = None;
             for (name, value) in object.iter_mut() {
                 let Some(index) = fields.position(name) else { continue };
-                if let Err(message) = from_unstructured(value, types, fields.fields[index].ty)
+                let live = live.and_then(|live| live.get(name));
+                if let Err(message) = from_unstructured(value, live, types, fields.fields[index].ty)
                     && first.as_ref().is_none_or(|(earlier, _)| index < *earlier)
                 {
                     first = Some((index, message));
@@ -41,13 +43,19 @@ pub fn from_unstructured(value: &mut Value, types: &Types, ty: TypeId) -> Result
             let Value::Object(object) = value else {
                 return Err(format!("cannot restore map from {}", go_kind(value)));
             };
-            object.iter_mut().try_for_each(|(_, value)| from_unstructured(value, types, map.value))
+            object.iter_mut().try_for_each(|(key, value)| {
+                from_unstructured(value, live.and_then(|live| live.get(key)), types, map.value)
+            })
         }
         Type::List(list) => {
             let Value::Array(items) = value else {
                 return Err(format!("cannot restore slice from {}", go_kind(value)));
             };
-            items.iter_mut().try_for_each(|item| from_unstructured(item, types, list.item))
+            let live = live.map_or(&[][..], |live| live.items_at(&[]));
+            items
+                .iter_mut()
+                .enumerate()
+                .try_for_each(|(i, item)| from_unstructured(item, live.get(i), types, list.item))
         }
         Type::Union(_) | Type::Any => Ok(()),
     }

@@ -2,8 +2,9 @@
 //! have the order of the patch (or of its `$setElementOrder`), the server-only items that of the object, and the two
 //! are interleaved in the order of the object.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
+use hashbrown::{HashMap, HashSet};
 use pintle_value::{Str, Value, print};
 
 use crate::strategic::{

@@ -2,7 +2,7 @@
 //! rejects, and its error messages.
 
 use pintle_patch::from_unstructured;
-use pintle_value::{Value, print};
+use pintle_value::{Value, object, print};
 
 /// Converts an object of a kind and prints the result or the error.
 #[track_caller]
@@ -11,7 +11,8 @@ fn check(kind: &str, object: &str, expect: &str) {
     let group = if kind == "Deployment" { "apps" } else { "" };
     let root = catalog.kind_type(group, "v1", kind).expect(kind);
     let mut value: Value = serde_json::from_str(object).expect(object);
-    let actual = from_unstructured(&mut value, catalog.types(), root).map_or_else(|e| e, |()| print::json(&value));
+    let actual =
+        from_unstructured(&mut value, None, catalog.types(), root).map_or_else(|e| e, |()| print::json(&value));
     assert_eq!(actual, expect, "{kind} {object}");
 }
 
@@ -78,4 +79,27 @@ fn values_of_wrong_types_are_rejected() {
     ] {
         check(kind, object, expect);
     }
+}
+
+#[test]
+fn what_a_tree_shares_with_a_converted_one_is_not_converted() {
+    let catalog = pintle_catalog::shared();
+    let root = catalog.kind_type("apps", "v1", "Deployment").expect("a kind");
+    let convert = |value: &mut Value, live: &Value| from_unstructured(value, Some(live), catalog.types(), root);
+    let object = |text: &str| match serde_json::from_str(text).expect("JSON") {
+        Value::Object(object) => Value::Object(object.into_shared(0..0)),
+        other => other,
+    };
+    // Nobody has converted these, so what is not visited is seen.
+    let live = object! {"spec": object(r#"{"replicas": 1.0}"#), "status": object(r#"{"replicas": 1.0}"#)};
+    let mut changed = live.clone();
+    changed.set_at(&["status", "readyReplicas"], 2.0);
+    assert_eq!(convert(&mut changed, &live), Ok(()));
+    assert_eq!(print::json(&changed), r#"{"spec":{"replicas":1},"status":{"readyReplicas":2,"replicas":1}}"#);
+    assert_eq!(changed.at(&["spec", "replicas"]), Some(&Value::Float(1.0)));
+    assert_eq!(changed.int_at(&["status", "replicas"]), Some(1));
+    // At another path it is converted.
+    let mut moved = object! {"status": live["spec"].clone()};
+    assert_eq!(convert(&mut moved, &live), Ok(()));
+    assert_eq!(moved.int_at(&["status", "replicas"]), Some(1));
 }

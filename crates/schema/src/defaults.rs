@@ -13,9 +13,9 @@ pub fn static_defaults(types: &Types, type_id: TypeId, value: &mut Value) {
     match (types.get(type_id), value) {
         (Type::Struct(ty), Value::Object(object)) => {
             for field in ty.fields.iter().filter(|field| field.default.is_some() || types.has_defaults(field.ty)) {
-                let slot = object.get_mut(&field.name);
+                let value = object.get(&field.name);
                 if let Some(default) = &field.default
-                    && slot.as_deref().is_none_or(|value| is_unset(types, field, value))
+                    && value.is_none_or(|value| is_unset(types, field, value))
                 {
                     // The default may itself be a struct with defaults, often the empty struct.
                     let mut default = default.clone();
@@ -24,8 +24,10 @@ pub fn static_defaults(types: &Types, type_id: TypeId, value: &mut Value) {
                     if types.is_encoded(field, &default) {
                         object.insert(field.name.clone(), default);
                     }
-                } else if let Some(value) = slot.filter(|value| !value.is_null()) {
-                    static_defaults(types, field.ty, value);
+                } else if value.is_some_and(|value| !value.is_null()) {
+                    if types.has_defaults(field.ty) {
+                        object.change(&field.name, &mut |value| static_defaults(types, field.ty, value));
+                    }
                 } else if !field.pointer && matches!(types.get(field.ty), Type::Struct(_)) {
                     // In Go a struct that is not a pointer always exists, even if the JSON lacks it.
                     let mut value = Value::object();

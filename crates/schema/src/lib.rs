@@ -14,7 +14,7 @@ mod types;
 pub use defaults::static_defaults;
 pub use go::bare_name;
 pub use lazy::LazySchema;
-pub use normalise::{Problems, normalise};
+pub use normalise::{Problems, normalise, normalise_changed};
 pub use types::{
     Embedded, EnumValues, Field, List, ListTopology, Map, Omit, PatchMeta, Scalar, ScalarType, Schema, Struct, Type,
     TypeId, Types, Union, UnionKind,

@@ -133,11 +133,23 @@ impl<'a> DecodePath<'a> {
 ///
 /// Values of the wrong type are reported and become the zero value. Unknown fields are reported and dropped.
 pub fn normalise(types: &Types, type_id: TypeId, value: &mut Value, problems: &mut Problems) {
+    normalise_changed(types, type_id, value, None, problems);
+}
+
+/// Like [`normalise`], for a tree that was made by changing a copy of another one of the type. That one is in normal form, so
+/// the objects that both trees share at the same paths are not visited.
+pub fn normalise_changed(
+    types: &Types,
+    type_id: TypeId,
+    value: &mut Value,
+    normal: Option<&Value>,
+    problems: &mut Problems,
+) {
     let mut normaliser = Normaliser { types, problems };
     if value.is_null() {
         *value = types.zero(type_id);
     } else {
-        normaliser.value(type_id, value, &DecodePath::ROOT);
+        normaliser.value(type_id, value, normal, &DecodePath::ROOT);
     }
 }
 
@@ -204,9 +216,12 @@ struct Normaliser<'t, 'p> {
 }
 
 impl Normaliser<'_, '_> {
-    /// Normalises a value that is not null.
-    fn value(&mut self, id: TypeId, value: &mut Value, path: &DecodePath<'_>) {
+    /// Normalises a value that is not null. `normal` is the value at the same path of a tree in normal form.
+    fn value(&mut self, id: TypeId, value: &mut Value, normal: Option<&Value>, path: &DecodePath<'_>) {
         let types = self.types;
+        if normal.is_some_and(|normal| value.shares_members(normal)) {
+            return;
+        }
         let outcome = match (types.get(id), &mut *value) {
             (Type::Any, _) => Ok(()),
             (Type::Scalar(scalar), value) => {
@@ -214,20 +229,21 @@ impl Normaliser<'_, '_> {
                 scalar.kind.canonical(value)
             }
             (Type::Struct(ty), Value::Object(object)) => {
-                self.fields(ty, object, path);
+                self.fields(ty, object, normal, path);
                 Ok(())
             }
             (Type::Map(map), Value::Object(object)) => {
                 for (key, value) in object.iter_mut() {
-                    self.item(map.value, value, false, &path.to(DecodePathStep::Key(key)));
+                    let normal = normal.and_then(|normal| normal.get(key));
+                    self.item(map.value, value, normal, false, &path.to(DecodePathStep::Key(key)));
                 }
                 Ok(())
             }
             (Type::List(list), Value::Array(items)) => {
-                self.items(list, items, path);
+                self.items(list, items, normal, path);
                 Ok(())
             }
-            (Type::Union(union), value) => self.union(union, value, path),
+            (Type::Union(union), value) => self.union(union, value, normal, path),
             (_, other) => Err(Mismatch::Type(json_type_name(other).to_owned(), "")),
         };
         if let Err(mismatch) = outcome {
@@ -236,16 +252,17 @@ impl Normaliser<'_, '_> {
         }
     }
 
-    fn items(&mut self, list: &List, items: &mut [Value], path: &DecodePath<'_>) {
+    fn items(&mut self, list: &List, items: &mut [Value], normal: Option<&Value>, path: &DecodePath<'_>) {
+        let normal = normal.map_or(&[][..], |normal| normal.items_at(&[]));
         for (i, item) in items.iter_mut().enumerate() {
-            self.item(list.item, item, list.pointers, &path.to(DecodePathStep::Index(i)));
+            self.item(list.item, item, normal.get(i), list.pointers, &path.to(DecodePathStep::Index(i)));
         }
     }
 
     /// Normalises an item of a list or map. Null is nil if the item is a pointer, and the zero value otherwise.
-    fn item(&mut self, id: TypeId, item: &mut Value, pointer: bool, path: &DecodePath<'_>) {
+    fn item(&mut self, id: TypeId, item: &mut Value, normal: Option<&Value>, pointer: bool, path: &DecodePath<'_>) {
         if !item.is_null() {
-            self.value(id, item, path);
+            self.value(id, item, normal, path);
         } else if !pointer {
             self.null(id, path);
             *item = self.types.zero(id);
@@ -259,7 +276,7 @@ impl Normaliser<'_, '_> {
         }
     }
 
-    fn fields(&mut self, ty: &Struct, object: &mut Object, path: &DecodePath<'_>) {
+    fn fields(&mut self, ty: &Struct, object: &mut Object, normal: Option<&Value>, path: &DecodePath<'_>) {
         let types = self.types;
         object.retain(|key, value| {
             let Some(field) = ty.field(key) else {
@@ -273,7 +290,7 @@ impl Normaliser<'_, '_> {
                 }
                 return false;
             }
-            self.value(field.ty, value, &path);
+            self.value(field.ty, value, normal.and_then(|normal| normal.get(key)), &path);
             types.is_encoded(field, value)
         });
         for field in ty.always_encoded(types) {
@@ -284,13 +301,19 @@ impl Normaliser<'_, '_> {
     }
 
     /// Normalises a union. Its content is decoded by a separate decoder in Go, which does not report unknown fields.
-    fn union(&mut self, union: &Union, value: &mut Value, path: &DecodePath<'_>) -> Result<(), Mismatch> {
+    fn union(
+        &mut self,
+        union: &Union,
+        value: &mut Value,
+        normal: Option<&Value>,
+        path: &DecodePath<'_>,
+    ) -> Result<(), Mismatch> {
         let unknown_before = self.problems.unknown.len();
         match (union.kind, &mut *value) {
-            (_, Value::Object(_)) => self.value(union.schema, value, path),
+            (_, Value::Object(_)) => self.value(union.schema, value, normal, path),
             (UnionKind::SchemaOrArray, Value::Array(items)) => {
                 for (i, item) in items.iter_mut().enumerate() {
-                    self.item(union.schema, item, false, &path.to(DecodePathStep::Index(i)));
+                    self.item(union.schema, item, None, false, &path.to(DecodePathStep::Index(i)));
                 }
                 if items.is_empty() {
                     *value = Value::Null;

@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::{Str, Value};
@@ -21,7 +22,16 @@ pub struct Object {
 #[derive(Clone)]
 enum Members {
     Decoded(Vec<Member>),
+    /// Members that several objects have, until one of them is changed.
+    Shared(Arc<SharedMembers>),
     Encoded(Arc<EncodedObject>),
+}
+
+/// The members of several objects, and where in a text they were read.
+struct SharedMembers {
+    members: Vec<Member>,
+    start: u32,
+    end: u32,
 }
 
 /// A member of an object.
@@ -122,11 +132,11 @@ impl Default for Object {
 
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
-        let is_same_text = match (self.encoded(), other.encoded()) {
-            (Some(text), Some(other)) => text.text == other.text,
-            _ => false,
+        let is_same = match (&self.members, &other.members) {
+            (Members::Encoded(encoded), Members::Encoded(other)) => encoded.text == other.text,
+            _ => self.shares_members(other),
         };
-        is_same_text || self.entries() == other.entries()
+        is_same || self.entries() == other.entries()
     }
 }
 
@@ -166,11 +176,79 @@ impl Object {
         Self { members: Members::Decoded(members) }
     }
 
+    /// Lets copies of the object share its members until they are changed, so that they cost little, and what they have in
+    /// common is found at once. The object was read from this part of a text.
+    #[must_use]
+    pub fn into_shared(self, text: Range<u32>) -> Self {
+        let shared = SharedMembers { members: self.into_members(), start: text.start, end: text.end };
+        Self { members: Members::Shared(Arc::new(shared)) }
+    }
+
+    /// Changes the value of `key`, if there is one. Shared members stay shared unless the value becomes another one.
+    pub fn change(&mut self, key: &str, change: &mut dyn FnMut(&mut Value)) {
+        let Some(i) = self.find(key) else { return };
+        if let Members::Decoded(members) = &mut self.members {
+            return change(&mut members[i].value);
+        }
+        let value = &self.entries()[i].value;
+        let mut changed = value.clone();
+        change(&mut changed);
+        if !changed.is_untouched(value) {
+            self.entries_mut()[i].value = changed;
+        }
+    }
+
+    /// See [`Value::share_with`].
+    pub(crate) fn share_with(&mut self, other: &Self) -> bool {
+        if self.shares_members(other) {
+            return true;
+        }
+        let is_same = if self.encoded().is_some() {
+            self == other
+        } else {
+            let (others, mut at) = (other.entries(), 0);
+            let mut is_same = self.len() == others.len();
+            for member in self.entries_mut() {
+                while others.get(at).is_some_and(|other| other.cmp_key(member.prefix, &member.key).is_lt()) {
+                    at += 1;
+                }
+                let found = others.get(at).filter(|other| other.prefix == member.prefix && other.has_key(&member.key));
+                is_same &= found.is_some_and(|other| member.value.share_with(&other.value));
+            }
+            is_same
+        };
+        if is_same && !matches!(other.members, Members::Decoded(_)) {
+            self.clone_from(other);
+        }
+        is_same
+    }
+
+    /// The part of a text that the object was read from ([`Self::into_shared`]), if it has not been changed since.
+    #[must_use]
+    pub fn text_range(&self) -> Option<Range<usize>> {
+        match &self.members {
+            Members::Shared(shared) => Some(shared.start as usize..shared.end as usize),
+            Members::Decoded(_) | Members::Encoded(_) => None,
+        }
+    }
+
+    /// Whether both objects have the same members in memory, so that they are equal. Objects that are equal need not share
+    /// their members.
+    #[must_use]
+    #[inline]
+    pub fn shares_members(&self, other: &Self) -> bool {
+        match (&self.members, &other.members) {
+            (Members::Shared(members), Members::Shared(other)) => Arc::ptr_eq(members, other),
+            (Members::Encoded(encoded), Members::Encoded(other)) => Arc::ptr_eq(encoded, other),
+            _ => false,
+        }
+    }
+
     /// The text that the object is kept as. `None` for an object whose members are kept one by one.
     #[must_use]
     pub fn encoded(&self) -> Option<&EncodedObject> {
         match &self.members {
-            Members::Decoded(_) => None,
+            Members::Decoded(_) | Members::Shared(_) => None,
             Members::Encoded(encoded) => Some(encoded),
         }
     }
@@ -179,24 +257,36 @@ impl Object {
     fn entries(&self) -> &[Member] {
         match &self.members {
             Members::Decoded(entries) => entries,
+            Members::Shared(shared) => &shared.members,
             Members::Encoded(encoded) => encoded.members(),
         }
     }
 
     #[inline]
     fn entries_mut(&mut self) -> &mut Vec<Member> {
-        if let Members::Encoded(encoded) = &self.members {
-            self.members = Members::Decoded(encoded.members().to_vec());
+        if !matches!(self.members, Members::Decoded(_)) {
+            self.take_members();
         }
         match &mut self.members {
             Members::Decoded(entries) => entries,
-            Members::Encoded(_) => unreachable!("the members were decoded"),
+            Members::Shared(_) | Members::Encoded(_) => unreachable!("the object has its own members"),
         }
+    }
+
+    /// Makes the members the object's own.
+    #[cold]
+    fn take_members(&mut self) {
+        let members = std::mem::replace(&mut self.members, Members::Decoded(Vec::new()));
+        self.members = Members::Decoded(Self { members }.into_members());
     }
 
     fn into_members(self) -> Vec<Member> {
         match self.members {
             Members::Decoded(entries) => entries,
+            Members::Shared(shared) => match Arc::try_unwrap(shared) {
+                Ok(shared) => shared.members,
+                Err(shared) => shared.members.clone(),
+            },
             Members::Encoded(encoded) => encoded.members().to_vec(),
         }
     }
@@ -293,6 +383,7 @@ impl Object {
     pub fn is_empty(&self) -> bool {
         match &self.members {
             Members::Decoded(entries) => entries.is_empty(),
+            Members::Shared(shared) => shared.members.is_empty(),
             Members::Encoded(_) => false,
         }
     }
@@ -379,6 +470,102 @@ mod tests {
             }
         }
         assert_eq!(key_prefix("abcde"), u64::from_be_bytes(*b"abcde\0\0\0"));
+    }
+
+    #[test]
+    fn shared_members_are_copied_when_they_change() {
+        let shared = |keys: &[&str]| keys.iter().map(|key| (*key, 1)).collect::<Object>().into_shared(3..7);
+        for keys in [&["a", "b"][..], &["b", "a"], &["b", "a", "b"]] {
+            let object = shared(keys);
+            assert_eq!(Value::Object(object.clone()), object! {"a": 1, "b": 1});
+            assert!(object.shares_members(&object.clone()) && !object.shares_members(&shared(keys)));
+            assert_eq!(object, shared(keys));
+            let mut changed = object.clone();
+            assert_eq!(changed.text_range(), Some(3..7));
+            changed.insert("a", 2);
+            assert_eq!(changed.text_range(), None);
+            assert_eq!((object.get("a"), changed.get("a")), (Some(&Value::Int(1)), Some(&Value::Int(2))));
+            assert!(!changed.shares_members(&object) && changed != object);
+            assert_eq!((object.len(), object.is_empty(), shared(&[]).is_empty()), (2, false, true));
+            // Members that nobody else has are moved.
+            let (copied, moved) = (object.clone().into_iter().count(), object.into_iter().count());
+            assert_eq!((copied, moved), (2, 2));
+        }
+    }
+
+    #[test]
+    fn shared_members_stay_shared_unless_a_value_changes() {
+        let shared = |value: Value| match value {
+            Value::Object(object) => Value::Object(object.into_shared(0..9)),
+            other => other,
+        };
+        let item = || shared(object! {"x": shared(object! {"n": 1})});
+        let original = shared(object! {"a": shared(object! {"items": vec![item(), item()]}), "b": Value::Null});
+        let changed = |change: &mut dyn FnMut(&mut Value)| {
+            let mut copy = original.clone();
+            copy.change_at(&["a", "items"], &mut |items| {
+                items.as_array_mut().expect("a list").iter_mut().for_each(&mut *change);
+            });
+            copy
+        };
+        assert!(changed(&mut |_| ()).shares_members(&original));
+        let absent = changed(&mut |item| item.change_at(&["x", "m"], &mut |_| panic!("there is no m")));
+        assert!(absent.shares_members(&original));
+        let set = changed(&mut |item| item.change_at(&["x"], &mut |x| _ = x.set_default("n", 2)));
+        assert!(set.shares_members(&original), "it is there already");
+        let mut first = true;
+        let set = changed(&mut |item| {
+            if std::mem::take(&mut first) {
+                item.change_at(&["x"], &mut |x| x.set("n", 2));
+            }
+        });
+        assert_eq!(set["a"]["items"][0], object! {"x": object! {"n": 2}});
+        assert!(set["a"]["items"][1].shares_members(&original["a"]["items"][1]));
+        assert_eq!(original["a"]["items"][0], object! {"x": object! {"n": 1}});
+        let mut same = original.clone();
+        same.change_at(&["b"], &mut |_| panic!("null counts as absent"));
+        assert!(same.shares_members(&original));
+    }
+
+    #[test]
+    fn what_is_equal_shares_its_members_again() {
+        let shared = |value: Value| match value {
+            Value::Object(object) => Value::Object(object.into_shared(0..9)),
+            other => other,
+        };
+        let of = |same: f64, changed: i64| {
+            let list = vec![object! {"x": 1}, object! {"y": changed}].into_iter().map(shared).collect::<Vec<_>>();
+            shared(object! {
+                "a": shared(object! {"n": same, "m": Value::Null}),
+                "b": shared(object! {"k": changed, "o": shared(object! {"z": "text"})}),
+                "c": Value::Array(list),
+            })
+        };
+        let original = of(0.0, 1);
+        let mut equal = of(0.0, 1);
+        assert!(!equal.shares_members(&original));
+        equal.set("d", 1);
+        equal.remove_at(&["d"]);
+        assert!(equal.share_with(&original) && equal.shares_members(&original));
+
+        let mut changed = of(-0.0, 2);
+        changed.set("0", 1);
+        assert!(!changed.share_with(&original));
+        assert_eq!(changed.at(&["a", "n"]), Some(&Value::Float(-0.0)));
+        assert!(!changed["a"].shares_members(&original["a"]), "the text of -0 is not that of 0");
+        assert_eq!(changed.int_at(&["b", "k"]), Some(2));
+        assert!(!changed["b"].shares_members(&original["b"]));
+        assert!(changed["c"][0].shares_members(&original["c"][0]));
+        assert!(!changed["c"][1].shares_members(&original["c"][1]));
+        let mut touched = original.clone();
+        for path in [&["b", "o", "z"][..], &["b", "k"]] {
+            touched.at_mut(path).expect("a value");
+        }
+        assert!(!touched["b"]["o"].shares_members(&original["b"]["o"]));
+        touched.set_at(&["b", "k"], 3);
+        assert!(!touched.share_with(&original));
+        assert!(touched["b"]["o"].shares_members(&original["b"]["o"]));
+        assert_eq!(touched.int_at(&["b", "k"]), Some(3));
     }
 
     #[test]

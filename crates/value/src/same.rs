@@ -7,7 +7,7 @@ use crate::{Object, Value};
 #[must_use]
 pub fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a, b) {
-        (Some(Value::Object(a)), Some(Value::Object(b))) => equal_objects(a, b),
+        (Some(Value::Object(a)), Some(Value::Object(b))) => a.shares_members(b) || equal_objects(a, b),
         (Some(Value::Array(a)), Some(Value::Array(b))) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(Some(a), Some(b)))
         }

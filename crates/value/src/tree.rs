@@ -90,6 +90,57 @@ impl Value {
         self.at(path).and_then(Value::as_object).into_iter().flat_map(Object::iter)
     }
 
+    /// Whether both values are objects with the same members in memory ([`Object::shares_members`]).
+    #[must_use]
+    #[inline]
+    pub fn shares_members(&self, other: &Value) -> bool {
+        matches!((self, other), (Value::Object(object), Value::Object(other)) if object.shares_members(other))
+    }
+
+    /// Changes the value at a path of object keys, if there is one; null counts as absent. Shared objects stay shared unless
+    /// something in them changes ([`Object::into_shared`]).
+    pub fn change_at(&mut self, path: &[&str], change: &mut dyn FnMut(&mut Value)) {
+        match path.split_first() {
+            None if self.is_null() => {}
+            None => change(self),
+            Some((key, rest)) => {
+                if let Value::Object(object) = self {
+                    object.change(key, &mut |value| value.change_at(rest, change));
+                }
+            }
+        }
+    }
+
+    /// Whether a copy of a value has not been changed: its objects still share their members, and all else is equal.
+    pub(crate) fn is_untouched(&self, original: &Value) -> bool {
+        match (self, original) {
+            (Value::Object(object), Value::Object(original)) => object.shares_members(original),
+            (Value::Array(items), Value::Array(original)) => {
+                items.len() == original.len()
+                    && items.iter().zip(original).all(|(item, other)| item.is_untouched(other))
+            }
+            (Value::Object(_) | Value::Array(_), _) | (_, Value::Object(_) | Value::Array(_)) => false,
+            (value, original) => value == original,
+        }
+    }
+
+    /// Lets the objects of a tree that equal those at the same path of another one share their members again
+    /// ([`Object::into_shared`]), because they were touched without a change, or decoded from another text. Returns whether the
+    /// trees are equal.
+    pub fn share_with(&mut self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Object(object), Value::Object(other)) => object.share_with(other),
+            (Value::Array(items), Value::Array(other)) => {
+                let pairs = items.iter_mut().zip(other);
+                let is_same = pairs.fold(true, |is_same, (item, other)| item.share_with(other) && is_same);
+                is_same && items.len() == other.len()
+            }
+            // Zeros with different signs are equal, but their texts differ.
+            (Value::Float(number), Value::Float(other)) => number.to_bits() == other.to_bits(),
+            (value, other) => value == other,
+        }
+    }
+
     /// The name of the value's JSON type in the messages of Go's decoder.
     #[must_use]
     pub const fn json_type(&self) -> &'static str {
@@ -186,6 +237,9 @@ impl Value {
 
     /// Sets `key` of an object if it is absent or null. Returns whether it did.
     pub fn set_default(&mut self, key: &str, value: impl Into<Value>) -> bool {
+        if self.get(key).is_some() {
+            return false;
+        }
         let Some(o) = self.or_object() else { return false };
         let slot = o.entry(key);
         let absent = slot.is_null();

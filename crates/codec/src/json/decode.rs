@@ -33,13 +33,14 @@ pub struct DecodeOptions {
     pub duplicates: bool,
     /// Whether a number outside the range of `float64` becomes an infinity instead of an error.
     pub infinities: bool,
-    /// Whether the field sets of managed fields are kept as text.
-    pub encoded_field_sets: bool,
+    /// Whether copies of the tree share its objects until they are changed ([`Object::into_shared`]), and the field sets of
+    /// managed fields are kept as text.
+    pub stored: bool,
 }
 
 impl DecodeOptions {
     /// The options for stored objects, whose field sets are in the form in which they are written.
-    pub const STORED: Self = Self { duplicates: false, infinities: false, encoded_field_sets: true };
+    pub const STORED: Self = Self { duplicates: false, infinities: false, stored: true };
 }
 
 /// The result of [`decode`].
@@ -67,7 +68,8 @@ pub fn decode(text: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeErro
         depth: 0,
         duplicates: false,
         overflow: None,
-        encoded_field_sets: options.encoded_field_sets,
+        // The places of a text that was changed are not those of the text.
+        stored: options.stored && matches!(valid, Cow::Borrowed(_)),
         items: Vec::new(),
         entries: Vec::new(),
     };
@@ -171,8 +173,8 @@ struct Parser<'a> {
     duplicates: bool,
     /// The first number that does not fit a `float64`.
     overflow: Option<&'a str>,
-    /// See [`DecodeOptions::encoded_field_sets`].
-    encoded_field_sets: bool,
+    /// See [`DecodeOptions::stored`].
+    stored: bool,
     /// The items and members of all open arrays and objects, so that each is allocated with its exact size.
     items: Vec<Value>,
     entries: Vec<Member>,
@@ -256,6 +258,7 @@ impl<'a> Parser<'a> {
     }
 
     fn object(&mut self) -> Result<Value, Malformed> {
+        let text_start = self.offset;
         self.enter()?;
         let mut next = self.skip_space();
         if next == b'}' {
@@ -288,13 +291,17 @@ impl<'a> Parser<'a> {
         self.leave();
         let members = self.entries.len() - start;
         let object = Object::from_members(self.entries.split_off(start));
-        self.duplicates |= object.len() < members;
-        Ok(Value::Object(object))
+        let has_duplicates = object.len() < members;
+        self.duplicates |= has_duplicates;
+        match (u32::try_from(text_start), u32::try_from(self.offset)) {
+            (Ok(start), Ok(end)) if self.stored && !has_duplicates => Ok(Value::Object(object.into_shared(start..end))),
+            _ => Ok(Value::Object(object)),
+        }
     }
 
     /// The next value, if it is a field set that is kept as text.
     fn field_set(&mut self, key: &str) -> Option<Value> {
-        if !self.encoded_field_sets || self.depth != FIELD_SET_DEPTH || key != "fieldsV1" {
+        if !self.stored || self.depth != FIELD_SET_DEPTH || key != "fieldsV1" {
             return None;
         }
         let (encoded, length) = encoded_field_set(self.text, self.offset)?;

@@ -11,20 +11,75 @@ use super::indent::indent;
 /// How a field set is encoded.
 type EncodeFields = fn(&Value, &mut Vec<u8>);
 
+/// A value of the same type, and the text that this module wrote for it and that it was decoded from.
+#[derive(Clone, Copy, Debug)]
+pub struct Original<'o> {
+    /// The value, decoded as a stored one ([`super::DecodeOptions::STORED`]).
+    pub value: &'o Value,
+    /// The text.
+    pub text: &'o [u8],
+}
+
+impl<'o> Original<'o> {
+    /// The text of an object at the same path, if it is the one that was decoded.
+    fn text_of(self, object: &Object) -> Option<&'o [u8]> {
+        let is_same = self.value.as_object().is_some_and(|original| object.shares_members(original));
+        self.text.get(object.text_range().filter(|_| is_same)?)
+    }
+
+    /// The member of an object.
+    fn member(self, key: &str) -> Option<Self> {
+        Some(Self { value: self.value.get(key)?, ..self })
+    }
+
+    /// The item of a list.
+    fn item(self, index: usize) -> Option<Self> {
+        Some(Self { value: self.value.as_array()?.get(index)?, ..self })
+    }
+}
+
 /// Appends the JSON of a value of this type.
 pub fn encode_typed(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
-    encode_value(value, types, type_id, encode_fields_v1, out);
+    encode_value(value, None, types, type_id, encode_fields_v1, out);
+}
+
+/// Like [`encode_typed`], for a value that was made by changing a copy of another one in normal form. The text of the objects
+/// that both have at the same paths is copied.
+pub fn encode_typed_changed(value: &Value, original: Original<'_>, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
+    encode_value(value, Some(original), types, type_id, encode_fields_v1, out);
 }
 
 /// Appends the JSON of a value of this type that was made from an unstructured object. The members of its field sets
 /// are sorted by their bytes, like those of all maps.
 pub fn encode_typed_from_unstructured(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
-    encode_value(value, types, type_id, encode_into, out);
+    encode_value(value, None, types, type_id, encode_into, out);
 }
 
-fn encode_value(value: &Value, types: &Types, type_id: TypeId, fields: EncodeFields, out: &mut Vec<u8>) {
+fn encode_value(
+    value: &Value,
+    original: Option<Original<'_>>,
+    types: &Types,
+    type_id: TypeId,
+    fields: EncodeFields,
+    out: &mut Vec<u8>,
+) {
     match (types.get(type_id), value) {
-        (Type::Struct(ty), Value::Object(object)) => encode_struct(object, types, ty, fields, out),
+        (Type::Struct(_) | Type::Map(_), Value::Object(object))
+            if let Some(text) = original.and_then(|original| original.text_of(object)) =>
+        {
+            #[cfg(debug_assertions)]
+            {
+                let mut again = Vec::new();
+                encode_value(value, None, types, type_id, fields, &mut again);
+                assert_eq!(
+                    String::from_utf8_lossy(&again),
+                    String::from_utf8_lossy(text),
+                    "the text of a stored object"
+                );
+            }
+            out.extend_from_slice(text);
+        }
+        (Type::Struct(ty), Value::Object(object)) => encode_struct(object, original, types, ty, fields, out),
         (Type::Map(map), Value::Object(object)) => {
             out.push(b'{');
             for (i, (key, value)) in object.iter().enumerate() {
@@ -33,14 +88,15 @@ fn encode_value(value: &Value, types: &Types, type_id: TypeId, fields: EncodeFie
                 }
                 write_string(key, out);
                 out.push(b':');
-                encode_value(value, types, map.value, fields, out);
+                let original = original.and_then(|original| original.member(key));
+                encode_value(value, original, types, map.value, fields, out);
             }
             out.push(b'}');
         }
-        (Type::List(list), Value::Array(items)) => encode_items(items, types, list.item, fields, out),
-        (Type::Union(union), Value::Object(_)) => encode_value(value, types, union.schema, fields, out),
+        (Type::List(list), Value::Array(items)) => encode_items(items, original, types, list.item, fields, out),
+        (Type::Union(union), Value::Object(_)) => encode_value(value, original, types, union.schema, fields, out),
         (Type::Union(union), Value::Array(items)) if union.kind == UnionKind::SchemaOrArray => {
-            encode_items(items, types, union.schema, fields, out);
+            encode_items(items, original, types, union.schema, fields, out);
         }
         (Type::Scalar(ScalarType { kind: Scalar::FieldsV1, .. }), value) => fields(value, out),
         // Upstream decodes and encodes the text in a Go field of this type again with each conversion.
@@ -57,13 +113,20 @@ pub fn encode_typed_pretty(value: &Value, types: &Types, type_id: TypeId) -> Vec
     indent(&out)
 }
 
-fn encode_items(items: &[Value], types: &Types, item: TypeId, fields: EncodeFields, out: &mut Vec<u8>) {
+fn encode_items(
+    items: &[Value],
+    original: Option<Original<'_>>,
+    types: &Types,
+    item: TypeId,
+    fields: EncodeFields,
+    out: &mut Vec<u8>,
+) {
     out.push(b'[');
     for (i, value) in items.iter().enumerate() {
         if i > 0 {
             out.push(b',');
         }
-        encode_value(value, types, item, fields, out);
+        encode_value(value, original.and_then(|original| original.item(i)), types, item, fields, out);
     }
     out.push(b']');
 }
@@ -71,7 +134,14 @@ fn encode_items(items: &[Value], types: &Types, item: TypeId, fields: EncodeFiel
 /// Maximum number of members that are sorted on the stack. Few objects have more.
 const INLINE: usize = 16;
 
-fn encode_struct(object: &Object, types: &Types, ty: &Struct, fields: EncodeFields, out: &mut Vec<u8>) {
+fn encode_struct(
+    object: &Object,
+    original: Option<Original<'_>>,
+    types: &Types,
+    ty: &Struct,
+    fields: EncodeFields,
+    out: &mut Vec<u8>,
+) {
     // An object has few of the fields that its struct declares, so look up the field of each member instead of the
     // member of each field. Unknown members come last.
     let mut inline = [(0u32, "", &Value::Null); INLINE];
@@ -98,7 +168,8 @@ fn encode_struct(object: &Object, types: &Types, ty: &Struct, fields: EncodeFiel
                 out.push(b'"');
                 out.extend_from_slice(key.as_bytes());
                 out.extend_from_slice(b"\":");
-                encode_value(value, types, field.ty, fields, out);
+                let original = original.and_then(|original| original.member(key));
+                encode_value(value, original, types, field.ty, fields, out);
             }
             None => {
                 write_string(key, out);

@@ -197,7 +197,7 @@ proptest! {
         let root = catalog.kind_type("", "v1", "Pod").expect("a kind");
         let (document, patch) = (in_pod(spec), in_pod(patch));
         if let Ok(mut merged) = strategic_merge_patch(document.clone(), patch.clone(), catalog.types(), root) {
-            let _ = pintle_patch::from_unstructured(&mut merged, catalog.types(), root);
+            let _ = pintle_patch::from_unstructured(&mut merged, None, catalog.types(), root);
         }
         let _ = pintle_patch::remaining_patch(&document, patch, catalog.types(), root);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pintle_cache::{Event, Indexer, KeyRange, Object, ObjectIndex, WatchCache};
-use pintle_codec::json::encode_decoded_again;
+use pintle_codec::json::{Original, encode_decoded_again, encode_typed_changed};
 use pintle_registry::{ApiError, Conversion, MultiVersion, Resource};
 use pintle_value::Value;
 
@@ -240,7 +240,11 @@ impl VersionView {
     ///
     /// # Errors
     /// Returns an error if the object cannot be converted.
-    pub(crate) async fn encode_for_storage(&self, object: &Value) -> Result<Bytes, ApiError> {
+    pub(crate) async fn encode_for_storage(
+        &self,
+        object: &Value,
+        original: Option<Original<'_>>,
+    ) -> Result<Bytes, ApiError> {
         debug_assert!(object.resource_version().is_empty(), "{object:?}");
         match &self.served_version {
             Some(served_version) if *served_version.api_version != *served_version.versions.storage_version() => {
@@ -258,27 +262,30 @@ impl VersionView {
                 Ok(self.encode_unlike_read(&*served_version.versions, object))
             }
             // What is written as it was stored may need pruning and defaulting.
-            None if self.hub.versions.is_some() => Ok(with_kind_first(&self.encode(object))),
-            _ => Ok(self.encode(object)),
+            None if self.hub.versions.is_some() => Ok(with_kind_first(&self.encode(object, None))),
+            _ => Ok(self.encode(object, original)),
         }
     }
 
     /// Encodes an object of the storage version that a read may change.
     fn encode_unlike_read(&self, versions: &dyn MultiVersion, stored: &Value) -> Bytes {
-        let json = self.encode(stored);
+        let json = self.encode(stored, None);
         let mut read = stored.clone();
         versions.prune_and_default_stored(&mut read);
         if read == *stored { json } else { with_kind_first(&json) }
     }
 
     /// Encodes an object of any version as it is after it was read from the store. The object must not have a
-    /// resourceVersion.
-    pub(crate) fn encode(&self, object: &Value) -> Bytes {
+    /// resourceVersion. If it was made by changing a stored object, that is `original`.
+    pub(crate) fn encode(&self, object: &Value, original: Option<Original<'_>>) -> Bytes {
         BUFFER.with_borrow_mut(|buffer| {
             buffer.clear();
-            match Shape::of(&self.hub) {
-                Shape::Untyped => encode_decoded_again(object, buffer),
-                shape => write_json(object, shape, buffer),
+            match (Shape::of(&self.hub), original) {
+                (Shape::Typed(types, id), Some(original)) => {
+                    encode_typed_changed(object, original, types, id, buffer);
+                }
+                (Shape::Untyped, _) => encode_decoded_again(object, buffer),
+                (shape, _) => write_json(object, shape, buffer),
             }
             // The bytes stay in the cache as long as the object, so they are copied without spare capacity.
             let bytes = Bytes::copy_from_slice(buffer);
@@ -290,7 +297,7 @@ impl VersionView {
     /// Creates the cached form of a stored object's tree at this version.
     fn to_object(&self, served_version: &ServedVersion, object: &Object, mut tree: Value) -> Result<Object, ApiError> {
         served_version.versions.prune_converted(&mut tree).map_err(ApiError::Unclassified)?;
-        let json = self.encode(&tree);
+        let json = self.encode(&tree, None);
         let prefix = self.hub.collection().map_or("", |collection| &collection.prefix);
         let index = self.cluster.indexers.index(prefix, &json).map_err(|error| corrupt_error(&error))?;
         Ok(Object::new(object.key.clone(), object.revision, json, index))

@@ -5,7 +5,7 @@ use pintle_cache::Object;
 use pintle_codec::json;
 use pintle_patch::from_unstructured;
 use pintle_registry::{ApiError, GroupVersion, Resource, Subresource, Verb};
-use pintle_schema::{Problems, Schema, normalise, static_defaults};
+use pintle_schema::{Problems, Schema, normalise_changed, static_defaults};
 use pintle_value::Value;
 
 use super::decode::{DecodeError, ExpectedKind, KindScheme, TypeCheck, convert_strategic_patch, internal_package};
@@ -37,9 +37,9 @@ impl ObjectModel for BuiltIn {
         true
     }
 
-    fn normalise(&self, schema: &Schema, _: Option<&Resource>, value: &mut Value) -> Problems {
+    fn normalise(&self, schema: &Schema, _: Option<&Resource>, value: &mut Value, normal: Option<&Value>) -> Problems {
         let mut problems = Problems::default();
-        normalise(&schema.types, schema.root, value, &mut problems);
+        normalise_changed(&schema.types, schema.root, value, normal, &mut problems);
         problems
     }
 
@@ -51,8 +51,8 @@ impl ObjectModel for BuiltIn {
         static_defaults(&schema.types, schema.root, value);
     }
 
-    fn convert_patched(&self, schema: &Schema, value: &mut Value) -> Result<(), String> {
-        from_unstructured(value, &schema.types, schema.root)
+    fn convert_patched(&self, schema: &Schema, value: &mut Value, normal: Option<&Value>) -> Result<(), String> {
+        from_unstructured(value, normal, &schema.types, schema.root)
     }
 
     fn not_a_list_error(&self, resource: &Resource) -> ApiError {
@@ -110,7 +110,7 @@ impl ObjectModel for BuiltIn {
         }
         let errors = std::mem::take(&mut strict.strict_errors);
         strict.correct_tree(&mut value);
-        expected.normalise(&mut value);
+        expected.normalise(&mut value, None);
         Ok((value, errors))
     }
 

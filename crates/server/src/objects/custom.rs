@@ -39,7 +39,7 @@ impl ObjectModel for Custom {
         false
     }
 
-    fn normalise(&self, _: &Schema, resource: Option<&Resource>, value: &mut Value) -> Problems {
+    fn normalise(&self, _: &Schema, resource: Option<&Resource>, value: &mut Value, _: Option<&Value>) -> Problems {
         let mut problems = Problems::default();
         // `check_type` has refused values of other types.
         if value.as_object().and_then(|object| object.get("apiVersion")).is_some_and(Value::is_null) {
@@ -62,7 +62,7 @@ impl ObjectModel for Custom {
     /// The strategy sets them.
     fn set_schema_defaults(&self, _: &Schema, _: &mut Value) {}
 
-    fn convert_patched(&self, _: &Schema, _: &mut Value) -> Result<(), String> {
+    fn convert_patched(&self, _: &Schema, _: &mut Value, _: Option<&Value>) -> Result<(), String> {
         Ok(())
     }
 

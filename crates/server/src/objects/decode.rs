@@ -115,11 +115,11 @@ impl<'a> ExpectedKind<'a> {
 
     /// Brings a tree into the form in which the kind is encoded. An empty list of managed fields is preserved, although
     /// encoding would omit it: it resets the managed fields (upstream: `isResetManagedFields`). An unstructured object
-    /// loses it when its metadata is coerced.
-    pub(crate) fn normalise(&self, value: &mut Value) -> Problems {
+    /// loses it when its metadata is coerced. `normal` is an object in this form of which the tree is a changed copy.
+    pub(crate) fn normalise(&self, value: &mut Value, normal: Option<&Value>) -> Problems {
         let resets = !self.model.requires_type()
             && value.at(&MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty);
-        let found = self.model.normalise(self.schema, self.resource.map(|resource| &**resource), value);
+        let found = self.model.normalise(self.schema, self.resource.map(|resource| &**resource), value, normal);
         if resets {
             value.set_at(&MANAGED_FIELDS, Vec::<Value>::new());
         }
@@ -281,7 +281,7 @@ pub(crate) fn decode_strict(
             let decoded = yaml::decode(body).map_err(|error| DecodeError::Unrecognized(error.to_string()))?;
             let mut value = decoded.value;
             check_type_meta(&value, expected, check)?;
-            let found = expected.normalise(&mut value);
+            let found = expected.normalise(&mut value, None);
             if let Some(error) = found.errors.into_iter().next() {
                 return Err(expected.undecodable_value(&value, error));
             }
@@ -318,7 +318,7 @@ fn json(body: &[u8], expected: &ExpectedKind<'_>, check: TypeCheck<'_>) -> Resul
     };
     check_type_meta(&value, expected, check)?;
     let mut value = value;
-    let found = expected.normalise(&mut value);
+    let found = expected.normalise(&mut value, None);
     if !duplicates && found.is_empty() {
         return Ok((value, Vec::new()));
     }
@@ -360,38 +360,17 @@ pub(crate) fn report_strict_errors(
     Ok(())
 }
 
-/// The members of a patched object that are still those of the stored one. They are in normal form, unless the object was
-/// converted, so they are set aside while the others are decoded.
-struct Unchanged(Vec<(Str, Value)>);
-
-impl Unchanged {
-    fn take(object: &mut Value, live: Option<&Value>, expected: &ExpectedKind<'_>) -> Self {
-        let mut unchanged = Vec::new();
-        let is_normal = expected.model.keeps_normal_form() && expected.resource.is_some_and(|found| found.is_hub());
-        if let (Some(live), Value::Object(members), true) = (live, object, is_normal) {
-            #[cfg(debug_assertions)]
-            let normal = {
-                let mut normal = live.clone();
-                expected.normalise(&mut normal);
-                normal
-            };
-            for (name, value) in members.iter_mut() {
-                let is_changed = !matches!(value, Value::Object(_)) || live.get(name) != Some(value);
-                if !is_changed && name != "metadata" {
-                    #[cfg(debug_assertions)]
-                    assert_eq!(normal.get(name), Some(&*value), "a stored {} is not in normal form", expected.kind);
-                    unchanged.push((Str::from(name), std::mem::take(value)));
-                }
-            }
-        }
-        Self(unchanged)
+/// The stored object that was patched, if it is in normal form, which it is unless it was converted.
+fn normal<'l>(live: Option<&'l Value>, expected: &ExpectedKind<'_>) -> Option<&'l Value> {
+    let is_normal = expected.model.keeps_normal_form() && expected.resource.is_some_and(|found| found.is_hub());
+    let live = live.filter(|_| is_normal)?;
+    #[cfg(debug_assertions)]
+    {
+        let mut normal = live.clone();
+        expected.normalise(&mut normal, None);
+        assert_eq!(normal, *live, "a stored {} is not in normal form", expected.kind);
     }
-
-    fn put_back(self, object: &mut Value) {
-        for (name, value) in self.0 {
-            object.set(&name, value);
-        }
-    }
+    Some(live)
 }
 
 /// Decodes the result of a JSON patch or merge patch: a tree at the request's version, and the errors of strict
@@ -416,9 +395,7 @@ pub(crate) fn decode_patched(
         expected.set_type(&mut nothing);
         return Ok((nothing, unknown));
     }
-    let unchanged = Unchanged::take(&mut object, live, expected);
-    let found = expected.normalise(&mut object);
-    unchanged.put_back(&mut object);
+    let found = expected.normalise(&mut object, normal(live, expected));
     if found.errors.is_empty() {
         if !expected.model.requires_type() {
             expected.set_type(&mut object);
@@ -440,10 +417,9 @@ pub(crate) fn convert_strategic_patch(
     live: Option<&Value>,
     expected: &ExpectedKind<'_>,
 ) -> Result<(Value, Vec<String>), String> {
-    let unchanged = Unchanged::take(&mut object, live, expected);
-    expected.model.convert_patched(expected.schema, &mut object)?;
-    let found = expected.normalise(&mut object);
-    unchanged.put_back(&mut object);
+    let normal = normal(live, expected);
+    expected.model.convert_patched(expected.schema, &mut object, normal)?;
+    let found = expected.normalise(&mut object, normal);
     if let Some(error) = found.errors.into_iter().next() {
         return Err(error);
     }

@@ -18,7 +18,7 @@ pub(super) fn decode(
     check: TypeCheck<'_>,
 ) -> Result<(Value, Vec<String>), DecodeError> {
     let (mut value, mut problems) = expected.model.decode_cbor(body, expected, check)?;
-    let found = expected.normalise(&mut value);
+    let found = expected.normalise(&mut value, None);
     if let Some(error) = found.errors.into_iter().next() {
         return Err(expected.undecodable_value(&value, error));
     }

@@ -42,8 +42,15 @@ pub(crate) trait ObjectModel: Send + Sync {
     fn has_strategic_merge_patch(&self) -> bool;
 
     /// Brings a tree into the form in which the kind is encoded: a Go struct is decoded and encoded, an unstructured
-    /// object is pruned. `resource` is `None` for kinds without a resource (`Scale`).
-    fn normalise(&self, schema: &Schema, resource: Option<&Resource>, value: &mut Value) -> Problems;
+    /// object is pruned. `resource` is `None` for kinds without a resource (`Scale`), and `normal` an object in this form of
+    /// which the tree is a changed copy.
+    fn normalise(
+        &self,
+        schema: &Schema,
+        resource: Option<&Resource>,
+        value: &mut Value,
+        normal: Option<&Value>,
+    ) -> Problems;
 
     /// True if every object that is read is in the form that [`Self::normalise`] makes.
     fn keeps_normal_form(&self) -> bool;
@@ -51,11 +58,12 @@ pub(crate) trait ObjectModel: Send + Sync {
     /// Sets the defaults that the schema declares, unless the strategy sets them.
     fn set_schema_defaults(&self, schema: &Schema, value: &mut Value);
 
-    /// Checks and converts the result of a strategic merge patch (upstream: `runtime.DefaultUnstructuredConverter`).
+    /// Checks and converts the result of a strategic merge patch (upstream: `runtime.DefaultUnstructuredConverter`), of
+    /// `normal` if that is in normal form.
     ///
     /// # Errors
     /// Returns upstream's message if a value does not match its type.
-    fn convert_patched(&self, schema: &Schema, value: &mut Value) -> Result<(), String>;
+    fn convert_patched(&self, schema: &Schema, value: &mut Value, normal: Option<&Value>) -> Result<(), String>;
 
     /// Brings an object that an apply has merged into `live` into the form in which the kind is encoded.
     ///

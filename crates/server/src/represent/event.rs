@@ -137,7 +137,7 @@ impl ResponseFormat {
             "metadata": metadata,
         };
         // Built-in kinds encode empty fields, too.
-        model(&self.resource).normalise(&self.resource.schema, None, &mut bookmark);
+        model(&self.resource).normalise(&self.resource.schema, None, &mut bookmark, None);
         self.tree_frame(&bookmark, WatchEventType::Bookmark, needs_columns)
     }
 

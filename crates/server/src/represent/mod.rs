@@ -256,7 +256,7 @@ pub(crate) fn from_hub(resource: &Resource, mut object: Value) -> Value {
 pub(crate) fn to_hub(resource: &Resource, hub: &Resource, mut object: Value) -> Value {
     if !resource.is_hub() {
         resource.strategy.convert_to_hub(&mut object);
-        model(hub).normalise(&hub.schema, None, &mut object);
+        model(hub).normalise(&hub.schema, None, &mut object, None);
         object.set("kind", hub.kind.as_str());
         object.set("apiVersion", hub.group_version().to_string());
     }

@@ -259,7 +259,7 @@ impl ManifestLoader {
         object.set("kind", resource.kind.as_str());
         object.set("apiVersion", resource.group_version().to_string());
         // What does not fit the types was found when it was decoded.
-        ExpectedKind::of(resource).normalise(&mut object);
+        ExpectedKind::of(resource).normalise(&mut object, None);
         set_defaults(resource, &mut object);
         let errors = validate_manifest(&self.context, resource, &object);
         match errors.is_empty() {

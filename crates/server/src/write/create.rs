@@ -174,7 +174,7 @@ impl CreateOperation<'_> {
         }
         let cluster = writer.cluster;
         let key = object_key(object.namespace(), object.name());
-        let json = VersionView::of(cluster, hub).encode_for_storage(&object).await?;
+        let json = VersionView::of(cluster, hub).encode_for_storage(&object, None).await?;
         let already_exists = || self.already_exists(hub, &key, &object);
         if writer.context.dry_run {
             // As in upstream, a dry run treats a corrupt object as absent.

@@ -181,7 +181,7 @@ impl InternalClient {
     fn complete(resource: &Arc<Resource>, mut object: Value) -> Result<Value, ApiError> {
         let expected = ExpectedKind::of(resource);
         expected.set_type(&mut object);
-        let problems = expected.normalise(&mut object);
+        let problems = expected.normalise(&mut object, None);
         if let Some(error) = problems.errors.into_iter().next().filter(|_| resource.built_in) {
             return Err(ApiError::Internal(error));
         }

@@ -102,7 +102,7 @@ impl<'a> ManagedFieldsUpdater<'a> {
     /// An empty object of the kind, which a create is compared with.
     pub(crate) fn empty_object(&self) -> Value {
         let mut object = Value::object();
-        self.expected.normalise(&mut object);
+        self.expected.normalise(&mut object, None);
         self.expected.set_type(&mut object);
         object
     }
@@ -125,6 +125,7 @@ impl<'a> ManagedFieldsUpdater<'a> {
     /// may have entries that the client sent.
     pub(crate) fn update(&self, live: &Value, object: &mut Value) {
         let sent = object.remove_at(&MANAGED_FIELDS).unwrap_or_default();
+        object.share_with(live);
         let managed = decode_for_update(live.at(&MANAGED_FIELDS).unwrap_or(&Value::Null), &sent, self.subresource);
         // An existing object without managers (never tracked, or reset by a client) is not tracked before the first
         // apply.
@@ -217,6 +218,7 @@ impl<'a> ManagedFieldsUpdater<'a> {
             ApiError::Unclassified(format!("failed to convert new object ({name}) to proper version: {why}"))
         })?;
         self.expected.set_defaults(&mut object);
+        object.share_with(live);
         Ok(object)
     }
 
@@ -262,7 +264,7 @@ impl VersionConverter for ManagedFieldsUpdater<'_> {
         let (from, to) = (resource(from)?, resource(to)?);
         let hub = from.collection().and_then(|c| self.registry.hub(c)).ok_or(ConvertError::MissingVersion)?;
         let mut converted = from_hub(to, to_hub(from, hub, object.clone()));
-        model(to).normalise(&to.schema, None, &mut converted);
+        model(to).normalise(&to.schema, None, &mut converted, None);
         Ok(converted)
     }
 

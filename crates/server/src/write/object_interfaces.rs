@@ -79,7 +79,7 @@ impl PluginObjects<'_> {
             return Err(ApiError::Unclassified(format!("cannot convert {from} to {kind}")));
         };
         let mut converted = from_hub(to, to_hub(from, hub, object));
-        model(to).normalise(&to.schema, None, &mut converted);
+        model(to).normalise(&to.schema, None, &mut converted, None);
         Ok(converted)
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use pintle_admission::{AdmissionAttributes, AdmissionOperation};
 use pintle_cache::{CorruptObject, Object};
+use pintle_codec::json::Original;
 use pintle_registry::{ApiError, Resource, StrategyContext, SubresourceStrategy, WriteOperation};
 use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
@@ -458,7 +459,7 @@ impl<'a> GuaranteedUpdate<'a> {
         let key = self.key();
         if super::delete::should_delete_during_update(hub, &object, old) {
             // The object is not stored again, so it is not converted to its storage version.
-            let last = cached_object(&key, current.revision, view.encode(&object))?;
+            let last = cached_object(&key, current.revision, view.encode(&object, None))?;
             if context.dry_run {
                 return Ok(Some(last));
             }
@@ -474,7 +475,8 @@ impl<'a> GuaranteedUpdate<'a> {
         }
         // An update that changes nothing is not written, unless the stored value is stale (encrypted with an old key).
         let is_fresh = !current.is_stale();
-        let json = view.encode_for_storage(&object).await?;
+        let original = Original { value: old, text: &current.json };
+        let json = view.encode_for_storage(&object, Some(original)).await?;
         if is_fresh && is_same_object(&json, &current.json) {
             return Ok(Some(current.clone()));
         }

@@ -52,8 +52,13 @@ pub(crate) fn set_pod_spec_defaults(spec: &mut Value) {
 
 /// Removes the init container annotations that conversions drop.
 pub(crate) fn drop_init_container_annotations(object: &mut Value) {
-    let Some(annotations) = object.at_mut(&["metadata", "annotations"]).and_then(Value::as_object_mut) else { return };
-    annotations.retain(|key, _| !INIT_CONTAINER_ANNOTATIONS.contains(&key));
+    let annotations = &["metadata", "annotations"];
+    let is_dropped = |key: &str| INIT_CONTAINER_ANNOTATIONS.contains(&key);
+    if !object.entries_at(annotations).any(|(key, _)| is_dropped(key)) {
+        return;
+    }
+    let Some(annotations) = object.at_mut(annotations).and_then(Value::as_object_mut) else { return };
+    annotations.retain(|key, _| !is_dropped(key));
     if annotations.is_empty() {
         object.remove_at(&["metadata", "annotations"]);
     }
@@ -65,32 +70,29 @@ fn set_container_defaults(container: &mut Value) {
     container.set_default("terminationMessagePath", "/dev/termination-log");
     container.set_default("terminationMessagePolicy", "File");
     for_each_item(container, &["env"], |variable| {
-        if let Some(field) = variable.at_mut(&["valueFrom", "fieldRef"]) {
-            field.set_default("apiVersion", "v1");
-        }
+        variable.change_at(&["valueFrom", "fieldRef"], &mut |field| _ = field.set_default("apiVersion", "v1"));
     });
     round_resource_list(container, &["resources", "limits"]);
     round_resource_list(container, &["resources", "requests"]);
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        let Some(probe) = container.get_mut(name) else { continue };
-        probe.set_default("timeoutSeconds", 1);
-        probe.set_default("periodSeconds", 10);
-        probe.set_default("successThreshold", 1);
-        probe.set_default("failureThreshold", 3);
-        set_http_get_defaults(probe);
+        container.change_at(&[name], &mut |probe| {
+            probe.set_default("timeoutSeconds", 1);
+            probe.set_default("periodSeconds", 10);
+            probe.set_default("successThreshold", 1);
+            probe.set_default("failureThreshold", 3);
+            set_http_get_defaults(probe);
+        });
     }
     for name in ["postStart", "preStop"] {
-        if let Some(handler) = container.at_mut(&["lifecycle", name]) {
-            set_http_get_defaults(handler);
-        }
+        container.change_at(&["lifecycle", name], &mut set_http_get_defaults);
     }
 }
 
 fn set_http_get_defaults(handler: &mut Value) {
-    if let Some(get) = handler.get_mut("httpGet") {
+    handler.change_at(&["httpGet"], &mut |get| {
         get.set_default("path", "/");
         get.set_default("scheme", "HTTP");
-    }
+    });
 }
 
 fn set_volume_defaults(volume: &mut Value) {
@@ -98,55 +100,52 @@ fn set_volume_defaults(volume: &mut Value) {
     if !has_source {
         volume.set("emptyDir", Value::object());
     }
-    if let Some(image) = volume.get_mut("image") {
+    volume.change_at(&["image"], &mut |image| {
         let policy = default_pull_policy(image.str_at(&["reference"]));
         image.set_default("pullPolicy", policy);
-    }
-    if let Some(path) = volume.get_mut("hostPath") {
-        path.set_default("type", "");
-    }
+    });
+    volume.change_at(&["hostPath"], &mut |path| _ = path.set_default("type", ""));
     for source in ["secret", "configMap", "downwardAPI", "projected"] {
-        if let Some(source) = volume.get_mut(source) {
-            source.set_default("defaultMode", FILE_MODE);
-        }
+        volume.change_at(&[source], &mut |source| _ = source.set_default("defaultMode", FILE_MODE));
     }
     let downward_file = |file: &mut Value| {
-        if let Some(field) = file.get_mut("fieldRef") {
-            field.set_default("apiVersion", "v1");
-        }
+        file.change_at(&["fieldRef"], &mut |field| _ = field.set_default("apiVersion", "v1"));
     };
     for_each_item(volume, &["downwardAPI", "items"], downward_file);
     for_each_item(volume, &["projected", "sources"], |source| {
         for_each_item(source, &["downwardAPI", "items"], downward_file);
-        if let Some(token) = source.get_mut("serviceAccountToken") {
-            token.set_default("expirationSeconds", 3600);
-        }
+        source.change_at(&["serviceAccountToken"], &mut |token| _ = token.set_default("expirationSeconds", 3600));
     });
-    if let Some(claim) = volume.at_mut(&["ephemeral", "volumeClaimTemplate", "spec"]) {
+    volume.change_at(&["ephemeral", "volumeClaimTemplate", "spec"], &mut |claim| {
         claim.set_default("volumeMode", "Filesystem");
         round_resource_list(claim, &["resources", "limits"]);
         round_resource_list(claim, &["resources", "requests"]);
-    }
+    });
 }
 
 /// Rounds the quantities of a resource list up to thousandths, the precision that upstream stores.
 pub(crate) fn round_resource_list(object: &mut Value, path: &[&str]) {
     const MILLI: i32 = -3;
-    let Some(list) = object.at_mut(path).and_then(Value::as_object_mut) else { return };
-    for (_, value) in list.iter_mut() {
-        if let Ok(mut quantity) = Quantity::from_value(value)
-            && !quantity.round_up(MILLI)
-        {
-            *value = Value::from(&quantity);
+    let rounded = |value: &Value| {
+        let mut quantity = Quantity::from_value(value).ok()?;
+        (!quantity.round_up(MILLI)).then(|| Value::from(&quantity))
+    };
+    object.change_at(path, &mut |list| {
+        let changes: Vec<(String, Value)> =
+            list.entries_at(&[]).filter_map(|(name, value)| Some((name.to_owned(), rounded(value)?))).collect();
+        for (name, value) in changes {
+            list.set(&name, value);
         }
-    }
+    });
 }
 
 /// Calls `change` for each item of the list at a path.
-pub(crate) fn for_each_item(object: &mut Value, path: &[&str], change: impl FnMut(&mut Value)) {
-    if let Some(items) = object.at_mut(path).and_then(Value::as_array_mut) {
-        items.iter_mut().for_each(change);
-    }
+pub(crate) fn for_each_item(object: &mut Value, path: &[&str], mut change: impl FnMut(&mut Value)) {
+    object.change_at(path, &mut |list| {
+        if let Some(items) = list.as_array_mut() {
+            items.iter_mut().for_each(&mut change);
+        }
+    });
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ pub(crate) async fn delete(request: &RequestContext, resource: &Arc<Resource>) -
 fn empty_object(resource: &Arc<Resource>) -> Value {
     let (mut object, expected) = (Value::object(), ExpectedKind::of(resource));
     expected.set_type(&mut object);
-    expected.model.normalise(expected.schema, None, &mut object);
+    expected.model.normalise(expected.schema, None, &mut object, None);
     object
 }
 
@@ -173,7 +173,8 @@ async fn attempt(
             gc_finalizers::set_gc_finalizers_two_phase(&mut object, options);
         }
         two_phase_deletion.mark_terminating(&mut object);
-        let terminating = store_terminating(update, &hub, current, view.encode_for_storage(&object).await?).await?;
+        let terminating =
+            store_terminating(update, &hub, current, view.encode_for_storage(&object, None).await?).await?;
         return Ok(terminating.map(DeleteOutcome::Terminating));
     }
     gc_finalizers::set_gc_finalizers(&hub, &mut object, options);
@@ -185,7 +186,8 @@ async fn attempt(
         return remove(update, &hub, current, &old, &client).await;
     }
     let seconds = grace.mark_terminating(&mut object, context.now);
-    let Some(terminating) = store_terminating(update, &hub, current, view.encode_for_storage(&object).await?).await?
+    let Some(terminating) =
+        store_terminating(update, &hub, current, view.encode_for_storage(&object, None).await?).await?
     else {
         return Ok(None);
     };
