@@ -110,7 +110,7 @@ fn usage() -> String {
     for scenario in ALL {
         let only = if scenario.requires_binary { " (requires --binary)" } else { "" };
         let both = if scenario.on_go_api_server { " (also on the Go API server)" } else { "" };
-        text.push_str(&format!("\n  {:17} {}{only}{both}", scenario.name, scenario.description));
+        text.push_str(&format!("\n  {:19} {}{only}{both}", scenario.name, scenario.description));
     }
     text
 }

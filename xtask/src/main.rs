@@ -42,7 +42,7 @@ const COMMANDS: &[Command] = &[
     (
         "optimize",
         "",
-        "build the server by a profile of the benchmark's requests (profile-guided optimization) into target/optimized/pintle; \
+        "build the server with a profile of the benchmark's requests (profile-guided optimization) into target/optimized/pintle; \
          takes a quarter of an hour and needs 'rustup component add llvm-tools'",
         optimize::run,
     ),

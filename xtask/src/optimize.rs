@@ -1,4 +1,4 @@
-//! `cargo xtask optimize`: builds the server by a profile of its own work. An instrumented build serves the requests of the
+//! `cargo xtask optimize`: builds the server with profile-guided optimization. An instrumented build serves the requests of the
 //! benchmark and counts which way each branch goes and who calls whom; the compiler places and inlines code by these counts
 //! (<https://doc.rust-lang.org/rustc/profile-guided-optimization.html>). The profile belongs to the source that it was made
 //! from, so it is not kept in the repository.
@@ -19,12 +19,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         return Err("usage: cargo xtask optimize".to_owned());
     }
     let merge = llvm_profdata()?;
-    let target = target_folder();
+    let target = std::path::absolute(target_folder()).map_err(|error| format!("the folder of builds: {error}"))?;
     let folder = target.join("optimized");
     let (profiles, profile) = (folder.join("profiles"), folder.join("pintle.profdata"));
-    let by_profile = folder.join("build");
+    let optimized = folder.join("build");
     // Cargo does not notice that a profile has changed.
-    for old in [&profiles, &by_profile].into_iter().filter(|old| old.exists()) {
+    for old in [&profiles, &optimized].into_iter().filter(|old| old.exists()) {
         std::fs::remove_dir_all(old).map_err(|error| format!("{}: {error}", old.display()))?;
     }
     print_status("building the instrumented server\n");
@@ -34,8 +34,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let mut bench = Command::new(target.join("release/pintle-bench"));
     run_command(bench.arg("--binary").arg(&instrumented).args(["--quick", "--only", SCENARIOS]))?;
     run_command(Command::new(merge).arg("merge").arg("--output").arg(&profile).arg(&profiles))?;
-    print_status("building the server by the profile\n");
-    let built = build(&by_profile, &format!("-Cprofile-use={}", profile.display()))?;
+    print_status("building the server with the profile\n");
+    let built = build(&optimized, &format!("-Cprofile-use={}", profile.display()))?;
     let binary = folder.join("pintle");
     std::fs::copy(&built, &binary).map_err(|error| format!("{}: {error}", binary.display()))?;
     print_status(&format!("{}\n", binary.display()));
@@ -44,9 +44,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 /// The toolchain's program that merges profiles.
 fn llvm_profdata() -> Result<PathBuf, String> {
-    let output = Command::new("rustc").args(["--print", "target-libdir"]).current_dir(root()).output();
-    let output = output.map_err(|error| format!("rustc: {error}"))?;
-    let libraries = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    let libraries = PathBuf::from(rustc(&["--print", "target-libdir"])?.trim());
     let program = libraries.with_file_name("bin").join("llvm-profdata");
     match program.exists() {
         true => Ok(program),
@@ -54,12 +52,22 @@ fn llvm_profdata() -> Result<PathBuf, String> {
     }
 }
 
-/// Builds the server with flags for the compiler. They are not for build scripts and macros, so the target is named.
-fn build(folder: &Path, flags: &str) -> Result<PathBuf, String> {
-    let output = Command::new("rustc").arg("-vV").current_dir(root()).output();
-    let output = String::from_utf8(output.map_err(|error| format!("rustc: {error}"))?.stdout).unwrap_or_default();
-    let host = output.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
+/// Builds the server with a flag for the compiler. It is not for build scripts and macros, so the target is named.
+fn build(folder: &Path, flag: &str) -> Result<PathBuf, String> {
+    let version = rustc(&["-vV"])?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
     let mut build = cargo(&["build", "--release", "--package", "pintle", "--target", host, "--target-dir"]);
-    run_command(build.arg(folder).env("RUSTFLAGS", flags))?;
+    // In this variable a flag may have spaces, and it takes precedence over others.
+    run_command(build.arg(folder).env("CARGO_ENCODED_RUSTFLAGS", flag))?;
     Ok(folder.join(host).join("release/pintle"))
+}
+
+/// What the compiler says to these arguments.
+fn rustc(arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new("rustc").args(arguments).current_dir(root()).output();
+    let output = output.map_err(|error| format!("cannot run rustc: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("rustc: {}", String::from_utf8_lossy(&output.stderr))),
+    }
 }

@@ -93,7 +93,7 @@ fn table(cost: Cost, growth: &[&Growth], out: &mut String) {
     for operation in OPERATIONS {
         let _ = write!(out, " {operation} |");
     }
-    out.push_str(if has_times { " memory of each | start |\n|---|---" } else { "\n|---" });
+    out.push_str(if has_times { " memory of each | start |\n|---|---|---" } else { "\n|---" });
     out.push_str(&"|---".repeat(OPERATIONS.len()));
     out.push_str("|\n");
     let unit = cost.short_unit();
@@ -142,14 +142,12 @@ pub(super) fn draw(growth: &[Growth], svg: &mut SvgWriter) {
 
 fn draw_plots(cost: Cost, growth: &[&Growth], svg: &mut SvgWriter) {
     svg.y += 2.0 * LINE;
-    svg.text(MARGIN, TEXT_COLOR, "font-size=\"16\" font-weight=\"600\"", "How cost grows");
+    let title = format!("How cost grows: {}", cost.name());
+    svg.text(MARGIN, TEXT_COLOR, "font-size=\"16\" font-weight=\"600\"", &title);
     svg.y += LINE - 2.0;
-    let caption = format!(
-        "{} of an operation beside ten and a hundred times as many other things, divided by those beside the fewest; \
-         grey: within 10 %",
-        cost.name()
-    );
-    svg.text(MARGIN, CAPTION_COLOR, "", &caption);
+    let caption = "The cost of an operation beside many times as many other things, divided by that beside the fewest; grey: \
+                   within 10 %";
+    svg.text(MARGIN, CAPTION_COLOR, "", caption);
     svg.y += LINE;
     for (index, (operation, color)) in OPERATIONS.iter().zip(COLORS).enumerate() {
         let attributes = "font-weight=\"600\"";
@@ -244,6 +242,8 @@ mod tests {
             "| 1,000 things | 10.0 µs, 1.00x | 90.0 µs, 1.50x (not flat) | 1.00 µs, 0.50x | 1.50 KB | 100 ms |\n";
         assert!(markdown.contains(line), "{markdown}");
         assert!(!markdown.contains("1000 things: GET"), "{markdown}");
+        let times = "| CPU time beside | GET | create | event | memory of each | start |\n|---|---|---|---|---|---|\n";
+        assert!(markdown.contains(times), "{markdown}");
         let counted = "| instructions beside | GET | create | event |\n|---|---|---|---|\n| 10 others | 40.0 k | 50.0 k | 60.0 k |\n";
         assert!(markdown.contains(counted), "{markdown}");
         let svg = report.svg();

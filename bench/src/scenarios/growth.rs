@@ -4,7 +4,7 @@
 //! turns with the first one, so that a machine that becomes slower or faster changes no ratio.
 //!
 //! Another scenario counts instructions, which say whether more is done beside more things, on any machine. Times say whether
-//! it takes longer, too, for example to find it in memory.
+//! an operation takes longer, too, for example because memory is slower than caches.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) const INSTRUCTIONS: Scenario = Scenario {
 const CLIENTS: usize = 16;
 /// The watchers of the events that are measured.
 const WATCHERS: usize = 20;
-/// How often to look whether a server is idle.
+/// The most times to look whether a server is idle.
 const MAX_IDLE_WAITS: u32 = 100;
 /// The requests before those whose instructions are counted, those of a part, and the number of parts.
 const WARM_UP: u32 = 40;
@@ -188,7 +188,9 @@ async fn count_instructions(bench: &mut ScenarioContext) -> Result<()> {
             let fewest = steps.first().map_or(costs, |step| step.costs);
             let ratios = std::array::from_fn(|operation| costs[operation] / fewest[operation]);
             steps.push(GrowthStep { count: smallest * factor, costs, ratios, memory: None, start: None });
-            cluster.restart().await?;
+            if steps.len() < factors.len() {
+                cluster.restart().await?;
+            }
         }
         cluster.process.stop().await?;
         std::fs::remove_dir_all(folder.with_extension("profiles"))?;
@@ -263,10 +265,14 @@ impl<'d> Cluster<'d> {
         Ok(self.process.server.settled_memory(&bench.plan).await?.unwrap_or_default() as f64)
     }
 
-    /// The thousands of instructions that each operation takes, of a server that was started with what is there. It stays.
+    /// The thousands of instructions that each operation takes, of a server that was started with what is there. The server keeps
+    /// running.
     async fn instructions(&mut self, bench: &ScenarioContext) -> Result<[f64; 3]> {
         self.process.terminate().await?;
         let profiles = self.folder.with_extension("profiles");
+        if profiles.exists() {
+            std::fs::remove_dir_all(&profiles)?;
+        }
         std::fs::create_dir_all(&profiles)?;
         self.process =
             ServerProcess::pintle_under_callgrind(&self.binary, &self.folder, &profiles.join(PROFILE)).await?;

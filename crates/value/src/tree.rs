@@ -114,7 +114,9 @@ impl Value {
     /// Whether a copy of a value has not been changed: its objects still share their members, and all else is equal.
     pub(crate) fn is_untouched(&self, original: &Value) -> bool {
         match (self, original) {
-            (Value::Object(object), Value::Object(original)) => object.shares_members(original),
+            (Value::Object(object), Value::Object(original)) => {
+                object.shares_members(original) || (object.is_empty() && original.is_empty())
+            }
             (Value::Array(items), Value::Array(original)) => {
                 items.len() == original.len()
                     && items.iter().zip(original).all(|(item, other)| item.is_untouched(other))

@@ -68,7 +68,8 @@ pub fn decode(text: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeErro
         depth: 0,
         duplicates: false,
         overflow: None,
-        // The places of a text that was changed are not those of the text.
+        // Offsets in a text that was repaired are not offsets in the original.
+        unlike_text: 0,
         stored: options.stored && matches!(valid, Cow::Borrowed(_)),
         items: Vec::new(),
         entries: Vec::new(),
@@ -173,6 +174,8 @@ struct Parser<'a> {
     duplicates: bool,
     /// The first number that does not fit a `float64`.
     overflow: Option<&'a str>,
+    /// How many values were read that are encoded in another way, so that the objects around them have no text to copy.
+    unlike_text: usize,
     /// See [`DecodeOptions::stored`].
     stored: bool,
     /// The items and members of all open arrays and objects, so that each is allocated with its exact size.
@@ -258,7 +261,7 @@ impl<'a> Parser<'a> {
     }
 
     fn object(&mut self) -> Result<Value, Malformed> {
-        let text_start = self.offset;
+        let (text_start, unlike_text) = (self.offset, self.unlike_text);
         self.enter()?;
         let mut next = self.skip_space();
         if next == b'}' {
@@ -291,10 +294,13 @@ impl<'a> Parser<'a> {
         self.leave();
         let members = self.entries.len() - start;
         let object = Object::from_members(self.entries.split_off(start));
-        let has_duplicates = object.len() < members;
-        self.duplicates |= has_duplicates;
+        if object.len() < members {
+            self.duplicates = true;
+            self.unlike_text += 1;
+        }
+        let is_like_text = self.unlike_text == unlike_text;
         match (u32::try_from(text_start), u32::try_from(self.offset)) {
-            (Ok(start), Ok(end)) if self.stored && !has_duplicates => Ok(Value::Object(object.into_shared(start..end))),
+            (Ok(start), Ok(end)) if self.stored && is_like_text => Ok(Value::Object(object.into_shared(start..end))),
             _ => Ok(Value::Object(object)),
         }
     }
@@ -316,6 +322,8 @@ impl<'a> Parser<'a> {
     fn number(&mut self) -> Result<Value, Malformed> {
         let text = number(self.text, &mut self.offset)?;
         if let Some(i) = integer(text) {
+            // This is how a float is encoded that is read again as the integer 0.
+            self.unlike_text += usize::from(text == "-0");
             return Ok(Value::Int(i));
         }
         let f = text.parse::<f64>().map_err(|_| Malformed)?;

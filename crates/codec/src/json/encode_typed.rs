@@ -11,7 +11,8 @@ use super::indent::indent;
 /// How a field set is encoded.
 type EncodeFields = fn(&Value, &mut Vec<u8>);
 
-/// A value of the same type, and the text that this module wrote for it and that it was decoded from.
+/// A value of the same type, and the text that this module wrote for it and that it was decoded from. Debug builds check that
+/// it would write the same text again.
 #[derive(Clone, Copy, Debug)]
 pub struct Original<'o> {
     /// The value, decoded as a stored one ([`super::DecodeOptions::STORED`]).
@@ -179,4 +180,33 @@ fn encode_struct(
         }
     }
     out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{DecodeOptions, decode};
+
+    #[test]
+    fn the_text_of_an_object_is_copied_while_it_is_as_it_was_read() {
+        let text = br#"{"a":{"n":1,"o":{}},"list":[{"x":true},{"y":-0}],"twice":{"k":{"z":1,"z":2}},"empty":{}}"#;
+        let value = decode(text, DecodeOptions::STORED).expect("JSON").value;
+        let original = Original { value: &value, text };
+        let copied = |value: &Value, original: Option<Original<'_>>| {
+            let text = original?.text_of(value.as_object()?)?;
+            Some(String::from_utf8_lossy(text).into_owned())
+        };
+        assert_eq!(copied(&value["a"], original.member("a")).as_deref(), Some(r#"{"n":1,"o":{}}"#));
+        let list = original.member("list").expect("a list");
+        assert_eq!(copied(&value["list"][0], list.item(0)).as_deref(), Some(r#"{"x":true}"#));
+        assert_eq!(copied(&value["list"][0], list.item(1)), None, "at another place");
+        assert_eq!(copied(&value["list"][1], list.item(1)), None, "-0 is written as 0");
+        assert_eq!(copied(&value["twice"], original.member("twice")), None, "a key that is there twice");
+        assert_eq!(copied(&value, Some(original)), None, "something in it has no text to copy");
+        let mut changed = value.clone();
+        changed.set_at(&["a", "n"], 2);
+        assert_eq!(copied(&changed["a"], original.member("a")), None);
+        let again = decode(text, DecodeOptions::STORED).expect("JSON").value;
+        assert_eq!(copied(&again["a"], original.member("a")), None, "of another text");
+    }
 }

@@ -115,7 +115,8 @@ impl<'a> ExpectedKind<'a> {
 
     /// Brings a tree into the form in which the kind is encoded. An empty list of managed fields is preserved, although
     /// encoding would omit it: it resets the managed fields (upstream: `isResetManagedFields`). An unstructured object
-    /// loses it when its metadata is coerced. `normal` is an object in this form of which the tree is a changed copy.
+    /// loses it when its metadata is coerced. `normal` is the object, already in this form, from whose
+    /// copy the tree was made.
     pub(crate) fn normalise(&self, value: &mut Value, normal: Option<&Value>) -> Problems {
         let resets = !self.model.requires_type()
             && value.at(&MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty);

@@ -42,8 +42,8 @@ pub(crate) trait ObjectModel: Send + Sync {
     fn has_strategic_merge_patch(&self) -> bool;
 
     /// Brings a tree into the form in which the kind is encoded: a Go struct is decoded and encoded, an unstructured
-    /// object is pruned. `resource` is `None` for kinds without a resource (`Scale`), and `normal` an object in this form of
-    /// which the tree is a changed copy.
+    /// object is pruned. `resource` is `None` for kinds without a resource (`Scale`). `normal` is the object, already in this
+    /// form, from whose copy the tree was made.
     fn normalise(
         &self,
         schema: &Schema,

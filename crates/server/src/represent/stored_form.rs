@@ -131,7 +131,7 @@ impl StoredForm {
             object = protobuf::decode_object(&envelope, types, *root).map_err(|error| error.to_string())?;
         } else {
             stale = written.is_some();
-            let tree = json::decode(stored, DecodeOptions::STORED).map_err(|error| error.to_string())?.value;
+            let tree = json::decode(stored, DecodeOptions::default()).map_err(|error| error.to_string())?.value;
             version = self.version_of(tree.api_version(), tree.kind())?;
             let Schema { types, root } = version.schema();
             object = json::decode_typed(stored, types, *root).map_err(|error| error.to_string())?.value;
