@@ -33,7 +33,7 @@ impl Callgrind {
         connection: &mut Connection,
         expect: StatusCode,
         requests: impl ExactSizeIterator<Item = HttpRequest>,
-    ) -> Result<Count> {
+    ) -> Result<InstructionCount> {
         let number = requests.len();
         self.control(&["--zero"])?;
         self.control(&["--instr=on"])?;
@@ -47,7 +47,7 @@ impl Callgrind {
         let text = std::fs::read_to_string(&profile)?;
         let total: Option<u64> = text.lines().find_map(|line| line.strip_prefix("totals: ")?.parse().ok());
         let total = total.ok_or_else(|| format!("{} has no total", profile.display()))?;
-        Ok(Count { each: total as f64 / number as f64, profile })
+        Ok(InstructionCount { each: total as f64 / number as f64, profile })
     }
 
     fn control(&self, arguments: &[&str]) -> Result<()> {
@@ -62,7 +62,7 @@ impl Callgrind {
 }
 
 /// What callgrind has counted.
-pub(crate) struct Count {
+pub(crate) struct InstructionCount {
     /// The instructions of a request.
     pub(crate) each: f64,
     /// The profile of all requests.

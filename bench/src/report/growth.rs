@@ -14,37 +14,37 @@ pub(crate) const MAX_RATIO: f64 = 1.1;
 
 /// What the cost of an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cost {
+pub(crate) enum CostKind {
     /// CPU time in microseconds.
     CpuTime,
     /// Thousands of instructions.
     Instructions,
 }
 
-impl Cost {
-    const ALL: [Cost; 2] = [Cost::CpuTime, Cost::Instructions];
+impl CostKind {
+    const ALL: [CostKind; 2] = [CostKind::CpuTime, CostKind::Instructions];
 
     /// What it is called.
     const fn name(self) -> &'static str {
         match self {
-            Cost::CpuTime => "CPU time",
-            Cost::Instructions => "instructions",
+            CostKind::CpuTime => "CPU time",
+            CostKind::Instructions => "instructions",
         }
     }
 
     /// The unit behind a number.
     pub(crate) const fn unit(self) -> &'static str {
         match self {
-            Cost::CpuTime => "µs",
-            Cost::Instructions => "thousand",
+            CostKind::CpuTime => "µs",
+            CostKind::Instructions => "thousand",
         }
     }
 
     /// The unit behind a number in a table or plot.
     const fn short_unit(self) -> &'static str {
         match self {
-            Cost::CpuTime => "µs",
-            Cost::Instructions => "k",
+            CostKind::CpuTime => "µs",
+            CostKind::Instructions => "k",
         }
     }
 }
@@ -54,7 +54,7 @@ impl Cost {
 pub(crate) struct Growth {
     /// The things.
     pub(crate) name: &'static str,
-    pub(crate) cost: Cost,
+    pub(crate) cost: CostKind,
     /// In the order of their numbers. The first one has the fewest things.
     pub(crate) steps: Vec<GrowthStep>,
 }
@@ -82,12 +82,12 @@ pub(super) fn markdown(growth: &[Growth], out: &mut String) {
 }
 
 /// The growth of each kind of cost that was measured.
-fn by_cost(growth: &[Growth]) -> impl Iterator<Item = (Cost, Vec<&Growth>)> {
+fn by_cost(growth: &[Growth]) -> impl Iterator<Item = (CostKind, Vec<&Growth>)> {
     let of = |cost| growth.iter().filter(move |growth| growth.cost == cost).collect();
-    Cost::ALL.into_iter().map(move |cost| (cost, of(cost))).filter(|(_, growth): &(_, Vec<_>)| !growth.is_empty())
+    CostKind::ALL.into_iter().map(move |cost| (cost, of(cost))).filter(|(_, growth): &(_, Vec<_>)| !growth.is_empty())
 }
 
-fn table(cost: Cost, growth: &[&Growth], out: &mut String) {
+fn table(cost: CostKind, growth: &[&Growth], out: &mut String) {
     let has_times = growth.iter().flat_map(|growth| &growth.steps).any(|step| step.start.is_some());
     let _ = write!(out, "\n| {} beside |", cost.name());
     for operation in OPERATIONS {
@@ -140,7 +140,7 @@ pub(super) fn draw(growth: &[Growth], svg: &mut SvgWriter) {
     }
 }
 
-fn draw_plots(cost: Cost, growth: &[&Growth], svg: &mut SvgWriter) {
+fn draw_plots(cost: CostKind, growth: &[&Growth], svg: &mut SvgWriter) {
     svg.y += 2.0 * LINE;
     let title = format!("How cost grows: {}", cost.name());
     svg.text(MARGIN, TEXT_COLOR, "font-size=\"16\" font-weight=\"600\"", &title);
@@ -232,9 +232,9 @@ mod tests {
         let step = |count, costs, ratios, memory| GrowthStep { count, costs, ratios, memory, start: Some(100.0) };
         let first = step(10, [10.0, 60.0, 2.0], [1.0; 3], None);
         let steps = vec![first, step(1000, [10.0, 90.0, 1.0], [1.0, 1.5, 0.5], Some(1.5))];
-        report.growth.push(Growth { name: "things", cost: Cost::CpuTime, steps });
+        report.growth.push(Growth { name: "things", cost: CostKind::CpuTime, steps });
         let counted = GrowthStep { start: None, ..step(10, [40.0, 50.0, 60.0], [1.0; 3], None) };
-        report.growth.push(Growth { name: "others", cost: Cost::Instructions, steps: vec![counted] });
+        report.growth.push(Growth { name: "others", cost: CostKind::Instructions, steps: vec![counted] });
         report.row("1000 things: GET", 1.0, "").growth().at_most(1.0);
         let markdown = report.markdown();
         assert!(markdown.contains("| 10 things | 10.0 µs | 60.0 µs | 2.00 µs |  | 100 ms |\n"), "{markdown}");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::load::{Percentiles, RoundResult};
 use crate::machine::Machine;
 
-pub(crate) use growth::{Cost, Growth, GrowthStep, MAX_RATIO, OPERATIONS};
+pub(crate) use growth::{CostKind, Growth, GrowthStep, MAX_RATIO, OPERATIONS};
 pub(crate) use locks::LockHolds;
 pub(crate) use text::{number, thousands};
 

@@ -21,7 +21,7 @@ use crate::callgrind::{Callgrind, PROFILE};
 use crate::client::{HttpRequest, Protocol, get, with_body};
 use crate::load::{Load, Workload, median};
 use crate::objects::{config_map, config_maps_path, create, create_all, resource_version};
-use crate::report::{Cost, Growth, GrowthStep, MAX_RATIO, OPERATIONS, number};
+use crate::report::{CostKind, Growth, GrowthStep, MAX_RATIO, OPERATIONS, number};
 use crate::scenario::{Scenario, ScenarioContext};
 use crate::target::{Server, ServerProcess};
 use crate::watchers::{WatchOptions, Watchers};
@@ -164,7 +164,7 @@ async fn grow(bench: &mut ScenarioContext, dimension: &Dimension, binary: PathBu
     few.process.stop().await?;
     many.process.stop().await?;
     std::fs::remove_dir_all(folder)?;
-    report(bench, Growth { name: dimension.name, cost: Cost::CpuTime, steps });
+    report(bench, Growth { name: dimension.name, cost: CostKind::CpuTime, steps });
     Ok(())
 }
 
@@ -195,7 +195,7 @@ async fn count_instructions(bench: &mut ScenarioContext) -> Result<()> {
         cluster.process.stop().await?;
         std::fs::remove_dir_all(folder.with_extension("profiles"))?;
         std::fs::remove_dir_all(folder)?;
-        report(bench, Growth { name: dimension.name, cost: Cost::Instructions, steps });
+        report(bench, Growth { name: dimension.name, cost: CostKind::Instructions, steps });
     }
     Ok(())
 }
@@ -213,8 +213,8 @@ fn report(bench: &mut ScenarioContext, growth: Growth) {
             let row = report.row(format!("{count} {name}: {operation}, ratio to the fewest"), ratio, "");
             let row = row.at_most(MAX_RATIO).growth();
             match kind {
-                Cost::CpuTime => drop(row.cpu(Some(cost))),
-                Cost::Instructions => drop(row.note(format!("{} thousand", number(cost)))),
+                CostKind::CpuTime => drop(row.cpu(Some(cost))),
+                CostKind::Instructions => drop(row.note(format!("{} thousand", number(cost)))),
             }
         }
         if let Some(memory) = step.memory {

@@ -96,7 +96,7 @@ fn changed_copies_of_stored_objects_are_normalised_and_encoded_like_others() {
                 let mut out = Vec::new();
                 match original {
                     Some(value_before) => {
-                        let original = json::Original { value: value_before, text: &stored };
+                        let original = json::OriginalObject { value: value_before, text: &stored };
                         json::encode_typed_changed(&value, original, types, fixture.type_id, &mut out);
                     }
                     None => json::encode_typed(&value, types, fixture.type_id, &mut out),

@@ -7,8 +7,8 @@ use pintle_value::{Str, Value};
 
 use crate::strategic::go_type;
 
-/// Converts the leaves of a tree to their types. It was made by changing a copy of `live`, which has been converted, so the
-/// objects that both share at the same paths are not visited.
+/// Converts the leaves of a tree to their types. If the tree is a changed copy of a live object, whose leaves already have their
+/// types, `live` is that object, and what both still share at the same path is skipped.
 ///
 /// # Errors
 /// Upstream's message for the first value, in the order of the declared fields, that does not fit its type.

@@ -90,7 +90,7 @@ fn what_a_tree_shares_with_a_converted_one_is_not_converted() {
         Value::Object(object) => Value::Object(object.into_shared(0..0)),
         other => other,
     };
-    // Nobody has converted these, so what is not visited is seen.
+    // These replicas are floats, so it shows whether they are converted.
     let live = object! {"spec": object(r#"{"replicas": 1.0}"#), "status": object(r#"{"replicas": 1.0}"#)};
     let mut changed = live.clone();
     changed.set_at(&["status", "readyReplicas"], 2.0);

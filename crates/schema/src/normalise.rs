@@ -136,8 +136,8 @@ pub fn normalise(types: &Types, type_id: TypeId, value: &mut Value, problems: &m
     normalise_changed(types, type_id, value, None, problems);
 }
 
-/// Like [`normalise`], for a tree that was made by changing a copy of another one of the type. That one is in normal form, so
-/// the objects that both trees share at the same paths are not visited.
+/// Like [`normalise`], for a tree that is a changed copy of `normal`, a tree of the same type in normal form. What both still
+/// share at the same path is skipped.
 pub fn normalise_changed(
     types: &Types,
     type_id: TypeId,

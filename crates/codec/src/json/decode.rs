@@ -68,8 +68,8 @@ pub fn decode(text: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeErro
         depth: 0,
         duplicates: false,
         overflow: None,
-        // Offsets in a text that was repaired are not offsets in the original.
         unlike_text: 0,
+        // Offsets in a text that was repaired are not offsets in the original.
         stored: options.stored && matches!(valid, Cow::Borrowed(_)),
         items: Vec::new(),
         entries: Vec::new(),

@@ -14,14 +14,14 @@ type EncodeFields = fn(&Value, &mut Vec<u8>);
 /// A value of the same type, and the text that this module wrote for it and that it was decoded from. Debug builds check that
 /// it would write the same text again.
 #[derive(Clone, Copy, Debug)]
-pub struct Original<'o> {
-    /// The value, decoded as a stored one ([`super::DecodeOptions::STORED`]).
+pub struct OriginalObject<'o> {
+    /// The value, decoded with [`super::DecodeOptions::STORED`].
     pub value: &'o Value,
     /// The text.
     pub text: &'o [u8],
 }
 
-impl<'o> Original<'o> {
+impl<'o> OriginalObject<'o> {
     /// The text of an object at the same path, if it is the one that was decoded.
     fn text_of(self, object: &Object) -> Option<&'o [u8]> {
         let is_same = self.value.as_object().is_some_and(|original| object.shares_members(original));
@@ -44,9 +44,15 @@ pub fn encode_typed(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec
     encode_value(value, None, types, type_id, encode_fields_v1, out);
 }
 
-/// Like [`encode_typed`], for a value that was made by changing a copy of another one in normal form. The text of the objects
-/// that both have at the same paths is copied.
-pub fn encode_typed_changed(value: &Value, original: Original<'_>, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
+/// Like [`encode_typed`], for a changed copy of an object that was decoded from text. The text of what both still share at the
+/// same path is copied.
+pub fn encode_typed_changed(
+    value: &Value,
+    original: OriginalObject<'_>,
+    types: &Types,
+    type_id: TypeId,
+    out: &mut Vec<u8>,
+) {
     encode_value(value, Some(original), types, type_id, encode_fields_v1, out);
 }
 
@@ -58,7 +64,7 @@ pub fn encode_typed_from_unstructured(value: &Value, types: &Types, type_id: Typ
 
 fn encode_value(
     value: &Value,
-    original: Option<Original<'_>>,
+    original: Option<OriginalObject<'_>>,
     types: &Types,
     type_id: TypeId,
     fields: EncodeFields,
@@ -116,7 +122,7 @@ pub fn encode_typed_pretty(value: &Value, types: &Types, type_id: TypeId) -> Vec
 
 fn encode_items(
     items: &[Value],
-    original: Option<Original<'_>>,
+    original: Option<OriginalObject<'_>>,
     types: &Types,
     item: TypeId,
     fields: EncodeFields,
@@ -137,7 +143,7 @@ const INLINE: usize = 16;
 
 fn encode_struct(
     object: &Object,
-    original: Option<Original<'_>>,
+    original: Option<OriginalObject<'_>>,
     types: &Types,
     ty: &Struct,
     fields: EncodeFields,
@@ -191,8 +197,8 @@ mod tests {
     fn the_text_of_an_object_is_copied_while_it_is_as_it_was_read() {
         let text = br#"{"a":{"n":1,"o":{}},"list":[{"x":true},{"y":-0}],"twice":{"k":{"z":1,"z":2}},"empty":{}}"#;
         let value = decode(text, DecodeOptions::STORED).expect("JSON").value;
-        let original = Original { value: &value, text };
-        let copied = |value: &Value, original: Option<Original<'_>>| {
+        let original = OriginalObject { value: &value, text };
+        let copied = |value: &Value, original: Option<OriginalObject<'_>>| {
             let text = original?.text_of(value.as_object()?)?;
             Some(String::from_utf8_lossy(text).into_owned())
         };

@@ -21,7 +21,7 @@ pub use decode::{DecodeError, DecodeOptions, Decoded, MAX_DEPTH, TypeMeta, decod
 pub use decode_typed::{DecodedObject, decode_typed};
 pub use encode::{encode, encode_decoded_again, encode_into, encode_pretty, write_string};
 pub use encode_typed::{
-    Original, encode_typed, encode_typed_changed, encode_typed_from_unstructured, encode_typed_pretty,
+    OriginalObject, encode_typed, encode_typed_changed, encode_typed_from_unstructured, encode_typed_pretty,
 };
 pub(crate) use fields::encode_fields_v1;
 pub use indent::{Indenter, indent};

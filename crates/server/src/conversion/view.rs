@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pintle_cache::{Event, Indexer, KeyRange, Object, ObjectIndex, WatchCache};
-use pintle_codec::json::{Original, encode_decoded_again, encode_typed_changed};
+use pintle_codec::json::{OriginalObject, encode_decoded_again, encode_typed_changed};
 use pintle_registry::{ApiError, Conversion, MultiVersion, Resource};
 use pintle_value::Value;
 
@@ -243,7 +243,7 @@ impl VersionView {
     pub(crate) async fn encode_for_storage(
         &self,
         object: &Value,
-        original: Option<Original<'_>>,
+        original: Option<OriginalObject<'_>>,
     ) -> Result<Bytes, ApiError> {
         debug_assert!(object.resource_version().is_empty(), "{object:?}");
         match &self.served_version {
@@ -277,7 +277,7 @@ impl VersionView {
 
     /// Encodes an object of any version as it is after it was read from the store. The object must not have a
     /// resourceVersion. If it was made by changing a stored object, that is `original`.
-    pub(crate) fn encode(&self, object: &Value, original: Option<Original<'_>>) -> Bytes {
+    pub(crate) fn encode(&self, object: &Value, original: Option<OriginalObject<'_>>) -> Bytes {
         BUFFER.with_borrow_mut(|buffer| {
             buffer.clear();
             match (Shape::of(&self.hub), original) {

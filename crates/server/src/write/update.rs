@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use pintle_admission::{AdmissionAttributes, AdmissionOperation};
 use pintle_cache::{CorruptObject, Object};
-use pintle_codec::json::Original;
+use pintle_codec::json::OriginalObject;
 use pintle_registry::{ApiError, Resource, StrategyContext, SubresourceStrategy, WriteOperation};
 use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
@@ -475,7 +475,7 @@ impl<'a> GuaranteedUpdate<'a> {
         }
         // An update that changes nothing is not written, unless the stored value is stale (encrypted with an old key).
         let is_fresh = !current.is_stale();
-        let original = Original { value: old, text: &current.json };
+        let original = OriginalObject { value: old, text: &current.json };
         let json = view.encode_for_storage(&object, Some(original)).await?;
         if is_fresh && is_same_object(&json, &current.json) {
             return Ok(Some(current.clone()));
