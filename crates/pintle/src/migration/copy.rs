@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use pintle_store::{Change, Clock as _, Compare, Condition, Error, Key, Revision, StoreFuture, SystemClock};
 
-use super::inventory::{Inventory, Pages, ValueHash, hash};
+use super::inventory::{Inventory, Item, Pages, ValueHash, hash};
 use super::marker::{self, Marker, marker_key};
 use super::progress::ProgressLogger;
 use super::{MigrationError, MigrationReport, Side};
 
 /// How many values are read before they are written.
 const READ_AHEAD: usize = 64;
+/// The revision of no key, so that a change under it never happens.
+const NO_REVISION: Revision = Revision(i64::MAX as u64);
 /// How many changes are in progress that only make revisions pass.
 const PARALLEL_CHANGES: usize = 64;
 /// After how many revisions that have to pass the history is compacted, so that they take little space.
@@ -60,6 +62,7 @@ impl Copy<'_> {
         if known.is_some() && (kept > 0 || !can_continue) {
             tracing::info!(target: "pintle::start", kept, "Continuing a migration that has not ended");
         }
+        self.check_sizes().await?;
         if !can_continue {
             self.write_marker(&marker, known.map(|(_, revision)| revision)).await?;
         }
@@ -188,6 +191,27 @@ impl Copy<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the target accepts values as large as those of the source: sends the largest ones under a condition that
+    /// does not hold.
+    async fn check_sizes(&self) -> Result<(), MigrationError> {
+        let mut largest: Vec<&Item> = self.inventory.items.iter().collect();
+        largest.sort_by_key(|item| std::cmp::Reverse(item.stored_size));
+        let mut too_large = Vec::new();
+        for item in largest {
+            let key = self.target.key(&item.path);
+            let value = self.inventory.value(self.source, item).await?;
+            match self.target.store.commit(Change::update(key.clone(), NO_REVISION, value)).await {
+                Err(Error::TooLarge { size, .. }) => {
+                    too_large.push((key, format!("its {size} bytes are more than the target accepts")));
+                }
+                Err(Error::Conflict { .. }) => break,
+                Err(error) => return Err(self.target.error()(error)),
+                Ok(_) => return Err(self.changed(&key)),
+            }
+        }
+        if too_large.is_empty() { Ok(()) } else { Err(MigrationError::Unreadable(too_large)) }
     }
 
     /// Copies the items from this one on, in order.

@@ -31,6 +31,8 @@ pub(super) struct Item {
     pub(super) expires: Option<Timestamp>,
     /// The hash of the value that the copy should have.
     pub(super) hash: ValueHash,
+    /// How many bytes the value has in its stored form.
+    pub(super) stored_size: usize,
 }
 
 /// What is to be copied.
@@ -65,26 +67,28 @@ impl ValueForm {
     fn expected(&self, path: &str, value: &Bytes) -> Result<Bytes, String> {
         let key = self.target_key(path);
         let read = self.read.transform_from_storage(&key, value.clone()).map_err(|error| error.0)?.value;
-        let copy = self.after_storage(&key, &read)?;
+        let (copy, _) = self.after_storage(&key, &read)?;
         match copy == read || without_empty_lists(&copy) == without_empty_lists(&read) {
             true => Ok(copy),
             false => Err("the value is another one when it is read from its stored form".to_owned()),
         }
     }
 
-    /// As [`expected`](Self::expected), for a value that was not looked at before.
-    fn checked(&self, path: &str, value: &Bytes) -> Result<Bytes, String> {
+    /// As [`expected`](Self::expected), for a value that was not looked at before; and the size of its stored form.
+    fn checked(&self, path: &str, value: &Bytes) -> Result<(Bytes, usize), String> {
         let expected = self.expected(path, value)?;
-        match self.after_storage(&self.target_key(path), &expected)? == expected {
-            true => Ok(expected),
-            false => Err("the value changes each time it is stored".to_owned()),
+        match self.after_storage(&self.target_key(path), &expected)? {
+            (read, size) if read == expected => Ok((expected, size)),
+            _ => Err("the value changes each time it is stored".to_owned()),
         }
     }
 
-    /// A value as it is read from its stored form.
-    fn after_storage(&self, key: &str, value: &Bytes) -> Result<Bytes, String> {
+    /// A value as it is read from its stored form, and the size of that.
+    fn after_storage(&self, key: &str, value: &Bytes) -> Result<(Bytes, usize), String> {
         let stored = self.stored.transform_to_storage(key, value.clone()).map_err(|error| error.0)?.bytes;
-        self.stored.transform_from_storage(key, stored).map(|read| read.value).map_err(|error| error.0)
+        let size = stored.len();
+        let read = self.stored.transform_from_storage(key, stored).map_err(|error| error.0)?;
+        Ok((read.value, size))
     }
 }
 
@@ -120,13 +124,14 @@ impl Inventory {
                     Err(why) => Err(why),
                 };
                 match value {
-                    Ok(value) => {
+                    Ok((value, stored_size)) => {
                         bytes += value.len() as u64;
                         items.push(Item {
                             path: path.into(),
                             revision: record.mod_revision,
                             expires: expiries.get(&record.key).copied(),
                             hash: hash(&value),
+                            stored_size,
                         });
                     }
                     Err(why) => unreadable.push((record.key, why)),

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use pintle_store::{Change, ChangeFeed, Compare, MemoryStore, RangeResponse, Record, StoreFuture, Timestamp};
+use pintle_store::{Change, ChangeFeed, Compare, MemoryStore, Op, RangeResponse, Record, StoreFuture, Timestamp};
 
 use super::*;
 
@@ -22,6 +22,8 @@ enum Failure {
     Refused,
     /// Another migration writes its mark before each.
     AnotherMigration,
+    /// Values of this size are too large.
+    TooLarge(usize),
 }
 
 impl FailingStore {
@@ -58,6 +60,13 @@ impl Store for FailingStore {
             Ok(_) => self.inner.commit(change),
             Err(_) => Box::pin(async {
                 match self.failure {
+                    Failure::TooLarge(limit) => {
+                        if let Op::Put { value, .. } = &change.op
+                            && value.len() >= limit
+                        {
+                            return Err(Error::TooLarge { key: change.key, size: value.len(), limit });
+                        }
+                    }
                     Failure::Refused => return Err(Error::Unavailable { detail: "it fails".to_owned() }),
                     Failure::AnotherMigration => {
                         let marker = Marker { source: "another".to_owned(), revision: Revision(7) };
@@ -158,6 +167,25 @@ async fn a_copy_has_the_same_values_in_the_same_order() {
 }
 
 #[tokio::test]
+async fn values_that_are_too_large_for_the_target_are_named_before_anything_is_written() {
+    let source = source().await;
+    for (key, size) in [("big", 100), ("bigger", 200), ("fits", 99)] {
+        put(&*source.store, &format!("/registry/things/{key}"), &"x".repeat(size)).await;
+    }
+    let store = FailingStore::after(0, Failure::TooLarge(100));
+    let target = side("the target", "/registry", store.clone());
+    let error = run(&source, &target).await.expect_err("they are too large").to_string();
+    assert!(error.starts_with("2 values cannot be copied, and nothing was copied."), "{error}");
+    for line in ["/registry/things/big: its 100 bytes are", "/registry/things/bigger: its 200 bytes are"] {
+        assert!(error.contains(line), "{error}");
+    }
+    assert_eq!(store.current_revision().await.expect("a revision"), Revision::EMPTY);
+    store.recover();
+    run(&source, &target).await.expect("a migration");
+    check_copy(&source, &target).await;
+}
+
+#[tokio::test]
 async fn a_migration_can_be_interrupted_at_every_change() {
     for changes_meanwhile in [false, true] {
         let mut commits = 0;
@@ -167,7 +195,8 @@ async fn a_migration_can_be_interrupted_at_every_change() {
             let Err(error) = run(&source, &target).await else { break };
             assert!(error.to_string().contains("it fails"), "{error}");
             let mark = unfinished(&*target.store, "/registry").await.expect("a read");
-            assert_eq!(mark.is_some(), commits > 0, "{commits}: {mark:?}");
+            // The first commit only asks whether the largest value is accepted.
+            assert_eq!(mark.is_some(), commits > 1, "{commits}: {mark:?}");
             if changes_meanwhile {
                 put(&*source.store, "/registry/things/5", "new").await;
                 let gone = Change::delete("/registry/things/1", Compare::Any);
@@ -191,7 +220,7 @@ async fn another_migration_into_the_target_is_noticed_at_every_change() {
         let Err(error) = run(&source, &target).await else { break };
         let error = error.to_string();
         let is_noticed = error.contains("the target was written to during the migration (/registry/pintle-migration)")
-            || (commits == 0 && error.contains("the target has objects already"));
+            || (commits <= 1 && error.contains("the target has objects already"));
         assert!(is_noticed, "{commits}: {error}");
         let (marker, _) = marker::read(&*store, "/registry").await.expect("a read").expect("the other's mark");
         assert_eq!(marker.expect("a mark").source, "another");
@@ -202,7 +231,7 @@ async fn another_migration_into_the_target_is_noticed_at_every_change() {
 
 #[tokio::test]
 async fn what_was_copied_is_not_copied_again() {
-    let (source, store) = (source().await, FailingStore::after(36, Failure::Refused));
+    let (source, store) = (source().await, FailingStore::after(37, Failure::Refused));
     let target = side("the target", "/registry", store.clone());
     run(&source, &target).await.expect_err("it fails");
     let copied = content(&target).await;

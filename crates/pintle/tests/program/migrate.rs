@@ -197,6 +197,28 @@ fn a_migration_that_was_killed_is_not_served_and_goes_on() {
 }
 
 #[test]
+fn values_that_are_too_large_for_etcd_are_named() {
+    run(async {
+        let etcd = Etcd::start();
+        let folder = tempfile::tempdir().expect("a folder");
+        let data_dir = folder.path();
+        Server::start(data_dir, &[]).stop();
+        let store =
+            pintle_store::EmbeddedStore::open(data_dir, pintle_store::EmbeddedOptions::default()).expect("a store");
+        let (key, value) = config_map(1);
+        let large = value.replace("}}", &format!(r#"}},"data":{{"k":"{}"}}}}"#, "x".repeat(1_600_000)));
+        store.commit(Change::create(key, large)).await.expect("a create");
+        store.close().await.expect("the store closes");
+        let mut command = migrate("etcd3", data_dir, &etcd);
+        fails(&mut command, "1 values cannot be copied, and nothing was copied.");
+        fails(&mut command, "configmaps/default/n-00001: its 1600");
+        let options = EtcdOptions { servers: vec![etcd.url().to_owned()], ..EtcdOptions::default() };
+        let target = EtcdStore::open(options).expect("a store");
+        assert!(target.range(KeyInterval::all(), None, None).await.expect("a range").records.is_empty());
+    });
+}
+
+#[test]
 fn values_that_cannot_be_read_are_named() {
     run(async {
         let etcd = Etcd::start();
