@@ -451,8 +451,10 @@ pub struct UnservedVersion {
     /// Its group and version.
     pub api_version: &'static str,
     /// Sets the defaults that differ from those of the served version (upstream: `SetDefaults_*`) and converts the object to
-    /// it. The defaults of the served version are set afterwards.
+    /// it.
     pub to_served: fn(&mut Value),
+    /// Whether the defaults of the served version are set afterwards, because this version has the same, or has set its own.
+    pub has_served_defaults: bool,
     /// Converts an object of the served version. `None` for a version that is only read.
     pub from_served: Option<fn(&mut Value)>,
 }
@@ -461,7 +463,13 @@ impl UnservedVersion {
     /// A version that is only read.
     #[must_use]
     pub const fn read(api_version: &'static str, to_served: fn(&mut Value)) -> Self {
-        Self { api_version, to_served, from_served: None }
+        Self { api_version, to_served, has_served_defaults: true, from_served: None }
+    }
+
+    /// A version that is only read, and that has none of the defaults of the served version but those that `to_served` sets.
+    #[must_use]
+    pub const fn read_without_defaults(api_version: &'static str, to_served: fn(&mut Value)) -> Self {
+        Self { has_served_defaults: false, ..Self::read(api_version, to_served) }
     }
 }
 

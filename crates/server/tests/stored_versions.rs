@@ -151,7 +151,12 @@ fn other_workloads_have_the_defaults_of_their_version() {
         "apps/v1beta2",
         "DaemonSet",
         object(),
-        &[("spec.updateStrategy", rolling), ("spec.selector", Value::Null), ("metadata.labels", Value::Null)],
+        &[
+            ("spec.updateStrategy", rolling),
+            ("spec.selector", Value::Null),
+            ("metadata.labels", Value::Null),
+            ("metadata.annotations", json!({"deprecated.daemonset.template.generation": "0"})),
+        ],
     );
     check("extensions/v1beta1", "ReplicaSet", object(), &with(&[("spec.replicas", json!(1))]));
     check("apps/v1beta2", "ReplicaSet", object(), &[("spec.replicas", json!(1)), ("metadata.labels", Value::Null)]);
@@ -224,7 +229,11 @@ fn backends_of_ingresses_name_a_service() {
         "extensions/v1beta1",
         "NetworkPolicy",
         policy,
-        &[("apiVersion", json!("networking.k8s.io/v1")), ("spec.policyTypes", json!(["Ingress"]))],
+        &[
+            ("apiVersion", json!("networking.k8s.io/v1")),
+            ("spec.policyTypes", json!(["Ingress"])),
+            ("spec.ingress", json!([{"ports": [{"port": 80}]}])),
+        ],
     );
 }
 

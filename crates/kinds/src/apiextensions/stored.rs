@@ -6,7 +6,7 @@ use pintle_value::{Value, object};
 
 /// The stored version.
 pub(super) const V1BETA1: UnservedVersion =
-    UnservedVersion { api_version: "apiextensions.k8s.io/v1beta1", to_served: to_v1, from_served: Some(to_v1beta1) };
+    UnservedVersion { from_served: Some(to_v1beta1), ..UnservedVersion::read("apiextensions.k8s.io/v1beta1", to_v1) };
 
 /// What a version may have of its own, under its names in a version and in the whole specification.
 const SHARED_FIELDS: [(&str, &str); 4] = [

@@ -15,7 +15,7 @@ use crate::labels::{self, has_invalid_value, is_empty_selector, validate_selecto
 use crate::validation::{reject_negative, reject_negative_fields};
 
 /// The annotation that replaces `spec.templateGeneration` of removed versions: the number of template changes.
-pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 const STRATEGY: GoType = GoType::Struct(&[
     ("Type", "type", GoType::STRING),
@@ -99,11 +99,11 @@ impl Strategy for DaemonSetStrategy {
     }
 }
 
-fn template_generation(object: &Value) -> i64 {
+pub(super) fn template_generation(object: &Value) -> i64 {
     object.annotation(TEMPLATE_GENERATION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-fn set_template_generation(object: &mut Value, generation: i64) {
+pub(super) fn set_template_generation(object: &mut Value, generation: i64) {
     object.annotate(TEMPLATE_GENERATION, generation.to_string());
 }
 

@@ -1,23 +1,29 @@
 //! The versions of workloads that are stored, but not served any more (upstream: `pkg/apis/apps/v1beta1`,
-//! `pkg/apis/extensions/v1beta1`). They have other defaults, and fields that are annotations since.
+//! `pkg/apis/apps/v1beta2`, `pkg/apis/extensions/v1beta1`). They have other defaults, and fields that are annotations since.
 
 use pintle_registry::UnservedVersion;
 use pintle_value::{Value, object};
 
-use super::daemonset::TEMPLATE_GENERATION;
+use super::daemonset::{set_template_generation, template_generation};
 use super::deployment::ROLLBACK;
 use crate::generic::set_if_empty;
 
 const APPS: &str = "apps/v1beta1";
 const EXTENSIONS: &str = "extensions/v1beta1";
 
-pub(super) const DAEMON_SETS: [UnservedVersion; 1] = [UnservedVersion::read(EXTENSIONS, |daemon_set| {
-    set_labels_and_selector(daemon_set);
-    let Some(spec) = daemon_set.get_mut("spec") else { return };
-    set_update_strategy(spec);
-    let generation = spec.remove("templateGeneration").and_then(|generation| generation.as_int()).unwrap_or(0);
-    daemon_set.annotate(TEMPLATE_GENERATION, generation.to_string());
-})];
+pub(super) const DAEMON_SETS: [UnservedVersion; 2] = [
+    UnservedVersion::read("apps/v1beta2", |daemon_set| {
+        let generation = template_generation(daemon_set);
+        set_template_generation(daemon_set, generation);
+    }),
+    UnservedVersion::read(EXTENSIONS, |daemon_set| {
+        set_labels_and_selector(daemon_set);
+        let Some(spec) = daemon_set.get_mut("spec") else { return };
+        set_update_strategy(spec);
+        let generation = spec.remove("templateGeneration").and_then(|generation| generation.as_int()).unwrap_or(0);
+        set_template_generation(daemon_set, generation);
+    }),
+];
 
 pub(super) const DEPLOYMENTS: [UnservedVersion; 2] = [
     UnservedVersion::read(APPS, |deployment| {

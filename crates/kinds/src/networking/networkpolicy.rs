@@ -1,11 +1,12 @@
 //! The strategy for NetworkPolicy (upstream: `pkg/apis/networking/validation`, `pkg/apis/networking/v1/defaults.go`,
 //! `pkg/registry/networking/networkpolicy`).
 
-use pintle_registry::{Strategy, StrategyContext};
+use pintle_registry::{Strategy, StrategyContext, UnservedVersion};
 use pintle_value::ip::{Cidr, cidr_warnings};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::address::AddressRules;
+use super::stored;
 use crate::generic::{increment_generation_on_spec_change, set_first_generation};
 use crate::labels::{self, validate_selector};
 use crate::validation::{invalid_each, str_field, strings_at};
@@ -14,6 +15,15 @@ use crate::validation::{invalid_each, str_field, strings_at};
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 const POLICY_TYPES: [&str; 2] = ["Ingress", "Egress"];
 const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
+
+/// Sets the directions of a policy that does not name them.
+pub(super) fn set_policy_types(object: &mut Value) {
+    if object.items_at(&["spec", "policyTypes"]).is_empty() {
+        let egress = !object.items_at(&["spec", "egress"]).is_empty();
+        let types: Vec<Value> = POLICY_TYPES.into_iter().take(if egress { 2 } else { 1 }).map(Value::from).collect();
+        object.set_at(&["spec", "policyTypes"], types);
+    }
+}
 
 /// The strategy for NetworkPolicy.
 pub(super) struct NetworkPolicyStrategy;
@@ -28,12 +38,11 @@ impl Strategy for NetworkPolicyStrategy {
                 }
             }
         }
-        if object.items_at(&["spec", "policyTypes"]).is_empty() {
-            let egress = !object.items_at(&["spec", "egress"]).is_empty();
-            let types: Vec<Value> =
-                POLICY_TYPES.into_iter().take(if egress { 2 } else { 1 }).map(Value::from).collect();
-            object.set_at(&["spec", "policyTypes"], types);
-        }
+        set_policy_types(object);
+    }
+
+    fn unserved_versions(&self) -> &'static [UnservedVersion] {
+        &stored::NETWORK_POLICIES
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {

@@ -1,13 +1,20 @@
-//! The versions of Ingress that are stored, but not served any more (upstream: `pkg/apis/networking/v1beta1`,
-//! `pkg/apis/extensions/v1beta1`): their backends name a service and its port in two fields.
+//! The versions that are stored, but not served any more (upstream: `pkg/apis/networking/v1beta1`,
+//! `pkg/apis/extensions/v1beta1`).
 
 use pintle_registry::UnservedVersion;
 use pintle_value::{Value, object};
 
+use super::networkpolicy::set_policy_types;
+
+/// Backends name a service and its port in two fields.
 pub(super) const INGRESSES: [UnservedVersion; 2] = [
     UnservedVersion::read("extensions/v1beta1", convert_ingress),
     UnservedVersion::read("networking.k8s.io/v1beta1", convert_ingress),
 ];
+
+/// Its ports have no default protocol.
+pub(super) const NETWORK_POLICIES: [UnservedVersion; 1] =
+    [UnservedVersion::read_without_defaults("extensions/v1beta1", set_policy_types)];
 
 fn convert_ingress(ingress: &mut Value) {
     let Some(spec) = ingress.get_mut("spec") else { return };

@@ -1,6 +1,6 @@
 //! Objects at versions that are not served any more.
 
-pub(crate) const SAMPLES: [(&str, &str, &str); 12] = [
+pub(crate) const SAMPLES: [(&str, &str, &str); 13] = [
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations", r#"{"webhooks":[{"name":"a"}]}"#),
     (
         "apiextensions.k8s.io",
@@ -54,5 +54,10 @@ pub(crate) const SAMPLES: [(&str, &str, &str); 12] = [
         "rbac.authorization.k8s.io",
         "rolebindings",
         r#"{"subjects":[{"kind":"User","name":"*"},{"kind":"K","apiVersion":"a/b"}]}"#,
+    ),
+    (
+        "networking.k8s.io",
+        "networkpolicies",
+        r#"{"spec":{"ingress":[{"ports":[{"port":80}]}],"egress":[{}],"policyTypes":[]}}"#,
     ),
 ];

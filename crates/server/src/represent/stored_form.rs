@@ -140,7 +140,9 @@ impl StoredForm {
         let resource = &version.resource;
         // As upstream, the defaults are set when an object is read: Protobuf has no types of nested objects, for example, and
         // older versions have not known newer fields.
-        set_defaults(resource, &mut object);
+        if version.has_served_defaults() {
+            set_defaults(resource, &mut object);
+        }
         if !resource.group_version().eq(&hub.group_version()) {
             object = to_hub(resource, hub, object);
         }
@@ -187,6 +189,12 @@ impl ReadVersion {
     fn schema(&self) -> &Schema {
         let own = self.unserved.as_ref().and_then(|unserved| unserved.schema.as_ref());
         own.unwrap_or(&self.resource.schema)
+    }
+
+    /// Whether objects get the defaults of the version as which they are read.
+    fn has_served_defaults(&self) -> bool {
+        let rules = self.unserved.as_ref().and_then(|unserved| unserved.rules);
+        rules.is_none_or(|rules| rules.has_served_defaults)
     }
 
     /// Converts an object of a version that is not served to the version as which it is read.
