@@ -20,7 +20,7 @@ use pintle_value::Str;
 use tokio::task::JoinHandle;
 
 pub use self::event_stream::{EventStream, StreamedEvent};
-use self::history::{EventHistory, HistoryEntry, PACK_BATCH};
+use self::history::{EventHistory, HistoryEntry, PACK_BATCH, PACKED_PER_CHANGE};
 pub use self::load::LoadedCache;
 use crate::encoding_cache::EncodingCache;
 use crate::progress::Progress;
@@ -368,6 +368,7 @@ impl CacheState {
 
     /// Applies a batch of live changes and wakes waiting reads and watchers.
     fn apply(&self, ChangeBatch { changes, complete_to }: ChangeBatch) {
+        let packed = (PACKED_PER_CHANGE * changes.len()).min(PACK_BATCH);
         let (appended, _) = self.apply_changes(changes, map_sequential);
         self.progress.advance(complete_to.get());
         // Only after waking those who wait for progress: a write is answered before its watchers are notified.
@@ -375,13 +376,13 @@ impl CacheState {
             watch_cache.wake(&events);
         }
         self.trim();
-        self.pack();
+        self.pack(packed);
     }
 
-    /// Packs some of the events that live watchers have received: what the history retains is mostly in versions that differ
-    /// little from the next one. Returns false if there were none.
-    fn pack(&self) -> bool {
-        let (before, events) = self.history.lock().next_to_pack(self.clock.now(), PACK_BATCH);
+    /// Packs up to `max` of the events that live watchers have received: what the history retains is mostly in versions that
+    /// differ little from the next one. Returns false if there were none.
+    fn pack(&self, max: usize) -> bool {
+        let (before, events) = self.history.lock().next_to_pack(self.clock.now(), max);
         let mut sizes = Vec::with_capacity(events.len());
         for run in events.chunk_by(|(one, _), (next, _)| Arc::ptr_eq(one, next)) {
             let events: Vec<Arc<Event>> = run.iter().map(|(_, event)| event.clone()).collect();

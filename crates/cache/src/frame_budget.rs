@@ -2,10 +2,10 @@
 //! object, so frames for the whole history would double the memory of the cache. A watcher that lags further behind
 //! encodes its own frames.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use crate::Event;
+use crate::chunked_queue::ChunkedQueue;
 
 /// The maximum size of the objects whose events keep frames. There may be one frame per watched format.
 const LIMIT: usize = 16 << 20;
@@ -16,14 +16,14 @@ const SMALL_LIMIT: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct FrameBudget {
     /// Oldest first, each with the size of a frame. The history may drop events earlier.
-    events: VecDeque<(usize, Weak<Event>)>,
+    events: ChunkedQueue<(usize, Weak<Event>)>,
     bytes: usize,
     limit: usize,
 }
 
 impl Default for FrameBudget {
     fn default() -> Self {
-        Self { events: VecDeque::new(), bytes: 0, limit: LIMIT }
+        Self { events: ChunkedQueue::default(), bytes: 0, limit: LIMIT }
     }
 }
 

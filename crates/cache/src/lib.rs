@@ -3,6 +3,7 @@
 //! `k8s.io/apiserver/pkg/storage/cacher`). It knows neither HTTP nor the meaning of an object.
 
 mod cache;
+mod chunked_queue;
 mod corrupt;
 mod difference;
 mod encoding_cache;

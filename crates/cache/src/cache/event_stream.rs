@@ -85,7 +85,7 @@ impl EventStream {
             return Err(TooOld { oldest: history.events.front().map_or(0, |entry| entry.revision) });
         };
         let passed = usize::try_from(passed).unwrap_or(usize::MAX).min(history.events.len());
-        let next = history.events.range(passed..).take(READ_BATCH);
+        let next = history.events.iter_from(passed).take(READ_BATCH);
         let found: Vec<_> =
             next.map(|entry| (entry.watch_cache.clone(), entry.revision, entry.event.clone())).collect();
         drop(history);

@@ -1,6 +1,5 @@
 //! The retained events of all watch caches, in the order of their revisions, and which of them are packed.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,22 +7,24 @@ use pintle_store::Timestamp;
 
 use super::{HistoryLimits, StreamedEvent};
 use crate::Event;
+use crate::chunked_queue::ChunkedQueue;
 use crate::frame_budget::FrameBudget;
 use crate::watch_cache::WatchCache;
 
 /// How long events stay as they are, and how much they may retain, before they are packed. Watchers that follow have
 /// received them by then.
 const UNPACKED: HistoryLimits = HistoryLimits { duration: Duration::from_secs(10), bytes: 8 << 20 };
-/// How many events are packed after a change, and how much they retain. The task that follows the feed does it.
+/// How many events are packed for each change: more than are added, so that those that are due become fewer whatever else
+/// happens.
+pub(super) const PACKED_PER_CHANGE: usize = 2;
+/// How many events are packed at once while there are no changes, and how much they retain at most.
 pub(super) const PACK_BATCH: usize = 128;
 const PACK_BATCH_BYTES: usize = 1 << 20;
-/// How many times as many are packed every few seconds.
-pub(super) const IDLE_BATCHES: usize = 64;
 
 /// The retained events of all watch caches, in the order of their revisions.
 #[derive(Default)]
 pub(super) struct EventHistory {
-    pub(super) events: VecDeque<HistoryEntry>,
+    pub(super) events: ChunkedQueue<HistoryEntry>,
     /// The number of events that have been dropped.
     pub(super) evicted: u64,
     /// The revision of the newest dropped event.
@@ -86,7 +87,7 @@ impl EventHistory {
             bytes += entry.retained_bytes;
             is_within
         };
-        let due = self.events.range(self.packed..).take(max).take_while(is_due).take_while(is_within);
+        let due = self.events.iter_from(self.packed).take(max).take_while(is_due).take_while(is_within);
         let due = due.filter_map(|entry| Some((entry.watch_cache.clone(), entry.event.clone()?)));
         (self.evicted + self.packed as u64, due.collect())
     }

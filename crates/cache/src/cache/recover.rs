@@ -10,7 +10,7 @@ use pintle_store::{ChangeFeed, Error, Revision, StoredChange};
 use pintle_value::Str;
 use tokio::sync::mpsc;
 
-use super::history::IDLE_BATCHES;
+use super::history::PACK_BATCH;
 use super::load::{join, read_pages};
 use super::{CacheState, map_sequential};
 use crate::{EncodingCache, Key, WatchCache};
@@ -72,8 +72,20 @@ async fn follow(
 ) -> Result<(), Error> {
     let mut tick = tokio::time::interval(Duration::from_secs(5));
     let mut backoff = MIN_BACKOFF;
+    // What is due is packed while there is nothing else to do, first the history that the start has read.
+    let mut has_due_events = true;
     loop {
         tokio::select! {
+            biased;
+            _ = tick.tick() => {
+                shared.trim();
+                has_due_events = true;
+                shared.trim_closed();
+                encoding_cache.tick();
+                if shared.feed_task.failure().is_some() && shared.is_current(feed.complete_to()).await {
+                    shared.feed_task.report_success();
+                }
+            }
             batch = feed.next_batch() => match batch {
                 Ok(batch) => {
                     shared.apply(batch);
@@ -88,20 +100,7 @@ async fn follow(
                     backoff = next_backoff(backoff);
                 }
             },
-            _ = tick.tick() => {
-                shared.trim();
-                for _ in 0..IDLE_BATCHES {
-                    if !shared.pack() {
-                        break;
-                    }
-                    tokio::task::yield_now().await;
-                }
-                shared.trim_closed();
-                encoding_cache.tick();
-                if shared.feed_task.failure().is_some() && shared.is_current(feed.complete_to()).await {
-                    shared.feed_task.report_success();
-                }
-            }
+            () = tokio::task::yield_now(), if has_due_events => has_due_events = shared.pack(PACK_BATCH),
         }
     }
 }
