@@ -77,7 +77,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
         let before = server.settled_memory(&bench.plan).await?;
         let shared = format!("{}-shared", target.namespace_prefix());
         let idle = (ACTIVE_WATCHES..count).map(|number| idle_selector(number, &shared).watch(from));
-        let opening = Instant::now();
+        let (opening, opening_cpu) = (Instant::now(), server.meter.cpu_time()?);
         let inactive = watch_options.open(&server, idle).await?;
         let opened = (count - ACTIVE_WATCHES) as f64 / opening.elapsed().as_secs_f64();
         let after = server.settled_memory(&bench.plan).await?;
@@ -85,6 +85,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
         tokio::time::sleep(bench.plan.idle).await;
         let share =
             server.meter.cpu_time_since(cpu)?.map(|cpu| cpu.as_secs_f64() / rest.elapsed().as_secs_f64() * 100.0);
+        let opening_cpu = server.meter.cpu_time_since(opening_cpu)?;
         let mut all_rounds = Vec::new();
         for _ in 0..bench.plan.rounds {
             all_rounds.push(events(&server, &watched_pods, &active, bench.plan.duration).await?);
@@ -96,6 +97,11 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
             .map(|(after, before)| after.saturating_sub(before) as f64 / 1e3 / (count - ACTIVE_WATCHES) as f64);
         let note = format!("opened at {opened:.0}/s");
         report.row_if_known(format!("{name}: memory per idle watch"), each, "KB", |row| row.at_most(limit).note(note));
+        let events: u64 = baseline_rounds.iter().map(|round| round.completed).sum();
+        let opening_micros = opening_cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / (count - ACTIVE_WATCHES) as f64);
+        report.row_if_known(format!("{name}: CPU to open a watch"), opening_micros, "µs", |row| {
+            row.cpu(opening_micros).note(format!("with its connection, {} events back", thousands(events as f64)))
+        });
         report.row_if_known(format!("{name}: CPU while idle"), share, "% of a core", |row| row);
         let (baseline_rounds, all_rounds) = (cheapest(baseline_rounds), cheapest(all_rounds));
         if let (Some(baseline_rounds), Some(much)) = (baseline_rounds.cpu_micros(), all_rounds.cpu_micros()) {

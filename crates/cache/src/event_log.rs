@@ -2,33 +2,40 @@
 
 use std::sync::Arc;
 
+use crate::event_summary::EventSummary;
 use crate::packed_version::{FoundVersion, UnpackedObjects};
 use crate::{Event, Key};
 
 /// An event in the log.
 #[derive(Debug)]
-pub(crate) enum LogEntry {
+pub(crate) struct LogEntry {
+    pub(crate) revision: u64,
+    pub(crate) summary: EventSummary,
+    pub(crate) content: LogContent,
+}
+
+/// What the log keeps of an event.
+#[derive(Debug)]
+pub(crate) enum LogContent {
     Event(Arc<Event>),
-    /// A change of which the versions of the key tell the rest.
-    Packed {
-        key: Key,
-        revision: u64,
-    },
+    /// The key. Its versions tell the rest.
+    Packed(Key),
 }
 
 impl LogEntry {
-    pub(crate) fn revision(&self) -> u64 {
-        match self {
-            Self::Event(event) => event.revision,
-            Self::Packed { revision, .. } => *revision,
-        }
+    pub(crate) fn new(event: Arc<Event>) -> Self {
+        Self { revision: event.revision, summary: EventSummary::of(&event), content: LogContent::Event(event) }
     }
 
     pub(crate) fn key(&self) -> &Key {
-        match self {
-            Self::Event(event) => &event.key,
-            Self::Packed { key, .. } => key,
+        match &self.content {
+            LogContent::Event(event) => &event.key,
+            LogContent::Packed(key) => key,
         }
+    }
+
+    pub(crate) fn is_packed(&self) -> bool {
+        matches!(self.content, LogContent::Packed(_))
     }
 }
 

@@ -8,6 +8,7 @@ mod corrupt;
 mod difference;
 mod encoding_cache;
 mod event_log;
+mod event_summary;
 mod frame_budget;
 mod key;
 mod object;

@@ -46,6 +46,16 @@ impl<S: AsRef<str>> FromIterator<S> for SelectableValues {
     }
 }
 
+/// All values of [`packed`](SelectableValues::packed) ones.
+pub(crate) fn values_of(packed: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = packed;
+    std::iter::from_fn(move || {
+        let (value, others) = (!rest.is_empty()).then(|| split(rest))?;
+        rest = others;
+        Some(value)
+    })
+}
+
 /// A value of [`packed`](SelectableValues::packed) ones, by its index; empty if there is none.
 pub(crate) fn value_at(packed: &[u8], index: usize) -> &str {
     let mut rest = packed;
@@ -79,6 +89,7 @@ mod tests {
             for (index, value) in values.iter().enumerate() {
                 assert_eq!(fields.get(index), *value);
             }
+            assert!(values_of(fields.packed()).eq(values.iter().map(|value| value.as_bytes())));
             assert_eq!(fields.get(values.len()), "");
             assert_eq!(fields.get(values.len() + 5), "");
         }

@@ -1,6 +1,6 @@
 //! The watch cache of one collection: a map of object versions and a log of events.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -8,8 +8,10 @@ use pintle_locks::{Mutex, RwLock};
 use pintle_sorted::SortedEntries;
 use pintle_value::Str;
 
+use crate::chunked_queue::ChunkedQueue;
 use crate::corrupt::{CorruptObject, CorruptObjects};
-use crate::event_log::{FoundEvent, LogEntry};
+use crate::event_log::{FoundEvent, LogContent, LogEntry};
+use crate::event_summary::ScopeSummary;
 use crate::object_versions::{ObjectVersions, reindexed};
 use crate::packed_version::{FoundVersion, PackedVersion, UnpackedObjects};
 use crate::remaining_counts::RemainingCounts;
@@ -100,7 +102,7 @@ pub struct WatchCacheStats {
 #[derive(Debug, Default)]
 struct WatchCacheState {
     versions: SortedEntries<ObjectVersions>,
-    events: VecDeque<LogEntry>,
+    events: ChunkedQueue<LogEntry>,
     /// The log has all events after this revision.
     valid_from: u64,
     /// States at or after this revision can be read. Older than `valid_from` if the collection was empty before its log
@@ -169,7 +171,7 @@ impl WatchCacheState {
             return None;
         }
         let event = Arc::new(Event::new(key, revision, object, previous));
-        self.events.push_back(LogEntry::Event(event.clone()));
+        self.events.push_back(LogEntry::new(event.clone()));
         self.dispatched += 1;
         Some(event)
     }
@@ -203,8 +205,11 @@ impl WatchCacheState {
     /// Makes the index of the objects of the events in the log again, after that of all versions.
     fn reindex_events(&mut self, index: impl Fn(&[u8]) -> Option<ObjectIndex>) {
         let versions = &self.versions;
-        for entry in &mut self.events {
-            let LogEntry::Event(event) = entry else { continue };
+        for entry in self.events.iter_mut() {
+            let LogContent::Event(event) = &entry.content else {
+                entry.summary = entry.summary.with_any_fields();
+                continue;
+            };
             let of_version = |at: u64, object: &Arc<Object>| match versions.get(&event.key)?.at(at) {
                 Some(FoundVersion::Object(found)) => Some(found).filter(|found| found.revision == object.revision),
                 _ => None,
@@ -215,32 +220,34 @@ impl WatchCacheState {
             let object = new(event.revision, &event.object);
             let previous = new(event.revision.saturating_sub(1), &event.previous);
             // The frame budget does not know these events, so they keep no frames.
-            *event = Arc::new(Event::without_frames(event.key.clone(), event.revision, object, previous));
+            *entry =
+                LogEntry::new(Arc::new(Event::without_frames(event.key.clone(), event.revision, object, previous)));
         }
     }
 
     /// True if an event of the log may be of a scope. Of one that is packed only what is known without making its objects.
     fn may_match(&self, entry: &LogEntry, scope: &WatchScope) -> bool {
-        match (entry, scope) {
-            (LogEntry::Event(event), _) => scope.matches(event),
-            (LogEntry::Packed { key, revision }, WatchScope::Field(field, value)) => {
+        let at = entry.revision;
+        match (&entry.content, scope) {
+            (LogContent::Event(event), _) => scope.matches(event),
+            (LogContent::Packed(key), WatchScope::Field(field, value)) => {
                 self.versions.get(key).is_some_and(|versions| {
-                    versions.has_field(*revision, *field, value)
-                        || versions.has_field(revision.saturating_sub(1), *field, value)
+                    versions.has_field(at, *field, value) || versions.has_field(at.saturating_sub(1), *field, value)
                 })
             }
-            (LogEntry::Packed { key, .. }, _) => scope.may_match_key(key),
+            (LogContent::Packed(key), _) => scope.may_match_key(key),
         }
     }
 
     /// An event of the log.
     fn find_event(&self, entry: &LogEntry) -> FoundEvent {
-        match entry {
-            LogEntry::Event(event) => FoundEvent::Event(event.clone()),
-            LogEntry::Packed { key, revision } => {
+        match &entry.content {
+            LogContent::Event(event) => FoundEvent::Event(event.clone()),
+            LogContent::Packed(key) => {
+                let revision = entry.revision;
                 let at = |revision| self.versions.get(key).and_then(|versions| versions.at(revision));
-                let (object, previous) = (at(*revision), at(revision.saturating_sub(1)));
-                FoundEvent::Packed { key: key.clone(), revision: *revision, object, previous }
+                let (object, previous) = (at(revision), at(revision.saturating_sub(1)));
+                FoundEvent::Packed { key: key.clone(), revision, object, previous }
             }
         }
     }
@@ -248,19 +255,19 @@ impl WatchCacheState {
     /// Packs an event, and the object before it if that is worth it. Returns the memory that both retain from now on, or
     /// `None` if it has to stay as it is.
     fn pack(&mut self, event: &Event, packed: Option<PackedVersion>) -> Option<usize> {
-        let index = self.events.partition_point(|entry| entry.revision() < event.revision);
+        let index = self.events.partition_point(|entry| entry.revision < event.revision);
         // A transaction of somebody else can have changed several keys.
-        let next_revision = self.events.get(index + 1).map(LogEntry::revision);
+        let next_revision = self.events.get(index + 1).map(|entry| entry.revision);
         let entry = self.events.get_mut(index).filter(|entry| *entry.key() == event.key)?;
         let versions = self.versions.get_mut(&event.key)?;
         // The change after a corrupt value is known by its event only.
-        let is_known = entry.revision() == event.revision
+        let is_known = entry.revision == event.revision
             && next_revision != Some(event.revision)
             && versions.has_change(event.revision, event.previous.as_deref(), event.object.as_deref());
         if !is_known {
             return None;
         }
-        *entry = LogEntry::Packed { key: event.key.clone(), revision: event.revision };
+        entry.content = LogContent::Packed(event.key.clone());
         let size = packed.as_ref().map_or(0, PackedVersion::size);
         let is_packed = packed.is_some_and(|packed| versions.pack_before(event.revision, packed));
         Some(PACKED_EVENT_BYTES + if is_packed { size } else { event.previous_bytes() })
@@ -452,7 +459,7 @@ impl WatchCache {
     #[must_use]
     pub fn newest_revision(&self) -> u64 {
         let state = self.state.read();
-        state.events.back().map_or(state.valid_from, LogEntry::revision)
+        state.events.back().map_or(state.valid_from, |entry| entry.revision)
     }
 
     /// The revision of the last change of the collection, one that makes an object corrupt included. The states at equal
@@ -460,7 +467,7 @@ impl WatchCache {
     #[must_use]
     pub fn last_change(&self) -> u64 {
         let state = self.state.read();
-        let newest = state.events.back().map_or(state.valid_from, LogEntry::revision);
+        let newest = state.events.back().map_or(state.valid_from, |entry| entry.revision);
         newest.max(state.last_corruption_change)
     }
 
@@ -504,19 +511,23 @@ impl WatchCache {
         if revision < oldest {
             return Err(TooOld { oldest });
         }
-        let start = state.events.partition_point(|entry| entry.revision() <= revision);
+        let start = state.events.partition_point(|entry| entry.revision <= revision);
+        let summary = ScopeSummary::of(scope);
         let (mut found, mut packed, mut packed_bytes) = (Vec::new(), 0, 0);
         let (mut last_revision, mut is_end) = (revision, true);
-        for (scanned, entry) in state.events.range(start..).enumerate() {
+        for (scanned, entry) in state.events.iter_from(start).enumerate() {
             let is_enough = scanned >= max || packed >= MAX_PACKED_READ || packed_bytes >= MAX_PACKED_READ_BYTES;
             // The changes of one revision are read together.
-            if is_enough && entry.revision() != last_revision {
+            if is_enough && entry.revision != last_revision {
                 is_end = false;
                 break;
             }
-            last_revision = entry.revision();
+            last_revision = entry.revision;
+            if !summary.may_match(&entry.summary) {
+                continue;
+            }
             // Whether an event has a field takes as long as to find its objects.
-            let is_packed = matches!(entry, LogEntry::Packed { .. });
+            let is_packed = entry.is_packed();
             packed += usize::from(is_packed && matches!(scope, WatchScope::Field(..)));
             if state.may_match(entry, scope) {
                 let event = state.find_event(entry);
@@ -532,8 +543,8 @@ impl WatchCache {
     /// The event of a revision, if the log has it.
     pub(crate) fn event(&self, revision: u64) -> Option<Arc<Event>> {
         let state = self.state.read();
-        let index = state.events.partition_point(|entry| entry.revision() < revision);
-        let found = state.events.get(index).filter(|entry| entry.revision() == revision);
+        let index = state.events.partition_point(|entry| entry.revision < revision);
+        let found = state.events.get(index).filter(|entry| entry.revision == revision);
         let found = found.map(|entry| state.find_event(entry));
         drop(state);
         found.map(|found| found.into_event(&mut UnpackedObjects::default()))
@@ -641,7 +652,7 @@ impl WatchCache {
         let mut state = self.state.write();
         let state = &mut *state;
         let Some(event) = state.events.pop_front() else { return };
-        let revision = event.revision();
+        let revision = event.revision;
         state.valid_from = state.valid_from.max(revision);
         state.readable_from = state.valid_from;
         state.corrupt.trim(state.valid_from);

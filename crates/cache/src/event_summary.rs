@@ -1,0 +1,158 @@
+//! What an event is of, in 8 bytes beside it. A watch that begins at an old revision looks at every event since then, and most
+//! are not of its scope: their summaries say so, and the events, keys and objects, which are scattered over the memory, are not
+//! touched.
+
+use crate::object::namespace_of;
+use crate::selectable_values::values_of;
+use crate::{Event, Object, WatchScope};
+
+/// How many selectable fields have a place. The others may have any value.
+const FIELDS: usize = 5;
+/// The place of a field that may have any value.
+const ANY: u8 = 0;
+
+/// Hashes of the key, the namespace and the selectable fields of an event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventSummary {
+    key: u16,
+    namespace: u8,
+    /// Of fields with the same value before and after the change.
+    fields: [u8; FIELDS],
+}
+
+/// The same of a scope.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ScopeSummary {
+    All,
+    Namespace(u8),
+    Key(u16),
+    Field(usize, u8),
+}
+
+/// FNV-1a. Equal hashes of different texts cost time and nothing else.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+fn hash_of_key(key: &str) -> u16 {
+    (hash(key.as_bytes()) >> 48) as u16
+}
+
+fn hash_of_namespace(namespace: &str) -> u8 {
+    (hash(namespace.as_bytes()) >> 56) as u8
+}
+
+fn hash_of_field(value: &[u8]) -> u8 {
+    ((hash(value) >> 56) as u8).max(ANY + 1)
+}
+
+/// The places of the fields of an object.
+fn fields_of(object: &Object) -> [u8; FIELDS] {
+    // A field that an object does not have is empty.
+    let values = values_of(object.index.fields.packed()).chain(std::iter::repeat(&[][..]));
+    let mut fields = [ANY; FIELDS];
+    fields.iter_mut().zip(values).for_each(|(field, value)| *field = hash_of_field(value));
+    fields
+}
+
+impl EventSummary {
+    pub(crate) fn of(event: &Event) -> Self {
+        let Event { key, object, previous, .. } = event;
+        let fields = match (object.as_deref(), previous.as_deref()) {
+            (Some(object), Some(previous)) if object.index.fields != previous.index.fields => {
+                let (mut fields, before) = (fields_of(object), fields_of(previous));
+                fields.iter_mut().zip(before).filter(|(field, before)| **field != *before).for_each(|(f, _)| *f = ANY);
+                fields
+            }
+            (Some(object), _) | (None, Some(object)) => fields_of(object),
+            (None, None) => [ANY; FIELDS],
+        };
+        Self { key: hash_of_key(key), namespace: hash_of_namespace(namespace_of(key)), fields }
+    }
+
+    /// The summary after the selectable fields of the kind have changed and are not known here.
+    pub(crate) fn with_any_fields(self) -> Self {
+        Self { fields: [ANY; FIELDS], ..self }
+    }
+}
+
+impl ScopeSummary {
+    pub(crate) fn of(scope: &WatchScope) -> Self {
+        match scope {
+            WatchScope::All => Self::All,
+            WatchScope::Namespace(namespace) => Self::Namespace(hash_of_namespace(namespace)),
+            WatchScope::Key(key) => Self::Key(hash_of_key(key)),
+            WatchScope::Field(index, value) => Self::Field(*index, hash_of_field(value.as_bytes())),
+        }
+    }
+
+    /// False if an event with this summary is not of the scope.
+    pub(crate) fn may_match(self, event: &EventSummary) -> bool {
+        match self {
+            Self::All => true,
+            Self::Namespace(namespace) => event.namespace == namespace,
+            Self::Key(key) => event.key == key,
+            Self::Field(index, value) => event.fields.get(index).is_none_or(|field| [ANY, value].contains(field)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::ObjectIndex;
+
+    fn object(fields: &[&str]) -> Arc<Object> {
+        let index = ObjectIndex { fields: fields.iter().collect(), ..ObjectIndex::default() };
+        Arc::new(Object::new("ns/name".into(), 1, "{}".into(), index))
+    }
+
+    /// Of these scopes the ones that may match.
+    fn matching(scopes: &[WatchScope], object: Option<&[&str]>, previous: Option<&[&str]>) -> Vec<WatchScope> {
+        let event = Event::new("ns/name".into(), 2, object.map(self::object), previous.map(self::object));
+        let summary = EventSummary::of(&event);
+        let found: Vec<_> =
+            scopes.iter().filter(|scope| ScopeSummary::of(scope).may_match(&summary)).cloned().collect();
+        // A summary leaves nothing out that matches.
+        assert!(scopes.iter().all(|scope| !scope.matches(&event) || found.contains(scope)), "{found:?}");
+        found
+    }
+
+    #[test]
+    fn summaries_tell_what_is_not_of_a_scope() {
+        let keys = [
+            WatchScope::All,
+            WatchScope::Namespace("ns".into()),
+            WatchScope::Namespace("other".into()),
+            WatchScope::Key("ns/name".into()),
+            WatchScope::Key("ns/other".into()),
+        ];
+        assert_eq!(matching(&keys, Some(&[]), None), [0, 1, 3].map(|index| keys[index].clone()));
+
+        let field = |index: usize, value: &str| WatchScope::Field(index, value.into());
+        let many: Vec<String> = (0..FIELDS + 2).map(|number| format!("v{number}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let scopes = [field(0, "a-node"), field(0, ""), field(1, "b"), field(FIELDS, "anything"), field(1, "")];
+        // The last has no place, so it may match always.
+        let expect = |indices: &[usize]| indices.iter().map(|index| scopes[*index].clone()).collect::<Vec<_>>();
+        for (object, previous, matches) in [
+            (Some(&["a-node", "b"][..]), None, &[0, 2, 3][..]),
+            (None, Some(&["a-node"][..]), &[0, 3, 4]),
+            (Some(&["a-node", "b"]), Some(&["a-node", "b"]), &[0, 2, 3]),
+            (Some(&[]), None, &[1, 3, 4]),
+            (Some(&many), None, &[3]),
+            (None, None, &[0, 1, 2, 3, 4]),
+        ] {
+            assert_eq!(matching(&scopes, object, previous), expect(matches), "{object:?} {previous:?}");
+        }
+        // What has changed may be anything.
+        assert_eq!(matching(&scopes, Some(&["a-node", "b"]), Some(&["", "b"])), expect(&[0, 1, 2, 3]));
+    }
+
+    #[test]
+    fn a_summary_is_small() {
+        assert_eq!(size_of::<EventSummary>(), 8);
+    }
+}
