@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pintle_locks::{Mutex, RwLock};
 use pintle_sorted::SortedEntries;
 use pintle_value::Str;
+use tokio::sync::Notify;
 
 use crate::chunked_queue::ChunkedQueue;
 use crate::corrupt::{CorruptObject, CorruptObjects};
@@ -15,7 +16,7 @@ use crate::event_summary::ScopeSummary;
 use crate::object_versions::{ObjectVersions, reindexed};
 use crate::packed_version::{FoundVersion, PackedVersion, UnpackedObjects};
 use crate::remaining_counts::RemainingCounts;
-use crate::watcher::{WatchScope, Watcher, WatcherSet};
+use crate::watcher::{WatchScope, Watcher, WatcherOptions, WatcherSet};
 use crate::{Event, Key, Object, ObjectIndex};
 
 /// The number of keys that are counted under one lock.
@@ -481,14 +482,23 @@ impl WatchCache {
     /// first [`Watcher::next`].
     #[must_use]
     pub fn watch(self: &Arc<Self>, scope: WatchScope, after: u64) -> Watcher {
-        Watcher::new(self.clone(), scope, after, false)
+        Watcher::new(self.clone(), scope, after, WatcherOptions::default())
+    }
+
+    /// Like [`WatchCache::watch`]. Whenever the watcher may have something to return, `notify` is notified, too, so that one
+    /// task can wait for several watchers and then ask each with [`Watcher::pending`]. Ask first, then wait.
+    #[must_use]
+    pub fn watch_and_notify(self: &Arc<Self>, scope: WatchScope, after: u64, notify: Arc<Notify>) -> Watcher {
+        let options = WatcherOptions { shared_notify: Some(notify), ..WatcherOptions::default() };
+        Watcher::new(self.clone(), scope, after, options)
     }
 
     /// Like [`WatchCache::watch`], for a client that must not miss a change: if an object of any scope becomes corrupt
     /// after the revision, the watcher fails as if the revision were not retained.
     #[must_use]
     pub fn watch_until_corrupt(self: &Arc<Self>, scope: WatchScope, after: u64) -> Watcher {
-        Watcher::new(self.clone(), scope, after, true)
+        let options = WatcherOptions { stops_at_corrupt: true, ..WatcherOptions::default() };
+        Watcher::new(self.clone(), scope, after, options)
     }
 
     pub(crate) fn watchers(&self) -> &WatcherSet {

@@ -65,13 +65,20 @@ struct WatchBuffer {
     stops_at_corrupt: bool,
     queue: Mutex<EventQueue>,
     notify: Notify,
+    /// Notified, too, for those who follow several watchers.
+    shared_notify: Option<Arc<Notify>>,
 }
 
 impl WatchBuffer {
+    fn wake(&self) {
+        self.notify.notify_one();
+        self.shared_notify.iter().for_each(|shared| shared.notify_one());
+    }
+
     /// Drops the events and lets the watcher read from the log.
     fn reset(&self) {
         *self.queue.lock() = EventQueue::default();
-        self.notify.notify_one();
+        self.wake();
     }
 }
 
@@ -124,9 +131,11 @@ struct WatchersByScope {
 }
 
 impl WatcherSet {
-    fn add(&self, scope: &WatchScope, stops_at_corrupt: bool) -> Arc<WatchBuffer> {
+    fn add(&self, scope: &WatchScope, options: WatcherOptions) -> Arc<WatchBuffer> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let buffer = Arc::new(WatchBuffer { id, stops_at_corrupt, queue: Mutex::default(), notify: Notify::new() });
+        let WatcherOptions { stops_at_corrupt, shared_notify } = options;
+        let (queue, notify) = (Mutex::default(), Notify::new());
+        let buffer = Arc::new(WatchBuffer { id, stops_at_corrupt, queue, notify, shared_notify });
         let mut watchers = self.watchers.lock();
         match scope {
             WatchScope::All => watchers.all.push(buffer.clone()),
@@ -187,7 +196,7 @@ impl WatcherSet {
         let mut interested = Vec::new();
         self.watchers.lock().for_each_interested(events, |buffer, _| interested.push(buffer.clone()));
         for buffer in interested {
-            buffer.notify.notify_one();
+            buffer.wake();
         }
     }
 }
@@ -227,6 +236,15 @@ impl WatchersByScope {
     }
 }
 
+/// What a watcher does besides returning events.
+#[derive(Debug, Default)]
+pub(crate) struct WatcherOptions {
+    /// See [`WatchCache::watch_until_corrupt`].
+    pub(crate) stops_at_corrupt: bool,
+    /// See [`WatchCache::watch_and_notify`].
+    pub(crate) shared_notify: Option<Arc<Notify>>,
+}
+
 /// A cursor in the log: returns the events of its scope, in order, each once.
 #[derive(Debug)]
 pub struct Watcher {
@@ -237,8 +255,9 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    pub(crate) fn new(watch_cache: Arc<WatchCache>, scope: WatchScope, after: u64, stops_at_corrupt: bool) -> Self {
-        let buffer = watch_cache.watchers().add(&scope, stops_at_corrupt);
+    pub(crate) fn new(watch_cache: Arc<WatchCache>, scope: WatchScope, after: u64, options: WatcherOptions) -> Self {
+        let stops_at_corrupt = options.stops_at_corrupt;
+        let buffer = watch_cache.watchers().add(&scope, options);
         // A watcher that starts at the newest revision, as most do, is live at once: events that leave the history
         // before its first read are in its buffer. Any other watcher reads from the log first.
         buffer.queue.lock().live = true;

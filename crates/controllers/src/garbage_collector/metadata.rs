@@ -48,15 +48,38 @@ pub(super) struct ObjectMetadata {
 /// Most objects have no owners and are not terminating. Their JSON does not contain these field names.
 static FIELD_NAMES: LazyLock<[Finder<'static>; 2]> =
     LazyLock::new(|| ["\"ownerReferences\"", "\"deletionTimestamp\""].map(Finder::new));
+/// Where the managed fields begin. A label or annotation of the name is no list.
+static MANAGED_FIELDS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"managedFields\":["));
 static FIELDS: LazyLock<Projection> = LazyLock::new(|| {
     let fields = ["uid", "ownerReferences", "deletionTimestamp", "finalizers"];
     Projection::of(fields.map(|field| format!("metadata.{field}")).iter().map(String::as_str))
 });
 
+/// The JSON of an object up to its managed fields, if these follow all other metadata, as in the declaration order of built-in
+/// kinds; or else all of it. They and what follows are most of an object.
+fn before_managed_fields(json: &[u8]) -> &[u8] {
+    // Sorted metadata begins with a creation timestamp or annotations.
+    let is_in_declaration_order = || {
+        let after_string = |text: &'_ [u8], prefix: &[u8]| -> Option<usize> {
+            let value = text.strip_prefix(prefix)?;
+            Some(prefix.len() + memchr::memchr(b'"', value)?)
+        };
+        let rest = &json[after_string(json, b"{\"kind\":\"")?..];
+        let rest = &rest[after_string(rest, b"\",\"apiVersion\":\"")?..];
+        let metadata = rest.strip_prefix(b"\",\"metadata\":{\"")?;
+        Some(metadata.starts_with(b"name\"") || metadata.starts_with(b"generateName\""))
+    };
+    match is_in_declaration_order() {
+        Some(true) => MANAGED_FIELDS.find(json).map_or(json, |end| &json[..end]),
+        _ => json,
+    }
+}
+
 impl ObjectMetadata {
     /// The metadata of an object; `None` if it has no owners and is not terminating.
     pub(super) fn of(object: &Object) -> Option<Self> {
-        FIELD_NAMES.iter().any(|name| name.find(&object.json).is_some()).then(|| Self::read(object))
+        let searched = before_managed_fields(&object.json);
+        FIELD_NAMES.iter().any(|name| name.find(searched).is_some()).then(|| Self::read(object))
     }
 
     /// The metadata of any object.
@@ -84,6 +107,44 @@ impl ObjectMetadata {
             deletes_dependents: is_terminating && has_foreground_finalizer,
             has_orphan_finalizer,
             has_foreground_finalizer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_cache::ObjectIndex;
+
+    use super::*;
+
+    fn check(json: &str, searched: usize, owners: usize) {
+        assert_eq!(before_managed_fields(json.as_bytes()).len(), searched, "{json}");
+        let object = Object::new("ns/a".into(), 1, json.to_owned().into(), ObjectIndex::default());
+        let found = ObjectMetadata::of(&object).map_or(0, |metadata| metadata.owners.len());
+        assert_eq!(found, owners, "{json}");
+    }
+
+    #[test]
+    fn owners_are_found_in_declaration_and_sorted_order() {
+        const OWNER: &str = r#""ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u"}]"#;
+        for (metadata, owners) in [
+            (r#""name":"a","uid":"u""#.to_owned(), 0),
+            (format!(r#""name":"a","labels":{{"managedFields":"x"}},{OWNER}"#), 1),
+            (format!(r#""generateName":"a-",{OWNER},"finalizers":["x"]"#), 1),
+        ] {
+            let head = format!(r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{{metadata}"#);
+            check(&format!(r#"{head},"managedFields":[{{"f":{{}}}}]}},"spec":{{}}}}"#), head.len() + 1, owners);
+            let without = format!(r#"{head}}},"spec":{{}}}}"#);
+            check(&without, without.len(), owners);
+        }
+        // In sorted order the managed fields precede the owners, wherever the kind is.
+        for head in [
+            r#"{"kind":"A","apiVersion":"a/v1","metadata":{"creationTimestamp":"t","#,
+            r#"{"kind":"A","apiVersion":"a/v1","data":{"metadata":{"name":"b"}},"metadata":{"annotations":{},"#,
+            r#"{"apiVersion":"a/v1","kind":"A","metadata":{"#,
+        ] {
+            let json = format!(r#"{head}"managedFields":[{{}}],"name":"a",{OWNER},"uid":"u"}}}}"#);
+            check(&json, json.len(), 1);
         }
     }
 }

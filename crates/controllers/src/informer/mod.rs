@@ -11,10 +11,9 @@ mod tests;
 
 use std::sync::{Arc, Weak};
 
-use futures_util::future::select_all;
 use pintle_cache::{Event, Object, TooOld, WatchCache, WatchScope, Watcher};
 use pintle_registry::GroupResource;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use self::listings::Listings;
 pub(crate) use self::ordered::OrderedInformer;
@@ -63,6 +62,8 @@ struct FollowedSource<S> {
 pub(crate) struct Informer<S> {
     client: Weak<dyn ClusterClient>,
     registry_changes: watch::Receiver<()>,
+    /// Notified when one of the sources may have events.
+    source_changes: Arc<Notify>,
     sources: Vec<FollowedSource<S>>,
     resets: Vec<S>,
     listings: Listings<S>,
@@ -73,6 +74,7 @@ impl<S: Clone + PartialEq> Informer<S> {
         let mut informer = Self {
             client: Arc::downgrade(client),
             registry_changes: client.registry_changes(),
+            source_changes: Arc::default(),
             sources: sources.into_iter().map(|source| FollowedSource { source, followed: None }).collect(),
             resets: Vec::new(),
             listings: Listings::default(),
@@ -109,14 +111,21 @@ impl<S: Clone + PartialEq> Informer<S> {
                     return Some(InformerEvent::Added(id, objects));
                 }
             }
-            let (index, events) = tokio::select! {
-                changed = self.registry_changes.changed() => {
-                    changed.ok()?;
-                    let client = self.client.upgrade()?;
-                    self.update_watch_caches(&client);
-                    continue;
+            if self.registry_changes.has_changed().ok()? {
+                self.registry_changes.mark_unchanged();
+                let client = self.client.upgrade()?;
+                self.update_watch_caches(&client);
+                continue;
+            }
+            let Some((index, events)) = next_events(&mut self.sources) else {
+                tokio::select! {
+                    changed = self.registry_changes.changed() => {
+                        changed.ok()?;
+                        self.registry_changes.mark_changed();
+                    }
+                    () = self.source_changes.notified() => {}
                 }
-                next = next_events(&mut self.sources) => next,
+                continue;
             };
             match events {
                 Ok(events) => {
@@ -152,7 +161,8 @@ impl<S: Clone + PartialEq> Informer<S> {
     /// Begins to follow a watch cache. What is listed may be newer than where the events begin, never older.
     fn open(&mut self, index: usize, watch_cache: Arc<WatchCache>) {
         let FollowedSource { source, followed } = &mut self.sources[index];
-        let watcher = watch_cache.watch(source.scope.clone(), watch_cache.newest_revision());
+        let (scope, revision) = (source.scope.clone(), watch_cache.newest_revision());
+        let watcher = watch_cache.watch_and_notify(scope, revision, self.source_changes.clone());
         if source.lists {
             self.listings.add(source.id.clone(), &watch_cache, &source.scope);
         }
@@ -167,14 +177,13 @@ impl<S: Clone + PartialEq> Informer<S> {
     }
 }
 
-/// The next events of one of the sources, by its index.
-async fn next_events<S>(sources: &mut [FollowedSource<S>]) -> (usize, Result<Vec<Arc<Event>>, TooOld>) {
-    let watchers =
-        sources.iter_mut().enumerate().filter_map(|(index, source)| Some((index, source.followed.as_mut()?)));
-    let next: Vec<_> =
-        watchers.map(|(index, (_, watcher))| Box::pin(async move { (index, watcher.next().await) })).collect();
-    match next.is_empty() {
-        true => std::future::pending().await,
-        false => select_all(next).await.0,
-    }
+/// What a watcher returns.
+type PendingEvents = Result<Vec<Arc<Event>>, TooOld>;
+
+/// The next events of one of the sources, by its index, if one has any.
+fn next_events<S>(sources: &mut [FollowedSource<S>]) -> Option<(usize, PendingEvents)> {
+    sources.iter_mut().enumerate().find_map(|(index, source)| {
+        let events = source.followed.as_mut()?.1.pending();
+        (!events.as_ref().is_ok_and(Vec::is_empty)).then_some((index, events))
+    })
 }
