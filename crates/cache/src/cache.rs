@@ -366,8 +366,9 @@ impl CacheState {
         Ok((watch_cache, PendingChange { key, revision, new_state }))
     }
 
-    /// Applies a batch of live changes and wakes waiting reads and watchers.
-    fn apply(&self, ChangeBatch { changes, complete_to }: ChangeBatch) {
+    /// Applies a batch of live changes and wakes waiting reads and watchers. Packs as many events as are due, but not so many
+    /// that the next batch has to wait. Returns whether there may be more.
+    fn apply(&self, ChangeBatch { changes, complete_to }: ChangeBatch) -> bool {
         let packed = (PACKED_PER_CHANGE * changes.len()).min(PACK_BATCH);
         let (appended, _) = self.apply_changes(changes, map_sequential);
         self.progress.advance(complete_to.get());
@@ -376,12 +377,12 @@ impl CacheState {
             watch_cache.wake(&events);
         }
         self.trim();
-        self.pack(packed);
+        packed > 0 && self.pack(packed) == packed
     }
 
     /// Packs up to `max` of the events that live watchers have received: what the history retains is mostly in versions that
-    /// differ little from the next one. Returns false if there were none.
-    fn pack(&self, max: usize) -> bool {
+    /// differ little from the next one. Returns their number.
+    fn pack(&self, max: usize) -> usize {
         let (before, events) = self.history.lock().next_to_pack(self.clock.now(), max);
         let mut sizes = Vec::with_capacity(events.len());
         for run in events.chunk_by(|(one, _), (next, _)| Arc::ptr_eq(one, next)) {
@@ -389,7 +390,7 @@ impl CacheState {
             sizes.extend(run[0].0.pack(&events));
         }
         self.history.lock().set_packed(before, &sizes);
-        !events.is_empty()
+        events.len()
     }
 
     /// Applies changes to their watch caches, and returns those of no collection. `map` runs the indexer on them.

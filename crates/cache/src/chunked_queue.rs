@@ -1,5 +1,6 @@
-//! A queue in chunks of a fixed size. It grows without moving what it has, so that it can grow while a lock is held, and it
-//! has no room for more than a chunk: a `VecDeque` copies all of its entries and then has room for twice as many.
+//! A queue in chunks of a fixed size. It grows without moving more than a chunk, so that it can grow while a lock is held, and
+//! has unused room in its first and its last chunk only: a `VecDeque` copies all of its entries and then has room for twice as
+//! many.
 
 use std::collections::VecDeque;
 use std::iter::repeat_with;
@@ -169,15 +170,16 @@ mod tests {
     #[test]
     fn entries_are_changed_and_sorted() {
         let mut queue = ChunkedQueue::default();
-        (0..3000).for_each(|number| queue.push_back(number % 1500));
+        (0..3000).for_each(|number| queue.push_back((number % 1500, number)));
         if let Some(entry) = queue.get_mut(2000) {
-            *entry = 7000;
+            entry.0 = 7000;
         }
-        queue.iter_mut().for_each(|entry| *entry += 1);
-        queue.sort_by_key(|entry| *entry);
-        let mut expected: VecDeque<usize> =
-            (0..3000).map(|number| if number == 2000 { 7001 } else { number % 1500 + 1 }).collect();
-        expected.make_contiguous().sort_unstable();
+        queue.iter_mut().for_each(|entry| entry.0 += 1);
+        queue.sort_by_key(|entry| entry.0);
+        // By the number, too, although it is not part of the key.
+        let mut expected: Vec<_> =
+            (0..3000).map(|number| (if number == 2000 { 7001 } else { number % 1500 + 1 }, number)).collect();
+        expected.sort_unstable();
         assert!(queue.iter_from(0).eq(&expected));
         assert_eq!(queue.len(), 3000);
     }

@@ -34,6 +34,11 @@ impl LogEntry {
         }
     }
 
+    /// True if it has this event.
+    pub(crate) fn is(&self, event: &Event) -> bool {
+        matches!(&self.content, LogContent::Event(own) if std::ptr::eq(&raw const **own, event))
+    }
+
     pub(crate) fn is_packed(&self) -> bool {
         matches!(self.content, LogContent::Packed(_))
     }

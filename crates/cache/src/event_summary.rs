@@ -1,6 +1,6 @@
-//! What an event is of, in 8 bytes beside it. A watch that begins at an old revision looks at every event since then, and most
-//! are not of its scope: their summaries say so, and the events, keys and objects, which are scattered over the memory, are not
-//! touched.
+//! Hashes of an event's key, namespace and selectable fields, 8 bytes in the log beside it. A watch that begins at an old revision
+//! looks at every event since then, and most are not of its scope. The hashes tell so without touching events, keys and objects,
+//! which are scattered over the memory. An event whose hashes match is compared as a whole.
 
 use crate::object::namespace_of;
 use crate::selectable_values::values_of;
@@ -20,7 +20,7 @@ pub(crate) struct EventSummary {
     fields: [u8; FIELDS],
 }
 
-/// The same of a scope.
+/// The hash of what a scope selects by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ScopeSummary {
     All,
@@ -113,13 +113,13 @@ mod tests {
         Arc::new(Object::new("ns/name".into(), 1, "{}".into(), index))
     }
 
-    /// Of these scopes the ones that may match.
+    /// The scopes which an event with these fields may match.
     fn matching(scopes: &[WatchScope], object: Option<&[&str]>, previous: Option<&[&str]>) -> Vec<WatchScope> {
         let event = Event::new("ns/name".into(), 2, object.map(self::object), previous.map(self::object));
         let summary = EventSummary::of(&event);
         let found: Vec<_> =
             scopes.iter().filter(|scope| ScopeSummary::of(scope).may_match(&summary)).cloned().collect();
-        // A summary leaves nothing out that matches.
+        // All that do match are among them.
         assert!(scopes.iter().all(|scope| !scope.matches(&event) || found.contains(scope)), "{found:?}");
         found
     }
@@ -139,7 +139,7 @@ mod tests {
         let many: Vec<String> = (0..FIELDS + 2).map(|number| format!("v{number}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let scopes = [field(0, "a-node"), field(0, ""), field(1, "b"), field(FIELDS, "anything"), field(1, "")];
-        // The last has no place, so it may match always.
+        // The fourth scope is of a field without a place, so every event may match it.
         let expect = |indices: &[usize]| indices.iter().map(|index| scopes[*index].clone()).collect::<Vec<_>>();
         for (object, previous, matches) in [
             (Some(&["a-node", "b"][..]), None, &[0, 2, 3][..]),

@@ -261,8 +261,9 @@ impl WatchCacheState {
         let next_revision = self.events.get(index + 1).map(|entry| entry.revision);
         let entry = self.events.get_mut(index).filter(|entry| *entry.key() == event.key)?;
         let versions = self.versions.get_mut(&event.key)?;
-        // The change after a corrupt value is known by its event only.
-        let is_known = entry.revision == event.revision
+        // The change after a corrupt value is known by its event only. An event whose objects were indexed again since is
+        // another one.
+        let is_known = entry.is(event)
             && next_revision != Some(event.revision)
             && versions.has_change(event.revision, event.previous.as_deref(), event.object.as_deref());
         if !is_known {

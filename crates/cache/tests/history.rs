@@ -54,14 +54,18 @@ impl History {
         revision
     }
 
-    /// Lets everything so far be old enough to be packed, and writes often enough that it is.
+    /// Lets everything so far be old enough to be packed. A write packs the first events, and the others are packed because
+    /// nothing else happens. Waits until no more are.
     async fn pack(&self) {
         self.clock.advance(Duration::from_secs(11));
-        for _ in 0..20 {
-            self.write("others/x", Some("x")).await;
+        self.write("others/x", Some("x")).await;
+        let (mut retained, mut unchanged) = (0, 0);
+        while unchanged < 20 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let now = self.cache.history_stats().retained_bytes;
+            unchanged = if now == retained { unchanged + 1 } else { 0 };
+            retained = now;
         }
-        // The last write may be answered before the rest of its batch is done.
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -118,6 +122,27 @@ fn read(watch_cache: &Arc<WatchCache>, from: u64, to: u64) -> Reading {
         }
     }
     Reading { states, events }
+}
+
+#[tokio::test]
+async fn the_history_that_a_start_reads_is_packed_without_a_write() {
+    const VERSIONS: usize = 600;
+    const BYTES: usize = 40_000;
+    let (store, clock) = (Arc::new(MemoryStore::new()), Arc::new(ManualClock::new(Timestamp(0))));
+    for number in 0..VERSIONS {
+        let value = format!("{number}{}", "x".repeat(BYTES));
+        store.commit(Change::put("/registry/things/a", value)).await.expect("a put");
+    }
+    let indexer = Arc::new(FirstCharacter);
+    let load = Cache::load(store, "/registry", ["things".into()], indexer, clock, HistoryLimits::default()).await;
+    let cache = load.expect("a cache").follow([], EncodingCache::new(0));
+    let give_up = std::time::Instant::now() + Duration::from_secs(30);
+    // 8 MiB stay as they are, and one of sixteen versions.
+    while cache.history_stats().retained_bytes > 12 << 20 {
+        assert!(std::time::Instant::now() < give_up, "{:?}", cache.history_stats());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(cache.history_stats().events, VERSIONS);
 }
 
 #[tokio::test]

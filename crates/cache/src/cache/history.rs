@@ -14,10 +14,11 @@ use crate::watch_cache::WatchCache;
 /// How long events stay as they are, and how much they may retain, before they are packed. Watchers that follow have
 /// received them by then.
 const UNPACKED: HistoryLimits = HistoryLimits { duration: Duration::from_secs(10), bytes: 8 << 20 };
-/// How many events are packed for each change: more than are added, so that those that are due become fewer whatever else
-/// happens.
+/// How many events are packed for each change: more than are added, so that those that are due become fewer while changes
+/// come one after the other. Large batches of changes come only when there is more to do than time; then the history may be
+/// dropped before it is packed.
 pub(super) const PACKED_PER_CHANGE: usize = 2;
-/// How many events are packed at once while there are no changes, and how much they retain at most.
+/// How many events are packed at once, and how much they retain at most.
 pub(super) const PACK_BATCH: usize = 128;
 const PACK_BATCH_BYTES: usize = 1 << 20;
 

@@ -72,35 +72,41 @@ async fn follow(
 ) -> Result<(), Error> {
     let mut tick = tokio::time::interval(Duration::from_secs(5));
     let mut backoff = MIN_BACKOFF;
-    // What is due is packed while there is nothing else to do, first the history that the start has read.
+    // What is due is packed while there are no changes, first the history that the start has read.
     let mut has_due_events = true;
     loop {
-        tokio::select! {
-            biased;
-            _ = tick.tick() => {
-                shared.trim();
-                has_due_events = true;
-                shared.trim_closed();
-                encoding_cache.tick();
-                if shared.feed_task.failure().is_some() && shared.is_current(feed.complete_to()).await {
-                    shared.feed_task.report_success();
+        let complete_to = feed.complete_to();
+        // It goes on while events are packed: it may be reading from the store.
+        let mut next_batch = feed.next_batch();
+        let batch = loop {
+            tokio::select! {
+                biased;
+                _ = tick.tick() => {
+                    shared.trim();
+                    has_due_events = true;
+                    shared.trim_closed();
+                    encoding_cache.tick();
+                    if shared.feed_task.failure().is_some() && shared.is_current(complete_to).await {
+                        shared.feed_task.report_success();
+                    }
                 }
+                batch = &mut next_batch => break batch,
+                () = tokio::task::yield_now(), if has_due_events => has_due_events = shared.pack(PACK_BATCH) > 0,
             }
-            batch = feed.next_batch() => match batch {
-                Ok(batch) => {
-                    shared.apply(batch);
-                    shared.feed_task.report_success();
-                    backoff = MIN_BACKOFF;
-                }
-                Err(error @ (Error::Closed | Error::Compacted { .. })) => return Err(error),
-                Err(error) => {
-                    shared.feed_task.report_failure(&error.to_string());
-                    tracing::error!(%error, "Failed to read the change feed of the store, will retry");
-                    tokio::time::sleep(backoff).await;
-                    backoff = next_backoff(backoff);
-                }
-            },
-            () = tokio::task::yield_now(), if has_due_events => has_due_events = shared.pack(PACK_BATCH),
+        };
+        match batch {
+            Ok(batch) => {
+                has_due_events |= shared.apply(batch);
+                shared.feed_task.report_success();
+                backoff = MIN_BACKOFF;
+            }
+            Err(error @ (Error::Closed | Error::Compacted { .. })) => return Err(error),
+            Err(error) => {
+                shared.feed_task.report_failure(&error.to_string());
+                tracing::error!(%error, "Failed to read the change feed of the store, will retry");
+                tokio::time::sleep(backoff).await;
+                backoff = next_backoff(backoff);
+            }
         }
     }
 }

@@ -58,7 +58,7 @@ static FIELDS: LazyLock<Projection> = LazyLock::new(|| {
 /// The JSON of an object up to its managed fields, if these follow all other metadata, as in the declaration order of built-in
 /// kinds; or else all of it. They and what follows are most of an object.
 fn before_managed_fields(json: &[u8]) -> &[u8] {
-    // Sorted metadata begins with a creation timestamp or annotations.
+    // Sorted metadata that begins with the name has no managed fields, which would precede it.
     let is_in_declaration_order = || {
         let after_string = |text: &'_ [u8], prefix: &[u8]| -> Option<usize> {
             let value = text.strip_prefix(prefix)?;
@@ -67,7 +67,7 @@ fn before_managed_fields(json: &[u8]) -> &[u8] {
         let rest = &json[after_string(json, b"{\"kind\":\"")?..];
         let rest = &rest[after_string(rest, b"\",\"apiVersion\":\"")?..];
         let metadata = rest.strip_prefix(b"\",\"metadata\":{\"")?;
-        Some(metadata.starts_with(b"name\"") || metadata.starts_with(b"generateName\""))
+        Some(metadata.starts_with(b"name\""))
     };
     match is_in_declaration_order() {
         Some(true) => MANAGED_FIELDS.find(json).map_or(json, |end| &json[..end]),
@@ -130,16 +130,21 @@ mod tests {
         for (metadata, owners) in [
             (r#""name":"a","uid":"u""#.to_owned(), 0),
             (format!(r#""name":"a","labels":{{"managedFields":"x"}},{OWNER}"#), 1),
-            (format!(r#""generateName":"a-",{OWNER},"finalizers":["x"]"#), 1),
+            (format!(r#""name":"a","generateName":"a-",{OWNER},"finalizers":["x"]"#), 1),
         ] {
             let head = format!(r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{{metadata}"#);
             check(&format!(r#"{head},"managedFields":[{{"f":{{}}}}]}},"spec":{{}}}}"#), head.len() + 1, owners);
             let without = format!(r#"{head}}},"spec":{{}}}}"#);
             check(&without, without.len(), owners);
         }
+        let terminating =
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","deletionTimestamp":"t","managedFields":[]}}"#;
+        let object = Object::new("ns/a".into(), 1, terminating.to_owned().into(), ObjectIndex::default());
+        assert!(ObjectMetadata::of(&object).is_some_and(|metadata| metadata.is_terminating));
         // In sorted order the managed fields precede the owners, wherever the kind is.
         for head in [
             r#"{"kind":"A","apiVersion":"a/v1","metadata":{"creationTimestamp":"t","#,
+            r#"{"kind":"A","apiVersion":"a/v1","metadata":{"generateName":"a-","#,
             r#"{"kind":"A","apiVersion":"a/v1","data":{"metadata":{"name":"b"}},"metadata":{"annotations":{},"#,
             r#"{"apiVersion":"a/v1","kind":"A","metadata":{"#,
         ] {

@@ -13,6 +13,7 @@ const EXTENSIONS: &str = "extensions/v1beta1";
 
 pub(super) const DAEMON_SETS: [UnservedVersion; 2] = [
     UnservedVersion::read("apps/v1beta2", |daemon_set| {
+        // One that is no number becomes 0. Upstream cannot read such an object, which it has never written.
         let generation = template_generation(daemon_set);
         set_template_generation(daemon_set, generation);
     }),

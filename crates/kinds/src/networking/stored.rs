@@ -12,7 +12,7 @@ pub(super) const INGRESSES: [UnservedVersion; 2] = [
     UnservedVersion::read("networking.k8s.io/v1beta1", convert_ingress),
 ];
 
-/// Its ports have no default protocol.
+/// Ports have no default protocol: upstream sets it on copies of them.
 pub(super) const NETWORK_POLICIES: [UnservedVersion; 1] =
     [UnservedVersion::read_without_defaults("extensions/v1beta1", set_policy_types)];
 

@@ -194,17 +194,22 @@ impl Copy<'_> {
     }
 
     /// Checks that the target accepts values as large as those of the source: sends the largest ones under a condition that
-    /// does not hold.
+    /// does not hold. Their requests have what those of the copy have besides.
     async fn check_sizes(&self) -> Result<(), MigrationError> {
         let mut largest: Vec<&Item> = self.inventory.items.iter().collect();
-        largest.sort_by_key(|item| std::cmp::Reverse(item.stored_size));
+        // A transaction of etcd names the key in its compare, and in what it does then and otherwise.
+        largest.sort_by_key(|item| std::cmp::Reverse(item.stored_size + 3 * item.path.len()));
         let mut too_large = Vec::new();
         for item in largest {
             let key = self.target.key(&item.path);
             let value = self.inventory.value(self.source, item).await?;
-            match self.target.store.commit(Change::update(key.clone(), NO_REVISION, value)).await {
+            let change = Change::update(key.clone(), NO_REVISION, value).under(self.under(NO_REVISION));
+            match self.target.store.commit(change).await {
                 Err(Error::TooLarge { size, .. }) => {
-                    too_large.push((key, format!("its {size} bytes are more than the target accepts")));
+                    let why = format!(
+                        "key and value have {size} bytes, more than the target accepts (etcd: --max-request-bytes)"
+                    );
+                    too_large.push((key, why));
                 }
                 Err(Error::Conflict { .. }) => break,
                 Err(error) => return Err(self.target.error()(error)),

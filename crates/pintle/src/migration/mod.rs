@@ -107,7 +107,8 @@ pub enum MigrationError {
         /// The addresses.
         addresses: String,
     },
-    /// Values that cannot be read, or not be written in the form of the target. Nothing was written.
+    /// Values that cannot be read, or not be written in the form of the target, or that are too large for it. Nothing was
+    /// written.
     #[error("{} values cannot be copied, and nothing was copied. Delete or replace these objects, and run the command \
              again:\n{}", .0.len(), named(.0))]
     Unreadable(Vec<(Key, String)>),

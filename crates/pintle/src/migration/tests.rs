@@ -176,7 +176,7 @@ async fn values_that_are_too_large_for_the_target_are_named_before_anything_is_w
     let target = side("the target", "/registry", store.clone());
     let error = run(&source, &target).await.expect_err("they are too large").to_string();
     assert!(error.starts_with("2 values cannot be copied, and nothing was copied."), "{error}");
-    for line in ["/registry/things/big: its 100 bytes are", "/registry/things/bigger: its 200 bytes are"] {
+    for line in ["/registry/things/big: key and value have 100", "/registry/things/bigger: key and value have 200"] {
         assert!(error.contains(line), "{error}");
     }
     assert_eq!(store.current_revision().await.expect("a revision"), Revision::EMPTY);

@@ -211,7 +211,7 @@ fn values_that_are_too_large_for_etcd_are_named() {
         store.close().await.expect("the store closes");
         let mut command = migrate("etcd3", data_dir, &etcd);
         fails(&mut command, "1 values cannot be copied, and nothing was copied.");
-        fails(&mut command, "configmaps/default/n-00001: its 1600");
+        fails(&mut command, "configmaps/default/n-00001: key and value have 1600");
         let options = EtcdOptions { servers: vec![etcd.url().to_owned()], ..EtcdOptions::default() };
         let target = EtcdStore::open(options).expect("a store");
         assert!(target.range(KeyInterval::all(), None, None).await.expect("a range").records.is_empty());
