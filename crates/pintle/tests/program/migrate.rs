@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use pintle_integration::{Etcd, run};
-use pintle_store::{Change, EtcdOptions, EtcdStore, KeyInterval, Store as _};
+use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, KeyInterval, Store as _};
 use serde_json::{Value, json};
 
 use super::PROGRAM;
@@ -159,15 +159,19 @@ fn config_map(number: usize) -> (String, String) {
     (format!("/registry/configmaps/default/{name}"), value.to_string())
 }
 
+/// Opens the embedded store of a data directory in which a server has run.
+fn embedded_store(data_dir: &Path) -> EmbeddedStore {
+    Server::start(data_dir, &[]).stop();
+    EmbeddedStore::open(data_dir, EmbeddedOptions::default()).expect("a store")
+}
+
 #[test]
 fn a_migration_that_was_killed_is_not_served_and_goes_on() {
     run(async {
         let etcd = Etcd::start();
         let folder = tempfile::tempdir().expect("a folder");
         let data_dir = folder.path();
-        Server::start(data_dir, &[]).stop();
-        let store =
-            pintle_store::EmbeddedStore::open(data_dir, pintle_store::EmbeddedOptions::default()).expect("a store");
+        let store = embedded_store(data_dir);
         for number in 0..1000 {
             let (key, value) = config_map(number);
             store.commit(Change::create(key, value)).await.expect("a create");
@@ -202,9 +206,7 @@ fn values_that_are_too_large_for_etcd_are_named() {
         let etcd = Etcd::start();
         let folder = tempfile::tempdir().expect("a folder");
         let data_dir = folder.path();
-        Server::start(data_dir, &[]).stop();
-        let store =
-            pintle_store::EmbeddedStore::open(data_dir, pintle_store::EmbeddedOptions::default()).expect("a store");
+        let store = embedded_store(data_dir);
         let (key, value) = config_map(1);
         let large = value.replace("}}", &format!(r#"}},"data":{{"k":"{}"}}}}"#, "x".repeat(1_600_000)));
         store.commit(Change::create(key, large)).await.expect("a create");
