@@ -61,7 +61,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
 }
 
 /// Starts an empty etcd on the disk that is measured.
-fn start_etcd() -> Result<EtcdProcess> {
+pub(super) fn start_etcd() -> Result<EtcdProcess> {
     let settings = EtcdSettings { syncs: true, quota: 8 << 30, ..EtcdSettings::default() };
     Ok(std::thread::spawn(move || EtcdProcess::with_settings(&settings)).join().map_err(|_| "etcd does not start")?)
 }

@@ -275,7 +275,7 @@ impl<'d> Cluster<'d> {
         }
         std::fs::create_dir_all(&profiles)?;
         self.process =
-            ServerProcess::pintle_under_callgrind(&self.binary, &self.folder, &profiles.join(PROFILE)).await?;
+            ServerProcess::pintle_under_callgrind(&self.binary, &self.folder, &profiles.join(PROFILE), None).await?;
         self.user = user(&self.binary, &self.folder, &self.process.server)?;
         if !std::mem::take(&mut self.open_watches).is_empty() {
             self.open_watches.extend(self.dimension.add(&self.process.server, 0, self.count).await?);

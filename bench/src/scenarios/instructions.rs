@@ -2,17 +2,20 @@
 //! two builds can be compared anywhere. They leave out the kernel, and what memory and branches cost. With `--profiles` the
 //! profiles stay, for `callgrind_annotate`.
 
+use std::path::Path;
+
 use http::StatusCode;
 
 use super::access::{bind, credentials};
 use super::apply::apply_pod;
+use super::etcd::start_etcd;
 use super::pods::WRITES;
 use crate::Result;
 use crate::callgrind::{Callgrind, PROFILE};
 use crate::client::{Connection, HttpRequest, Protocol, get};
 use crate::objects::{config_map, config_maps_path, create, pod, pods_path};
 use crate::scenario::{Scenario, ScenarioContext};
-use crate::target::ServerProcess;
+use crate::target::{Server, ServerProcess};
 use crate::watchers::WatchOptions;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -58,20 +61,15 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let (binary, folder) = (bench.binary()?, bench.scratch().join("data-instructions"));
     let profiles = bench.profiles.clone().unwrap_or_else(|| bench.scratch().join("profiles"));
     std::fs::create_dir_all(&profiles)?;
-    let process = ServerProcess::pintle_under_callgrind(&binary, &folder, &profiles.join(PROFILE)).await?;
-    let server = process.server.clone();
-    bind(&mut server.connect().await?).await?;
-    let user = credentials(&binary, &folder, &server, "user", &["kubeconfig", "--user", "bench"])?;
-    let mut setup = server.connect().await?;
+    let process = ServerProcess::pintle_under_callgrind(&binary, &folder, &profiles.join(PROFILE), None).await?;
     let (maps, pods) = (config_maps_path(NAMESPACE), pods_path(NAMESPACE));
-    for number in 0..100 {
-        setup.execute(create(maps.as_str(), config_map(&format!("map-{number}"), number)), StatusCode::CREATED).await?;
-    }
+    let user = set_up(&binary, &folder, &process.server).await?;
+    let mut setup = process.server.connect().await?;
     setup.execute(create(pods.as_str(), pod("changed", "node", 7)), StatusCode::CREATED).await?;
     setup.execute(apply_pod(&pods, "applied", 0), StatusCode::CREATED).await?;
 
     bench.report.section("Instructions of a request, without those of the kernel, by a user with 50 bindings");
-    let mut callgrind = Callgrind { process: process.id(), profiles, dumps: 0 };
+    let mut callgrind = Callgrind { process: process.id(), profiles: profiles.clone(), dumps: 0 };
     let mut of_create = 0.0;
     for counted in requests(&maps, &pods) {
         let mut connection = user.endpoint.connect(counted.protocol).await?;
@@ -87,7 +85,39 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let watched = count(&mut callgrind, &mut user.connect().await?, &create_watched).await?;
     bench.report.row(create_watched.name, (watched - of_create) / WATCHERS as f64 / 1e3, "thousand");
     watchers.close().await;
+    process.stop().await?;
+    count_over_etcd(bench, &profiles).await
+}
+
+/// Counts the instructions of a server over an etcd, without etcd's own.
+async fn count_over_etcd(bench: &mut ScenarioContext, profiles: &Path) -> Result<()> {
+    let (binary, folder, etcd) = (bench.binary()?, bench.scratch().join("data-instructions-etcd"), start_etcd()?);
+    let profiles = profiles.join("etcd");
+    std::fs::create_dir_all(&profiles)?;
+    let url = etcd.url();
+    let process = ServerProcess::pintle_under_callgrind(&binary, &folder, &profiles.join(PROFILE), Some(&url)).await?;
+    let user = set_up(&binary, &folder, &process.server).await?;
+    let (maps, pods) = (config_maps_path(NAMESPACE), pods_path(NAMESPACE));
+    bench.report.section("Instructions of a request over etcd, sent one after the other, without those of etcd");
+    let mut callgrind = Callgrind { process: process.id(), profiles, dumps: 0 };
+    let names = ["GET of a ConfigMap of 1 KiB, HTTP/1.1", CREATE, "pod: create"];
+    for counted in requests(&maps, &pods).iter().filter(|request| names.contains(&request.name)) {
+        let mut connection = user.endpoint.connect(counted.protocol).await?;
+        let each = count(&mut callgrind, &mut connection, counted).await?;
+        bench.report.row(format!("over etcd: {}", counted.name), each / 1e3, "thousand");
+    }
     process.stop().await
+}
+
+/// Creates the roles of a user, whose credentials are returned, and the ConfigMaps that are read.
+async fn set_up(binary: &Path, folder: &Path, server: &Server) -> Result<Server> {
+    let mut setup = server.connect().await?;
+    bind(&mut setup).await?;
+    let maps = config_maps_path(NAMESPACE);
+    for number in 0..100 {
+        setup.execute(create(maps.as_str(), config_map(&format!("map-{number}"), number)), StatusCode::CREATED).await?;
+    }
+    credentials(binary, folder, server, "user", &["kubeconfig", "--user", "bench"])
 }
 
 const CREATE: &str = "create of a ConfigMap of 1 KiB";

@@ -52,17 +52,23 @@ impl ServerProcess {
 
     /// Starts `pintle serve` over an etcd.
     pub(crate) async fn pintle_over(binary: &Path, folder: &Path, etcd: &str) -> Result<Self> {
-        Self::pintle_with(binary, folder, &["--storage-backend", "etcd3", "--etcd-servers", etcd]).await
+        Self::pintle_with(binary, folder, &over_etcd(etcd)).await
     }
 
     /// Starts `pintle serve` under valgrind's callgrind, which counts nothing until it is told to. Profiles are written to
-    /// files whose names begin with `profile`.
-    pub(crate) async fn pintle_under_callgrind(binary: &Path, folder: &Path, profile: &Path) -> Result<Self> {
+    /// files whose names begin with `profile`. The store is embedded, or in an etcd.
+    pub(crate) async fn pintle_under_callgrind(
+        binary: &Path,
+        folder: &Path,
+        profile: &Path,
+        etcd: Option<&str>,
+    ) -> Result<Self> {
         let mut command = Command::new("valgrind");
         let mut output = OsString::from("--callgrind-out-file=");
         output.push(profile);
         command.args(["--tool=callgrind", "--instr-atstart=no", "--quiet"]).arg(output).arg(binary);
-        Self::pintle_as(command, folder, &[]).await
+        let options = etcd.map(over_etcd);
+        Self::pintle_as(command, folder, options.as_ref().map_or(&[][..], |options| options)).await
     }
 
     /// Starts `pintle serve` with a number of worker threads.
@@ -178,6 +184,11 @@ impl Drop for ServerProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The options of `pintle serve` over an etcd.
+fn over_etcd(etcd: &str) -> [&str; 4] {
+    ["--storage-backend", "etcd3", "--etcd-servers", etcd]
 }
 
 /// Reads the line in which the Go API server names its kubeconfig, its own process and etcd's.
