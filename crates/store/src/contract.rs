@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{Error, StoreMetrics, Timestamp};
+use crate::{Error, StoreMetrics, StoredValue, Timestamp};
 
 /// A revision of the store. Every committed change gets the next one.
 ///
@@ -231,6 +231,8 @@ pub struct Change {
     pub op: Op,
     /// The conditions on other keys.
     pub conditions: Vec<Condition>,
+    /// What the transformer of the store would make of the value, if the caller has made it. Stores may use it instead.
+    pub stored: Option<StoredValue>,
 }
 
 impl Change {
@@ -256,7 +258,7 @@ impl Change {
 
     /// An operation on a key under a compare.
     pub fn new(key: impl Into<Key>, compare: Compare, op: Op) -> Change {
-        Change { key: key.into(), compare, op, conditions: Vec::new() }
+        Change { key: key.into(), compare, op, conditions: Vec::new(), stored: None }
     }
 
     /// Adds conditions on other keys.
@@ -264,6 +266,12 @@ impl Change {
     pub fn under(mut self, conditions: Vec<Condition>) -> Change {
         self.conditions.extend(conditions);
         self
+    }
+
+    /// Adds the stored form of the value.
+    #[must_use]
+    pub fn stored_as(self, stored: Option<StoredValue>) -> Change {
+        Change { stored, ..self }
     }
 
     /// Sets the time to live of the written value. Has no effect on a deletion.

@@ -1,22 +1,18 @@
 //! Calls of etcd over gRPC.
 
 use pintle_locks::Mutex;
-use std::error::Error as _;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::uri::PathAndQuery;
 use prost::Message;
 use tokio::time::{Instant, timeout_at};
-use tonic::client::Grpc;
-use tonic::{Code, Request, Status, Streaming};
-use tonic_prost::ProstCodec;
 
 use super::api;
 use super::connection::{ConnectionError, MemberConnection};
+use super::grpc::{self, Code, EncodedMessage, GrpcError, GrpcStream, Status};
 use crate::Error;
 
 /// How long a call may take.
@@ -44,7 +40,7 @@ pub(super) struct EtcdClient {
 
 struct Member {
     url: String,
-    grpc: Mutex<Grpc<MemberConnection>>,
+    connection: Mutex<MemberConnection>,
     is_usable: AtomicBool,
 }
 
@@ -83,30 +79,29 @@ impl CallError {
         Self::NotExecuted(NO_ANSWER.to_owned())
     }
 
-    fn of(status: &Status) -> Self {
+    fn of_status(Status { code, message }: Status) -> Self {
         // The texts of etcd's `rpctypes` are part of its API.
-        match status.message() {
+        match &*message {
             "etcdserver: mvcc: required revision has been compacted" => Self::Compacted,
             "etcdserver: mvcc: required revision is a future revision" => Self::FutureRevision,
             "etcdserver: request is too large" => Self::TooLarge,
             // Much larger ones are refused by the server of gRPC.
-            message if message.starts_with("grpc: received message larger than max") => Self::TooLarge,
+            text if text.starts_with("grpc: received message larger than max") => Self::TooLarge,
             "etcdserver: requested lease not found" => Self::NoLease,
-            message @ ("etcdserver: no leader"
+            "etcdserver: no leader"
             | "etcdserver: not leader"
             | "etcdserver: not capable"
             | "etcdserver: too many requests"
             | "etcdserver: rpc not supported for learner"
-            | "raft proposal dropped") => Self::NotExecuted(message.to_owned()),
-            message if is_not_sent(status) => Self::NotExecuted(message.to_owned()),
-            message => match status.code() {
-                Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::Unimplemented => {
-                    Self::Refused(message.to_owned())
+            | "raft proposal dropped" => Self::NotExecuted(message),
+            _ => match code {
+                Code::INVALID_ARGUMENT | Code::PERMISSION_DENIED | Code::UNAUTHENTICATED | Code::UNIMPLEMENTED => {
+                    Self::Refused(message)
                 }
                 // Also what etcd says of a proposal that is on its way through the cluster, and that there is no space: it
                 // may find so after it has executed a transaction.
-                Code::DeadlineExceeded => Self::Unknown(NO_ANSWER.to_owned()),
-                _ => Self::Unknown(message.to_owned()),
+                Code::DEADLINE_EXCEEDED => Self::Unknown(NO_ANSWER.to_owned()),
+                _ => Self::Unknown(message),
             },
         }
     }
@@ -141,23 +136,29 @@ enum Effect {
     Once,
 }
 
+impl From<GrpcError> for CallError {
+    fn from(error: GrpcError) -> Self {
+        match error {
+            GrpcError::Connection(ConnectionError::NotSent(reason)) => Self::NotExecuted(reason),
+            GrpcError::Connection(ConnectionError::Lost(reason)) => Self::Unknown(reason),
+            GrpcError::Status(status) => Self::of_status(status),
+            GrpcError::Malformed(reason) => Self::Unknown(reason),
+            GrpcError::TooLarge => Self::TooLarge,
+        }
+    }
+}
+
 impl From<CallError> for Error {
     fn from(error: CallError) -> Self {
         Error::Unavailable { detail: error.into_detail() }
     }
 }
 
-fn grpc(connection: MemberConnection) -> Grpc<MemberConnection> {
-    // etcd bounds what it stores, and pages bound what is read at once.
-    let origin = connection.origin().clone();
-    Grpc::with_origin(connection, origin).max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX)
-}
-
 impl EtcdClient {
     /// A client of these members: their URLs, and the ways to them.
     pub(super) fn new(members: impl IntoIterator<Item = (String, MemberConnection)>) -> Self {
         let member =
-            |(url, connection)| Member { url, grpc: Mutex::new(grpc(connection)), is_usable: AtomicBool::new(true) };
+            |(url, connection)| Member { url, connection: Mutex::new(connection), is_usable: AtomicBool::new(true) };
         Self { members: members.into_iter().map(member).collect(), turn: Arc::default() }
     }
 
@@ -168,7 +169,7 @@ impl EtcdClient {
     pub(super) fn reconnect(&self, connect: impl Fn(&str) -> Result<MemberConnection, Error>) -> Result<(), Error> {
         let connections = self.members.iter().map(|member| connect(&member.url)).collect::<Result<Vec<_>, Error>>()?;
         for (member, connection) in self.members.iter().zip(connections) {
-            *member.grpc.lock() = grpc(connection);
+            *member.connection.lock() = connection;
         }
         Ok(())
     }
@@ -202,36 +203,35 @@ impl EtcdClient {
     }
 
     /// Calls members until one executes the request, or the time for that is over.
-    async fn call<Q, R>(&self, path: &'static str, request: Q, effect: Effect) -> Result<R, CallError>
+    async fn call<A>(&self, method: &'static str, request: &impl Message, effect: Effect) -> Result<A, CallError>
     where
-        Q: Message + Clone + 'static,
-        R: Message + Default + 'static,
+        A: Message + Default,
     {
         let attempt = match effect {
             Effect::Idempotent if self.len() > 1 => ATTEMPT_TIMEOUT,
             _ => CALL_TIMEOUT,
         };
-        self.call_within(path, request, effect, attempt).await
+        self.call_within(method, request, effect, attempt).await
     }
 
     /// As [`call`](Self::call), with the time that one member may take. Each member is asked at least once.
-    async fn call_within<Q, R>(
+    async fn call_within<A>(
         &self,
-        path: &'static str,
-        request: Q,
+        method: &'static str,
+        request: &impl Message,
         effect: Effect,
         attempt: Duration,
-    ) -> Result<R, CallError>
+    ) -> Result<A, CallError>
     where
-        Q: Message + Clone + 'static,
-        R: Message + Default + 'static,
+        A: Message + Default,
     {
+        let request = EncodedMessage::new(request)?;
         let give_up = Instant::now() + RETRY_TIME;
         let mut backoff = *RETRY_BACKOFF.start();
         loop {
             let mut failure = CallError::no_answer();
             for member in self.order() {
-                match self.call_member(member, path, request.clone(), Instant::now() + attempt).await {
+                match self.call_member(member, method, request.clone(), Instant::now() + attempt).await {
                     Err(error) if error.can_repeat(effect) => failure = error,
                     result => return result,
                 }
@@ -245,24 +245,21 @@ impl EtcdClient {
     }
 
     /// Calls a member once. One that does not execute the request is left out.
-    async fn call_member<Q, R>(
+    async fn call_member<A>(
         &self,
         member: usize,
-        path: &'static str,
-        request: Q,
+        method: &'static str,
+        request: EncodedMessage,
         deadline: Instant,
-    ) -> Result<R, CallError>
+    ) -> Result<A, CallError>
     where
-        Q: Message + 'static,
-        R: Message + Default + 'static,
+        A: Message + Default,
     {
-        let mut grpc = self.members[member].grpc.lock().clone();
-        let call = async {
-            let path = PathAndQuery::from_static(path);
-            let answer = grpc.unary(Request::new(request), path, ProstCodec::<Q, R>::default()).await;
-            answer.map(tonic::Response::into_inner).map_err(|status| CallError::of(&status))
+        let connection = self.members[member].connection.lock().clone();
+        let result = match timeout_at(deadline, grpc::call(&connection, method, request)).await {
+            Ok(result) => result.map_err(CallError::from),
+            Err(_) => Err(CallError::Unknown(NO_ANSWER.to_owned())),
         };
-        let result = timeout_at(deadline, call).await.unwrap_or_else(|_| Err(CallError::Unknown(NO_ANSWER.to_owned())));
         if let Err(CallError::NotExecuted(error) | CallError::Unknown(error)) = &result {
             self.set_usable(member, Err(error));
         }
@@ -271,8 +268,8 @@ impl EtcdClient {
 
     pub(super) async fn range(&self, request: api::RangeRequest) -> Result<api::RangeResponse, CallError> {
         match request.range_end.is_empty() || request.count_only {
-            true => self.call(RANGE, request, Effect::Idempotent).await,
-            false => self.call_within(RANGE, request, Effect::Idempotent, PAGE_TIMEOUT).await,
+            true => self.call(RANGE, &request, Effect::Idempotent).await,
+            false => self.call_within(RANGE, &request, Effect::Idempotent, PAGE_TIMEOUT).await,
         }
     }
 
@@ -282,74 +279,60 @@ impl EtcdClient {
         member: usize,
         request: api::RangeRequest,
     ) -> Result<api::RangeResponse, CallError> {
-        self.call_member(member, RANGE, request, Instant::now() + CALL_TIMEOUT).await
+        self.call_member(member, RANGE, EncodedMessage::new(&request)?, Instant::now() + CALL_TIMEOUT).await
     }
 
     pub(super) async fn txn(&self, request: api::TxnRequest) -> Result<api::TxnResponse, CallError> {
-        self.call("/etcdserverpb.KV/Txn", request, Effect::Once).await
+        self.call("/etcdserverpb.KV/Txn", &request, Effect::Once).await
     }
 
     pub(super) async fn compact(&self, revision: i64) -> Result<(), CallError> {
         let request = api::CompactionRequest { revision };
-        self.call::<_, api::CompactionResponse>("/etcdserverpb.KV/Compact", request, Effect::Once).await.map(drop)
+        self.call::<api::CompactionResponse>("/etcdserverpb.KV/Compact", &request, Effect::Once).await.map(drop)
     }
 
     pub(super) async fn grant_lease(&self, ttl: i64) -> Result<i64, CallError> {
         let request = api::LeaseGrantRequest { ttl };
         // A lease without keys does no harm.
         let granted: api::LeaseGrantResponse =
-            self.call("/etcdserverpb.Lease/LeaseGrant", request, Effect::Idempotent).await?;
+            self.call("/etcdserverpb.Lease/LeaseGrant", &request, Effect::Idempotent).await?;
         Ok(granted.id)
     }
 
     pub(super) async fn leases(&self) -> Result<Vec<api::LeaseStatus>, CallError> {
         let request = api::LeaseLeasesRequest {};
         let found: api::LeaseLeasesResponse =
-            self.call("/etcdserverpb.Lease/LeaseLeases", request, Effect::Idempotent).await?;
+            self.call("/etcdserverpb.Lease/LeaseLeases", &request, Effect::Idempotent).await?;
         Ok(found.leases)
     }
 
     pub(super) async fn lease_time_to_live(&self, id: i64) -> Result<api::LeaseTimeToLiveResponse, CallError> {
         let request = api::LeaseTimeToLiveRequest { id, keys: true };
-        self.call("/etcdserverpb.Lease/LeaseTimeToLive", request, Effect::Idempotent).await
+        self.call("/etcdserverpb.Lease/LeaseTimeToLive", &request, Effect::Idempotent).await
     }
 
     /// What a member says of itself.
     pub(super) async fn status(&self, member: usize, limit: Duration) -> Result<api::StatusResponse, CallError> {
-        let request = api::StatusRequest {};
+        let request = EncodedMessage::new(&api::StatusRequest {})?;
         self.call_member(member, "/etcdserverpb.Maintenance/Status", request, Instant::now() + limit).await
     }
 
-    /// Opens a stream of watches at a member. `requests` stays open as long as the stream.
-    pub(super) async fn watch(
-        &self,
-        member: usize,
-        requests: tokio_stream::wrappers::ReceiverStream<api::WatchRequest>,
-    ) -> Result<Streaming<api::WatchResponse>, CallError> {
-        let mut grpc = self.members[member].grpc.lock().clone();
-        let call = async {
-            let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
-            let codec = ProstCodec::<api::WatchRequest, api::WatchResponse>::default();
-            let mut request = Request::new(requests);
-            // A member that has lost its leader ends the watch, instead of being silent.
-            request.metadata_mut().insert("hasleader", tonic::metadata::MetadataValue::from_static("true"));
-            let answer = grpc.streaming(request, path, codec).await;
-            answer.map(tonic::Response::into_inner).map_err(|status| CallError::of(&status))
+    /// Opens a stream of watches at a member, with a first watch.
+    pub(super) async fn watch(&self, member: usize, first: api::WatchCreateRequest) -> Result<GrpcStream, CallError> {
+        let connection = self.members[member].connection.lock().clone();
+        let first = api::WatchRequest { action: Some(api::WatchAction::Create(first)) };
+        // A member that has lost its leader ends the watch, instead of being silent.
+        let opened = GrpcStream::open(&connection, "/etcdserverpb.Watch/Watch", &[("hasleader", "true")], &first);
+        let opened = match tokio::time::timeout(WATCH_TIMEOUT, opened).await {
+            Ok(opened) => opened.map_err(CallError::from),
+            Err(_) => Err(CallError::no_answer()),
         };
-        let answer = tokio::time::timeout(WATCH_TIMEOUT, call).await;
-        let answer = answer.unwrap_or_else(|_| Err(CallError::no_answer()));
-        answer.inspect_err(|error| self.set_usable(member, Err(&error.clone().into_detail())))
+        opened.inspect_err(|error| self.set_usable(member, Err(&error.clone().into_detail())))
     }
 }
 
 /// The method that reads.
 const RANGE: &str = "/etcdserverpb.KV/Range";
-
-/// True for a call that no member has got.
-fn is_not_sent(status: &Status) -> bool {
-    let cause = status.source().and_then(|cause| cause.downcast_ref());
-    matches!(cause, Some(ConnectionError::NotSent(_)))
-}
 
 /// An error with its causes.
 pub(super) fn text_of(error: &dyn std::error::Error) -> String {

@@ -1,32 +1,25 @@
 //! The way to a member of etcd: one connection of HTTP/2, which is made when it is first needed, and again when it has ended.
 //!
-//! Calls go from their own task to the connection, and answers back. The channel of tonic passes each through the tasks of a
-//! buffer, of hyper and of the connection, which cost a commit more CPU time than all of the rest.
+//! Calls go from their own task to the connection, and answers back.
 
 use pintle_locks::Mutex;
 use std::fmt;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
-use h2::client::{Connection, SendRequest};
-use h2::{Ping, PingPong, Reason, RecvStream, SendStream};
+use h2::client::{Connection, ResponseFuture, SendRequest};
+use h2::{Ping, PingPong, Reason, SendStream};
 use http::uri::Scheme;
-use http::{Request, Response, Uri};
-use http_body::{Body as _, Frame};
-use http_body_util::BodyExt;
+use http::{Request, Uri};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tonic::body::Body;
-use tonic::client::GrpcService;
 
 /// How long connecting to a member may take, with the handshake of TLS. Calls that have not been sent by then are sent to
 /// another one.
@@ -51,7 +44,7 @@ pub(super) enum ConnectionError {
 
 impl ConnectionError {
     /// The error of a request without an answer.
-    fn of_request(error: &h2::Error) -> Self {
+    pub(super) fn of_request(error: &h2::Error) -> Self {
         match error.reason() {
             // The other end says so of streams that it has not looked at (RFC 9113, section 8.7).
             Some(Reason::REFUSED_STREAM) => Self::NotSent(error.to_string()),
@@ -60,7 +53,7 @@ impl ConnectionError {
     }
 
     /// The error of an answer that has begun.
-    fn of_answer(error: &h2::Error) -> Self {
+    pub(super) fn of_answer(error: &h2::Error) -> Self {
         Self::Lost(error.to_string())
     }
 }
@@ -146,18 +139,22 @@ impl MemberConnection {
         }
     }
 
-    async fn send(self, request: Request<Body>) -> Result<Response<AnswerBody>, ConnectionError> {
-        let mut sender = self.sender().await?;
-        let (head, mut body) = request.into_parts();
-        let sent = sender.send_request(Request::from_parts(head, ()), false);
-        let (answer, mut stream) = sent.map_err(|error| ConnectionError::NotSent(error.to_string()))?;
-        // A single message is there at once. A stream of messages needs a task, which ends with it.
-        if send_body(&mut body, &mut stream).now_or_never().is_none() {
-            tokio::spawn(async move { send_body(&mut body, &mut stream).await });
-        }
-        let answer = answer.await.map_err(|error| ConnectionError::of_request(&error))?;
-        Ok(answer.map(AnswerBody))
+    /// Begins a request. Its body and its answer follow.
+    ///
+    /// # Errors
+    /// [`ConnectionError::NotSent`].
+    pub(super) async fn send(&self, head: Request<()>) -> Result<SentRequest, ConnectionError> {
+        let sent = self.sender().await?.send_request(head, false);
+        let (answer, body) = sent.map_err(|error| ConnectionError::NotSent(error.to_string()))?;
+        Ok(SentRequest { body, answer })
     }
+}
+
+/// A request that has begun.
+#[derive(Debug)]
+pub(super) struct SentRequest {
+    pub(super) body: SendStream<Bytes>,
+    pub(super) answer: ResponseFuture,
 }
 
 impl SharedConnection {
@@ -186,25 +183,6 @@ impl SharedConnection {
             *current = None;
         }
     }
-}
-
-/// Sends all of a body. After an error the answer tells it.
-async fn send_body(body: &mut Body, stream: &mut SendStream<Bytes>) {
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else {
-            stream.send_reset(Reason::CANCEL);
-            return;
-        };
-        if let Ok(data) = frame.into_data()
-            && stream.send_data(data, body.is_end_stream()).is_err()
-        {
-            return;
-        }
-        if body.is_end_stream() {
-            return;
-        }
-    }
-    let _ = stream.send_data(Bytes::new(), true);
 }
 
 /// Connects within the time for that, of which each address of the name has a share.
@@ -272,50 +250,6 @@ async fn until_silent(ping_pong: Option<PingPong>) {
         if !matches!(timeout(PING_TIMEOUT, ping_pong.ping(Ping::opaque())).await, Ok(Ok(_))) {
             return;
         }
-    }
-}
-
-impl GrpcService<Body> for MemberConnection {
-    type ResponseBody = AnswerBody;
-    type Error = ConnectionError;
-    type Future = BoxFuture<'static, Result<Response<AnswerBody>, ConnectionError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        self.clone().send(request).boxed()
-    }
-}
-
-/// The body of an answer.
-#[derive(Debug)]
-pub(super) struct AnswerBody(RecvStream);
-
-impl http_body::Body for AnswerBody {
-    type Data = Bytes;
-    type Error = ConnectionError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, ConnectionError>>> {
-        if let Some(data) = std::task::ready!(self.0.poll_data(context)) {
-            let data = data.and_then(|data| self.0.flow_control().release_capacity(data.len()).map(|()| data));
-            return Poll::Ready(Some(data.map(Frame::data).map_err(|error| ConnectionError::of_answer(&error))));
-        }
-        let trailers = std::task::ready!(self.0.poll_trailers(context));
-        Poll::Ready(
-            trailers
-                .map_err(|error| ConnectionError::of_answer(&error))
-                .transpose()
-                .map(|trailers| trailers.map(Frame::trailers)),
-        )
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
     }
 }
 

@@ -7,16 +7,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
 
-use super::client::EtcdClient;
-use super::{Codec, revision, to_i64};
+use super::client::{CallError, EtcdClient};
+use super::grpc::GrpcStream;
+use super::{Codec, api, revision, to_i64};
 use crate::{ChangeBatch, ChangeFeed, Error, Key, KeyInterval, Revision, StoreFuture};
-
-use super::api;
 
 /// The shortest time between two requests for a progress notification (upstream: `progressRequestPeriod`).
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
@@ -131,8 +128,7 @@ impl fmt::Debug for EtcdFeed {
 /// A watch of a member of etcd.
 struct OpenWatch {
     member: usize,
-    requests: mpsc::Sender<api::WatchRequest>,
-    responses: Streaming<api::WatchResponse>,
+    stream: GrpcStream,
     /// The events of revisions that are not complete yet.
     fragments: Vec<api::Event>,
     /// Whether the member has told that it created the watch. It holds events back until then, but no progress notification,
@@ -147,11 +143,11 @@ struct OpenWatch {
 
 impl OpenWatch {
     /// Asks for a progress notification, if the watch has been created.
-    fn request_progress(&self) {
+    fn request_progress(&mut self) {
         if self.is_created {
             let progress = api::WatchAction::Progress(api::WatchProgressRequest {});
-            // A queue that is full has requests enough.
-            let _ = self.requests.try_send(api::WatchRequest { action: Some(progress) });
+            // The next answer tells that the stream has ended.
+            let _ = self.stream.send(&api::WatchRequest { action: Some(progress) });
         }
     }
 }
@@ -170,7 +166,6 @@ impl EtcdFeed {
     }
 
     async fn open(&self) -> Result<OpenWatch, Error> {
-        let (requests, receiver) = mpsc::channel(16);
         let (key, range_end) = super::etcd_range(&self.context.interval);
         let create = api::WatchCreateRequest {
             key,
@@ -179,14 +174,11 @@ impl EtcdFeed {
             progress_notify: true,
             fragment: true,
         };
-        // The queue has room for it.
-        let _ = requests.try_send(api::WatchRequest { action: Some(api::WatchAction::Create(create)) });
         let member = self.context.client.next_member();
-        let responses = self.context.client.watch(member, ReceiverStream::new(receiver)).await?;
+        let stream = self.context.client.watch(member, create).await?;
         Ok(OpenWatch {
             member,
-            requests,
-            responses,
+            stream,
             fragments: Vec::new(),
             is_created: false,
             next_progress_request: Instant::now(),
@@ -238,7 +230,7 @@ impl EtcdFeed {
             let Some(watch) = &mut self.watch else { continue };
             let response = tokio::select! {
                 biased;
-                response = watch.responses.message() => response,
+                response = watch.stream.next() => response,
                 _ = self.wanted.changed(), if !is_behind => continue,
                 () = tokio::time::sleep(CHECK_INTERVAL), if !is_behind => continue,
                 () = tokio::time::sleep_until(watch.next_progress_request), if is_behind => {
@@ -257,7 +249,7 @@ impl EtcdFeed {
             let received = match response {
                 Ok(Some(response)) => self.receive(response)?,
                 Ok(None) => return Err(Error::Unavailable { detail: "etcd has ended the watch".to_owned() }),
-                Err(status) => return Err(Error::Unavailable { detail: status.message().to_owned() }),
+                Err(error) => return Err(CallError::from(error).into()),
             };
             if let Some(batch) = received {
                 return Ok(batch);

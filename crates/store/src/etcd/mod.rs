@@ -7,6 +7,7 @@ mod client;
 mod compaction;
 mod connection;
 mod feed;
+mod grpc;
 mod health;
 mod leases;
 mod revisions;
@@ -33,7 +34,8 @@ use self::revisions::RevisionReader;
 use self::written::WrittenValues;
 use crate::{
     Change, ChangeFeed, Compare, Condition, Error, IdentityTransformer, Key, KeyInterval, Op, RangeResponse, Record,
-    Revision, Store, StoreFuture, StoreMetrics, StoredChange, Timestamp, TransformedValue, ValueTransformer,
+    Revision, Store, StoreFuture, StoreMetrics, StoredChange, StoredValue, Timestamp, TransformedValue,
+    ValueTransformer,
 };
 
 /// The largest request that etcd accepts by default (etcd: `--max-request-bytes`).
@@ -168,6 +170,19 @@ impl Codec {
         let text = std::str::from_utf8(bytes);
         let log = |_: &_| tracing::error!(key = %bytes.escape_ascii(), "etcd has a key that is not UTF-8");
         text.map(Key::from).inspect_err(log).ok()
+    }
+
+    /// The stored form of a value, which the caller may have made. Debug builds check that it is the transformer's.
+    fn stored(&self, key: &Key, value: &Bytes, made: Option<StoredValue>) -> Result<StoredValue, Error> {
+        if !cfg!(debug_assertions)
+            && let Some(made) = made
+        {
+            return Ok(made);
+        }
+        let stored = self.transformer.transform_to_storage(key, value.clone());
+        let stored = stored.map_err(|error| Error::Transform { key: key.clone(), detail: error.0 })?;
+        debug_assert!(made.is_none_or(|made| made == stored), "{key} is not stored as {}", value.escape_ascii());
+        Ok(stored)
     }
 
     /// A record. A value that cannot be transformed is an error.
@@ -402,9 +417,8 @@ impl EtcdStore {
         let is_delete = change.op == Op::Delete;
         let (request, lease, size) = match change.op {
             Op::Put { value, ttl } => {
-                let Codec { transformer, written } = &self.context.codec;
-                let stored = transformer.transform_to_storage(&change.key, value.clone());
-                let stored = stored.map_err(|error| Error::Transform { key: change.key.clone(), detail: error.0 })?;
+                let Codec { written, .. } = &self.context.codec;
+                let stored = self.context.codec.stored(&change.key, &value, change.stored)?;
                 let lease = match ttl {
                     Some(ttl) => self.leases.lease(ttl).await?,
                     None => 0,

@@ -1,0 +1,330 @@
+//! Calls of gRPC, written to the connection as they are: with one message each way, or with a stream of messages each way.
+//!
+//! The clients of gRPC pass messages through bodies, buffers and layers of middleware, which cost more than the rest of a call.
+//! The format is gRPC's over HTTP/2 (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>), without compression,
+//! which nobody is offered.
+
+use std::borrow::Cow;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use h2::client::ResponseFuture;
+use h2::{RecvStream, SendStream};
+use http::header::{CONTENT_TYPE, HeaderName, TE};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version};
+use percent_encoding::percent_decode;
+use prost::Message;
+
+use super::connection::{ConnectionError, MemberConnection, SentRequest};
+
+/// What comes before a message: whether it is compressed, and its length in four bytes.
+const PREFIX_LENGTH: usize = 5;
+/// How much memory a message gets at once, in bytes, whatever length it says it has.
+const MAX_RESERVED: usize = 16 << 20;
+/// The header with the code of a status, and the one with its text.
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const STATUS_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+
+/// Why a call failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum GrpcError {
+    /// The request or the answer did not arrive.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    /// The member answered with an error.
+    #[error("{0}")]
+    Status(Status),
+    /// The answer is not one of gRPC, or not the message that is expected. The reason in words.
+    #[error("{0}")]
+    Malformed(String),
+    /// A message is longer than gRPC allows.
+    #[error("the message is larger than 4 GiB")]
+    TooLarge,
+}
+
+/// The error with which a call ends.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Status {
+    pub(super) code: Code,
+    pub(super) message: String,
+}
+
+/// The code of a status (gRPC: `doc/statuscodes.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Code(u16);
+
+impl Code {
+    pub(super) const INVALID_ARGUMENT: Self = Self(3);
+    pub(super) const DEADLINE_EXCEEDED: Self = Self(4);
+    pub(super) const PERMISSION_DENIED: Self = Self(7);
+    pub(super) const UNIMPLEMENTED: Self = Self(12);
+    pub(super) const UNAUTHENTICATED: Self = Self(16);
+    const OK: Self = Self(0);
+    const UNKNOWN: Self = Self(2);
+}
+
+impl Status {
+    /// The status in the headers before or after a body, if they have one.
+    fn find(headers: &HeaderMap) -> Option<Result<(), Self>> {
+        let code = headers.get(STATUS)?.to_str().ok().and_then(|code| code.parse().ok());
+        let code = code.map_or(Code::UNKNOWN, Code);
+        if code == Code::OK {
+            return Some(Ok(()));
+        }
+        let message = headers.get(STATUS_MESSAGE).map(|message| percent_decode(message.as_bytes()).decode_utf8_lossy());
+        Some(Err(Self { code, message: message.map(Cow::into_owned).unwrap_or_default() }))
+    }
+}
+
+/// A message as it is sent. It can be sent again.
+#[derive(Clone, Debug)]
+pub(super) struct EncodedMessage(Bytes);
+
+impl EncodedMessage {
+    /// # Errors
+    /// It is too large.
+    pub(super) fn new(message: &impl Message) -> Result<Self, GrpcError> {
+        let length = message.encoded_len();
+        let prefix = u32::try_from(length).map_err(|_| GrpcError::TooLarge)?;
+        let mut bytes = BytesMut::with_capacity(PREFIX_LENGTH + length);
+        bytes.put_u8(0);
+        bytes.put_u32(prefix);
+        message.encode_raw(&mut bytes);
+        Ok(Self(bytes.freeze()))
+    }
+}
+
+/// The head of a call of a method.
+fn head(origin: &Uri, method: &'static str) -> Request<()> {
+    let mut request = Request::new(());
+    *request.method_mut() = Method::POST;
+    *request.version_mut() = Version::HTTP_2;
+    let mut uri = origin.clone().into_parts();
+    uri.path_and_query = Some(PathAndQuery::from_static(method));
+    // A URL stays valid with another path.
+    *request.uri_mut() = Uri::from_parts(uri).unwrap_or_default();
+    let headers = request.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(TE, HeaderValue::from_static("trailers"));
+    request
+}
+
+/// Calls a method with one message each way.
+///
+/// # Errors
+/// See [`GrpcError`].
+pub(super) async fn call<A: Message + Default>(
+    connection: &MemberConnection,
+    method: &'static str,
+    message: EncodedMessage,
+) -> Result<A, GrpcError> {
+    let SentRequest { mut body, answer } = connection.send(head(connection.origin(), method)).await?;
+    // After an error the answer tells it.
+    let _ = body.send_data(message.0, true);
+    let mut answers = Answers::of(answer).await?;
+    let answer =
+        answers.next().await?.ok_or_else(|| GrpcError::Malformed("etcd's answer has no message".to_owned()))?;
+    match answers.next_bytes().await? {
+        None => Ok(answer),
+        Some(_) => Err(GrpcError::Malformed("etcd's answer has several messages".to_owned())),
+    }
+}
+
+/// A call with a stream of messages each way. It ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct GrpcStream {
+    requests: SendStream<Bytes>,
+    answers: Answers,
+}
+
+impl GrpcStream {
+    /// Calls a method with a first message, and waits for the head of its answers. `metadata` are headers.
+    ///
+    /// # Errors
+    /// See [`GrpcError`].
+    pub(super) async fn open(
+        connection: &MemberConnection,
+        method: &'static str,
+        metadata: &[(&'static str, &'static str)],
+        first: &impl Message,
+    ) -> Result<Self, GrpcError> {
+        let mut head = head(connection.origin(), method);
+        for (name, value) in metadata {
+            head.headers_mut().insert(*name, HeaderValue::from_static(value));
+        }
+        let message = EncodedMessage::new(first)?;
+        let SentRequest { body: mut requests, answer } = connection.send(head).await?;
+        // After an error the answer tells it.
+        let _ = requests.send_data(message.0, false);
+        Ok(Self { requests, answers: Answers::of(answer).await? })
+    }
+
+    /// Sends a message. It waits in the connection while the other end does not take it.
+    ///
+    /// # Errors
+    /// The stream has ended.
+    pub(super) fn send(&mut self, message: &impl Message) -> Result<(), GrpcError> {
+        let sent = self.requests.send_data(EncodedMessage::new(message)?.0, false);
+        sent.map_err(|error| ConnectionError::of_answer(&error).into())
+    }
+
+    /// The next answer, or `None` at the end. No answer is lost if the future is dropped.
+    ///
+    /// # Errors
+    /// The status with which the stream ended, and see [`GrpcError`].
+    pub(super) async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, GrpcError> {
+        self.answers.next().await
+    }
+}
+
+/// The messages of an answer.
+#[derive(Debug)]
+struct Answers {
+    body: RecvStream,
+    received: Received,
+}
+
+impl Answers {
+    /// Waits for the head of an answer.
+    async fn of(answer: ResponseFuture) -> Result<Self, GrpcError> {
+        let answer = answer.await.map_err(|error| ConnectionError::of_request(&error))?;
+        // A call that fails at once has its status in the head.
+        if let Some(status) = Status::find(answer.headers()) {
+            status.map_err(GrpcError::Status)?;
+        }
+        match answer.status() {
+            StatusCode::OK => Ok(Self { body: answer.into_body(), received: Received::default() }),
+            status => Err(GrpcError::Malformed(format!("etcd answered with the HTTP status {status}"))),
+        }
+    }
+
+    async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, GrpcError> {
+        let Some(bytes) = self.next_bytes().await? else { return Ok(None) };
+        match A::decode(bytes) {
+            Ok(message) => Ok(Some(message)),
+            Err(error) => Err(GrpcError::Malformed(format!("etcd's answer is not valid: {error}"))),
+        }
+    }
+
+    async fn next_bytes(&mut self) -> Result<Option<Bytes>, GrpcError> {
+        loop {
+            if let Some(message) = self.received.take_message()? {
+                return Ok(Some(message));
+            }
+            let Some(data) = self.body.data().await else { break };
+            let data = data.map_err(|error| ConnectionError::of_answer(&error))?;
+            let released = self.body.flow_control().release_capacity(data.len());
+            released.map_err(|error| ConnectionError::of_answer(&error))?;
+            self.received.push(data);
+        }
+        let trailers = self.body.trailers().await.map_err(|error| ConnectionError::of_answer(&error))?;
+        match trailers.as_ref().and_then(Status::find) {
+            Some(status) => status.map_err(GrpcError::Status)?,
+            None => return Err(GrpcError::Malformed("etcd's answer has no status".to_owned())),
+        }
+        match self.received.is_empty() {
+            true => Ok(None),
+            false => Err(GrpcError::Malformed("etcd's answer ends within a message".to_owned())),
+        }
+    }
+}
+
+/// Received bytes. A message that arrives in one piece, as most do, is not copied.
+#[derive(Debug, Default)]
+struct Received {
+    piece: Bytes,
+    /// All bytes, if a message has several pieces.
+    joined: BytesMut,
+}
+
+impl Received {
+    fn is_empty(&self) -> bool {
+        self.piece.is_empty() && self.joined.is_empty()
+    }
+
+    fn push(&mut self, data: Bytes) {
+        if self.is_empty() {
+            self.piece = data;
+            return;
+        }
+        let piece = std::mem::take(&mut self.piece);
+        if self.joined.is_empty() {
+            let length = length_with_prefix(&piece).unwrap_or_default();
+            self.joined.reserve(length.min(MAX_RESERVED).max(piece.len() + data.len()));
+            self.joined.extend_from_slice(&piece);
+        }
+        self.joined.extend_from_slice(&data);
+    }
+
+    /// The next message, once it is complete.
+    fn take_message(&mut self) -> Result<Option<Bytes>, GrpcError> {
+        let bytes = if self.joined.is_empty() { &self.piece[..] } else { &self.joined };
+        if bytes.first().is_some_and(|compressed| *compressed != 0) {
+            return Err(GrpcError::Malformed("etcd's answer is compressed".to_owned()));
+        }
+        let Some(length) = length_with_prefix(bytes).filter(|length| bytes.len() >= *length) else { return Ok(None) };
+        let mut message = match self.joined.is_empty() {
+            true => self.piece.split_to(length),
+            false => self.joined.split_to(length).freeze(),
+        };
+        message.advance(PREFIX_LENGTH);
+        Ok(Some(message))
+    }
+}
+
+/// The length of a message with its prefix, once that is complete.
+fn length_with_prefix(bytes: &[u8]) -> Option<usize> {
+    let length = bytes.get(1..)?.first_chunk::<4>()?;
+    usize::try_from(u32::from_be_bytes(*length)).ok()?.checked_add(PREFIX_LENGTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::etcd::api::LeaseStatus;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn a_status_has_a_code_and_a_message() {
+        assert_eq!(Status::find(&headers(&[])), None);
+        assert_eq!(Status::find(&headers(&[("grpc-status", "0"), ("grpc-message", "fine")])), Some(Ok(())));
+        let error = |code, message: &str| Some(Err(Status { code, message: message.to_owned() }));
+        let pairs = [("grpc-status", "3"), ("grpc-message", "100%25 of %C3%A4")];
+        assert_eq!(Status::find(&headers(&pairs)), error(Code::INVALID_ARGUMENT, "100% of ä"));
+        assert_eq!(Status::find(&headers(&[("grpc-status", "x")])), error(Code::UNKNOWN, ""));
+    }
+
+    #[test]
+    fn heads_name_the_method() {
+        let request = head(&Uri::from_static("https://etcd-0:2379/"), "/etcdserverpb.KV/Txn");
+        assert_eq!(request.uri(), "https://etcd-0:2379/etcdserverpb.KV/Txn");
+        assert_eq!(request.headers(), &headers(&[("content-type", "application/grpc"), ("te", "trailers")]));
+    }
+
+    #[test]
+    fn messages_are_found_whatever_pieces_they_arrive_in() {
+        // The first message is empty.
+        let sent: Vec<LeaseStatus> = [0, 1, 1 << 20, 0, i64::MAX].map(|id| LeaseStatus { id }).into();
+        let encoded = |message| EncodedMessage::new(message).expect("a short message").0;
+        let bytes: Vec<u8> = sent.iter().flat_map(encoded).collect();
+        for size in 1..=bytes.len() {
+            let (mut received, mut found) = (Received::default(), Vec::new());
+            for piece in bytes.chunks(size) {
+                received.push(Bytes::copy_from_slice(piece));
+                while let Some(message) = received.take_message().expect("no compression") {
+                    found.push(message);
+                }
+            }
+            assert!(received.is_empty(), "pieces of {size} bytes");
+            let found: Vec<LeaseStatus> = found.into_iter().map(|found| Message::decode(found).expect("one")).collect();
+            assert_eq!(found, sent, "pieces of {size} bytes");
+        }
+        let mut received = Received::default();
+        received.push(Bytes::from_static(&[1, 0, 0, 0, 0]));
+        assert!(received.take_message().is_err());
+    }
+}
