@@ -71,7 +71,7 @@ impl EtcdConfig {
     pub(crate) fn open_overrides(
         &self,
         history: &HistoryLimits,
-        gates: &Gates,
+        form: &Arc<StoredForm>,
     ) -> Result<Vec<StorageOverride>, StartError> {
         let mut by_servers: Vec<(Vec<&String>, &EtcdServersOverride, Vec<GroupResource>)> = Vec::new();
         for named in &self.overrides {
@@ -86,17 +86,20 @@ impl EtcdConfig {
         let open =
             |(_, named, resources): (Vec<&String>, &EtcdServersOverride, Vec<GroupResource>)| -> Result<_, StartError> {
                 let etcd = Self { servers: named.servers.clone(), ..self.clone() };
-                Ok(StorageOverride { resources, store: Arc::new(etcd.open(history, gates)?) })
+                Ok(StorageOverride { resources, store: Arc::new(etcd.open(history, form.clone())?) })
             };
         by_servers.into_iter().map(open).collect()
     }
 
-    /// Opens the store. Other servers may serve as much history as this one. Defaults of what is read depend on the feature
-    /// gates.
-    pub(crate) fn open(&self, history: &HistoryLimits, gates: &Gates) -> Result<EtcdStore, StartError> {
-        let form = StoredForm::new(&self.prefix, self.protobuf, gates).map_err(StartError::Options)?;
+    /// The form of the stored objects. Defaults of what is read depend on the feature gates.
+    pub(crate) fn stored_form(&self, gates: &Gates) -> Result<Arc<StoredForm>, StartError> {
+        StoredForm::new(&self.prefix, self.protobuf, gates).map(Arc::new).map_err(StartError::Options)
+    }
+
+    /// Opens the store. Other servers may serve as much history as this one.
+    pub(crate) fn open(&self, history: &HistoryLimits, form: Arc<StoredForm>) -> Result<EtcdStore, StartError> {
         Ok(EtcdStore::open(EtcdOptions {
-            transformer: Arc::new(form),
+            transformer: form,
             servers: self.servers.clone(),
             certificates: self.certificates.clone(),
             interval: KeyInterval::prefix(&format!("{}/", self.prefix.trim_end_matches('/'))),

@@ -10,7 +10,7 @@ use pintle_codec::json::{self, DecodeOptions};
 use pintle_codec::protobuf;
 use pintle_gates::Gates;
 use pintle_schema::Schema;
-use pintle_server::StoredForm;
+use pintle_server::{StoredForm, TreeTransformer as _};
 use pintle_store::{StoredValue, ValueTransformer as _};
 use pintle_value::Value;
 
@@ -96,6 +96,13 @@ fn changes(schema: &Schema, stored: [&[u8]; 2]) -> Vec<String> {
     changed.map(|path| format!("{path}: {}", other.get(path).map_or("", |value| value))).collect()
 }
 
+/// The stored form that is made of a tree is the one that is made of its JSON.
+fn check_tree(form: &StoredForm, key: &str, json: &[u8], stored: &StoredValue) {
+    let tree = json::decode(json, DecodeOptions::STORED).expect("JSON").value;
+    let of_tree = form.transform_tree_to_storage(key, &tree);
+    assert_eq!(of_tree.as_ref(), stored.bytes.starts_with(&protobuf::PREFIX).then_some(stored), "{key}");
+}
+
 #[test]
 fn every_kind_is_stored_as_kube_apiserver_stores_it() {
     let form = StoredForm::new("/registry", true, &Gates::default()).expect("a form");
@@ -112,8 +119,9 @@ fn every_kind_is_stored_as_kube_apiserver_stores_it() {
         let read = |bytes: Vec<u8>| form.transform_from_storage(&key, bytes.into()).expect("an object").value;
         let expect = stored(fixture);
         let object = read(expect.clone());
-        let StoredValue { bytes: written, is_exact } =
-            form.transform_to_storage(&key, object.clone()).expect("an object");
+        let written = form.transform_to_storage(&key, object.clone()).expect("an object");
+        check_tree(&form, &key, &object, &written);
+        let StoredValue { bytes: written, is_exact } = written;
         if !is_exact {
             inexact.insert(kind);
         }
@@ -260,8 +268,9 @@ fn what_other_versions_have_written_is_read() {
         });
         assert_eq!(tree(&objects[0]), tree(&objects[1]), "{name}");
         // It is written as the stored version, and is the same when it is read again.
-        let StoredValue { bytes: written, is_exact } =
-            form.transform_to_storage(&key, objects[0].clone()).expect("an object");
+        let written = form.transform_to_storage(&key, objects[0].clone()).expect("an object");
+        check_tree(&form, &key, &objects[0], &written);
+        let StoredValue { bytes: written, is_exact } = written;
         let envelope = protobuf::open_envelope(&written).expect("an envelope");
         let upstream = (storage.upstream_group, storage.upstream_version);
         let stored_version = envelope.api_version.rsplit_once('/').unwrap_or(("", &envelope.api_version));

@@ -23,6 +23,14 @@ pub fn encode(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) 
     Encoder { source: TreeSource, types, out, exact: &Cell::new(false) }.value_message(type_id, value);
 }
 
+/// Like [`encode`], and returns whether the message is known to be decoded to the same value again, in an envelope with the
+/// object's type. It is not if the value has empty lists, for example.
+pub fn encode_checked(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) -> bool {
+    let exact = Cell::new(true);
+    Encoder { source: TreeSource, types, out, exact: &exact }.value_message(type_id, value);
+    exact.get()
+}
+
 /// Appends a normalised object in its envelope, with the object's `apiVersion` and `kind`.
 pub fn encode_object(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
     encode_envelope(value.api_version(), value.kind(), out, |out| encode(value, types, type_id, out));
@@ -36,8 +44,8 @@ pub fn encode_json(json: &[u8], tape: &mut Tape, types: &Types, type_id: TypeId,
     Some(())
 }
 
-/// Like [`encode_json`], and returns whether the message is known to be decoded to the same JSON again, in an envelope with
-/// the object's type. It is not if the JSON has empty lists, for example.
+/// Like [`encode_json`], and returns whether the message is known to be decoded to the same JSON again, as
+/// [`encode_checked`] does.
 pub fn encode_json_checked(
     json: &[u8],
     tape: &mut Tape,
@@ -79,12 +87,12 @@ impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
         match self.types.get(id) {
             Type::Struct(ty) => {
                 // Look up the field of each member instead of the member of each field, since there are fewer members.
-                let mut inline = [S::NULL; 64];
+                let mut inline = [S::MISSING; 64];
                 let mut spilled = Vec::new();
                 let values = match inline.get_mut(..ty.fields.len()) {
                     Some(values) => values,
                     None => {
-                        spilled.resize(ty.fields.len(), S::NULL);
+                        spilled.resize(ty.fields.len(), S::MISSING);
                         &mut spilled
                     }
                 };
@@ -93,7 +101,8 @@ impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
                     let position = ty.position(&key);
                     // The type of an object is that of its envelope.
                     let is_encoded = |at: usize| ty.fields[at].number > 0 || ENVELOPE_FIELDS.contains(&&*key);
-                    if !position.is_some_and(|position| position >= next && is_encoded(position)) {
+                    let is_in_order = |at: usize| !S::IS_ORDERED || at >= next;
+                    if !position.is_some_and(|position| is_in_order(position) && is_encoded(position)) {
                         self.exact.set(false);
                     }
                     if let Some((position, slot)) = position.and_then(|at| Some((at, values.get_mut(at)?))) {
@@ -114,7 +123,7 @@ impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
         let mut written = 0;
         for (index, field) in ty.message(message) {
             self.embedded_structs(ty, message, written, field.number, values);
-            self.field(field, values.get(index).copied().unwrap_or(S::NULL));
+            self.field(field, values.get(index).copied().unwrap_or(S::MISSING));
             written = field.number;
         }
         self.embedded_structs(ty, message, written, u32::MAX, values);

@@ -9,7 +9,7 @@ mod source;
 mod wire;
 
 pub use decode::{decode, decode_object};
-pub use encode::{encode, encode_json, encode_json_checked, encode_object};
+pub use encode::{encode, encode_checked, encode_json, encode_json_checked, encode_object};
 pub use envelope::{
     ENVELOPE_TAIL, Envelope, PREFIX, encode_envelope, first_field, framed_len, list_head, open_envelope, watch_frame,
     write_item,

@@ -13,11 +13,13 @@ pub(super) trait ValueSource<'a>: Copy {
     type Node: Copy;
 
     /// A missing value.
-    const NULL: Self::Node;
+    const MISSING: Self::Node;
+    /// Whether the members of structs are in the order in which their JSON has them.
+    const IS_ORDERED: bool;
 
     /// True for null, and for a missing value.
     fn is_null(self, node: Self::Node) -> bool;
-    /// True for a missing value, if the source tells it from null.
+    /// True for a missing value.
     fn is_missing(self, node: Self::Node) -> bool;
     fn is_object(self, node: Self::Node) -> bool;
     fn string(self, node: Self::Node) -> Option<Cow<'a, str>>;
@@ -38,17 +40,22 @@ pub(super) trait ValueSource<'a>: Copy {
 #[derive(Clone, Copy)]
 pub(super) struct TreeSource;
 
+/// The value that a tree does not have, which is told from its nulls by its address.
+static MISSING: Value = Value::Null;
+
 impl<'a> ValueSource<'a> for TreeSource {
     type Node = &'a Value;
 
-    const NULL: &'a Value = &Value::Null;
+    const MISSING: &'a Value = &MISSING;
+    // Trees are sorted, and written in the order of the schema.
+    const IS_ORDERED: bool = false;
 
     fn is_null(self, node: &'a Value) -> bool {
         node.is_null()
     }
 
-    fn is_missing(self, _: &'a Value) -> bool {
-        false
+    fn is_missing(self, node: &'a Value) -> bool {
+        std::ptr::eq(node, &MISSING)
     }
 
     fn is_object(self, node: &'a Value) -> bool {
@@ -93,7 +100,8 @@ impl<'a> ValueSource<'a> for TreeSource {
 impl<'a> ValueSource<'a> for IndexedJson<'a> {
     type Node = ValueIndex;
 
-    const NULL: ValueIndex = ValueIndex::NONE;
+    const MISSING: ValueIndex = ValueIndex::NONE;
+    const IS_ORDERED: bool = true;
 
     fn is_null(self, node: ValueIndex) -> bool {
         IndexedJson::is_null(&self, node)

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
-use pintle_server::{SERVER_ADDRESSES_PREFIX, StoredForm};
+use pintle_server::SERVER_ADDRESSES_PREFIX;
 use pintle_store::{
     EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Revision, Store,
     ValueTransformer,
@@ -187,7 +187,7 @@ fn etcd_side(config: &EtcdConfig) -> Result<Side, StartError> {
     // Requests that etcd gets at the same time may be executed in any order.
     Ok(Side {
         name,
-        store: Arc::new(config.open(&HistoryLimits::default(), &Gates::default())?),
+        store: Arc::new(config.open(&HistoryLimits::default(), config.stored_form(&Gates::default())?)?),
         prefix: config.prefix.clone(),
         ordered_changes: 1,
     })
@@ -218,9 +218,7 @@ pub async fn migrate(options: &MigrationOptions) -> Result<MigrationReport, Migr
             let (source, target) = (embedded_side(data_dir, source), etcd_side(etcd)?);
             check_finished(&source).await?;
             let known = check_target(&target).await?;
-            let form =
-                StoredForm::new(&target.prefix, etcd.protobuf, &Gates::default()).map_err(StartError::Options)?;
-            let form: Arc<dyn ValueTransformer> = Arc::new(form);
+            let form: Arc<dyn ValueTransformer> = etcd.stored_form(&Gates::default())?;
             let inventory = Inventory::read(&source, &target.prefix, Some(form)).await?;
             let report = copy(&source, &target, inventory, known).await?;
             (source, target, report)

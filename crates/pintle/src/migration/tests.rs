@@ -252,7 +252,7 @@ async fn values_that_cannot_be_converted_are_named_before_anything_is_written() 
     for (key, value) in [("pods/n/a", pod), ("pods/n/broken", "{"), ("secrets/n/broken", "")] {
         put(&*source.store, &format!("/registry/{key}"), value).await;
     }
-    let form = Arc::new(StoredForm::new("/registry", true, &Gates::default()).expect("a form"));
+    let form = Arc::new(pintle_server::StoredForm::new("/registry", true, &Gates::default()).expect("a form"));
     let error = Inventory::read(&source, &target.prefix, Some(form)).await.expect_err("it cannot be read").to_string();
     assert!(error.starts_with("3 values cannot be copied, and nothing was copied."), "{error}");
     for key in ["/registry/events/a: ", "/registry/pods/n/broken: ", "/registry/secrets/n/broken: "] {

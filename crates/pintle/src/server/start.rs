@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pintle_admission::AdmissionConfiguration;
 use pintle_server::http::Listener;
-use pintle_server::{ApiServer, ClusterConfig, ControllerOptions, Cors};
+use pintle_server::{ApiServer, ClusterConfig, ControllerOptions, Cors, StorageOverride, TreeTransformer};
 use pintle_store::{Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot};
 use pintle_supervisor::BackgroundTask;
 use tokio::sync::watch;
@@ -70,11 +70,8 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     let mut names = vec![hostname.to_lowercase()];
     names.extend(options.services.kubernetes_address().map(|address| address.to_string()));
     names.extend(advertised.iter().map(ToString::to_string));
-    let (certificates, account_key, store) = load_certificates_and_open_store(&options, &names)?;
-    let overrides = match &options.engine {
-        Engine::Etcd(etcd) => etcd.open_overrides(&options.history, &options.gates)?,
-        Engine::Embedded | Engine::EmbeddedIn(_) | Engine::Memory => Vec::new(),
-    };
+    let (certificates, account_key, opened) = load_certificates_and_open_stores(&options, &names)?;
+    let OpenedStores { store, overrides, transformer } = opened;
     let stores: Vec<Arc<dyn Store>> =
         std::iter::once(&store).chain(overrides.iter().map(|other| &other.store)).cloned().collect();
     for store in &stores {
@@ -105,6 +102,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         store: store.clone(),
         overrides,
         key_prefix: options.engine.key_prefix().to_owned(),
+        transformer,
         history: options.history,
         encoding_cache: options.encoding_cache,
         clock: options.clock.clone(),
@@ -194,12 +192,27 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     })
 }
 
-/// Loads the certificates and the key of service accounts, and opens the store, in parallel, because each takes
+/// The stores of a server.
+struct OpenedStores {
+    store: Arc<dyn Store>,
+    overrides: Vec<StorageOverride>,
+    /// What transforms the values of them all, if it can do so with trees.
+    transformer: Option<Arc<dyn TreeTransformer>>,
+}
+
+impl OpenedStores {
+    /// A store that keeps objects as they are, and all of them.
+    fn only(store: Arc<dyn Store>) -> Self {
+        Self { store, overrides: Vec::new(), transformer: None }
+    }
+}
+
+/// Loads the certificates and the key of service accounts, and opens the stores, in parallel, because each takes
 /// milliseconds.
-fn load_certificates_and_open_store(
+fn load_certificates_and_open_stores(
     options: &Options,
     names: &[String],
-) -> Result<(Certificates, String, Arc<dyn Store>), StartError> {
+) -> Result<(Certificates, String, OpenedStores), StartError> {
     // The watch caches restore their history from the store after a restart.
     let now = time_of(options.clock.now());
     let retention = HistoryRetention { duration: options.history.duration, bytes: options.history.bytes as u64 };
@@ -235,16 +248,24 @@ fn load_certificates_and_open_store(
             };
             Ok((certificates, service_account_key(data_dir)?))
         });
-        let store = match (&options.engine, &options.store, data_dir) {
-            (_, Some(store), None) => store.clone(),
+        let stores = match (&options.engine, &options.store, data_dir) {
+            (_, Some(store), None) => OpenedStores::only(store.clone()),
             (Engine::Memory, ..) => {
                 let empty = StoreSnapshot::default();
                 let objects = options.from.as_ref().map_or(&empty, |snapshot| &snapshot.objects);
-                Arc::new(MemoryStore::from_snapshot(objects, retention, options.clock.clone()))
+                let store = MemoryStore::from_snapshot(objects, retention, options.clock.clone());
+                OpenedStores::only(Arc::new(store))
             }
-            (Engine::Etcd(etcd), ..) => Arc::new(etcd.open(&options.history, &options.gates)?),
-            (Engine::EmbeddedIn(folder), ..) => open(&folder.path, folder.durability)?,
-            (Engine::Embedded, _, Some(path)) => open(path, Durability::Synced)?,
+            (Engine::Etcd(etcd), ..) => {
+                let form = etcd.stored_form(&options.gates)?;
+                OpenedStores {
+                    store: Arc::new(etcd.open(&options.history, form.clone())?),
+                    overrides: etcd.open_overrides(&options.history, &form)?,
+                    transformer: Some(form),
+                }
+            }
+            (Engine::EmbeddedIn(folder), ..) => OpenedStores::only(open(&folder.path, folder.durability)?),
+            (Engine::Embedded, _, Some(path)) => OpenedStores::only(open(path, Durability::Synced)?),
             (Engine::Embedded, _, None) => {
                 return Err(StartError::Options("the embedded store needs a data directory".to_owned()));
             }
@@ -252,7 +273,7 @@ fn load_certificates_and_open_store(
         let (certificates, account_key) = certificates
             .join()
             .map_err(|_| StartError::Options("the thread that loads the certificates panicked".to_owned()))??;
-        Ok((certificates, account_key, store))
+        Ok((certificates, account_key, stores))
     })
 }
 

@@ -2,6 +2,7 @@
 //! those of custom kinds, definitions and API services as JSON (upstream: `--storage-media-type`, `storage/etcd3`). The
 //! server itself works with the JSON of the hub version.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use pintle_value::Value;
 use pintle_value::threads::map_parallel;
 
 use super::to_hub;
-use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX};
+use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX, TreeTransformer};
 use crate::objects::decode::set_defaults;
 
 /// The groups whose objects upstream keeps as JSON: their servers have codecs of their own.
@@ -25,6 +26,14 @@ const JSON_GROUPS: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"
 
 /// The prefixes of what is stored beside the objects of the API, and their kinds in the core group.
 const RECORDS: [(&str, &str); 2] = [(SERVER_ADDRESSES_PREFIX, "Endpoints"), (RANGES_PREFIX, "RangeAllocation")];
+
+/// How much memory a thread keeps for the next object that it encodes, in bytes.
+const MAX_RETAINED_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// Where objects are encoded, so that what is stored has no spare capacity.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// How many values are worth being decoded by several threads.
 const MIN_PARALLEL_VALUES: usize = 1000;
@@ -164,7 +173,7 @@ impl StoredForm {
     }
 
     fn encode(&self, collection: &StoredCollection, json: Bytes) -> Option<StoredValue> {
-        let Some(WrittenVersion { api_version, schema, is_hub_version }) = &collection.written else {
+        let Some(written) = &collection.written else {
             let mut versions = collection.hub.strategy.unserved_versions().iter();
             let written = versions.find_map(|version| Some((version.api_version, version.from_served?)));
             // As JSON, objects of built-in kinds are normalised when they are read.
@@ -175,12 +184,9 @@ impl StoredForm {
             from_served(&mut object);
             return Some(stored(json::encode(&object).into()));
         };
-        let mut stored = Vec::with_capacity(json.len());
-        let (mut tape, mut encoded) = (Tape::default(), None);
-        protobuf::encode_envelope(api_version, &collection.hub.kind, &mut stored, |out| {
-            encoded = protobuf::encode_json_checked(&json, &mut tape, &schema.types, schema.root, out);
-        });
-        Some(StoredValue { bytes: stored.into(), is_exact: encoded? && *is_hub_version })
+        written.encode(&collection.hub.kind, |Schema { types, root }, out| {
+            protobuf::encode_json_checked(&json, &mut Tape::default(), types, *root, out)
+        })
     }
 }
 
@@ -258,6 +264,19 @@ impl WrittenVersion {
         let is_hub_version = (group, version) == (facts.group, facts.version);
         Ok(Self { api_version, schema, is_hub_version })
     }
+
+    /// The stored form of an object, whose message `write` appends. It returns whether the message is known to be read as the
+    /// object, or `None` if there is no message.
+    fn encode(&self, kind: &str, write: impl FnOnce(&Schema, &mut Vec<u8>) -> Option<bool>) -> Option<StoredValue> {
+        BUFFER.with_borrow_mut(|buffer| {
+            buffer.clear();
+            let mut is_exact = None;
+            protobuf::encode_envelope(&self.api_version, kind, buffer, |out| is_exact = write(&self.schema, out));
+            let bytes = Bytes::copy_from_slice(buffer);
+            buffer.shrink_to(MAX_RETAINED_BYTES);
+            Some(StoredValue { bytes, is_exact: is_exact? && self.is_hub_version })
+        })
+    }
 }
 
 impl ValueTransformer for StoredForm {
@@ -286,6 +305,16 @@ impl ValueTransformer for StoredForm {
             ..MIN_PARALLEL_VALUES => stored.iter().map(transform).collect(),
             _ => map_parallel(stored, &transform),
         }
+    }
+}
+
+impl TreeTransformer for StoredForm {
+    fn transform_tree_to_storage(&self, key: &str, object: &Value) -> Option<StoredValue> {
+        let collection = self.collection(key)?;
+        let written = collection.written.as_ref()?;
+        written.encode(&collection.hub.kind, |Schema { types, root }, out| {
+            Some(protobuf::encode_checked(object, types, *root, out))
+        })
     }
 }
 
@@ -393,6 +422,14 @@ mod tests {
         ] {
             let key = format!("/registry/{key}");
             let stored = form.transform_to_storage(&key, json.clone().into()).expect("stored");
+            if let Some(collection) = form.collection(&key) {
+                // The text of a tree has each member once, in the order of the schema.
+                let tree = json::decode(json.as_bytes(), DecodeOptions::STORED).expect("JSON").value;
+                let mut text = Vec::new();
+                json::encode_typed(&tree, &collection.hub.schema.types, collection.hub.schema.root, &mut text);
+                let stored = form.transform_to_storage(&key, text.into()).expect("stored");
+                assert_eq!(form.transform_tree_to_storage(&key, &tree), Some(stored), "{json}");
+            }
             assert_eq!((stored.is_exact, read(&key, stored.bytes).as_ref() == Ok(&json)), (expect, expect), "{json}");
         }
         let form = StoredForm::new("/registry", false, &Gates::default()).expect("a form");
