@@ -11,7 +11,7 @@ use crate::{print_status, root};
 
 /// The scenarios of the benchmark whose requests make the profile.
 const SCENARIOS: &str = "start-loaded,get,access,admission,list,create,update,apply,pods,lease-renewals,custom-objects,\
-                         conversion,delete,cascading-delete,fanout,filtered-watches,mixed";
+                         conversion,delete,cascading-delete,fanout,filtered-watches,mixed,etcd";
 
 /// Builds `target/optimized/pintle`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
