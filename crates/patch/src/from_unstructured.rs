@@ -28,9 +28,8 @@ pub fn from_unstructured(value: &mut Value, live: Option<&Value>, types: &Types,
                 return Err(format!("cannot restore struct from: {}", go_kind(value)));
             };
             let mut first: Option<(usize, String)> = None;
-            for (name, value) in object.iter_mut() {
+            for (name, value, live) in object.iter_mut_beside(live.and_then(Value::as_object)) {
                 let Some(index) = fields.position(name) else { continue };
-                let live = live.and_then(|live| live.get(name));
                 if let Err(message) = from_unstructured(value, live, types, fields.fields[index].ty)
                     && first.as_ref().is_none_or(|(earlier, _)| index < *earlier)
                 {
@@ -43,9 +42,8 @@ pub fn from_unstructured(value: &mut Value, live: Option<&Value>, types: &Types,
             let Value::Object(object) = value else {
                 return Err(format!("cannot restore map from {}", go_kind(value)));
             };
-            object.iter_mut().try_for_each(|(key, value)| {
-                from_unstructured(value, live.and_then(|live| live.get(key)), types, map.value)
-            })
+            let mut members = object.iter_mut_beside(live.and_then(Value::as_object));
+            members.try_for_each(|(_, value, live)| from_unstructured(value, live, types, map.value))
         }
         Type::List(list) => {
             let Value::Array(items) = value else {

@@ -208,24 +208,29 @@ pub(crate) fn merge_object(
                 None => return Err(PatchError::malformed("invalid patch format of primitive list")),
             },
         };
-        let current = match changes.remove(&key) {
-            Some(changed) => changed,
-            None => original.get_mut(&key).map(Value::take),
-        };
+        let changed = changes.remove(&key);
+        let mut slot = if changed.is_none() { original.get_mut(&key) } else { None };
+        let current = changed.unwrap_or_else(|| slot.as_deref_mut().map(Value::take));
         let merged = match value {
             Value::Null => None,
             value => merge_field(current, &key, value, is_deletion, schema)?,
         };
-        changes.insert(key, merged);
+        match (slot, merged) {
+            (Some(slot), Some(merged)) => *slot = merged,
+            (_, merged) => drop(changes.insert(key, merged)),
+        }
     }
     Ok(apply_changes(original, changes))
 }
 
-/// The changed fields of an object. `None` for removed fields.
+/// The fields of an object that come and go. `None` for removed fields.
 type Changes = BTreeMap<Str, Option<Value>>;
 
 /// Applies changes in one pass over both, so that large patches of large objects stay cheap.
 fn apply_changes(original: Object, changes: Changes) -> Object {
+    if changes.is_empty() {
+        return original;
+    }
     let mut entries = Vec::with_capacity(original.len() + changes.len());
     let mut changes = changes.into_iter().peekable();
     for (key, value) in original {
@@ -302,7 +307,7 @@ pub(crate) fn remove_directives(value: Value) -> Option<Value> {
 /// Applies the `$setElementOrder/...` directives: merges the lists that they name and sorts their items. Returns the
 /// object with those lists, and the rest of the patch.
 fn apply_element_orders(
-    original: Object,
+    mut original: Object,
     patch: Object,
     schema: PatchSchema<'_>,
 ) -> Result<(Object, Object), PatchError> {
@@ -318,17 +323,21 @@ fn apply_element_orders(
         let invalid = || PatchError::malformed("invalid patch format of setElementOrder list");
         let key =
             directive.strip_prefix(SET_ELEMENT_ORDER).and_then(|rest| rest.strip_prefix('/')).ok_or_else(invalid)?;
-        let list = |object: &Object| match object.get(key) {
+        let list = |value: Option<Value>| match value {
             None => Ok(None),
-            Some(Value::Array(items)) => Ok(Some(items.clone())),
-            Some(other) => Err(bad_arg_type("[]interface {}", other)),
+            Some(Value::Array(items)) => Ok(Some(items)),
+            Some(other) => Err(bad_arg_type("[]interface {}", &other)),
         };
-        let (current, patched) = (list(&original)?, list(&patch)?);
+        let mut slot = original.get_mut(key);
+        let (current, patched) = (list(slot.as_deref_mut().map(Value::take))?, list(patch.remove(key))?);
         let meta = schema.list_field(key)?;
-        if let Some(ordered) = merge_and_order_list(current, patched, &order, &meta)? {
-            changes.insert(Str::from(key), Some(Value::Array(ordered)));
+        let ordered = merge_and_order_list(current, patched, &order, &meta)?.map(Value::Array);
+        match (slot, ordered) {
+            (Some(slot), Some(ordered)) => *slot = ordered,
+            (None, Some(ordered)) => drop(changes.insert(Str::from(key), Some(ordered))),
+            // Neither has the list.
+            (_, None) => {}
         }
     }
-    patch.retain(|key, _| !changes.contains_key(key));
     Ok((apply_changes(original, changes), patch))
 }

@@ -130,8 +130,15 @@ pub(crate) fn merge_list(
         return Err(PatchError::plain(format!("cannot merge lists without merge key for {}", meta.schema.kind())));
     }
     (current, patch) = apply_item_directives(current, patch, key)?;
-    let (patch_ranks, server_ranks) = (ItemRanks::new(&patch, key, true), ItemRanks::new(&current, key, true));
+    let server_ranks = ItemRanks::new(&current, key, true);
     let merged = merge_items(current, patch.clone(), meta)?;
+    // Nothing is to be ordered in the lists of many statuses.
+    if let ([item], [_]) = (&merged[..], &patch[..])
+        && key_value(item, key).is_some()
+    {
+        return Ok(merged);
+    }
+    let patch_ranks = ItemRanks::new(&patch, key, true);
     let (mut patch_items, mut server_only) = partition(merged, &patch, key)?;
     sort_by_rank(&mut patch_items, &patch_ranks);
     sort_by_rank(&mut server_only, &server_ranks);

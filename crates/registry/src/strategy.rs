@@ -67,6 +67,12 @@ pub trait Strategy: Send + Sync {
     /// set, on create, update and patch. Must be idempotent.
     fn defaults(&self, _object: &mut Value) {}
 
+    /// Sets the defaults of an object that was made by changing `live`, which has its own: what both share in memory needs none
+    /// ([`Value::shares_members`]).
+    fn defaults_of_changed(&self, object: &mut Value, _live: &Value) {
+        self.defaults(object);
+    }
+
     /// Prunes the fields of a custom resource that its schema does not declare, and coerces its metadata. Returns the
     /// paths of the pruned fields (`spec.ports[0].nope`).
     ///

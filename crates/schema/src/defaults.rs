@@ -7,7 +7,12 @@ use crate::{Field, Type, TypeId, Types, UnionKind};
 /// Sets the declared defaults of fields that are absent (pointers) or zero (other fields), in this value and all values
 /// below it. Structs behind nil pointers stay absent.
 pub fn static_defaults(types: &Types, type_id: TypeId, value: &mut Value) {
-    if !types.has_defaults(type_id) {
+    static_defaults_of_changed(types, type_id, value, None);
+}
+
+/// Like [`static_defaults`], for a value that was made by changing `live`, which has its defaults: what both share needs none.
+pub fn static_defaults_of_changed(types: &Types, type_id: TypeId, value: &mut Value, live: Option<&Value>) {
+    if !types.has_defaults(type_id) || live.is_some_and(|live| value.shares_members(live)) {
         return;
     }
     match (types.get(type_id), value) {
@@ -26,7 +31,9 @@ pub fn static_defaults(types: &Types, type_id: TypeId, value: &mut Value) {
                     }
                 } else if value.is_some_and(|value| !value.is_null()) {
                     if types.has_defaults(field.ty) {
-                        object.change(&field.name, &mut |value| static_defaults(types, field.ty, value));
+                        let live = live.and_then(|live| live.get(&field.name));
+                        let set = &mut |value: &mut Value| static_defaults_of_changed(types, field.ty, value, live);
+                        object.change(&field.name, set);
                     }
                 } else if !field.pointer && matches!(types.get(field.ty), Type::Struct(_)) {
                     // In Go a struct that is not a pointer always exists, even if the JSON lacks it.
@@ -39,13 +46,14 @@ pub fn static_defaults(types: &Types, type_id: TypeId, value: &mut Value) {
             }
         }
         (Type::Map(map), Value::Object(object)) => {
-            for (_, value) in object.iter_mut() {
-                static_defaults(types, map.value, value);
+            for (_, value, live) in object.iter_mut_beside(live.and_then(Value::as_object)) {
+                static_defaults_of_changed(types, map.value, value, live);
             }
         }
         (Type::List(list), Value::Array(items)) => {
-            for item in items {
-                static_defaults(types, list.item, item);
+            let live = live.map_or(&[][..], |live| live.items_at(&[]));
+            for (i, item) in items.iter_mut().enumerate() {
+                static_defaults_of_changed(types, list.item, item, live.get(i));
             }
         }
         (Type::Union(union), value @ Value::Object(_)) => static_defaults(types, union.schema, value),

@@ -11,7 +11,7 @@ mod normalise;
 pub mod scalar;
 mod types;
 
-pub use defaults::static_defaults;
+pub use defaults::{static_defaults, static_defaults_of_changed};
 pub use go::bare_name;
 pub use lazy::LazySchema;
 pub use normalise::{Problems, normalise, normalise_changed};

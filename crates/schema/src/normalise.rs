@@ -233,8 +233,7 @@ impl Normaliser<'_, '_> {
                 Ok(())
             }
             (Type::Map(map), Value::Object(object)) => {
-                for (key, value) in object.iter_mut() {
-                    let normal = normal.and_then(|normal| normal.get(key));
+                for (key, value, normal) in object.iter_mut_beside(normal.and_then(Value::as_object)) {
                     self.item(map.value, value, normal, false, &path.to(DecodePathStep::Key(key)));
                 }
                 Ok(())
@@ -278,7 +277,7 @@ impl Normaliser<'_, '_> {
 
     fn fields(&mut self, ty: &Struct, object: &mut Object, normal: Option<&Value>, path: &DecodePath<'_>) {
         let types = self.types;
-        object.retain(|key, value| {
+        object.retain_beside(normal.and_then(Value::as_object), |key, value, normal| {
             let Some(field) = ty.field(key) else {
                 self.problems.unknown(path, key);
                 return false;
@@ -290,7 +289,7 @@ impl Normaliser<'_, '_> {
                 }
                 return false;
             }
-            self.value(field.ty, value, normal.and_then(|normal| normal.get(key)), &path);
+            self.value(field.ty, value, normal, &path);
             types.is_encoded(field, value)
         });
         for field in ty.always_encoded(types) {

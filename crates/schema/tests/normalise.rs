@@ -2,7 +2,7 @@
 
 use pintle_schema::{
     Field, List, ListTopology, Map, Omit, PatchMeta, Problems, Scalar, ScalarType, Struct, Type, TypeId, Types, Union,
-    UnionKind, normalise, static_defaults,
+    UnionKind, normalise, static_defaults, static_defaults_of_changed,
 };
 use pintle_value::{Str, Value};
 
@@ -230,5 +230,28 @@ fn static_defaults_apply_to_every_present_value() {
         format!(
             r#"{{"list":[{{"port":80,"protocol":"UDP"}},{full}],"made":{full},"map":{{"a":{full}}},"opt":{{"port":0,"protocol":"TCP"}},"value":{full}}}"#
         )
+    );
+    // What a changed object shares with the one that was changed is left as it is, at the same path only.
+    let shared = |object: Value| match object {
+        Value::Object(object) => Value::Object(object.into_shared(0..0)),
+        other => other,
+    };
+    let (left, other) = (shared(read(r#"{"port":1}"#)), shared(read(r#"{"port":2}"#)));
+    let mut live = Value::object();
+    for field in ["value", "opt", "made"] {
+        live.set(field, left.clone());
+    }
+    live.set("list", vec![left.clone(), left.clone()]);
+    live.set_at(&["map", "a"], left.clone());
+    let mut changed = live.clone();
+    static_defaults_of_changed(&types, root, &mut changed, Some(&live));
+    assert_eq!(changed, live);
+    changed.set("opt", other.clone());
+    changed.set("list", vec![left.clone(), other.clone(), left.clone()]);
+    changed.set_at(&["map", "b"], left.clone());
+    static_defaults_of_changed(&types, root, &mut changed, Some(&live));
+    assert_eq!(
+        serde_json::to_string(&changed).expect("a tree"),
+        r#"{"list":[{"port":1},{"port":2,"protocol":"TCP"},{"port":1,"protocol":"TCP"}],"made":{"port":1},"map":{"a":{"port":1},"b":{"port":1,"protocol":"TCP"}},"opt":{"port":2,"protocol":"TCP"},"value":{"port":1}}"#
     );
 }

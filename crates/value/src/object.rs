@@ -85,19 +85,32 @@ pub fn key_prefix(key: &str) -> u64 {
 /// An object as JSON text, whose members are decoded when they are first used.
 pub struct EncodedObject {
     text: Box<str>,
-    is_sorted: bool,
-    decode: fn(&str) -> Object,
+    format: &'static TextFormat,
+    is_sorted: OnceLock<bool>,
     members: OnceLock<Vec<Member>>,
 }
 
+/// How the texts of objects are read.
+pub struct TextFormat {
+    /// Decodes a text.
+    pub decode: fn(&str) -> Object,
+    /// Whether the keys of a text are known to be sorted by their bytes at every level.
+    pub is_sorted: fn(&str) -> bool,
+}
+
 impl EncodedObject {
-    /// Compact JSON of an object that has members. `is_sorted` says that the keys at every level are sorted by their bytes,
-    /// and `decode` decodes the text.
+    /// Compact JSON of an object that has members.
     #[must_use]
-    pub fn new(text: impl Into<Box<str>>, is_sorted: bool, decode: fn(&str) -> Object) -> Self {
+    pub fn new(text: impl Into<Box<str>>, format: &'static TextFormat) -> Self {
         let text = text.into();
         debug_assert!(text.len() > 2, "an object without members: {text}");
-        Self { text, is_sorted, decode, members: OnceLock::new() }
+        Self { text, format, is_sorted: OnceLock::new(), members: OnceLock::new() }
+    }
+
+    /// The same, if it is known whether the keys are sorted ([`Self::is_sorted`]).
+    #[must_use]
+    pub fn with_order(self, is_sorted: bool) -> Self {
+        Self { is_sorted: is_sorted.into(), ..self }
     }
 
     /// The text.
@@ -109,12 +122,12 @@ impl EncodedObject {
     /// Whether the keys at every level are known to be sorted by their bytes.
     #[must_use]
     pub fn is_sorted(&self) -> bool {
-        self.is_sorted
+        *self.is_sorted.get_or_init(|| (self.format.is_sorted)(&self.text))
     }
 
     #[cold]
     fn members(&self) -> &[Member] {
-        self.members.get_or_init(|| (self.decode)(&self.text).into_members())
+        self.members.get_or_init(|| (self.format.decode)(&self.text).into_members())
     }
 }
 
@@ -206,14 +219,9 @@ impl Object {
         let is_same = if self.encoded().is_some() {
             self == other
         } else {
-            let (others, mut at) = (other.entries(), 0);
-            let mut is_same = self.len() == others.len();
+            let (mut others, mut is_same) = (other.cursor(), self.len() == other.len());
             for member in self.entries_mut() {
-                while others.get(at).is_some_and(|other| other.cmp_key(member.prefix, &member.key).is_lt()) {
-                    at += 1;
-                }
-                let found = others.get(at).filter(|other| other.prefix == member.prefix && other.has_key(&member.key));
-                is_same &= found.is_some_and(|other| member.value.share_with(&other.value));
+                is_same &= others.find(member).is_some_and(|other| member.value.share_with(other));
             }
             is_same
         };
@@ -399,6 +407,31 @@ impl Object {
         self.entries_mut().iter_mut().map(|member| (member.key.as_str(), &mut member.value))
     }
 
+    /// The entries, sorted by key, each with the value that another object has for the key.
+    #[inline]
+    pub fn iter_beside<'o>(&'o self, other: &'o Self) -> impl Iterator<Item = (&'o str, &'o Value, Option<&'o Value>)> {
+        let mut others = other.cursor();
+        self.entries().iter().map(move |member| (member.key.as_str(), &member.value, others.find(member)))
+    }
+
+    /// Like [`Self::iter_beside`], with mutable values.
+    #[inline]
+    pub fn iter_mut_beside<'o>(
+        &'o mut self,
+        other: Option<&'o Self>,
+    ) -> impl Iterator<Item = (&'o str, &'o mut Value, Option<&'o Value>)> {
+        let mut others = other.map_or(Cursor(&[]), Self::cursor);
+        self.entries_mut().iter_mut().map(move |member| {
+            let other = others.find(member);
+            (member.key.as_str(), &mut member.value, other)
+        })
+    }
+
+    /// The members for those who look for all keys in their order.
+    fn cursor(&self) -> Cursor<'_> {
+        Cursor(self.entries())
+    }
+
     /// The keys, sorted.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
         self.entries().iter().map(|member| member.key.as_str())
@@ -409,9 +442,43 @@ impl Object {
         self.entries().iter().map(|member| &member.value)
     }
 
+    /// Removes the entries for which `keep` returns false. It gets the value that another object has for the key, too.
+    pub fn retain_beside(
+        &mut self,
+        other: Option<&Self>,
+        mut keep: impl FnMut(&str, &mut Value, Option<&Value>) -> bool,
+    ) {
+        let mut others = other.map_or(Cursor(&[]), Self::cursor);
+        self.entries_mut().retain_mut(|member| {
+            let other = others.find(member);
+            keep(&member.key, &mut member.value, other)
+        });
+    }
+
     /// Removes the entries for which `keep` returns false.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
         self.entries_mut().retain_mut(|member| keep(&member.key, &mut member.value));
+    }
+}
+
+/// The members of an object that come after those of which somebody has the keys.
+struct Cursor<'o>(&'o [Member]);
+
+impl<'o> Cursor<'o> {
+    /// The value of the key of a member, which comes after those of earlier calls.
+    #[inline]
+    fn find(&mut self, member: &Member) -> Option<&'o Value> {
+        while let [first, rest @ ..] = self.0 {
+            match first.cmp_key(member.prefix, &member.key) {
+                Ordering::Less => self.0 = rest,
+                Ordering::Equal => {
+                    self.0 = rest;
+                    return Some(&first.value);
+                }
+                Ordering::Greater => break,
+            }
+        }
+        None
     }
 }
 
@@ -571,12 +638,41 @@ mod tests {
     }
 
     #[test]
+    fn the_members_of_two_objects_are_found_beside_each_other() {
+        let keys = ["", "a", "abcdefgh", "abcdefghi", "abcdefghj", "b"];
+        let subsets = || {
+            (0..1u32 << keys.len()).map(|set| {
+                let members = keys.iter().enumerate().filter(move |(at, _)| set & 1 << at != 0);
+                Object::from_iter(members.map(|(at, key)| (*key, at as i64)))
+            })
+        };
+        for (mut one, other) in subsets().flat_map(|one| subsets().map(move |other| (one.clone(), other))) {
+            let expect: Vec<_> = one.keys().map(|key| (key.to_owned(), other.get(key).cloned())).collect();
+            let found: Vec<_> =
+                one.iter_beside(&other).map(|(key, _, beside)| (key.to_owned(), beside.cloned())).collect();
+            assert_eq!(found, expect);
+            let with_values = one.iter_beside(&other).all(|(key, value, _)| one.get(key) == Some(value));
+            assert!(with_values, "{one:?}");
+            let found: Vec<_> =
+                one.iter_mut_beside(Some(&other)).map(|(key, _, beside)| (key.to_owned(), beside.cloned())).collect();
+            assert_eq!(found, expect);
+            assert!(one.iter_mut_beside(None).all(|(_, _, beside)| beside.is_none()));
+            one.retain_beside(Some(&other), |key, _, beside| {
+                assert_eq!(beside, other.get(key));
+                beside.is_some()
+            });
+            assert!(one.keys().eq(expect.iter().filter(|(_, beside)| beside.is_some()).map(|(key, _)| key)));
+        }
+    }
+
+    #[test]
     fn an_encoded_object_is_decoded_when_its_members_are_used() {
         fn decode(text: &str) -> Object {
             assert_eq!(text, r#"{"a":1}"#);
             Object::from_iter([("a", 1)])
         }
-        let encoded = || Object::from(EncodedObject::new(r#"{"a":1}"#, true, decode));
+        static FORMAT: TextFormat = TextFormat { decode, is_sorted: |text| text.starts_with(r#"{"a"#) };
+        let encoded = || Object::from(EncodedObject::new(r#"{"a":1}"#, &FORMAT));
         let decoded = Object::from_iter([("a", 1)]);
         assert_eq!(encoded(), decoded);
         assert_eq!(encoded(), encoded());
@@ -592,5 +688,7 @@ mod tests {
         assert!(changed.encoded().is_none(), "a changed object has no text");
         assert_eq!(Value::Object(changed), object! {"a": 1, "b": 2});
         assert_eq!(shared.encoded().map(EncodedObject::text), Some(r#"{"a":1}"#));
+        assert_eq!(shared.encoded().map(EncodedObject::is_sorted), Some(true));
+        assert!(!EncodedObject::new(r#"{"a":1}"#, &FORMAT).with_order(false).is_sorted(), "as it was told");
     }
 }

@@ -5,13 +5,16 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use pintle_value::print::{is_plain_in_json, is_plain_text_in_json, plain_length_in_json};
-use pintle_value::{EncodedObject, Object, Str, Value};
+use pintle_value::{EncodedObject, Object, Str, TextFormat, Value};
 
 use super::{FieldSet, Node};
 use crate::path::{PathElement, PathElementError};
 
 /// Maximum nesting of a set that is kept as text: that of JSON which the server accepts.
 const MAX_DEPTH: usize = 10_000;
+
+/// How the text of a set is read.
+static FORMAT: TextFormat = TextFormat { decode, is_sorted };
 
 impl FieldSet {
     /// The set as an object that is kept as text, in the order of the elements. `None` if the set is empty, or if a key
@@ -44,7 +47,7 @@ impl SetWriter {
         // The comma after the last node.
         out.pop().filter(|last| *last == ',')?;
         out.push('}');
-        Some(EncodedObject::new(out, is_sorted, decode))
+        Some(EncodedObject::new(out, &FORMAT).with_order(is_sorted))
     }
 
     fn set(&mut self, set: &FieldSet) -> Option<()> {
@@ -188,10 +191,64 @@ pub(super) fn read_text(text: &str) -> Option<Result<FieldSet, PathElementError>
 /// if the set is empty, or if it cannot be kept as text.
 #[must_use]
 pub fn encoded_field_set(text: &str, at: usize) -> Option<(EncodedObject, usize)> {
-    let mut reader = SetReader::new(text, at);
-    reader.skip()?;
-    let set = text.get(at..reader.at).filter(|set| set.len() > 2)?;
-    Some((EncodedObject::new(set, reader.is_sorted, decode), set.len()))
+    let set = text.get(at..end_of_set(text.as_bytes(), at)?)?;
+    Some((EncodedObject::new(set, &FORMAT), set.len()))
+}
+
+/// Where the set ends that begins at `at`. `None` if what begins there is no set, or has no members.
+fn end_of_set(text: &[u8], at: usize) -> Option<usize> {
+    let is = |at: usize, byte: u8| text.get(at) == Some(&byte);
+    if !is(at, b'{') {
+        return None;
+    }
+    let (mut at, mut depth) = (at + 1, 1);
+    // Each round reads a key, and the braces and the comma after it.
+    while is(at, b'"') && depth <= MAX_DEPTH {
+        at = end_of_key(text, at + 1)?;
+        if !is(at, b':') || !is(at + 1, b'{') {
+            return None;
+        }
+        at += 2;
+        if is(at, b'"') {
+            depth += 1;
+            continue;
+        }
+        // The object is empty, and maybe the last one of others that end with it.
+        if !is(at, b'}') {
+            return None;
+        }
+        at += 1;
+        while is(at, b'}') {
+            at += 1;
+            depth -= 1;
+            if depth == 0 {
+                return Some(at);
+            }
+        }
+        if !is(at, b',') {
+            return None;
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Where the key ends whose text begins at `at`, after its quote. `None` if encoders write one of its characters differently.
+fn end_of_key(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        // Quotes and backslashes are not plain.
+        at += plain_length_in_json(text.get(at..)?);
+        match (text.get(at)?, text.get(at + 1)) {
+            (b'"', _) => return Some(at + 1),
+            (b'\\', Some(b'"' | b'\\')) => at += 2,
+            _ => return None,
+        }
+    }
+}
+
+/// Whether the keys of a set are known to be sorted by their bytes at every level.
+fn is_sorted(text: &str) -> bool {
+    SetReader::new(text, 0).is_sorted().unwrap_or_default()
 }
 
 /// Whether the key with this text is known to come before the other by the bytes of the keys.
@@ -211,13 +268,11 @@ struct SetReader<'t> {
     text: &'t str,
     at: usize,
     depth: usize,
-    /// Whether the keys that were skipped are sorted by their bytes.
-    is_sorted: bool,
 }
 
 impl<'t> SetReader<'t> {
     fn new(text: &'t str, at: usize) -> Self {
-        Self { text, at, depth: 0, is_sorted: true }
+        Self { text, at, depth: 0 }
     }
 
     fn take(&mut self, byte: u8) -> Option<()> {
@@ -243,25 +298,11 @@ impl<'t> SetReader<'t> {
     /// The text of the next member's key, and whether it has escapes.
     fn key_text(&mut self) -> Option<(&'t str, bool)> {
         self.take(b'"')?;
-        let bytes = self.text.as_bytes();
         let start = self.at;
-        let mut is_escaped = false;
-        loop {
-            // Quotes and backslashes are not plain.
-            self.at += plain_length_in_json(bytes.get(self.at..)?);
-            match (bytes.get(self.at)?, bytes.get(self.at + 1)) {
-                (b'"', _) => break,
-                (b'\\', Some(b'"' | b'\\')) => {
-                    is_escaped = true;
-                    self.at += 2;
-                }
-                _ => return None,
-            }
-        }
-        let key = self.text.get(start..self.at)?;
-        self.at += 1;
+        self.at = end_of_key(self.text.as_bytes(), start)?;
+        let key = self.text.get(start..self.at - 1)?;
         self.take(b':')?;
-        Some((key, is_escaped))
+        Some((key, key.contains('\\')))
     }
 
     /// Leaves the object, or goes to its next member.
@@ -312,18 +353,19 @@ impl<'t> SetReader<'t> {
         Some(Ok((FieldSet::of(nodes), member)))
     }
 
-    fn skip(&mut self) -> Option<()> {
+    /// Whether the keys of the next object are known to be sorted at every level.
+    fn is_sorted(&mut self) -> Option<bool> {
         let mut has_next = self.open()?;
-        let mut previous = ("", false);
+        let (mut previous, mut is_sorted) = (("", false), true);
         while has_next {
             let key = self.key_text()?;
             let has_escapes = previous.1 || key.1;
-            self.is_sorted &= if has_escapes { is_before(previous.0, key.0) } else { previous.0 < key.0 };
+            is_sorted &= if has_escapes { is_before(previous.0, key.0) } else { previous.0 < key.0 };
             previous = key;
-            self.skip()?;
+            is_sorted &= self.is_sorted()?;
             has_next = self.has_next()?;
         }
-        Some(())
+        Some(is_sorted)
     }
 }
 
@@ -335,4 +377,70 @@ fn unescaped(key: &str) -> String {
         out.push(if c == '\\' { chars.next().unwrap_or(c) } else { c });
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_set_ends_with_its_last_brace() {
+        for set in [
+            r#"{"a":{}}"#,
+            r#"{".":{},"f:a":{}}"#,
+            r#"{"f:a":{"f:b":{"f:c":{}}},"f:d":{}}"#,
+            r#"{"f:a":{".":{},"k:{\"name\":\"a{}\"}":{"f:b":{}}}}"#,
+            r#"{"f:a\\":{},"":{}}"#,
+        ] {
+            for rest in ["", "}", ",", "x", "\"", "}}}}"] {
+                let text = format!("{set}{rest}");
+                assert_eq!(end_of_set(text.as_bytes(), 0), Some(set.len()), "{text}");
+                assert_eq!(end_of_set(format!("{{{text}").as_bytes(), 1), Some(set.len() + 1), "{text}");
+                let (encoded, length) = encoded_field_set(&text, 0).expect("a set");
+                assert_eq!((encoded.text(), length), (set, set.len()));
+            }
+            for end in 0..set.len() {
+                assert_eq!(end_of_set(&set.as_bytes()[..end], 0), None, "{}", &set[..end]);
+            }
+        }
+        for other in [
+            "",
+            "{}",
+            "[]",
+            "{,}",
+            r#"{"a":1}"#,
+            r#"{"a":{}"#,
+            r#"{"a":{},}"#,
+            r#"{"a":{},{"b":{}}}"#,
+            r#"{"a":{}{"b":{}}}"#,
+            r#"{"a" :{}}"#,
+            r#"{"a":{"b"}}"#,
+            r#"{"a":{"b":{}},"c"}"#,
+            r#"{"a<":{}}"#,
+            r#"{"\u0041":{}}"#,
+            r#"{"ä":{}}"#,
+            r#"{a:{}}"#,
+            r#"{"a":{}}"#.split_at(1).1,
+        ] {
+            assert_eq!(end_of_set(other.as_bytes(), 0), None, "{other}");
+        }
+        let deep = |depth| format!("{}{{}}{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+        assert_eq!(end_of_set(deep(MAX_DEPTH).as_bytes(), 0), Some(deep(MAX_DEPTH).len()));
+        assert_eq!(end_of_set(deep(MAX_DEPTH + 1).as_bytes(), 0), None);
+    }
+
+    #[test]
+    fn the_order_of_keys_is_known_when_it_is_asked_for() {
+        for (set, expect) in [
+            (r#"{"a":{},"b":{}}"#, true),
+            (r#"{"b":{},"a":{}}"#, false),
+            (r#"{"a":{"d":{},"c":{}},"b":{}}"#, false),
+            (r#"{"a":{"c":{},"d":{}},"b":{"a":{}}}"#, true),
+            (r#"{"k:{\"port\":80}":{},"k:{\"port\":443}":{}}"#, false),
+            (r#"{"a":{},"a":{}}"#, false),
+        ] {
+            let (encoded, _) = encoded_field_set(set, 0).expect("a set");
+            assert_eq!(encoded.is_sorted(), expect, "{set}");
+        }
+    }
 }

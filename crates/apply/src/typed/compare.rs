@@ -206,10 +206,10 @@ impl CompareWalker<'_> {
         let empty = Object::new();
         let old = old.and_then(Value::as_object).unwrap_or(&empty);
         let new = new.and_then(Value::as_object).unwrap_or(&empty);
-        for (key, value) in old.iter() {
-            self.walk_entry(entries, key, Some(value), new.get(key));
+        for (key, value, changed) in old.iter_beside(new) {
+            self.walk_entry(entries, key, Some(value), changed);
         }
-        for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(key)) {
+        for (key, value, _) in new.iter_beside(old).filter(|(_, _, old)| old.is_none()) {
             self.walk_entry(entries, key, None, Some(value));
         }
     }

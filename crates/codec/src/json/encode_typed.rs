@@ -28,9 +28,13 @@ impl<'o> OriginalObject<'o> {
         self.text.get(object.text_range().filter(|_| is_same)?)
     }
 
-    /// The member of an object.
-    fn member(self, key: &str) -> Option<Self> {
-        Some(Self { value: self.value.get(key)?, ..self })
+    /// The member of an object, if the other object has a value there that may be an object or contain some.
+    #[inline]
+    fn member(self, key: &str, value: &Value) -> Option<Self> {
+        matches!(value, Value::Object(_) | Value::Array(_))
+            .then(|| self.value.get(key))
+            .flatten()
+            .map(|value| Self { value, ..self })
     }
 
     /// The item of a list.
@@ -95,7 +99,7 @@ fn encode_value(
                 }
                 write_string(key, out);
                 out.push(b':');
-                let original = original.and_then(|original| original.member(key));
+                let original = original.and_then(|original| original.member(key, value));
                 encode_value(value, original, types, map.value, fields, out);
             }
             out.push(b'}');
@@ -175,7 +179,7 @@ fn encode_struct(
                 out.push(b'"');
                 out.extend_from_slice(key.as_bytes());
                 out.extend_from_slice(b"\":");
-                let original = original.and_then(|original| original.member(key));
+                let original = original.and_then(|original| original.member(key, value));
                 encode_value(value, original, types, field.ty, fields, out);
             }
             None => {
@@ -202,17 +206,21 @@ mod tests {
             let text = original?.text_of(value.as_object()?)?;
             Some(String::from_utf8_lossy(text).into_owned())
         };
-        assert_eq!(copied(&value["a"], original.member("a")).as_deref(), Some(r#"{"n":1,"o":{}}"#));
-        let list = original.member("list").expect("a list");
+        assert_eq!(copied(&value["a"], original.member("a", &value["a"])).as_deref(), Some(r#"{"n":1,"o":{}}"#));
+        let list = original.member("list", &value["list"]).expect("a list");
         assert_eq!(copied(&value["list"][0], list.item(0)).as_deref(), Some(r#"{"x":true}"#));
         assert_eq!(copied(&value["list"][0], list.item(1)), None, "at another place");
         assert_eq!(copied(&value["list"][1], list.item(1)), None, "-0 is written as 0");
-        assert_eq!(copied(&value["twice"], original.member("twice")), None, "a key that is there twice");
+        assert_eq!(
+            copied(&value["twice"], original.member("twice", &value["twice"])),
+            None,
+            "a key that is there twice"
+        );
         assert_eq!(copied(&value, Some(original)), None, "something in it has no text to copy");
         let mut changed = value.clone();
         changed.set_at(&["a", "n"], 2);
-        assert_eq!(copied(&changed["a"], original.member("a")), None);
+        assert_eq!(copied(&changed["a"], original.member("a", &value["a"])), None);
         let again = decode(text, DecodeOptions::STORED).expect("JSON").value;
-        assert_eq!(copied(&again["a"], original.member("a")), None, "of another text");
+        assert_eq!(copied(&again["a"], original.member("a", &value["a"])), None, "of another text");
     }
 }

@@ -5,7 +5,7 @@ use pintle_cache::Object;
 use pintle_codec::json;
 use pintle_patch::from_unstructured;
 use pintle_registry::{ApiError, GroupVersion, Resource, Subresource, Verb};
-use pintle_schema::{Problems, Schema, normalise_changed, static_defaults};
+use pintle_schema::{Problems, Schema, normalise_changed, static_defaults_of_changed};
 use pintle_value::Value;
 
 use super::decode::{DecodeError, ExpectedKind, KindScheme, TypeCheck, convert_strategic_patch, internal_package};
@@ -47,8 +47,8 @@ impl ObjectModel for BuiltIn {
         true
     }
 
-    fn set_schema_defaults(&self, schema: &Schema, value: &mut Value) {
-        static_defaults(&schema.types, schema.root, value);
+    fn set_schema_defaults(&self, schema: &Schema, value: &mut Value, live: Option<&Value>) {
+        static_defaults_of_changed(&schema.types, schema.root, value, live);
     }
 
     fn convert_patched(&self, schema: &Schema, value: &mut Value, normal: Option<&Value>) -> Result<(), String> {

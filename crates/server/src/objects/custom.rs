@@ -60,7 +60,7 @@ impl ObjectModel for Custom {
     }
 
     /// The strategy sets them.
-    fn set_schema_defaults(&self, _: &Schema, _: &mut Value) {}
+    fn set_schema_defaults(&self, _: &Schema, _: &mut Value, _: Option<&Value>) {}
 
     fn convert_patched(&self, _: &Schema, _: &mut Value, _: Option<&Value>) -> Result<(), String> {
         Ok(())

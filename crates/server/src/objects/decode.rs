@@ -113,6 +113,14 @@ impl<'a> ExpectedKind<'a> {
         }
     }
 
+    /// Sets the defaults of an object that was made by changing `live`, which has its own.
+    pub(crate) fn set_defaults_of_changed(&self, value: &mut Value, live: &Value) {
+        if let Some(resource) = self.resource {
+            self.model.set_schema_defaults(self.schema, value, Some(live));
+            resource.strategy.defaults_of_changed(value, live);
+        }
+    }
+
     /// Brings a tree into the form in which the kind is encoded. An empty list of managed fields is preserved, although
     /// encoding would omit it: it resets the managed fields (upstream: `isResetManagedFields`). An unstructured object
     /// loses it when its metadata is coerced. `normal` is the object, already in this form, from whose
@@ -508,6 +516,6 @@ fn body_excerpt(body: &[u8]) -> String {
 
 /// Sets all defaults of a tree at a resource's version.
 pub(crate) fn set_defaults(resource: &Arc<Resource>, value: &mut Value) {
-    model(resource).set_schema_defaults(&resource.schema, value);
+    model(resource).set_schema_defaults(&resource.schema, value, None);
     resource.strategy.defaults(value);
 }

@@ -55,8 +55,9 @@ pub(crate) trait ObjectModel: Send + Sync {
     /// True if every object that is read is in the form that [`Self::normalise`] makes.
     fn keeps_normal_form(&self) -> bool;
 
-    /// Sets the defaults that the schema declares, unless the strategy sets them.
-    fn set_schema_defaults(&self, schema: &Schema, value: &mut Value);
+    /// Sets the defaults that the schema declares, unless the strategy sets them. `live` is the object, with its defaults, from
+    /// whose copy the tree was made.
+    fn set_schema_defaults(&self, schema: &Schema, value: &mut Value, live: Option<&Value>);
 
     /// Checks and converts the result of a strategic merge patch (upstream: `runtime.DefaultUnstructuredConverter`), of
     /// `normal` if that is in normal form.

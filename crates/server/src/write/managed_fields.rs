@@ -217,7 +217,9 @@ impl<'a> ManagedFieldsUpdater<'a> {
             let name = self.describe(config);
             ApiError::Unclassified(format!("failed to convert new object ({name}) to proper version: {why}"))
         })?;
-        self.expected.set_defaults(&mut object);
+        // What is not changed needs no defaults. Setting them elsewhere may touch what it does not change.
+        object.share_with(live);
+        self.expected.set_defaults_of_changed(&mut object, live);
         object.share_with(live);
         Ok(object)
     }

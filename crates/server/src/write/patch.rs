@@ -277,7 +277,7 @@ impl PatchRequest {
         }
         let object = patch.changed(live, expected.schema).map_err(patch_error)?;
         let mut object = self.decode_patched(request, expected, live, (patch, strict_errors), object)?;
-        expected.set_defaults(&mut object);
+        expected.set_defaults_of_changed(&mut object, live);
         managed_fields.update(live, &mut object);
         Ok(object)
     }

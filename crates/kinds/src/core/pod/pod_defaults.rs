@@ -7,9 +7,16 @@ use super::defaults::{drop_init_container_annotations, for_each_item, round_reso
 use super::disabled::STATUS_LISTS;
 use super::resources::{aggregate_container_resources, is_overcommit_allowed, is_pod_level};
 
-/// Sets the defaults of a pod. `pod_level_resources` says whether its resources as a whole have defaults.
-pub(crate) fn pod_defaults(pod: &mut Value, pod_level_resources: bool) {
-    if let Some(spec) = pod.get_mut("spec") {
+/// Sets the defaults of a pod. If it was made by changing one that has its defaults, that is `live`. `pod_level_resources` says
+/// whether its resources as a whole have defaults.
+pub(crate) fn pod_defaults(pod: &mut Value, live: Option<&Value>, pod_level_resources: bool) {
+    let has_defaults = |field: &str, pod: &Value| {
+        let live = live.and_then(|live| live.get(field));
+        pod.get(field).zip(live).is_some_and(|(own, live)| own.shares_members(live))
+    };
+    if !has_defaults("spec", pod)
+        && let Some(spec) = pod.get_mut("spec")
+    {
         for list in ["containers", "initContainers"] {
             for_each_item(spec, &[list], set_requests_from_limits);
         }
@@ -29,7 +36,9 @@ pub(crate) fn pod_defaults(pod: &mut Value, pod_level_resources: bool) {
         }
     }
     drop_init_container_annotations(pod);
-    if let Some(status) = pod.get_mut("status") {
+    if !has_defaults("status", pod)
+        && let Some(status) = pod.get_mut("status")
+    {
         set_status_defaults(status);
     }
 }
@@ -123,10 +132,10 @@ mod tests {
 
     fn check(pod: &str, path: &[&str], expect: &str) {
         let mut pod = object(pod);
-        pod_defaults(&mut pod, true);
+        pod_defaults(&mut pod, None, true);
         assert_eq!(pod.at(path).cloned().unwrap_or_default(), object(expect), "{path:?} of {pod:?}");
         let once = pod.clone();
-        pod_defaults(&mut pod, true);
+        pod_defaults(&mut pod, None, true);
         assert_eq!(pod, once);
     }
 
@@ -140,6 +149,25 @@ mod tests {
                 "dnsPolicy":"ClusterFirst","enableServiceLinks":true,"restartPolicy":"Always","schedulerName":"default-scheduler",
                 "securityContext":{},"terminationGracePeriodSeconds":30},"status":{}}"#,
         );
+    }
+
+    #[test]
+    fn what_a_changed_pod_shares_has_its_defaults() {
+        let mut live = Value::object();
+        for (field, text) in [("spec", r#"{"nodeName":"n"}"#), ("status", r#"{"podIP":"1.1.1.1"}"#)] {
+            let Value::Object(members) = object(text) else { unreachable!("{text}") };
+            live.set(field, Value::Object(members.into_shared(0..0)));
+        }
+        let mut changed = live.clone();
+        pod_defaults(&mut changed, Some(&live), true);
+        assert_eq!(changed, live);
+        changed.set_at(&["status", "phase"], "Running");
+        pod_defaults(&mut changed, Some(&live), true);
+        assert_eq!(changed["spec"], live["spec"]);
+        assert_eq!(changed["status"]["podIPs"], object(r#"[{"ip":"1.1.1.1"}]"#));
+        changed.set_at(&["spec", "nodeName"], "m");
+        pod_defaults(&mut changed, Some(&live), true);
+        assert_eq!(changed["spec"].str_at(&["dnsPolicy"]), "ClusterFirst");
     }
 
     #[test]
@@ -165,7 +193,7 @@ mod tests {
         );
         check(&format!(r#"{{"spec":{{{containers}}}}}"#), &["spec", "resources"], "null");
         let mut pod = object(&format!(r#"{{"spec":{{{containers},"resources":{{"limits":{{"cpu":"2"}}}}}}}}"#));
-        pod_defaults(&mut pod, false);
+        pod_defaults(&mut pod, None, false);
         assert_eq!(pod["spec"]["resources"], object(r#"{"limits":{"cpu":"2"}}"#), "without the feature");
     }
 

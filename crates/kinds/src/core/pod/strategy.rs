@@ -52,7 +52,11 @@ impl Default for PodStrategy {
 
 impl Strategy for PodStrategy {
     fn defaults(&self, pod: &mut Value) {
-        pod_defaults(pod, self.pod_level_resources);
+        pod_defaults(pod, None, self.pod_level_resources);
+    }
+
+    fn defaults_of_changed(&self, pod: &mut Value, live: &Value) {
+        pod_defaults(pod, Some(live), self.pod_level_resources);
     }
 
     fn prepare_for_create(&self, context: &StrategyContext, pod: &mut Value) {
