@@ -394,14 +394,16 @@ fn number<'a>(text: &'a str, offset: &mut usize) -> Result<&'a str, Malformed> {
 }
 
 /// The end of the run of plain string characters that starts at `i`: the next quote, backslash or control character, or
-/// the end of the text. Processes eight bytes at a time.
-pub(super) fn plain_run_end(bytes: &[u8], mut i: usize) -> usize {
+/// the end of the text. Most strings are short, so the first bytes are examined a word at a time.
+pub(super) fn plain_run_end(bytes: &[u8], start: usize) -> usize {
+    const SHORT: usize = 32;
     const EACH: u64 = 0x0101_0101_0101_0101;
     const TOP: u64 = 0x80 * EACH;
     // Sets the top bit of each byte that is below a limit of at most 0x80. A borrow may set bits of later bytes too,
     // but none before the first match.
     let below = |word: u64, limit: u8| word.wrapping_sub(EACH * u64::from(limit)) & !word & TOP;
     let is = |word: u64, byte: u8| below(word ^ (EACH * u64::from(byte)), 1);
+    let mut i = start;
     while let Some(eight) = bytes.get(i..).and_then(<[u8]>::first_chunk) {
         let word = u64::from_le_bytes(*eight);
         let ends = is(word, b'"') | is(word, b'\\') | below(word, 0x20);
@@ -409,11 +411,23 @@ pub(super) fn plain_run_end(bytes: &[u8], mut i: usize) -> usize {
             return i + (ends.trailing_zeros() / 8) as usize;
         }
         i += 8;
+        if i - start == SHORT {
+            i += plain_blocks_length(&bytes[i..]);
+        }
     }
     while bytes.get(i).is_some_and(|byte| !matches!(byte, b'"' | b'\\' | 0..0x20)) {
         i += 1;
     }
     i
+}
+
+/// The length of the blocks of plain string characters that a text begins with. There is no branch in a block, so that the
+/// compiler uses vector instructions.
+#[inline(never)]
+fn plain_blocks_length(bytes: &[u8]) -> usize {
+    let ends_run = |byte: u8| (byte == b'"') | (byte == b'\\') | (byte < 0x20);
+    let is_plain = |block: &&[u8; 32]| !block.iter().fold(false, |found, byte| found | ends_run(*byte));
+    bytes.as_chunks().0.iter().take_while(is_plain).map(|block| block.len()).sum()
 }
 
 /// Reads the string whose opening quote is at `offset` and advances `offset` past the closing quote.
@@ -652,6 +666,13 @@ mod tests {
                         );
                     }
                 }
+            }
+        }
+        for length in 30..130 {
+            for (offset, byte) in (0..length).flat_map(|offset| [b'"', b'\\', 0x1f, 0xff].map(|byte| (offset, byte))) {
+                let mut bytes = vec![b' '; length];
+                bytes[offset] = byte;
+                assert_eq!(plain_run_end(&bytes, 1), naive(&bytes, 1), "{byte} {offset} of {length}");
             }
         }
         assert_eq!(plain_run_end(b"ab", 2), 2);
