@@ -27,6 +27,8 @@ pub struct Group {
     /// In the order of preference.
     versions: Vec<VersionResources>,
     by_kind: HashMap<GroupVersionKind, Arc<Resource>>,
+    /// The resources at their storage versions, by plural.
+    hubs: HashMap<Str, Arc<Resource>>,
     /// True if all resources are established.
     is_established: bool,
 }
@@ -43,7 +45,8 @@ struct VersionResources {
 impl Group {
     /// A group of these resources, with versions in the order in which they first appear.
     fn new(name: Str, resources: impl IntoIterator<Item = Arc<Resource>>) -> Self {
-        let mut group = Self { name, versions: Vec::new(), by_kind: HashMap::new(), is_established: true };
+        let mut group =
+            Self { name, versions: Vec::new(), by_kind: HashMap::new(), hubs: HashMap::new(), is_established: true };
         for resource in resources {
             group.is_established &= resource.established;
             group.by_kind.entry(resource.gvk()).or_insert_with(|| resource.clone());
@@ -56,6 +59,11 @@ impl Group {
             let version = &mut group.versions[index];
             version.by_plural.insert(resource.plural.clone(), resource.clone());
             version.resources.push(resource);
+        }
+        for version in &group.versions {
+            for hub in version.resources.iter().filter(|resource| resource.is_hub()) {
+                group.hubs.entry(hub.plural.clone()).or_insert_with(|| hub.clone());
+            }
         }
         group
     }
@@ -224,10 +232,9 @@ impl Registry {
     /// The resource with this group and plural name, at its storage version.
     #[must_use]
     pub fn hub_of(&self, resource: &GroupResource) -> Option<&Arc<Resource>> {
-        let versions = &self.by_name.get(&resource.group)?.versions;
-        let mut served = versions.iter().filter_map(|version| version.by_plural.get(&resource.resource));
         let is_it = |hub: &&Arc<Resource>| hub.is(&resource.group, &resource.resource);
-        served.find(|found| found.is_hub()).or_else(|| self.unserved_hubs.iter().find(is_it))
+        let served = self.by_name.get(&resource.group)?.hubs.get(&resource.resource);
+        served.or_else(|| self.unserved_hubs.iter().find(is_it))
     }
 
     /// The other resources that serve the same objects, or the same subresource of them, in order (upstream:
