@@ -48,6 +48,8 @@ impl ConnectionError {
         match error.reason() {
             // The other end says so of streams that it has not looked at (RFC 9113, section 8.7).
             Some(Reason::REFUSED_STREAM) => Self::NotSent(error.to_string()),
+            // And of those above the last one that it names when it goes away (section 6.8). h2 gives this error to no others.
+            _ if error.is_go_away() && error.is_remote() => Self::NotSent(error.to_string()),
             _ => Self::Lost(error.to_string()),
         }
     }

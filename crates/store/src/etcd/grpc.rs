@@ -73,7 +73,8 @@ impl Status {
             return Some(Ok(()));
         }
         let message = headers.get(STATUS_MESSAGE).map(|message| percent_decode(message.as_bytes()).decode_utf8_lossy());
-        Some(Err(Self { code, message: message.map(Cow::into_owned).unwrap_or_default() }))
+        let message = message.filter(|message| !message.is_empty()).map(Cow::into_owned);
+        Some(Err(Self { code, message: message.unwrap_or_else(|| format!("gRPC status {}", code.0)) }))
     }
 }
 
@@ -90,7 +91,7 @@ impl EncodedMessage {
         let mut bytes = BytesMut::with_capacity(PREFIX_LENGTH + length);
         bytes.put_u8(0);
         bytes.put_u32(prefix);
-        message.encode_raw(&mut bytes);
+        message.encode(&mut bytes).map_err(|_| GrpcError::TooLarge)?;
         Ok(Self(bytes.freeze()))
     }
 }
@@ -163,7 +164,7 @@ impl GrpcStream {
     /// Sends a message. It waits in the connection while the other end does not take it.
     ///
     /// # Errors
-    /// The stream has ended.
+    /// The stream has ended, or the message is too large.
     pub(super) fn send(&mut self, message: &impl Message) -> Result<(), GrpcError> {
         let sent = self.requests.send_data(EncodedMessage::new(message)?.0, false);
         sent.map_err(|error| ConnectionError::of_answer(&error).into())
@@ -193,9 +194,16 @@ impl Answers {
         if let Some(status) = Status::find(answer.headers()) {
             status.map_err(GrpcError::Status)?;
         }
+        let content_type = answer.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
         match answer.status() {
-            StatusCode::OK => Ok(Self { body: answer.into_body(), received: Received::default() }),
-            status => Err(GrpcError::Malformed(format!("etcd answered with the HTTP status {status}"))),
+            StatusCode::OK if content_type.starts_with(b"application/grpc") => {
+                Ok(Self { body: answer.into_body(), received: Received::default() })
+            }
+            status => {
+                let content_type = content_type.escape_ascii();
+                let reason = format!("etcd's answer is not gRPC: HTTP status {status}, content type '{content_type}'");
+                Err(GrpcError::Malformed(reason))
+            }
         }
     }
 
@@ -281,8 +289,190 @@ fn length_with_prefix(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use h2::Reason;
+    use h2::server::{Connection, SendResponse};
+    use http::Response;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinHandle;
+
     use super::*;
     use crate::etcd::api::LeaseStatus;
+
+    /// What a member answers to a call.
+    #[derive(Clone, Copy)]
+    enum Answer {
+        /// Messages, and a status unless it is empty.
+        Messages(&'static [&'static [u8]], &'static str),
+        /// A status without a message.
+        Status(&'static str),
+        NotGrpc,
+        /// A reset of the stream at once, or after the head.
+        Reset(Reason, bool),
+        Nothing,
+    }
+
+    /// The only message of the answers: five is its one field.
+    const FIVE: &[u8] = &[0, 0, 0, 0, 2, 8, 5];
+
+    /// A member that gives these answers to the calls of its connection, and keeps those without one open.
+    async fn member(answers: &'static [Answer]) -> (MemberConnection, JoinHandle<()>) {
+        let (connection, listener) = listening().await;
+        let serve = async move {
+            let (stream, _) = listener.accept().await.expect("a connection");
+            let mut connection: Connection<TcpStream, Bytes> = h2::server::handshake(stream).await.expect("HTTP/2");
+            let (mut answers, mut open) = (answers.iter(), Vec::new());
+            while let Some(Ok((request, respond))) = connection.accept().await {
+                open.push((request, respond));
+                if let (Some(answer), Some((_, respond))) = (answers.next(), open.last_mut()) {
+                    send(*answer, respond);
+                }
+            }
+        };
+        (connection, tokio::spawn(serve))
+    }
+
+    async fn listening() -> (MemberConnection, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let url: Uri = format!("http://{}", listener.local_addr().expect("an address")).parse().expect("a URL");
+        (MemberConnection::new(&url, || Err(String::new())).expect("a connection"), listener)
+    }
+
+    /// True if the frame of a call's head is among what a client has sent.
+    fn has_call(mut received: &[u8]) -> bool {
+        const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        const HEADERS: u8 = 1;
+        received = received.get(PREFACE.len()..).unwrap_or_default();
+        while let [high, middle, low, kind, ..] = *received {
+            if kind == HEADERS {
+                return true;
+            }
+            let length = u32::from_be_bytes([0, high, middle, low]) as usize;
+            received = received.get(9 + length..).unwrap_or_default();
+        }
+        false
+    }
+
+    fn send(answer: Answer, respond: &mut SendResponse<Bytes>) {
+        let grpc = || Response::builder().header("content-type", "application/grpc+proto");
+        match answer {
+            Answer::Messages(pieces, status) => {
+                let mut body = respond.send_response(grpc().body(()).unwrap(), false).unwrap();
+                for piece in pieces {
+                    body.send_data(Bytes::from_static(piece), false).unwrap();
+                }
+                let trailers = (!status.is_empty()).then(|| headers(&[("grpc-status", status)]));
+                body.send_trailers(trailers.unwrap_or_default()).unwrap();
+            }
+            Answer::Status(code) => {
+                let head = grpc().header("grpc-status", code).header("grpc-message", "no").body(()).unwrap();
+                respond.send_response(head, true).unwrap();
+            }
+            Answer::NotGrpc => {
+                let head = Response::builder().header("content-type", "text/html").body(()).unwrap();
+                respond.send_response(head, false).unwrap().send_data("<html>".into(), true).unwrap();
+            }
+            Answer::Reset(reason, false) => respond.send_reset(reason),
+            Answer::Reset(reason, true) => {
+                let mut body = respond.send_response(grpc().body(()).unwrap(), false).unwrap();
+                tokio::spawn(async move {
+                    // A reset discards what was not yet sent.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    body.send_reset(reason);
+                });
+            }
+            Answer::Nothing => {}
+        }
+    }
+
+    async fn call(connection: &MemberConnection) -> Result<i64, GrpcError> {
+        let message = EncodedMessage::new(&LeaseStatus { id: 1 })?;
+        super::call::<LeaseStatus>(connection, "/etcdserverpb.KV/Txn", message).await.map(|answer| answer.id)
+    }
+
+    #[tokio::test]
+    async fn answers_and_errors_are_told_apart() {
+        const ANSWERS: &[Answer] = &[
+            Answer::Messages(&[FIVE], "0"),
+            Answer::Messages(&[&[0, 0, 0], &[0, 2, 8], &[5]], "0"),
+            Answer::Status("14"),
+            Answer::Messages(&[FIVE], "9"),
+            Answer::Messages(&[FIVE], ""),
+            Answer::Messages(&[], "0"),
+            Answer::Messages(&[FIVE, FIVE], "0"),
+            Answer::Messages(&[&[0, 0, 0, 0, 2, 8]], "0"),
+            Answer::Messages(&[&[0, 0, 0, 0, 1, 8]], "0"),
+            Answer::NotGrpc,
+            Answer::Reset(Reason::REFUSED_STREAM, false),
+            Answer::Reset(Reason::REFUSED_STREAM, true),
+            Answer::Reset(Reason::INTERNAL_ERROR, false),
+        ];
+        let (connection, _member) = member(ANSWERS).await;
+        let mut answers = Vec::new();
+        for _ in ANSWERS {
+            answers.push(match call(&connection).await {
+                Ok(number) => number.to_string(),
+                Err(GrpcError::Status(Status { code, message })) => format!("status {}: {message}", code.0),
+                Err(GrpcError::Malformed(why)) => format!("malformed: {why}"),
+                Err(GrpcError::Connection(ConnectionError::NotSent(_))) => "not sent".to_owned(),
+                Err(GrpcError::Connection(ConnectionError::Lost(_))) => "lost".to_owned(),
+                Err(GrpcError::TooLarge) => "too large".to_owned(),
+            });
+        }
+        let expect = [
+            "5",
+            "5",
+            "status 14: no",
+            "status 9: gRPC status 9",
+            "malformed: etcd's answer has no status",
+            "malformed: etcd's answer has no message",
+            "malformed: etcd's answer has several messages",
+            "malformed: etcd's answer ends within a message",
+            "malformed: etcd's answer is not valid: failed to decode Protobuf message: LeaseStatus.id: invalid varint",
+            "malformed: etcd's answer is not gRPC: HTTP status 200 OK, content type 'text/html'",
+            "not sent",
+            "lost",
+            "lost",
+        ];
+        assert_eq!(answers, expect);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_nobody_waits_for_any_more_leaves_the_connection_as_it_was() {
+        const ANSWERS: &[Answer] = &[Answer::Nothing, Answer::Messages(&[FIVE], "0")];
+        let (connection, _member) = member(ANSWERS).await;
+        let waited = tokio::time::timeout(Duration::from_millis(50), call(&connection)).await;
+        assert!(waited.is_err(), "{waited:?}");
+        assert_eq!(call(&connection).await.expect("an answer"), 5);
+    }
+
+    #[tokio::test]
+    async fn a_member_that_goes_away_says_which_calls_it_has_not_looked_at() {
+        for (last_stream, expect) in [(0, "not sent"), (1, "lost")] {
+            let (connection, listener) = listening().await;
+            let serve = async move {
+                let (mut stream, _) = listener.accept().await.expect("a connection");
+                let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+                stream.write_all(&settings).await.expect("written");
+                let (mut received, mut buffer) = (Vec::new(), [0; 1024]);
+                while !has_call(&received) {
+                    let length = stream.read(&mut buffer).await.expect("read");
+                    received.extend_from_slice(&buffer[..length]);
+                }
+                let go_away = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, last_stream, 0, 0, 0, 0];
+                stream.write_all(&go_away).await.expect("written");
+            };
+            let (result, ()) = tokio::join!(call(&connection), serve);
+            let result = match result {
+                Err(GrpcError::Connection(ConnectionError::NotSent(_))) => "not sent",
+                Err(GrpcError::Connection(ConnectionError::Lost(_))) => "lost",
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(result, expect, "the last stream is {last_stream}");
+        }
+    }
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
@@ -295,7 +485,7 @@ mod tests {
         let error = |code, message: &str| Some(Err(Status { code, message: message.to_owned() }));
         let pairs = [("grpc-status", "3"), ("grpc-message", "100%25 of %C3%A4")];
         assert_eq!(Status::find(&headers(&pairs)), error(Code::INVALID_ARGUMENT, "100% of ä"));
-        assert_eq!(Status::find(&headers(&[("grpc-status", "x")])), error(Code::UNKNOWN, ""));
+        assert_eq!(Status::find(&headers(&[("grpc-status", "x")])), error(Code::UNKNOWN, "gRPC status 2"));
     }
 
     #[test]
