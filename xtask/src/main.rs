@@ -43,7 +43,7 @@ const COMMANDS: &[Command] = &[
         "optimize",
         "",
         "build the server with a profile of the benchmark's requests (profile-guided optimization) into target/optimized/pintle; \
-         takes a quarter of an hour and needs 'rustup component add llvm-tools'",
+         takes a quarter of an hour and needs Go and 'rustup component add llvm-tools'",
         optimize::run,
     ),
     (

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::commands::{cargo, run_command, target_folder};
-use crate::{print_status, root};
+use crate::{go_tools, print_status, root};
 
 /// The scenarios of the benchmark whose requests make the profile.
 const SCENARIOS: &str = "start-loaded,get,access,admission,list,create,update,apply,pods,lease-renewals,custom-objects,\
@@ -19,6 +19,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         return Err("usage: cargo xtask optimize".to_owned());
     }
     let merge = llvm_profdata()?;
+    // Writes over etcd are a part of the profile.
+    go_tools::api_server()?;
     let target = std::path::absolute(target_folder()).map_err(|error| format!("the folder of builds: {error}"))?;
     let folder = target.join("optimized");
     let (profiles, profile) = (folder.join("profiles"), folder.join("pintle.profdata"));
