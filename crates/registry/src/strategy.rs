@@ -67,8 +67,8 @@ pub trait Strategy: Send + Sync {
     /// set, on create, update and patch. Must be idempotent.
     fn defaults(&self, _object: &mut Value) {}
 
-    /// Sets the defaults of an object that was made by changing `live`, which has its own: what both share in memory needs none
-    /// ([`Value::shares_members`]).
+    /// Sets the defaults of an object that was made by changing `live`. The caller guarantees that `live` has its own defaults,
+    /// so what both share in memory ([`Value::shares_members`]) needs none.
     fn defaults_of_changed(&self, object: &mut Value, _live: &Value) {
         self.defaults(object);
     }

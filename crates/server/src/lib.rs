@@ -39,7 +39,7 @@ pub use access::{
 };
 pub use cluster::{
     Cluster, Component, KubeletOptions, MemoryBudget, MemoryUsage, ResidentMemory, SERVER_ADDRESSES_PREFIX,
-    ServiceAccountConfig, StorageMetrics, StorageOverride, TreeTransformer,
+    ServiceAccountConfig, StorageMetrics, StorageOverride, TreeEncoder,
 };
 pub use controllers::ControllerOptions;
 pub use handlers::version;

@@ -28,7 +28,7 @@ use crate::access::AccessControl;
 use crate::cluster::flags::Flags;
 use crate::cluster::{
     Cluster, ClusterParts, Component, Indexers, KubeletOptions, MemoryBudget, OverrideStorage, RECORD_PREFIXES,
-    ServiceAccountConfig, StorageMetrics, StorageOverride, TreeTransformer, start_memory_task,
+    ServiceAccountConfig, StorageMetrics, StorageOverride, TreeEncoder, start_memory_task,
 };
 use crate::controllers::{ControllerOptions, RunningControllers, start_definitions};
 use crate::http::cors::Cors;
@@ -48,8 +48,8 @@ pub struct ClusterConfig {
     pub store: Arc<dyn Store>,
     /// The prefix of all keys in the store (`--etcd-prefix`).
     pub key_prefix: String,
-    /// What transforms the values of all stores, if it can do so with trees.
-    pub transformer: Option<Arc<dyn TreeTransformer>>,
+    /// What encodes the objects of all stores, if it is not JSON that they keep.
+    pub encoder: Option<Arc<dyn TreeEncoder>>,
     /// The limits of the history that the watch caches keep.
     pub history: HistoryLimits,
     /// Maximum size of the cache of encodings other than JSON, in bytes.
@@ -238,7 +238,7 @@ impl ApiServer {
             built_in,
             registry,
             store: config.store,
-            transformer: config.transformer,
+            encoder: config.encoder,
             cache,
             overrides,
             indexers,

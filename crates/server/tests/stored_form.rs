@@ -10,7 +10,7 @@ use pintle_codec::json::{self, DecodeOptions};
 use pintle_codec::protobuf;
 use pintle_gates::Gates;
 use pintle_schema::Schema;
-use pintle_server::{StoredForm, TreeTransformer as _};
+use pintle_server::{StoredForm, TreeEncoder as _};
 use pintle_store::{StoredValue, ValueTransformer as _};
 use pintle_value::Value;
 
@@ -99,7 +99,7 @@ fn changes(schema: &Schema, stored: [&[u8]; 2]) -> Vec<String> {
 /// The stored form that is made of a tree is the one that is made of its JSON.
 fn check_tree(form: &StoredForm, key: &str, json: &[u8], stored: &StoredValue) {
     let tree = json::decode(json, DecodeOptions::STORED).expect("JSON").value;
-    let of_tree = form.transform_tree_to_storage(key, &tree);
+    let of_tree = form.encode_tree(key, &tree);
     assert_eq!(of_tree.as_ref(), stored.bytes.starts_with(&protobuf::PREFIX).then_some(stored), "{key}");
 }
 

@@ -231,8 +231,9 @@ pub struct Change {
     pub op: Op,
     /// The conditions on other keys.
     pub conditions: Vec<Condition>,
-    /// What the transformer of the store would make of the value, if the caller has made it. Stores may use it instead.
-    pub stored: Option<StoredValue>,
+    /// The encoding of the value, if the caller has made it. What is stored instead is for the transformer of the store to say
+    /// ([`ValueTransformer::transform_encoded_to_storage`](crate::ValueTransformer::transform_encoded_to_storage)).
+    pub encoded: Option<StoredValue>,
 }
 
 impl Change {
@@ -258,7 +259,7 @@ impl Change {
 
     /// An operation on a key under a compare.
     pub fn new(key: impl Into<Key>, compare: Compare, op: Op) -> Change {
-        Change { key: key.into(), compare, op, conditions: Vec::new(), stored: None }
+        Change { key: key.into(), compare, op, conditions: Vec::new(), encoded: None }
     }
 
     /// Adds conditions on other keys.
@@ -268,10 +269,10 @@ impl Change {
         self
     }
 
-    /// Adds the stored form of the value.
+    /// Adds the encoding of the value.
     #[must_use]
-    pub fn stored_as(self, stored: Option<StoredValue>) -> Change {
-        Change { stored, ..self }
+    pub fn encoded_as(self, encoded: Option<StoredValue>) -> Change {
+        Change { encoded, ..self }
     }
 
     /// Sets the time to live of the written value. Has no effect on a deletion.

@@ -332,7 +332,7 @@ impl MemoryState {
     }
 
     fn commit(&mut self, change: Change, now: Timestamp) -> Result<StoredChange, Error> {
-        let Change { key, compare, op, conditions, stored: _ } = change;
+        let Change { key, compare, op, conditions, encoded: _ } = change;
         let current =
             self.keys.get(&key).and_then(|versions| versions.last()).filter(|version| version.value.is_some());
         let current_revision = current.map(|version| version.revision);

@@ -46,6 +46,17 @@ pub trait ValueTransformer: fmt::Debug + Send + Sync + 'static {
     /// Returns the stored form of a value.
     fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<StoredValue, TransformError>;
 
+    /// The same for a value that its caller has already encoded. What does more than encode, such as encryption, must not return
+    /// the encoding; it may ignore it, as the default does.
+    fn transform_encoded_to_storage(
+        &self,
+        key: &str,
+        value: Bytes,
+        _encoded: StoredValue,
+    ) -> Result<StoredValue, TransformError> {
+        self.transform_to_storage(key, value)
+    }
+
     /// Returns the value of a stored form, and whether that form is stale.
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError>;
 

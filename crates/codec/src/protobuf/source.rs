@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use pintle_value::print::json_float;
 use pintle_value::{Object, Value};
 
 use crate::json::{self, IndexedJson, ValueIndex};
@@ -70,8 +71,10 @@ impl<'a> ValueSource<'a> for TreeSource {
         node.as_bool()
     }
 
+    /// A float that is an integer is written as one in JSON.
     fn integer(self, node: &'a Value) -> Option<i64> {
-        node.as_int()
+        let of_float = || node.as_float().and_then(|float| json_float(float).parse().ok());
+        node.as_int().or_else(of_float)
     }
 
     fn float(self, node: &'a Value) -> Option<f64> {

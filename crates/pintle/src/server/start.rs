@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pintle_admission::AdmissionConfiguration;
 use pintle_server::http::Listener;
-use pintle_server::{ApiServer, ClusterConfig, ControllerOptions, Cors, StorageOverride, TreeTransformer};
+use pintle_server::{ApiServer, ClusterConfig, ControllerOptions, Cors, StorageOverride, TreeEncoder};
 use pintle_store::{Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot};
 use pintle_supervisor::BackgroundTask;
 use tokio::sync::watch;
@@ -71,7 +71,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     names.extend(options.services.kubernetes_address().map(|address| address.to_string()));
     names.extend(advertised.iter().map(ToString::to_string));
     let (certificates, account_key, opened) = load_certificates_and_open_stores(&options, &names)?;
-    let OpenedStores { store, overrides, transformer } = opened;
+    let OpenedStores { store, overrides, encoder } = opened;
     let stores: Vec<Arc<dyn Store>> =
         std::iter::once(&store).chain(overrides.iter().map(|other| &other.store)).cloned().collect();
     for store in &stores {
@@ -102,7 +102,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         store: store.clone(),
         overrides,
         key_prefix: options.engine.key_prefix().to_owned(),
-        transformer,
+        encoder,
         history: options.history,
         encoding_cache: options.encoding_cache,
         clock: options.clock.clone(),
@@ -197,13 +197,13 @@ struct OpenedStores {
     store: Arc<dyn Store>,
     overrides: Vec<StorageOverride>,
     /// What transforms the values of them all, if it can do so with trees.
-    transformer: Option<Arc<dyn TreeTransformer>>,
+    encoder: Option<Arc<dyn TreeEncoder>>,
 }
 
 impl OpenedStores {
     /// A store that keeps objects as they are, and all of them.
     fn only(store: Arc<dyn Store>) -> Self {
-        Self { store, overrides: Vec::new(), transformer: None }
+        Self { store, overrides: Vec::new(), encoder: None }
     }
 }
 
@@ -261,7 +261,7 @@ fn load_certificates_and_open_stores(
                 OpenedStores {
                     store: Arc::new(etcd.open(&options.history, form.clone())?),
                     overrides: etcd.open_overrides(&options.history, &form)?,
-                    transformer: Some(form),
+                    encoder: Some(form),
                 }
             }
             (Engine::EmbeddedIn(folder), ..) => OpenedStores::only(open(&folder.path, folder.durability)?),

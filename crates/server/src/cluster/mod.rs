@@ -69,7 +69,7 @@ pub(crate) use self::reserved_writes::{ReservedWrite, ReservedWrites};
 pub use self::server_addresses::SERVER_ADDRESSES_PREFIX;
 pub use self::service_accounts::ServiceAccountConfig;
 pub(crate) use self::storage::{OverrideStorage, Storage};
-pub use self::storage::{StorageOverride, TreeTransformer};
+pub use self::storage::{StorageOverride, TreeEncoder};
 pub(crate) use self::webhook_clients::RecentClients;
 use self::webhook_clients::WebhookClients;
 use crate::http::{CpuPermits, UnresponsiveWatches};
@@ -124,7 +124,7 @@ pub struct Cluster {
     /// The store of all collections that are in no other, and of records beside them.
     pub(crate) store: Arc<dyn Store>,
     /// What transforms the values of all stores, if it can do so with trees.
-    pub(crate) transformer: Option<Arc<dyn TreeTransformer>>,
+    pub(crate) encoder: Option<Arc<dyn TreeEncoder>>,
     /// The cache of that store.
     pub(crate) cache: Cache,
     /// The collections that are in other stores.
@@ -197,7 +197,7 @@ pub(crate) struct ClusterParts {
     pub(crate) built_in: Vec<Arc<Resource>>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) transformer: Option<Arc<dyn TreeTransformer>>,
+    pub(crate) encoder: Option<Arc<dyn TreeEncoder>>,
     pub(crate) cache: Cache,
     pub(crate) overrides: Vec<OverrideStorage>,
     pub(crate) indexers: Arc<Indexers>,
@@ -239,7 +239,7 @@ impl Cluster {
             registry: RwLock::new(parts.registry),
             registry_changed: tokio::sync::watch::Sender::new(()),
             store: parts.store,
-            transformer: parts.transformer,
+            encoder: parts.encoder,
             cache: parts.cache,
             overrides: parts.overrides,
             indexers: parts.indexers,

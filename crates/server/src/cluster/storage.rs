@@ -2,13 +2,14 @@
 //! and a cache of its own.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits, Indexer};
 use pintle_controllers::CaughtUp;
 use pintle_registry::{ApiError, GroupResource, Registry, Resource};
-use pintle_store::{Clock, Condition, Store, StoredValue, ValueTransformer};
+use pintle_store::{Clock, Condition, Store, StoredValue};
 use pintle_value::{Str, Value};
 
 use super::{Cluster, store_error};
@@ -25,11 +26,10 @@ pub struct StorageOverride {
     pub store: Arc<dyn Store>,
 }
 
-/// A transformer of values that can also begin with the tree of an object, which saves reading its JSON.
-pub trait TreeTransformer: ValueTransformer {
-    /// The same as [`transform_to_storage`](ValueTransformer::transform_to_storage) with the JSON of the tree. `None` if it has
-    /// to be made of the JSON.
-    fn transform_tree_to_storage(&self, key: &str, object: &Value) -> Option<StoredValue>;
+/// Makes the encoding of a stored object from its tree, which saves reading its JSON.
+pub trait TreeEncoder: fmt::Debug + Send + Sync {
+    /// The encoding that the transformer of the store makes of the JSON of the tree. `None` if it has to be made of the JSON.
+    fn encode_tree(&self, key: &str, object: &Value) -> Option<StoredValue>;
 }
 
 /// A store of some collections, and the cache that follows it.

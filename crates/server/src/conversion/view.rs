@@ -289,6 +289,7 @@ impl VersionView {
             }
             // The bytes stay in the cache as long as the object, so they are copied without spare capacity.
             let bytes = Bytes::copy_from_slice(buffer);
+            buffer.clear();
             buffer.shrink_to(MAX_RETAINED_BYTES);
             bytes
         })

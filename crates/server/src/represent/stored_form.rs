@@ -18,7 +18,7 @@ use pintle_value::Value;
 use pintle_value::threads::map_parallel;
 
 use super::to_hub;
-use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX, TreeTransformer};
+use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX, TreeEncoder};
 use crate::objects::decode::set_defaults;
 
 /// The groups whose objects upstream keeps as JSON: their servers have codecs of their own.
@@ -273,6 +273,7 @@ impl WrittenVersion {
             let mut is_exact = None;
             protobuf::encode_envelope(&self.api_version, kind, buffer, |out| is_exact = write(&self.schema, out));
             let bytes = Bytes::copy_from_slice(buffer);
+            buffer.clear();
             buffer.shrink_to(MAX_RETAINED_BYTES);
             Some(StoredValue { bytes, is_exact: is_exact? && self.is_hub_version })
         })
@@ -287,6 +288,20 @@ impl ValueTransformer for StoredForm {
             }
             None => Ok(StoredValue { is_exact: !value.ends_with(b"\n"), bytes: value }),
         }
+    }
+
+    /// Debug builds check that the encoding is the one of the value.
+    fn transform_encoded_to_storage(
+        &self,
+        key: &str,
+        value: Bytes,
+        encoded: StoredValue,
+    ) -> Result<StoredValue, TransformError> {
+        if cfg!(debug_assertions) {
+            let stored = self.transform_to_storage(key, value.clone())?;
+            debug_assert!(stored == encoded, "{key} is not stored as {}", value.escape_ascii());
+        }
+        Ok(encoded)
     }
 
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
@@ -308,8 +323,8 @@ impl ValueTransformer for StoredForm {
     }
 }
 
-impl TreeTransformer for StoredForm {
-    fn transform_tree_to_storage(&self, key: &str, object: &Value) -> Option<StoredValue> {
+impl TreeEncoder for StoredForm {
+    fn encode_tree(&self, key: &str, object: &Value) -> Option<StoredValue> {
         let collection = self.collection(key)?;
         let written = collection.written.as_ref()?;
         written.encode(&collection.hub.kind, |Schema { types, root }, out| {
@@ -428,7 +443,7 @@ mod tests {
                 let mut text = Vec::new();
                 json::encode_typed(&tree, &collection.hub.schema.types, collection.hub.schema.root, &mut text);
                 let stored = form.transform_to_storage(&key, text.into()).expect("stored");
-                assert_eq!(form.transform_tree_to_storage(&key, &tree), Some(stored), "{json}");
+                assert_eq!(form.encode_tree(&key, &tree), Some(stored), "{json}");
             }
             assert_eq!((stored.is_exact, read(&key, stored.bytes).as_ref() == Ok(&json)), (expect, expect), "{json}");
         }

@@ -135,9 +135,9 @@ pub(crate) async fn commit(
         Some(json) => {
             // As in upstream, a TTL of zero means no expiry.
             let ttl = Some(cluster.event_ttl).filter(|ttl| hub.strategy.has_ttl() && !ttl.is_zero());
-            let transformer = cluster.transformer.as_ref().zip(tree);
-            let stored = transformer.and_then(|(form, tree)| form.transform_tree_to_storage(&store_key, tree));
-            Change::new(store_key, compare, pintle_store::Op::Put { value: json, ttl }).stored_as(stored)
+            let encoder = cluster.encoder.as_ref().zip(tree);
+            let encoded = encoder.and_then(|(encoder, tree)| encoder.encode_tree(&store_key, tree));
+            Change::new(store_key, compare, pintle_store::Op::Put { value: json, ttl }).encoded_as(encoded)
         }
         None => Change::delete(store_key, compare),
     };

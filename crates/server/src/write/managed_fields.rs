@@ -217,7 +217,7 @@ impl<'a> ManagedFieldsUpdater<'a> {
             let name = self.describe(config);
             ApiError::Unclassified(format!("failed to convert new object ({name}) to proper version: {why}"))
         })?;
-        // What is not changed needs no defaults. Setting them elsewhere may touch what it does not change.
+        // What is shared needs no defaults. A list that gets some is copied, so it is shared again where nothing has changed.
         object.share_with(live);
         self.expected.set_defaults_of_changed(&mut object, live);
         object.share_with(live);

@@ -263,7 +263,7 @@ impl EmbeddedStore {
         &self,
         change: Change,
     ) -> Result<(CommitRequest, oneshot::Receiver<Result<Revision, Error>>), Error> {
-        let Change { key, compare, op, conditions, stored: _ } = change;
+        let Change { key, compare, op, conditions, encoded: _ } = change;
         let op = match op {
             Op::Delete => PreparedOp::Delete,
             Op::Put { value, ttl } => {

@@ -172,17 +172,13 @@ impl Codec {
         text.map(Key::from).inspect_err(log).ok()
     }
 
-    /// The stored form of a value, which the caller may have made. Debug builds check that it is the transformer's.
-    fn stored(&self, key: &Key, value: &Bytes, made: Option<StoredValue>) -> Result<StoredValue, Error> {
-        if !cfg!(debug_assertions)
-            && let Some(made) = made
-        {
-            return Ok(made);
-        }
-        let stored = self.transformer.transform_to_storage(key, value.clone());
-        let stored = stored.map_err(|error| Error::Transform { key: key.clone(), detail: error.0 })?;
-        debug_assert!(made.is_none_or(|made| made == stored), "{key} is not stored as {}", value.escape_ascii());
-        Ok(stored)
+    /// The stored form of a value, which the caller may have encoded.
+    fn stored(&self, key: &Key, value: &Bytes, encoded: Option<StoredValue>) -> Result<StoredValue, Error> {
+        let stored = match encoded {
+            Some(encoded) => self.transformer.transform_encoded_to_storage(key, value.clone(), encoded),
+            None => self.transformer.transform_to_storage(key, value.clone()),
+        };
+        stored.map_err(|error| Error::Transform { key: key.clone(), detail: error.0 })
     }
 
     /// A record. A value that cannot be transformed is an error.
@@ -418,7 +414,7 @@ impl EtcdStore {
         let (request, lease, size) = match change.op {
             Op::Put { value, ttl } => {
                 let Codec { written, .. } = &self.context.codec;
-                let stored = self.context.codec.stored(&change.key, &value, change.stored)?;
+                let stored = self.context.codec.stored(&change.key, &value, change.encoded)?;
                 let lease = match ttl {
                     Some(ttl) => self.leases.lease(ttl).await?,
                     None => 0,
