@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use pintle_gathered_writes::OpenRequests;
 use pintle_locks::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep_until};
@@ -122,6 +123,13 @@ impl ActivityState {
     }
 }
 
+/// Those that are not completely answered, watches among them.
+impl OpenRequests for Activity {
+    fn open_requests(&self) -> usize {
+        self.0.lock().open
+    }
+}
+
 impl Activity {
     /// A connection that was just opened. Its first request is due.
     pub(super) fn new() -> Self {
@@ -140,11 +148,6 @@ impl Activity {
         let number = state.next_request;
         state.next_request += 1;
         OpenRequest { activity: self.clone(), number, deadline: OnceLock::new() }
-    }
-
-    /// The number of requests that are not completely answered, watches among them.
-    pub(super) fn open_requests(&self) -> usize {
-        self.0.lock().open
     }
 
     /// Called when bytes have arrived. Over HTTP/1.1, they belong to the head of the next request if there is none.

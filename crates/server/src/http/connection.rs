@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use pintle_gathered_writes::GatheredWrites;
 use pintle_outbound::enable_keep_alive;
 use rustls::pki_types::CertificateDer;
 use tokio::net::TcpStream;
@@ -18,7 +19,6 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::activity::{Activity, ActivityLayer, ActivityTimeouts, Expiry};
-use super::gathered_writes::GatheredWrites;
 use super::layer::Layered;
 use super::lingering_close::LingeringClose;
 use super::open_body::{LastResponse, open_response};

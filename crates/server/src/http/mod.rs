@@ -11,7 +11,6 @@ mod connection;
 mod content;
 pub(crate) mod cors;
 mod expiring_source;
-mod gathered_writes;
 mod layer;
 mod lingering_close;
 mod listener;

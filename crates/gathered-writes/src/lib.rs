@@ -1,8 +1,8 @@
 //! The writes of a connection of HTTP/2, gathered.
 //!
 //! Each request and watch has a task, and h2 writes what one of them sends before the next one has run: after every frame with
-//! a body it asks to flush. So a connection with many of them made a TLS record and a system call of each response and of each
-//! event. This layer puts a flush off until the tasks that are ready have run once, and then writes all at once.
+//! a body it asks to flush. So a connection with many of them made a system call, and with TLS a record, of each request,
+//! response and event. This layer puts a flush off until the tasks that are ready have run once, and then writes all at once.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,22 +10,26 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::activity::Activity;
-
 /// How much is gathered: what fits into a TLS record. Longer pieces are written as they are.
 const CAPACITY: usize = 16 * 1024;
 
 /// How much room there is at first.
 const FIRST_CAPACITY: usize = 2 * 1024;
 
-/// A stream whose flushes are put off.
+/// Tells how many requests of a connection are open. Others may be about to write only if there are several.
+pub trait OpenRequests {
+    /// How many requests are open.
+    fn open_requests(&self) -> usize;
+}
+
+/// A stream whose flushes are put off while several requests are open.
 ///
 /// Its user is polled by one task and asks to flush at the end of each poll, as h2 does. Such a poll is a turn: it begins with
 /// reads, and then comes what is written.
 #[derive(Debug)]
-pub(super) struct GatheredWrites<S> {
+pub struct GatheredWrites<S, R> {
     stream: S,
-    activity: Activity,
+    requests: R,
     /// False for HTTP/1.1, whose connections have one response at a time.
     is_enabled: bool,
     buffer: Vec<u8>,
@@ -41,11 +45,12 @@ pub(super) struct GatheredWrites<S> {
     is_growing: bool,
 }
 
-impl<S> GatheredWrites<S> {
-    pub(super) fn new(stream: S, activity: Activity, is_http2: bool) -> Self {
+impl<S, R: OpenRequests> GatheredWrites<S, R> {
+    /// A layer above a stream, which puts nothing off for HTTP/1.1.
+    pub fn new(stream: S, requests: R, is_http2: bool) -> Self {
         Self {
             stream,
-            activity,
+            requests,
             is_enabled: is_http2,
             buffer: Vec::new(),
             turn: 0,
@@ -63,7 +68,7 @@ impl<S> GatheredWrites<S> {
 
     /// Puts a flush off to a later turn, for which the task is woken. False if it was put off long enough, or nothing is gained.
     fn puts_off(&mut self, cx: &Context<'_>) -> bool {
-        if self.buffer.is_empty() || self.activity.open_requests() < 2 {
+        if self.buffer.is_empty() || self.requests.open_requests() < 2 {
             return false;
         }
         let turns = self.turn - *self.put_off.get_or_insert(self.turn);
@@ -79,7 +84,7 @@ impl<S> GatheredWrites<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> GatheredWrites<S> {
+impl<S: AsyncWrite + Unpin, R> GatheredWrites<S, R> {
     /// Writes what was gathered.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut written = 0;
@@ -108,14 +113,14 @@ impl<S: AsyncWrite + Unpin> GatheredWrites<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for GatheredWrites<S> {
+impl<S: AsyncRead + Unpin, R: Unpin> AsyncRead for GatheredWrites<S, R> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.has_read = true;
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for GatheredWrites<S> {
+impl<S: AsyncWrite + Unpin, R: OpenRequests + Unpin> AsyncWrite for GatheredWrites<S, R> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.as_mut().poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
@@ -166,7 +171,6 @@ mod tests {
     use std::task::Wake;
 
     use super::*;
-    use crate::http::activity::OpenRequest;
 
     /// What was written, by writes; takes no more than a number of bytes at a time.
     struct Written {
@@ -201,6 +205,15 @@ mod tests {
         }
     }
 
+    /// How many requests are open.
+    struct Requests(usize);
+
+    impl OpenRequests for Requests {
+        fn open_requests(&self) -> usize {
+            self.0
+        }
+    }
+
     #[derive(Default)]
     struct Wakes(AtomicUsize);
 
@@ -212,18 +225,15 @@ mod tests {
 
     /// A connection with some open requests, driven as h2 does.
     struct Connection {
-        stream: GatheredWrites<Written>,
+        stream: GatheredWrites<Written, Requests>,
         wakes: Arc<Wakes>,
-        _requests: Vec<OpenRequest>,
     }
 
     impl Connection {
         fn new(requests: usize, is_http2: bool) -> Self {
-            let activity = Activity::new();
-            let requests = (0..requests).map(|_| activity.begin()).collect();
             let written = Written { writes: Vec::new(), flushes: 0, at_once: usize::MAX };
-            let stream = GatheredWrites::new(written, activity, is_http2);
-            Self { stream, wakes: Arc::default(), _requests: requests }
+            let stream = GatheredWrites::new(written, Requests(requests), is_http2);
+            Self { stream, wakes: Arc::default() }
         }
 
         /// One turn: reads, writes each frame and asks to flush after it, and asks once more at the end. Returns how often the
