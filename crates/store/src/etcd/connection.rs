@@ -1,11 +1,12 @@
 //! The way to a member of etcd: one connection of HTTP/2, which is made when it is first needed, and again when it has ended.
 //!
-//! Calls go from their own task to the connection, and answers back.
+//! Calls go from their own task to the connection, and answers back. What several calls send at the same time is written at once.
 
 use pintle_locks::Mutex;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use h2::client::{Connection, ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, Reason, SendStream};
 use http::uri::Scheme;
 use http::{Request, Uri};
+use pintle_gathered_writes::{GatheredWrites, OpenRequests};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
@@ -74,6 +76,34 @@ struct SharedConnection {
     target: Target,
     /// The attempt to connect that is in progress, or the last one. All callers wait for the same.
     current: Mutex<Option<Connecting>>,
+    calls: OpenCalls,
+}
+
+/// The number of calls with one message each way that have no answer yet.
+#[derive(Clone, Debug, Default)]
+struct OpenCalls(Arc<AtomicUsize>);
+
+impl OpenRequests for OpenCalls {
+    fn open_requests(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A call that is counted until it is dropped.
+#[derive(Debug)]
+pub(super) struct OpenCall(OpenCalls);
+
+impl OpenCall {
+    fn begin(calls: OpenCalls) -> Self {
+        calls.0.fetch_add(1, Ordering::Relaxed);
+        Self(calls)
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Where a member is.
@@ -119,13 +149,22 @@ impl MemberConnection {
         let scheme = if is_tls { Scheme::HTTPS } else { Scheme::HTTP };
         let origin = Uri::builder().scheme(scheme).authority(authority.clone()).path_and_query("/").build();
         let origin = origin.map_err(|error| error.to_string())?;
-        let shared = SharedConnection { target: Target { host, port, tls }, current: Mutex::default() };
+        let shared = SharedConnection {
+            target: Target { host, port, tls },
+            current: Mutex::default(),
+            calls: OpenCalls::default(),
+        };
         Ok(Self { origin, shared: Arc::new(shared) })
     }
 
     /// The URL of the member, without a path.
     pub(super) fn origin(&self) -> &Uri {
         &self.origin
+    }
+
+    /// Counts a call with one message each way until it has ended.
+    pub(super) fn begin_call(&self) -> OpenCall {
+        OpenCall::begin(self.shared.calls.clone())
     }
 
     /// The open connection, or a new one.
@@ -167,7 +206,7 @@ impl SharedConnection {
             Some(connecting) if !matches!(connecting.peek(), Some(Err(_))) => (connecting.clone(), false),
             _ => {
                 // A task of its own: it goes on if nobody waits for it any more.
-                let connecting = tokio::spawn(connect(self.target.clone()));
+                let connecting = tokio::spawn(connect(self.target.clone(), self.calls.clone()));
                 let connecting = connecting
                     .map(|ended| ended.unwrap_or_else(|error| Err(ConnectionError::NotSent(error.to_string()))))
                     .boxed()
@@ -188,7 +227,7 @@ impl SharedConnection {
 }
 
 /// Connects within the time for that, of which each address of the name has a share.
-async fn connect(target: Target) -> Result<SendRequest<Bytes>, ConnectionError> {
+async fn connect(target: Target, calls: OpenCalls) -> Result<SendRequest<Bytes>, ConnectionError> {
     let Target { host, port, .. } = &target;
     let failed =
         |error: &dyn fmt::Display| ConnectionError::NotSent(format!("failed to connect to {host}:{port}: {error}"));
@@ -198,7 +237,7 @@ async fn connect(target: Target) -> Result<SendRequest<Bytes>, ConnectionError> 
     let share = CONNECT_TIMEOUT / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
     let mut last_error = failed(&"the name has no address");
     for address in addresses {
-        match timeout(share, open(address, &target)).await {
+        match timeout(share, open(address, &target, calls.clone())).await {
             Ok(Ok(sender)) => return Ok(sender),
             Ok(Err(error)) => last_error = failed(&error),
             Err(_) => last_error = failed(&"no connection was accepted in time"),
@@ -207,26 +246,27 @@ async fn connect(target: Target) -> Result<SendRequest<Bytes>, ConnectionError> 
     Err(last_error)
 }
 
-async fn open(address: SocketAddr, target: &Target) -> Result<SendRequest<Bytes>, String> {
+async fn open(address: SocketAddr, target: &Target, calls: OpenCalls) -> Result<SendRequest<Bytes>, String> {
     let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let opened = match &target.tls {
         Some((config, name)) => {
             let connector = TlsConnector::from(config.clone());
-            shake_hands(connector.connect(name.clone(), stream).await.map_err(|error| error.to_string())?).await
+            let stream = connector.connect(name.clone(), stream).await.map_err(|error| error.to_string())?;
+            shake_hands(stream, calls).await
         }
-        None => shake_hands(stream).await,
+        None => shake_hands(stream, calls).await,
     };
     opened.map_err(|error| error.to_string())
 }
 
-async fn shake_hands<T>(stream: T) -> Result<SendRequest<Bytes>, h2::Error>
+async fn shake_hands<T>(stream: T, calls: OpenCalls) -> Result<SendRequest<Bytes>, h2::Error>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = h2::client::Builder::new();
     builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(2 * STREAM_WINDOW).enable_push(false);
-    let (sender, connection) = builder.handshake(stream).await?;
+    let (sender, connection) = builder.handshake(GatheredWrites::new(stream, calls, true)).await?;
     tokio::spawn(serve(connection));
     Ok(sender)
 }

@@ -120,6 +120,7 @@ pub(super) async fn call<A: Message + Default>(
     method: &'static str,
     message: EncodedMessage,
 ) -> Result<A, GrpcError> {
+    let _open = connection.begin_call();
     let SentRequest { mut body, answer } = connection.send(head(connection.origin(), method)).await?;
     // After an error the answer tells it.
     let _ = body.send_data(message.0, true);
