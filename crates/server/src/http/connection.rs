@@ -5,10 +5,10 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Version;
+use http::{Method, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto;
 use pintle_gathered_writes::GatheredWrites;
 use pintle_outbound::enable_keep_alive;
@@ -22,6 +22,7 @@ use super::activity::{Activity, ActivityLayer, ActivityTimeouts, Expiry};
 use super::layer::Layered;
 use super::lingering_close::LingeringClose;
 use super::open_body::{LastResponse, open_response};
+use super::stream_executor::{StreamExecutor, own_task};
 use super::write_timeout::WriteTimeout;
 use super::{Handler, Peer, TlsConfig};
 
@@ -32,7 +33,7 @@ const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(3 * 60);
 /// What the connections of a listener share.
 #[derive(Clone)]
 pub(super) struct ConnectionContext {
-    pub(super) protocol: Arc<auto::Builder<TokioExecutor>>,
+    pub(super) protocol: Arc<auto::Builder<StreamExecutor>>,
     pub(super) handler: Arc<dyn Handler>,
     pub(super) goaway_chance: f64,
     pub(super) timeouts: ActivityTimeouts,
@@ -136,9 +137,14 @@ pub(super) async fn serve_connection(
         }
         let open = activity.begin();
         let may_be_last = request.version() == Version::HTTP_2;
+        // Writes take long enough to run beside each other.
+        let has_own_task = may_be_last && request.method() != Method::GET;
         let response = handler.clone().handle(peer.clone(), request);
         let finish = finish.clone();
         async move {
+            if has_own_task {
+                own_task().await;
+            }
             let response = response.await;
             if may_be_last && response.extensions().get::<LastResponse>().is_some() {
                 finish.notify_one();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use hyper_util::server::conn::auto;
 use pintle_registry::BoxFuture;
 use pintle_supervisor::BackgroundTask;
@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use super::accept::AcceptErrors;
 use super::activity::ActivityTimeouts;
 use super::connection::{ConnectionContext, ConnectionGuard, ConnectionState, serve_connection};
+use super::stream_executor::StreamExecutor;
 use super::{Response, TlsConfig};
 
 /// Maximum number of headers of an HTTP/1.1 request: enough for some hundred groups to impersonate, each with a header
@@ -119,8 +120,8 @@ impl Listener {
     }
 
     /// The protocol settings of all connections.
-    fn protocol(&self) -> auto::Builder<TokioExecutor> {
-        let mut server = auto::Builder::new(TokioExecutor::new());
+    fn protocol(&self) -> auto::Builder<StreamExecutor> {
+        let mut server = auto::Builder::new(StreamExecutor);
         // No `pipeline_flush`: it would withhold the 400 or 431 response to a request that cannot be parsed.
         // No `header_read_timeout`: it also runs while a connection is idle.
         server.http1().timer(TokioTimer::new()).header_read_timeout(None).max_headers(MAX_HEADERS);

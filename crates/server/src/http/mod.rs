@@ -19,6 +19,7 @@ mod open_body;
 mod pull_body;
 mod push_body;
 mod response;
+mod stream_executor;
 mod tls;
 pub(crate) mod unread_body;
 mod unresponsive_watches;

@@ -1,0 +1,101 @@
+//! Where the streams of a connection of HTTP/2 run.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use hyper::rt::Executor;
+
+/// Polls a stream at once, on the connection's own task. What has not ended then gets a task of its own.
+///
+/// Most reads end at once: a task of their own would be scheduled, perhaps on another thread, which then has to wake the
+/// connection's. What may take long says so with [`own_task`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamExecutor;
+
+impl<F> Executor<F> for StreamExecutor
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        let mut stream = Box::pin(stream);
+        // Whoever is waited for wakes the task, which polls again when it begins.
+        if stream.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            tokio::spawn(stream);
+        }
+    }
+}
+
+/// Goes on in a task of its own, if the future is that of a stream that [`StreamExecutor`] has just begun.
+pub(super) fn own_task() -> impl Future<Output = ()> {
+    OwnTask { has_begun: false }
+}
+
+struct OwnTask {
+    has_begun: bool,
+}
+
+impl Future for OwnTask {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::Notify;
+    use tokio::task::{id, try_id, yield_now};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_ends_at_once_gets_no_task() {
+        let polled = Arc::new(AtomicUsize::new(0));
+        let stream = {
+            let polled = polled.clone();
+            async move {
+                polled.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        StreamExecutor.execute(stream);
+        assert_eq!(polled.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn what_waits_goes_on_in_its_own_task() {
+        for says_so in [true, false] {
+            let (begun, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+            let connection = tokio::spawn({
+                let gate = gate.clone();
+                async move {
+                    let own = id();
+                    let (send, ended) = tokio::sync::oneshot::channel();
+                    let of_stream = begun.clone();
+                    StreamExecutor.execute(async move {
+                        if says_so {
+                            own_task().await;
+                        }
+                        of_stream.fetch_add(1, Ordering::Relaxed);
+                        gate.notified().await;
+                        yield_now().await;
+                        let _ = send.send(try_id() != Some(own));
+                    });
+                    (begun.load(Ordering::Relaxed), ended)
+                }
+            });
+            let (begun, ended) = connection.await.expect("no panic");
+            // It has begun on the task of the connection, unless it has said that it may take long.
+            assert_eq!(begun, usize::from(!says_so));
+            gate.notify_one();
+            assert!(ended.await.expect("an end"), "it goes on in another task");
+        }
+    }
+}
