@@ -13,7 +13,7 @@ use std::time::Duration;
 use http::header::{
     CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_PROTOCOL, WARNING, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, Version};
 use hyper::body::Incoming;
 use pintle_locks::Mutex;
 use pintle_registry::ApiError;
@@ -29,7 +29,8 @@ use crate::handlers::route;
 use crate::http::cors::{self, Cors};
 use crate::http::unread_body::{self, BodyProtocol};
 use crate::http::{
-    Body, LastResponse, Peer, Response, ResponseDeadline, catch_panic, panic_response, panic_text, plain_error, text,
+    Body, LastResponse, Peer, Response, ResponseDeadline, catch_panic, own_task, panic_response, panic_text,
+    plain_error, text,
 };
 use crate::observe::{Interference, Observers, close_connection};
 use crate::represent::error_response;
@@ -113,6 +114,9 @@ pub(crate) async fn handle(
     }
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
+    if parts.version == Version::HTTP_2 && !info.is_read_of_object() {
+        own_task().await;
+    }
     let started = tokio::time::Instant::from_std(recorder.trace.started());
     let deadline = RequestDeadline::of(&info, &query, started, chain.request_timeout);
     let mut sender = Sender::default();

@@ -2,13 +2,15 @@
 
 use std::convert::Infallible;
 use std::net::{Ipv6Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{Method, Version};
+use http::Version;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use pintle_gathered_writes::GatheredWrites;
 use pintle_outbound::enable_keep_alive;
@@ -21,8 +23,8 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::activity::{Activity, ActivityLayer, ActivityTimeouts, Expiry};
 use super::layer::Layered;
 use super::lingering_close::LingeringClose;
+use super::new_streams::NewStreams;
 use super::open_body::{LastResponse, open_response};
-use super::stream_executor::{StreamExecutor, own_task};
 use super::write_timeout::WriteTimeout;
 use super::{Handler, Peer, TlsConfig};
 
@@ -30,10 +32,16 @@ use super::{Handler, Peer, TlsConfig};
 /// would for watches over HTTP/1.1 and connections that were taken over from HTTP, because the server does not ping them.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(3 * 60);
 
+/// Maximum number of headers of an HTTP/1.1 request: enough for some hundred groups to impersonate, each with a header
+/// of its own.
+const MAX_HEADERS: usize = 1024;
+
 /// What the connections of a listener share.
 #[derive(Clone)]
 pub(super) struct ConnectionContext {
-    pub(super) protocol: Arc<auto::Builder<StreamExecutor>>,
+    /// See [`ListenerOptions`](super::ListenerOptions).
+    pub(super) max_streams: u32,
+    pub(super) ping_interval: Duration,
     pub(super) handler: Arc<dyn Handler>,
     pub(super) goaway_chance: f64,
     pub(super) timeouts: ActivityTimeouts,
@@ -97,8 +105,9 @@ pub(super) async fn serve_connection(
     context: ConnectionContext,
     guard: Arc<ConnectionGuard>,
 ) {
-    let ConnectionContext { protocol, handler, goaway_chance, timeouts, handshake_timeout, write_timeout, mut state } =
-        context;
+    let ConnectionContext { handler, goaway_chance, timeouts, handshake_timeout, write_timeout, .. } = context;
+    let (new_streams, mut state) = (NewStreams::default(), context.state);
+    let protocol = protocol(context.max_streams, context.ping_interval, new_streams.clone());
     let _ = stream.set_nodelay(true);
     if let Err(error) = enable_keep_alive(&stream, KEEP_ALIVE_IDLE) {
         tracing::debug!(%address, %error, "Failed to enable TCP keep-alive");
@@ -137,14 +146,9 @@ pub(super) async fn serve_connection(
         }
         let open = activity.begin();
         let may_be_last = request.version() == Version::HTTP_2;
-        // Writes take long enough to run beside each other.
-        let has_own_task = may_be_last && request.method() != Method::GET;
         let response = handler.clone().handle(peer.clone(), request);
         let finish = finish.clone();
         async move {
-            if has_own_task {
-                own_task().await;
-            }
             let response = response.await;
             if may_be_last && response.extensions().get::<LastResponse>().is_some() {
                 finish.notify_one();
@@ -175,7 +179,7 @@ pub(super) async fn serve_connection(
             }
             connection.as_mut().graceful_shutdown();
             tokio::select! {
-                ended = connection => ended,
+                ended = Drive { connection: connection.as_mut(), streams: &new_streams } => ended,
                 expiry = activity.expired(timeouts.without_idle()) => {
                     tracing::debug!(%address, reason = expiry.close_reason(), "Connection closed");
                     return;
@@ -183,11 +187,47 @@ pub(super) async fn serve_connection(
                 () = guard.closed() => return,
             }
         }
-        ended = &mut connection => ended,
+        ended = Drive { connection: connection.as_mut(), streams: &new_streams } => ended,
         () = guard.aborted() => return,
     };
     if let Err(error) = ended {
         tracing::debug!(%address, %error, "Connection ended with an error");
+    }
+}
+
+/// The protocol settings of a connection.
+fn protocol(max_streams: u32, ping_interval: Duration, streams: NewStreams) -> auto::Builder<NewStreams> {
+    let mut server = auto::Builder::new(streams);
+    // No `pipeline_flush`: it would withhold the 400 or 431 response to a request that cannot be parsed.
+    // No `header_read_timeout`: it also runs while a connection is idle.
+    server.http1().timer(TokioTimer::new()).header_read_timeout(None).max_headers(MAX_HEADERS);
+    server
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(max_streams)
+        .adaptive_window(false)
+        .initial_stream_window_size(256 * 1024)
+        .initial_connection_window_size(256 * 1024 * 4)
+        .max_header_list_size(1 << 20)
+        .max_send_buf_size(512 * 1024)
+        .keep_alive_interval(Some(ping_interval))
+        .keep_alive_timeout(ping_interval * 2 / 3);
+    server
+}
+
+/// Serves a connection until it ends, and runs its new streams.
+struct Drive<'a, C> {
+    connection: Pin<&'a mut C>,
+    streams: &'a NewStreams,
+}
+
+impl<C: Future> Future for Drive<'_, C> {
+    type Output = C::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
+        let polled = self.connection.as_mut().poll(cx);
+        self.streams.run();
+        polled
     }
 }
 

@@ -6,8 +6,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper_util::rt::TokioTimer;
-use hyper_util::server::conn::auto;
 use pintle_registry::BoxFuture;
 use pintle_supervisor::BackgroundTask;
 use rustls::pki_types::CertificateDer;
@@ -18,12 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::accept::AcceptErrors;
 use super::activity::ActivityTimeouts;
 use super::connection::{ConnectionContext, ConnectionGuard, ConnectionState, serve_connection};
-use super::stream_executor::StreamExecutor;
 use super::{Response, TlsConfig};
-
-/// Maximum number of headers of an HTTP/1.1 request: enough for some hundred groups to impersonate, each with a header
-/// of its own.
-const MAX_HEADERS: usize = 1024;
 
 /// How connections are served.
 #[derive(Clone, Debug)]
@@ -119,26 +112,6 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// The protocol settings of all connections.
-    fn protocol(&self) -> auto::Builder<StreamExecutor> {
-        let mut server = auto::Builder::new(StreamExecutor);
-        // No `pipeline_flush`: it would withhold the 400 or 431 response to a request that cannot be parsed.
-        // No `header_read_timeout`: it also runs while a connection is idle.
-        server.http1().timer(TokioTimer::new()).header_read_timeout(None).max_headers(MAX_HEADERS);
-        server
-            .http2()
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(self.options.max_streams)
-            .adaptive_window(false)
-            .initial_stream_window_size(256 * 1024)
-            .initial_connection_window_size(256 * 1024 * 4)
-            .max_header_list_size(1 << 20)
-            .max_send_buf_size(512 * 1024)
-            .keep_alive_interval(Some(self.options.ping_interval))
-            .keep_alive_timeout(self.options.ping_interval * 2 / 3);
-        server
-    }
-
     /// Serves until `stop` becomes true. Then refuses new connections, asks open ones to finish (GOAWAY), calls
     /// [`Handler::drain`], waits up to `grace`, and closes those that are left. `task` accepts connections.
     pub async fn serve(
@@ -155,7 +128,8 @@ impl Listener {
             permits: Arc::new(Semaphore::new(max_connections)),
             max_connections,
             context: ConnectionContext {
-                protocol: Arc::new(self.protocol()),
+                max_streams: self.options.max_streams,
+                ping_interval: self.options.ping_interval,
                 handler: handler.clone(),
                 goaway_chance: self.options.goaway_chance,
                 timeouts: ActivityTimeouts {

@@ -60,7 +60,7 @@ pub struct PullBody {
     source: Box<dyn BodySource>,
     cpu_permits: CpuPermits,
     pending_permit: Option<PermitFuture>,
-    /// Set after each chunk: other tasks of this thread run before the next one.
+    /// Set before each chunk but a first one that was there: other tasks of this thread run before it is made.
     must_yield: bool,
 }
 
@@ -68,7 +68,8 @@ impl PullBody {
     /// Creates a body of a first chunk, if there is one, and the chunks of a source.
     #[must_use]
     pub fn new(first: Option<Result<Bytes, io::Error>>, source: Box<dyn BodySource>, cpu_permits: &CpuPermits) -> Self {
-        Self { first, source, cpu_permits: cpu_permits.clone(), pending_permit: None, must_yield: false }
+        let must_yield = first.is_none();
+        Self { first, source, cpu_permits: cpu_permits.clone(), pending_permit: None, must_yield }
     }
 
     /// Converts the body back into a source of all its chunks.

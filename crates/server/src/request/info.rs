@@ -45,6 +45,11 @@ const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 pub(crate) const CONNECT_SUBRESOURCES: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
 
 impl RequestInfo {
+    /// True for the read of one object, which never takes long.
+    pub(crate) fn is_read_of_object(&self) -> bool {
+        self.is_resource && self.verb == "get" && self.subresource.is_empty() && !self.name.is_empty()
+    }
+
     /// Parses method, path and query.
     #[must_use]
     pub(crate) fn of(method: &Method, path: &str, query: &Query) -> Self {

@@ -1,32 +1,50 @@
-//! Where the streams of a connection of HTTP/2 run.
+//! The streams of a connection of HTTP/2.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use hyper::rt::Executor;
+use pintle_locks::Mutex;
 
-/// Polls a stream at once, on the connection's own task. What has not ended then gets a task of its own.
+/// The streams of a connection that have not yet run.
 ///
-/// Most reads end at once: a task of their own would be scheduled, perhaps on another thread, which then has to wake the
-/// connection's. What may take long says so with [`own_task`].
-#[derive(Clone, Copy, Debug)]
-pub(super) struct StreamExecutor;
+/// The connection's own task polls each once, after it has accepted all that have arrived. What has not ended then gets a task of
+/// its own. Most reads of an object end at once: a task of their own would be scheduled, perhaps on another thread, which then has
+/// to wake the connection's. What may take long says so with [`own_task`].
+#[derive(Clone, Default)]
+pub(super) struct NewStreams(Arc<Mutex<Vec<NewStream>>>);
 
-impl<F> Executor<F> for StreamExecutor
+type NewStream = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl<F> Executor<F> for NewStreams
 where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        let mut stream = Box::pin(stream);
-        // Whoever is waited for wakes the task, which polls again when it begins.
-        if stream.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            tokio::spawn(stream);
+        self.0.lock().push(Box::pin(stream));
+    }
+}
+
+impl NewStreams {
+    /// Runs them. What they send wakes the task of the connection.
+    pub(super) fn run(&self) {
+        let streams = std::mem::take(&mut *self.0.lock());
+        for mut stream in streams {
+            // Whoever is waited for wakes the task, which polls again when it begins.
+            let mut nobody = Context::from_waker(Waker::noop());
+            // As in a task of its own, a panic ends the stream alone.
+            match catch_unwind(AssertUnwindSafe(|| stream.as_mut().poll(&mut nobody))) {
+                Ok(Poll::Pending) => drop(tokio::spawn(stream)),
+                Ok(Poll::Ready(())) | Err(_) => {}
+            }
         }
     }
 }
 
-/// Goes on in a task of its own, if the future is that of a stream that [`StreamExecutor`] has just begun.
-pub(super) fn own_task() -> impl Future<Output = ()> {
+/// Goes on in a task of its own, if the future is that of a stream that [`NewStreams`] has just begun.
+pub(crate) fn own_task() -> impl Future<Output = ()> {
     OwnTask { has_begun: false }
 }
 
@@ -65,7 +83,12 @@ mod tests {
                 polled.fetch_add(1, Ordering::Relaxed);
             }
         };
-        StreamExecutor.execute(stream);
+        let streams = NewStreams::default();
+        streams.execute(stream);
+        streams.execute(async { panic!("as the test wants") });
+        assert_eq!(polled.load(Ordering::Relaxed), 0);
+        streams.run();
+        streams.run();
         assert_eq!(polled.load(Ordering::Relaxed), 1);
     }
 
@@ -79,7 +102,8 @@ mod tests {
                     let own = id();
                     let (send, ended) = tokio::sync::oneshot::channel();
                     let of_stream = begun.clone();
-                    StreamExecutor.execute(async move {
+                    let streams = NewStreams::default();
+                    streams.execute(async move {
                         if says_so {
                             own_task().await;
                         }
@@ -88,6 +112,7 @@ mod tests {
                         yield_now().await;
                         let _ = send.send(try_id() != Some(own));
                     });
+                    streams.run();
                     (begun.load(Ordering::Relaxed), ended)
                 }
             });
