@@ -27,7 +27,8 @@ pub struct Group {
     /// In the order of preference.
     versions: Vec<VersionResources>,
     by_kind: HashMap<GroupVersionKind, Arc<Resource>>,
-    /// The resources at their storage versions, by plural.
+    /// The resources at their storage versions, by plural. Of a custom resource, which has the rules of every version, this is the
+    /// first served one.
     hubs: HashMap<Str, Arc<Resource>>,
     /// True if all resources are established.
     is_established: bool,
