@@ -8,9 +8,12 @@ use pintle_registry::{ApiError, Resource};
 
 use crate::cluster::{check_key, object_key};
 use crate::context::RequestContext;
-use crate::http::Response;
+use crate::http::{Response, own_task};
 use crate::represent::{ResponseFormat, compress};
 use crate::request::query::revision_parameter;
+
+/// The length of the JSON of an object from which on its encoding may take long, in bytes.
+const LARGE_OBJECT: usize = 64 * 1024;
 
 /// Handles a get.
 pub(crate) async fn get(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
@@ -23,6 +26,10 @@ pub(crate) async fn get(request: &RequestContext, resource: &Arc<Resource>) -> R
     check_key(&request.info.name)?;
     wait_until_fresh(request, resource).await?;
     let object = find(request, resource)?;
+    if object.json.len() > LARGE_OBJECT {
+        // Other requests of a connection of HTTP/2 do not wait until it is encoded.
+        own_task().await;
+    }
     let body = format.encode_object(&format.view.convert_one(&object).await?)?;
     Ok(compress(request, format.respond(StatusCode::OK, body)))
 }

@@ -45,7 +45,7 @@ const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 pub(crate) const CONNECT_SUBRESOURCES: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
 
 impl RequestInfo {
-    /// True for the read of one object, which never takes long.
+    /// True for the read of one object, which takes long only if the object is large.
     pub(crate) fn is_read_of_object(&self) -> bool {
         self.is_resource && self.verb == "get" && self.subresource.is_empty() && !self.name.is_empty()
     }
